@@ -114,14 +114,14 @@ def elementwise(
     operands: tuple[Any, ...],
     kind: str = "default",
     *,
-    exact_scalar: bool = False,
+    exact: int | None = None,
 ) -> Value:
     """Broadcast and promote the operands, and compute on their elements.
 
     ``kind``: ``default`` (result in the promoted type), ``float`` (integers
     become floats first) or ``compare`` (the result is bool).
-    ``exact_scalar``: a number or a tensor without dimensions keeps its digits as the second operand (``x * 0.1``,
-    but not ``x + 0.1``, of bfloat16).
+    ``exact``: the position at which a number or a tensor without dimensions keeps its digits (``x * 0.1``, but not
+    ``x + 0.1``, of bfloat16).
     """
     tensors = [each for each in operands if isinstance(each, Value)]
     if not tensors:
@@ -137,7 +137,7 @@ def elementwise(
     body = compute(
         *(
             operand(value, dtype, size)
-            if _is_exact(value, device) or (exact_scalar and position == 1 and _is_scalar(value))
+            if _is_exact(value, device) or (position == exact and _is_scalar(value))
             else _converted(value, dtype, size)
             for position, value in enumerate(operands)
         )
@@ -145,6 +145,17 @@ def elementwise(
     nodes = merge_nodes(*(each.from_nodes for each in tensors), build.origin())
     result = torch.bool if kind == "compare" else dtype
     return Value(result, device, size, cast(body, compute_dtype(result)), nodes)
+
+
+def _rounded(factor: Any, operands: tuple[Any, ...]) -> Any:
+    """A factor with the digits that the CPU's kernels of float16 and bfloat16 give it."""
+    dtype = promoted(*operands)
+    tensors = [operand for operand in operands if isinstance(operand, Value)]
+    if dtype not in (torch.float16, torch.bfloat16) or not isinstance(factor, float):
+        return factor
+    if not tensors or _is_exact(factor, common_device(tensors)):
+        return factor
+    return torch.tensor(factor, dtype=dtype).item()
 
 
 def _is_scalar(value: Any) -> bool:
@@ -165,11 +176,17 @@ def common_device(tensors: list[Value]) -> torch.device:
 
 
 def pointwise(
-    *targets: Any, operands: int = 1, kind: str = "default", bools: bool = True, exact_scalar: bool = False
+    *targets: Any,
+    operands: int = 1,
+    kind: str = "default",
+    bools: bool = True,
+    exact: int | None = None,
+    rounds_factors: bool = False,
 ) -> Callable[[Callable[..., Expr]], Any]:
     """Lower operators to a function of bodies; arguments after the operands are passed on as they are.
 
-    Without ``bools`` True and False are no numbers: ATen is asked, which refuses ``x - True``.
+    Without ``bools`` True and False are no numbers: ATen is asked, which refuses ``x - True``. With ``rounds_factors``
+    the arguments after the operands are rounded to float16 and bfloat16 as operands are.
     """
 
     def register(compute: Callable[..., Expr]) -> Callable[..., Expr]:
@@ -179,12 +196,11 @@ def pointwise(
             rest = args[operands:]
             if not bools and any(isinstance(each, bool) for each in args[:operands]):
                 raise NoLowering("True and False are no numbers here")
+            if rounds_factors:
+                rest = tuple(_rounded(factor, args[:operands]) for factor in rest)
+                kwargs = {name: _rounded(factor, args[:operands]) for name, factor in kwargs.items()}
             return elementwise(
-                build,
-                lambda *bodies: compute(*bodies, *rest, **kwargs),
-                args[:operands],
-                kind,
-                exact_scalar=exact_scalar,
+                build, lambda *bodies: compute(*bodies, *rest, **kwargs), args[:operands], kind, exact=exact
             )
 
         return compute

@@ -62,7 +62,7 @@ def _register_tables() -> None:
     pointwise(aten.copysign.Tensor, aten.copysign.Scalar, operands=2, kind="float")(
         functools.partial(_named(apply, "copysign"), "copysign")
     )
-    pointwise(aten.nextafter.default, operands=2)(functools.partial(_named(apply, "nextafter"), "nextafter"))
+    lowering(aten.nextafter.default)(_nextafter)
     for name in ("and", "or", "xor"):
         overloads = getattr(aten, f"bitwise_{name}")
         pointwise(overloads.Tensor, overloads.Scalar, operands=2)(
@@ -162,31 +162,31 @@ def _scaled(b: Expr, alpha: Any) -> Expr:
     return b if number == 1 else arithmetic("mul", b, constant(number, b.dtype))
 
 
-@pointwise(aten.add.Tensor, aten.add.Scalar, operands=2)
+@pointwise(aten.add.Tensor, aten.add.Scalar, operands=2, rounds_factors=True)
 def add(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     """``a + alpha * b``."""
     return arithmetic("add", a, _scaled(b, alpha))
 
 
-@pointwise(aten.sub.Tensor, aten.sub.Scalar, operands=2, bools=False)
+@pointwise(aten.sub.Tensor, aten.sub.Scalar, operands=2, bools=False, rounds_factors=True)
 def sub(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     """``a - alpha * b``."""
     return a - _scaled(b, alpha)
 
 
-@pointwise(aten.rsub.Tensor, aten.rsub.Scalar, operands=2, bools=False)
+@pointwise(aten.rsub.Tensor, aten.rsub.Scalar, operands=2, bools=False, rounds_factors=True)
 def rsub(a: Expr, b: Expr, alpha: Any = 1) -> Expr:
     """``b - alpha * a``."""
     return b - _scaled(a, alpha)
 
 
-@pointwise(aten.mul.Tensor, aten.mul.Scalar, operands=2, exact_scalar=True)
+@pointwise(aten.mul.Tensor, aten.mul.Scalar, operands=2, exact=1)
 def mul(a: Expr, b: Expr) -> Expr:
     """``a * b``."""
     return arithmetic("mul", a, b)
 
 
-@pointwise(aten.div.Tensor, aten.div.Scalar, operands=2, kind="float", exact_scalar=True)
+@pointwise(aten.div.Tensor, aten.div.Scalar, operands=2, kind="float", exact=1)
 def true_div(a: Expr, b: Expr) -> Expr:
     """``a / b``, a float."""
     return a / b
@@ -196,7 +196,7 @@ def true_div(a: Expr, b: Expr) -> Expr:
 def div_mode(build: Builder, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
     """``a / b`` rounded down or towards zero."""
     if rounding_mode is None:
-        return elementwise(build, true_div, (a, b), "float", exact_scalar=True)
+        return elementwise(build, true_div, (a, b), "float", exact=1)
     return _division({"floor": "floor_div", "trunc": "trunc_div"}[rounding_mode], build, a, b)
 
 
@@ -209,7 +209,7 @@ def _division(op: str, build: Builder, a: Any, b: Any) -> Value:
             raise NoLowering("an integer division whose divisor may be zero")
         return apply(op, x, y)
 
-    return elementwise(build, divided, (a, b), exact_scalar=op.endswith("_div"))
+    return elementwise(build, divided, (a, b), exact=1 if op.endswith("_div") else None)
 
 
 for _overloads, _op in (
@@ -323,12 +323,19 @@ def addcdiv(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
     return x + _scaled(a, value) / b
 
 
-@pointwise(aten.lerp.Scalar, aten.lerp.Tensor, operands=3)
+@pointwise(aten.lerp.Scalar, aten.lerp.Tensor, operands=3, exact=2)
 def lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
     """From ``start`` (weight 0) to ``end`` (weight 1), in the form that is exact at both ends."""
     from_start = start + weight * (end - start)
     from_end = end - (end - start) * (1.0 - weight)
     return apply("where", apply("lt", apply("abs", weight), 0.5), from_start, from_end)
+
+
+def _nextafter(build: Builder, a: Any, b: Any) -> Value:
+    """The neighbour of ``a`` towards ``b``; float16 and bfloat16 are computed in float32, which has others."""
+    if promoted(a, b) in (torch.float16, torch.bfloat16):
+        raise NoLowering("neighbours of 16-bit floats")
+    return elementwise(build, functools.partial(apply, "nextafter"), (a, b))
 
 
 _register_tables()
