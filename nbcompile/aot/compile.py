@@ -28,7 +28,7 @@ import torch.fx
 from nbcompile import hooks, torch_internals
 from nbcompile.aot import checks, input_aliasing, partition, passes, provenance, runtime_wrapper
 from nbcompile.aot.decompositions import Table
-from nbcompile.aot.graph_calls import name_of_target, works_in_place
+from nbcompile.aot.graph_calls import is_in_place, name_of_target
 from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
 from nbcompile.capture import operator_warnings
 from nbcompile.ir import compiled_artifact
@@ -233,7 +233,7 @@ def _partition_and_compile(
         compile_half("forward", forward, compilers.forward)
     for role in ("forward", "backward"):
         compiled_artifact.set_role(role)
-    runtime_metadata = traced.facts(saved, numbers, example_inputs)
+    runtime_metadata = traced.runtime_metadata(saved, numbers, example_inputs)
     compiled_artifact.set_wrapper("training", **runtime_metadata)
     return runtime_wrapper.wrap_training(programs["forward"], programs["backward"], runtime_metadata)
 
@@ -259,7 +259,7 @@ def _check_no_as_strided_write(graph: torch.fx.Graph) -> None:
     """Check that nothing is mutated next to as_strided: functionalisation ignores memory outside of its base tensor."""
     names = {name_of_target(node).partition(".")[0] for node in graph.nodes if node.op.startswith("call_")}
     if names & {"as_strided", "as_strided_"} and any(
-        works_in_place(node) or "out" in node.kwargs
+        is_in_place(node) or "out" in node.kwargs
         for node in graph.nodes
         if node.op.startswith("call_") and name_of_target(node) != "as_strided_"
     ):

@@ -17,7 +17,7 @@ IN_PLACE_OPERATORS = frozenset({operator.setitem, operator.delitem}) | {
 }
 
 
-def works_in_place(node: torch.fx.Node) -> bool:
+def is_in_place(node: torch.fx.Node) -> bool:
     """True if a captured call writes into its first argument: ``x += y``, ``x.t_()``, ``relu(x, inplace=True)``."""
     name = name_of_target(node)
     by_name = name.endswith("_") and not name.endswith("__")

@@ -20,7 +20,7 @@ import torch.fx
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
-from nbcompile.aot.graph_calls import works_in_place
+from nbcompile.aot.graph_calls import is_in_place
 
 REASON = "the graph writes to a tensor that overlaps itself in memory; AOTAutograd would add up the writes"
 
@@ -40,7 +40,7 @@ def mutated_argument(node: torch.fx.Node) -> torch.fx.Node | None:
     """The argument that a node writes to: ``out=``, or the first one of an in-place operator."""
     if isinstance(out := node.kwargs.get("out"), torch.fx.Node):
         return out
-    base = node.args[0] if node.args and works_in_place(node) else None
+    base = node.args[0] if node.args and is_in_place(node) else None
     return base if isinstance(base, torch.fx.Node) else None
 
 

@@ -39,10 +39,12 @@ class JointGraph:
     with_gradient: Sequence[int]
     """The inputs that have a gradient."""
 
-    def facts(self, kept: int, numbers: int, example_inputs: Sequence[Any]) -> RuntimeMetadata:
+    def runtime_metadata(
+        self, saved_count: int, saved_number_count: int, example_inputs: Sequence[Any]
+    ) -> RuntimeMetadata:
         """The arguments of ``runtime_wrapper.training``, if the forward graph saves this many values and sizes."""
         count = len(self.outputs)
-        end = count + kept
+        end = count + saved_count
         trained = [at for at, each in enumerate(self.outputs) if requires_grad(each)]
         return {
             "dynamic": dynamic_dims(self.outputs),
@@ -57,7 +59,7 @@ class JointGraph:
             "fixed": [at for at in range(count) if at not in trained],
             "checked": [count, end],
             "unchecked": [end, end],
-            "numbers": [end, end + numbers],
+            "numbers": [end, end + saved_number_count],
             "returns": count,
             "gradients": trained,
             "layouts": [_layout(self.outputs[at]) for at in trained],

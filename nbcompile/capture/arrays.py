@@ -66,14 +66,14 @@ def is_scalar_class(cls: type) -> bool:
     """True if it makes NumPy's scalars: np.float32."""
     known = numpy()
     return (
-        known is not None and issubclass(cls, known.generic) and hasattr(torch_internals.numpy_twins(""), cls.__name__)
+        known is not None and issubclass(cls, known.generic) and hasattr(torch_internals.torch_numpy(""), cls.__name__)
     )
 
 
-def scalar_twin(cls: type) -> Callable[..., object]:
+def torch_scalar_type(cls: type) -> Callable[..., object]:
     """The class of ``torch._numpy`` that makes this class of NumPy's scalars of tensors."""
-    made: Callable[..., object] = getattr(torch_internals.numpy_twins(""), cls.__name__)
-    return made
+    scalar_type: Callable[..., object] = getattr(torch_internals.torch_numpy(""), cls.__name__)
+    return scalar_type
 
 
 @functools.cache
@@ -82,15 +82,20 @@ def _twins() -> dict[int, tuple[object, Callable[..., object]]]:
     found: dict[int, tuple[object, Callable[..., object]]] = {}
     for namespace in NAMESPACES:
         theirs: Any = sys.modules.get(f"numpy{namespace}")
-        ours = torch_internals.numpy_twins(namespace)
-        for name, twin in vars(ours).items():
+        ours = torch_internals.torch_numpy(namespace)
+        for name, torch_function in vars(ours).items():
             original = getattr(theirs, name, None)
-            if callable(twin) and not isinstance(twin, type) and callable(original) and not isinstance(original, type):
-                found[id(original)] = (original, twin)  # of two names for one function, the last
+            if (
+                callable(torch_function)
+                and not isinstance(torch_function, type)
+                and callable(original)
+                and not isinstance(original, type)
+            ):
+                found[id(original)] = (original, torch_function)  # of two names for one function, the last
     return found
 
 
-def twin(function: object) -> Callable[..., object] | None:
+def torch_function(function: object) -> Callable[..., object] | None:
     """The function that computes one of NumPy's on tensors; None if there is none."""
     if numpy() is None:
         return None
@@ -157,11 +162,11 @@ array_attribute.__name__ = "numpy_attr_wrapper"  # as torch's graphs call it
 
 
 def _array(value: object) -> object:
-    return torch_internals.numpy_twins("").ndarray(value) if isinstance(value, torch.Tensor) else value
+    return torch_internals.torch_numpy("").ndarray(value) if isinstance(value, torch.Tensor) else value
 
 
 def _tensors(value: Any) -> Any:
-    if isinstance(value, torch_internals.numpy_twins("").ndarray):
+    if isinstance(value, torch_internals.torch_numpy("").ndarray):
         return value.tensor
     if isinstance(value, (tuple, list)):
         return type(value)(_tensors(each) for each in value)

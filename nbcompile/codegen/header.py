@@ -43,14 +43,14 @@ def header_for(functions: str) -> str:
     # Mark and sweep: start from the names that the kernels mention, follow mentions until nothing new is reached.
     before, pieces, after = declarations()
     wanted = set(WORD.findall(functions))
-    kept: set[int] = set()
+    included: set[int] = set()
     while True:
-        found = {at for at, piece in enumerate(pieces) if not piece.declares or piece.declares & wanted} - kept
+        found = {at for at, piece in enumerate(pieces) if not piece.declares or piece.declares & wanted} - included
         if not found:
             break
-        kept |= found
+        included |= found
         wanted.update(*(pieces[at].mentions for at in found))
-    return before + "".join(pieces[at].text for at in sorted(kept)) + after
+    return before + "".join(pieces[at].text for at in sorted(included)) + after
 
 
 @functools.cache

@@ -115,22 +115,22 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
             case sympy.Symbol():
                 return (names or {}).get(node, node.name)
             case sympy.Add():
-                joined = " + ".join(text(term, False) for term in _ordered(_terms(node))).replace(" + -", " - ")
-                return f"({joined})" if tight else joined
+                printed = " + ".join(text(term, False) for term in _ordered(_terms(node))).replace(" + -", " - ")
+                return f"({printed})" if tight else printed
             case sympy.Mul() | sympy.Rational() | sympy.Pow() if (parts := sympy.fraction(node))[1] != 1:
                 return dialect.floor_div.format(*(text(part, True) for part in parts))  # nothing is left over
             case sympy.Mul():
-                joined = "*".join(text(arg, True) for arg in node.args)
-                return f"({joined})" if tight else joined
+                printed = "*".join(text(arg, True) for arg in node.args)
+                return f"({printed})" if tight else printed
             case sympy.Pow(args=(base, sympy.Integer() as power)) if int(power) > 0:
                 return "*".join([text(base, True)] * int(power))
             case _ if type(node).__name__ in {"Min", "Max"}:  # SymPy's own or torch's
                 pattern = dialect.smaller if type(node).__name__ == "Min" else dialect.larger
                 parts = [text(arg, False) for arg in node.args]
-                joined = parts[0]
+                printed = parts[0]
                 for part in parts[1:]:
-                    joined = pattern.format(joined, part)
-                return joined
+                    printed = pattern.format(printed, part)
+                return printed
         if dialect is PYTHON and type(node).__name__ in _PYTHON_FUNCTIONS:
             return _PYTHON_FUNCTIONS[type(node).__name__].format(*map(_python_operand, node.args))
         parts = [text(arg, True) for arg in node.args]

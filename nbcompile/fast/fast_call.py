@@ -79,7 +79,7 @@ def is_built() -> bool:
 
 
 @functools.cache
-@extension.tried_in_its_own_thread
+@extension.first_call_in_its_own_thread
 def tools() -> Tools | None:
     """The C extension; None where there is no C compiler or torch is built in another way."""
     compiler = toolchain.find()

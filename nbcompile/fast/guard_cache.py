@@ -35,7 +35,7 @@ MakeCache = Callable[[WatchedObjects, Evaluate], Evaluate]
 
 
 @functools.cache
-@extension.tried_in_its_own_thread
+@extension.first_call_in_its_own_thread
 def maker() -> MakeCache | None:
     """The class of guard caches; None where there is no C compiler or torch is built in another way."""
     compiler = toolchain.find()

@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from nbcompile import torch_internals
 from nbcompile.aot.decompositions import Table
-from nbcompile.aot.graph_calls import name_of_target, works_in_place
+from nbcompile.aot.graph_calls import is_in_place, name_of_target
 from nbcompile.aot.sizes import SizeNodes, UnknownSize
 from nbcompile.aot.traced_graphs import InferenceGraph, requires_grad
 from nbcompile.capture.node_meta import ORIGIN, STACK
@@ -376,9 +376,7 @@ def _has_side_effect(node: torch.fx.Node, allow_mutation: bool) -> bool:
     """True if running the node would change an example input or the state of the process."""
     name = name_of_target(node)
     on_input = (
-        not allow_mutation
-        and works_in_place(node)
-        and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
+        not allow_mutation and is_in_place(node) and any(each.op == "placeholder" for each in node.all_input_nodes[:1])
     )
     return on_input or "out" in node.kwargs or "grad" in name or "autocast" in name
 

@@ -46,7 +46,7 @@ def import_while_building() -> None:
 
     No other thread does it: modules that two threads import at once may be seen half made.
     """
-    toolchain.builds.beside = _import
+    toolchain.builds.concurrent_task = _import
 
 
 def _import() -> None:

@@ -3,7 +3,7 @@
     with collecting() as builder:
         compiled = backend(graph, inputs)
     builder.programs      the text, kernels and launch plan of each program that was loaded
-    builder.joined        "direct": the one program is the callable; "training": a forward and a backward program
+    builder.wrapper_kind        "direct": the one program is the callable; "training": a forward and a backward program
     builder.captured      the captured graph, where some call falls back to it
 
 Stages write here and never read. Outside of ``collecting()``, and for a callable that cannot be made from data
@@ -64,9 +64,9 @@ class ArtifactBuilder:
     """Constants of each program."""
     roles: list[str] = field(default_factory=list)
     """Role of each program: ``inference``, ``forward``, ``backward``."""
-    joined: str = ""
+    wrapper_kind: str = ""
     """Kind of the runtime wrapper around them; "" while it is not known."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    runtime_metadata: Mapping[str, Any] = field(default_factory=dict)
     """Runtime metadata: the wrapper's arguments (``aot/runtime_wrapper.py``)."""
     captured: Any = None
     """The captured graph (an ``fx.GraphModule``), where some call, or every call, falls back to it."""
@@ -114,11 +114,11 @@ def is_collecting() -> bool:
     return _builder.get() is not None
 
 
-def set_wrapper(how: str, **facts: Any) -> None:
+def set_wrapper(how: str, **runtime_metadata: Any) -> None:
     """Set the kind of the runtime wrapper, and its metadata."""
     builder = _builder.get()
     if builder is not None:
-        builder.joined, builder.facts = how, facts
+        builder.wrapper_kind, builder.runtime_metadata = how, runtime_metadata
 
 
 def set_alias_check(captured: Any, check: Any) -> None:
@@ -135,7 +135,12 @@ def fall_back_to_eager(captured: Any) -> None:
         builder.programs.clear()
         builder.constants_of_programs.clear()
         builder.roles.clear()
-        builder.joined, builder.facts, builder.captured, builder.alias_check = "captured", {}, captured, None
+        builder.wrapper_kind, builder.runtime_metadata, builder.captured, builder.alias_check = (
+            "captured",
+            {},
+            captured,
+            None,
+        )
 
 
 def defer() -> list[Callable[[], None]]:

@@ -52,7 +52,7 @@ class ProfilerRange:
     lines: tuple[tuple[str, int], ...] = ()
     """Files and lines of the program."""
 
-    def places(self, origin: FrameOrigin) -> tuple[tuple[str, int], ...]:
+    def source_lines(self, origin: FrameOrigin) -> tuple[tuple[str, int], ...]:
         """Files and lines as they are in the program now."""
         return tuple(
             (origin.file, origin.first_line + line) if file == OWN else (file, line) for file, line in self.lines
@@ -61,10 +61,10 @@ class ProfilerRange:
     def label(self, origin: FrameOrigin) -> str:
         """The whole name of the range."""
         name = f"{origin.compile_id}.{self.name}" if origin.compile_id else self.name
-        places: dict[str, list[str]] = {}
-        for file, line in self.places(origin):
-            places.setdefault(PurePath(file).name, []).append(str(line))
-        where = "; ".join(f"{file}:{','.join(lines)}" for file, lines in places.items())
+        source_lines: dict[str, list[str]] = {}
+        for file, line in self.source_lines(origin):
+            source_lines.setdefault(PurePath(file).name, []).append(str(line))
+        where = "; ".join(f"{file}:{','.join(lines)}" for file, lines in source_lines.items())
         return f"{name} {self.operators}" + (f" ({where})" if where else "")
 
 

@@ -187,5 +187,5 @@ def log_sigmoid_backward(grad: Expr, x: Expr, buffer: Any) -> Expr:
 @lowering(aten.native_dropout_backward.default)
 def native_dropout_backward(build: Builder, grad: Value, mask: Value, scale: float) -> Value:
     """The gradient where the mask kept it, scaled."""
-    kept = elementwise(build, lambda g, m: g * m * scale, (grad, mask))
-    return convert(build, kept, grad.dtype)
+    masked_grad = elementwise(build, lambda g, m: g * m * scale, (grad, mask))
+    return convert(build, masked_grad, grad.dtype)

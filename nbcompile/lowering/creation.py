@@ -24,7 +24,7 @@ from nbcompile.lowering.value import Value
 aten = torch.ops.aten
 
 
-def _made(build: Builder, size: Sequence[Any], body: Any, dtype: torch.dtype | None, device: Any) -> Value:
+def _generated(build: Builder, size: Sequence[Any], body: Any, dtype: torch.dtype | None, device: Any) -> Value:
     lowered = LOWERINGS.get(build.node.target) if build.node is not None else None
     if lowered is not None and lowered.__module__ == __name__:
         # FakeTensor has worked out every default (dtype of the fill value, current device).
@@ -42,13 +42,13 @@ def _made(build: Builder, size: Sequence[Any], body: Any, dtype: torch.dtype | N
 @lowering(aten.full.default)
 def full(build: Builder, size: Sequence[Any], fill: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
     """One number everywhere."""
-    return _made(build, size, fill, dtype, device)
+    return _generated(build, size, fill, dtype, device)
 
 
 @lowering(aten.full_like.default)
 def full_like(build: Builder, x: Value, fill: Any, **_: Any) -> Value:
     """One number everywhere."""
-    return _made(build, x.size, fill, x.dtype, x.device)
+    return _generated(build, x.size, fill, x.dtype, x.device)
 
 
 @lowering(aten.fill.Scalar, aten.fill.Tensor)
@@ -56,50 +56,50 @@ def fill(build: Builder, x: Value, fill: Any) -> Value:
     """One number everywhere."""
     if isinstance(fill, Value):
         return build.call(aten.expand.default, build.call(aten._to_copy.default, fill, dtype=x.dtype), x.size)
-    return _made(build, x.size, fill, x.dtype, x.device)
+    return _generated(build, x.size, fill, x.dtype, x.device)
 
 
 # Memory with nothing in it may hold anything; zeros are as good and always the same.
 @lowering(aten.zeros.default, aten.empty.memory_format, aten.empty_permuted.default)
 def zeros(build: Builder, size: Sequence[Any], *_: Any, dtype: Any = None, device: Any = None, **__: Any) -> Value:
     """Zero everywhere."""
-    return _made(build, size, 0, dtype, device)
+    return _generated(build, size, 0, dtype, device)
 
 
 @lowering(aten.ones.default)
 def ones(build: Builder, size: Sequence[Any], *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
     """One everywhere."""
-    return _made(build, size, 1, dtype, device)
+    return _generated(build, size, 1, dtype, device)
 
 
 @lowering(aten.zeros_like.default, aten.empty_like.default)
 def zeros_like(build: Builder, x: Value, **_: Any) -> Value:
     """Zero everywhere."""
-    return _made(build, x.size, 0, x.dtype, x.device)
+    return _generated(build, x.size, 0, x.dtype, x.device)
 
 
 @lowering(aten.ones_like.default)
 def ones_like(build: Builder, x: Value, **_: Any) -> Value:
     """One everywhere."""
-    return _made(build, x.size, 1, x.dtype, x.device)
+    return _generated(build, x.size, 1, x.dtype, x.device)
 
 
 @lowering(aten.new_zeros.default, aten.new_empty.default, aten.new_empty_strided.default)
 def new_zeros(build: Builder, x: Value, size: Sequence[Any], *_: Any, **__: Any) -> Value:
     """Zero everywhere."""
-    return _made(build, size, 0, x.dtype, x.device)
+    return _generated(build, size, 0, x.dtype, x.device)
 
 
 @lowering(aten.new_ones.default)
 def new_ones(build: Builder, x: Value, size: Sequence[Any], **_: Any) -> Value:
     """One everywhere."""
-    return _made(build, size, 1, x.dtype, x.device)
+    return _generated(build, size, 1, x.dtype, x.device)
 
 
 @lowering(aten.new_full.default)
 def new_full(build: Builder, x: Value, size: Sequence[Any], fill: Any, **_: Any) -> Value:
     """One number everywhere."""
-    return _made(build, size, fill, x.dtype, x.device)
+    return _generated(build, size, fill, x.dtype, x.device)
 
 
 @lowering(aten.empty_strided.default)
@@ -107,13 +107,13 @@ def empty_strided(
     build: Builder, size: Sequence[Any], stride: Any, *, dtype: Any = None, device: Any = None, **_: Any
 ) -> Value:
     """Zero everywhere."""
-    return _made(build, size, 0, dtype, device)
+    return _generated(build, size, 0, dtype, device)
 
 
 @lowering(aten.scalar_tensor.default)
 def scalar_tensor(build: Builder, value: Any, *, dtype: Any = None, device: Any = None, **_: Any) -> Value:
     """A number as a tensor without dimensions."""
-    return _made(build, (), value, dtype, device)
+    return _generated(build, (), value, dtype, device)
 
 
 @lowering(aten.arange.start_step)
@@ -128,7 +128,7 @@ def arange(build: Builder, start: Any, end: Any, step: Any = 1, **_: Any) -> Val
     else:
         first, stride = (index(each if not isinstance(each, float) else int(each)) for each in (start, step))
         body = IndexOf(first + stride * loop_variable(0), torch.int64)
-    return _made(build, predicted.shape, body, None, None)
+    return _generated(build, predicted.shape, body, None, None)
 
 
 @lowering(aten.arange.start)
@@ -158,7 +158,7 @@ def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Valu
     from_start = first + step * cast(IndexOf(coordinate, torch.int64), wide)
     from_end = last - step * cast(IndexOf(count - 1 - coordinate, torch.int64), wide)
     half = apply("lt", IndexOf(coordinate, torch.int64), constant(count // 2, torch.int64))
-    return _made(build, (steps,), apply("where", half, from_start, from_end) if count > 1 else first, None, None)
+    return _generated(build, (steps,), apply("where", half, from_start, from_end) if count > 1 else first, None, None)
 
 
 @lowering(torch.ops.prims.iota.default)
@@ -167,7 +167,7 @@ def iota(
 ) -> Value:
     """``start``, ``start + step``, ...: ``length`` of them."""
     body = IndexOf(index(start) + index(step) * loop_variable(0), torch.int64)
-    return _made(build, (length,), body, dtype, device)
+    return _generated(build, (length,), body, dtype, device)
 
 
 @lowering(aten.eye.default, aten.eye.m)
@@ -175,16 +175,16 @@ def eye(build: Builder, rows: Any, columns: Any = None, *, dtype: Any = None, de
     """One on the diagonal, zero elsewhere."""
     size = (rows, rows if columns is None else columns)
     same = apply("eq", IndexOf(loop_variable(0), torch.int64), IndexOf(loop_variable(1), torch.int64))
-    return _made(build, size, cast(same, dtype or torch.get_default_dtype()), dtype, device)
+    return _generated(build, size, cast(same, dtype or torch.get_default_dtype()), dtype, device)
 
 
 def _triangle(build: Builder, x: Value, diagonal: Any, op: str) -> Value:
     row, column = loop_variable(x.ndim - 2), loop_variable(x.ndim - 1)
-    kept = apply(op, IndexOf(column - row, torch.int64), IndexOf(index(diagonal), torch.int64))
+    inside = apply(op, IndexOf(column - row, torch.int64), IndexOf(index(diagonal), torch.int64))
     if known_number(index(diagonal)) is not None:
-        kept = apply(op, IndexOf(column, torch.int64), IndexOf(row + index(diagonal), torch.int64))
+        inside = apply(op, IndexOf(column, torch.int64), IndexOf(row + index(diagonal), torch.int64))
     zero = constant(0, x.body.dtype)
-    return Value(x.dtype, x.device, x.size, apply("where", kept, x.body, zero), (*x.from_nodes, *build.origin()))
+    return Value(x.dtype, x.device, x.size, apply("where", inside, x.body, zero), (*x.from_nodes, *build.origin()))
 
 
 @lowering(aten.tril.default)

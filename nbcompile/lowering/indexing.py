@@ -128,9 +128,9 @@ def gather(build: Builder, x: Value, dim: int, ids: Value, *, sparse_grad: bool 
 
 
 @lowering(aten.index.Tensor, aten._unsafe_index.Tensor)
-def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Value:
+def index_tensor(build: Builder, x: Value, index_tensors: Sequence[Value | None]) -> Value:
     """``x[ids, :, more]``: index tensors broadcast together, the rest stays."""
-    given = {at: each for at, each in enumerate(asked) if each is not None}
+    given = {at: each for at, each in enumerate(index_tensors) if each is not None}
     if any(each.dtype in (torch.bool, torch.uint8) for each in given.values()):
         raise NoLowering("a mask as an index: the size of the result depends on data")
     require_same_device(x, *given.values())
@@ -138,9 +138,9 @@ def index_tensor(build: Builder, x: Value, asked: Sequence[Value | None]) -> Val
     common = broadcast_size(*(each.size for each in given.values()))
     adjacent = max(given) - min(given) + 1 == len(given)
     first = min(given) if adjacent else 0
-    kept = [at for at in range(x.ndim) if at not in given]
-    before = [at for at in kept if at < first] if adjacent else []
-    after = [at for at in kept if at not in before]
+    unindexed = [at for at in range(x.ndim) if at not in given]
+    before = [at for at in unindexed if at < first] if adjacent else []
+    after = [at for at in unindexed if at not in before]
     size = [*(x.size[at] for at in before), *common, *(x.size[at] for at in after)]
     position: list[Index] = [ZERO] * x.ndim
     for new, old in enumerate(before):

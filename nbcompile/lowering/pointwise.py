@@ -202,10 +202,10 @@ def div_mode(build: Builder, a: Any, b: Any, rounding_mode: str | None = None) -
 
 def _division(op: str, build: Builder, a: Any, b: Any) -> Value:
     """A quotient or a remainder. Of whole numbers it is an error if a divisor is 0: kernels for the CPU tell."""
-    tells = all(each.device.type == "cpu" for each in (a, b) if isinstance(each, Value))
+    kernel_checks = all(each.device.type == "cpu" for each in (a, b) if isinstance(each, Value))
 
     def divided(x: Expr, y: Expr) -> Expr:
-        if is_integral(x) and (y.value == 0 if isinstance(y, Constant) else not tells):
+        if is_integral(x) and (y.value == 0 if isinstance(y, Constant) else not kernel_checks):
             raise NoLowering("an integer division whose divisor may be zero")
         return apply(op, x, y)
 

@@ -102,12 +102,12 @@ def _inside(windows: Sequence[Window], coordinates: Sequence[Index]) -> list[Exp
 
 def _spread(x: Value, windows: Sequence[Window], outside: float, dtype: torch.dtype) -> Value:
     """The tensor with each window's elements along dimensions of their own, at the end."""
-    kept = x.ndim - len(windows)
+    leading = x.ndim - len(windows)
     coordinates = [
-        window.coordinate(loop_variable(kept + n), loop_variable(x.ndim + n)) for n, window in enumerate(windows)
+        window.coordinate(loop_variable(leading + n), loop_variable(x.ndim + n)) for n, window in enumerate(windows)
     ]
-    size = (*x.size[:kept], *(each.out for each in windows), *(index(each.size) for each in windows))
-    body = cast(reindexed(x, size, [*(loop_variable(at) for at in range(kept)), *coordinates]).body, dtype)
+    size = (*x.size[:leading], *(each.out for each in windows), *(index(each.size) for each in windows))
+    body = cast(reindexed(x, size, [*(loop_variable(at) for at in range(leading)), *coordinates]).body, dtype)
     conditions = _inside(windows, coordinates)
     if conditions:
         body = Masked(both(conditions), body, constant(outside, dtype))
@@ -268,7 +268,7 @@ def _avg_pool_backward(
 ) -> Value:  # fmt: skip
     kernel, stride, padding = how
     windows = _windows(build, x, count, kernel, stride, padding, 1, result=_Shape(grad.size))
-    kept, wide = x.ndim - count, compute_dtype(x.dtype)
+    leading, wide = x.ndim - count, compute_dtype(x.dtype)
     grad = build.realize_if_costly(grad)
     # The windows that hold an element: the last is the one that begins at or before it.
     holding = [-(-each.size // each.stride) for each in windows]
@@ -277,7 +277,7 @@ def _avg_pool_backward(
     coordinates: list[Index] = []
     conditions: list[Expr] = []
     for n, window in enumerate(windows):
-        reach = loop_variable(kept + n) + window.padding
+        reach = loop_variable(leading + n) + window.padding
         back = ZERO if holding[n] == 1 else loop_variable(x.ndim + n)
         latest = divide(reach, index(window.stride), ranges)
         within = remainder(reach, index(window.stride), ranges) + back * window.stride
@@ -285,7 +285,7 @@ def _avg_pool_backward(
         conditions += [below(latest, window.out + back)]
         conditions += [below(within, index(window.size))] if holding[n] * window.stride > window.size else []
         coordinates.append(latest - back)
-    share = reindexed(grad, size, [*(loop_variable(at) for at in range(kept)), *coordinates]).body
+    share = reindexed(grad, size, [*(loop_variable(at) for at in range(leading)), *coordinates]).body
     share = cast(share, wide) / _divisor(windows, coordinates, count_include_pad, divisor, wide)
     body = Masked(both(conditions), share, constant(0.0, wide))
     nodes = merge_nodes(grad.from_nodes, build.origin())
@@ -304,9 +304,9 @@ class _Shape:
 def _even_windows(x: Value, out: Sequence[Any]) -> list[int]:
     """The window along each dimension, where all are equal."""
     found: list[int] = []
-    for extent, asked in zip(x.size[-len(out) :], out, strict=True):
-        length, parts = known_number(extent), known_number(index(asked))
-        if is_one(index(asked)) and length is None:
+    for extent, extent_out in zip(x.size[-len(out) :], out, strict=True):
+        length, parts = known_number(extent), known_number(index(extent_out))
+        if is_one(index(extent_out)) and length is None:
             raise NoLowering("windows of symbolic size")
         if length is None or parts is None or not parts or length % parts:
             raise NoLowering("windows of different sizes")

@@ -177,10 +177,10 @@ def native_dropout(build: Builder, x: Value, p: float, train: bool | None) -> tu
     if train is False:
         return x, build.call(aten.ones_like.default, Value(torch.bool, x.device, x.size, constant(True, torch.bool)))
     drawn, predicted = _uniform(build)
-    kept = apply("ge", drawn, float(p))
+    keep_mask = apply("ge", drawn, float(p))
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
-    body = x.body * cast(kept, x.body.dtype) * scale
-    return _result(build, body, predicted), Value(torch.bool, x.device, x.size, kept, build.origin())
+    body = x.body * cast(keep_mask, x.body.dtype) * scale
+    return _result(build, body, predicted), Value(torch.bool, x.device, x.size, keep_mask, build.origin())
 
 
 @lowering(aten.randint.default, aten.randint_like.default)

@@ -202,8 +202,8 @@ def _freedom(count: Index, correction: Any, dtype: torch.dtype) -> Expr:
 def _squeezed(build: Builder, x: Value, like: Value, dim: Dims, keepdim: bool) -> Value:
     if keepdim:
         return x
-    kept = [extent for at, extent in enumerate(like.size) if at not in all_dims(like, dim)]
-    return reshape(build, x, kept)
+    reduced_size = [extent for at, extent in enumerate(like.size) if at not in all_dims(like, dim)]
+    return reshape(build, x, reduced_size)
 
 
 @lowering(aten.var.correction)

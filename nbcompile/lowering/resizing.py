@@ -37,12 +37,12 @@ aten = torch.ops.aten
 
 
 def _nearest(build: Builder, x: Value, out: Sequence[Any], scales: Sequence[float | None], exact: bool) -> Value:
-    kept, sizes = x.ndim - len(out), indices(out)
-    ranges = {loop_variable(kept + n): size for n, size in enumerate(sizes)}
-    position: list[Index] = [loop_variable(at) for at in range(kept)]
+    leading, sizes = x.ndim - len(out), indices(out)
+    ranges = {loop_variable(leading + n): size for n, size in enumerate(sizes)}
+    position: list[Index] = [loop_variable(at) for at in range(leading)]
     gathers: list[Gather] = []
     for n, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
-        extent, coordinate = x.size[kept + n], loop_variable(kept + n)
+        extent, coordinate = x.size[leading + n], loop_variable(leading + n)
         times = _times(extent, size, scale)
         if times is not None:
             position.append(divide(coordinate, index(times), ranges))
@@ -52,7 +52,7 @@ def _nearest(build: Builder, x: Value, out: Sequence[Any], scales: Sequence[floa
         gathers.append(Gather(symbol, found, extent, wraps=False))
         position.append(symbol)
     source = build.realize(x) if gathers else build.realize_if_costly(x)
-    result = reindexed(source, [*x.size[:kept], *sizes], position, tuple(gathers))
+    result = reindexed(source, [*x.size[:leading], *sizes], position, tuple(gathers))
     return Value(x.dtype, x.device, result.size, result.body, merge_nodes(x.from_nodes, build.origin()))
 
 
@@ -125,10 +125,10 @@ def upsample_nearest2d_backward(
     times = [each for each in found if each is not None]
     if len(times) < len(found):
         raise NoLowering("elements repeated a different number of times")
-    kept, wide = grad.ndim - 2, compute_dtype(grad.dtype)
-    size = (*grad.size[:kept], *extents, *indices(times))
-    position: list[Index] = [loop_variable(at) for at in range(kept)]
-    position += [loop_variable(kept + n) * each + loop_variable(grad.ndim + n) for n, each in enumerate(times)]
+    leading, wide = grad.ndim - 2, compute_dtype(grad.dtype)
+    size = (*grad.size[:leading], *extents, *indices(times))
+    position: list[Index] = [loop_variable(at) for at in range(leading)]
+    position += [loop_variable(leading + n) * each + loop_variable(grad.ndim + n) for n, each in enumerate(times)]
     parts = reindexed(build.realize_if_costly(grad), size, position)
     dims = [grad.ndim, grad.ndim + 1]
     return convert(build, build.reduce(parts, dims, False, "sum", wide, wide), grad.dtype)
@@ -184,13 +184,13 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
     """Each element is between 2, 4 or 8 others, weighted by how near it is to them."""
     if not x.dtype.is_floating_point:
         raise NoLowering("an image of whole numbers is rounded in a way of its own")
-    kept, sizes, wide = x.ndim - len(out), indices(out), compute_dtype(x.dtype)
+    leading, sizes, wide = x.ndim - len(out), indices(out), compute_dtype(x.dtype)
     along = [
-        _between(build, loop_variable(kept + n), x.size[kept + n], size, scale, corners, wide)
+        _between(build, loop_variable(leading + n), x.size[leading + n], size, scale, corners, wide)
         for n, (size, scale) in enumerate(zip(sizes, scales, strict=True))
     ]
-    source, result_size = build.realize(x), [*x.size[:kept], *sizes]
-    front = [loop_variable(at) for at in range(kept)]
+    source, result_size = build.realize(x), [*x.size[:leading], *sizes]
+    front = [loop_variable(at) for at in range(leading)]
     gathers = tuple(gather for each in along for gather in each.gathers)
     values = [
         reindexed(source, result_size, [*front, *coordinates], gathers).body

@@ -44,20 +44,20 @@ def _sum_kind(target: Value) -> str:
 
 @lowering(aten.index_put.default, aten._unsafe_index_put.default)
 def index_put(
-    build: Builder, x: Value, asked: Sequence[Value | None], values: Value, accumulate: bool = False
+    build: Builder, x: Value, index_tensors: Sequence[Value | None], values: Value, accumulate: bool = False
 ) -> Value:
     """Index tensors broadcast together say where; a mask with one value is a choice for each element."""
-    given = {at: each for at, each in enumerate(asked) if each is not None}
+    given = {at: each for at, each in enumerate(index_tensors) if each is not None}
     require_same_device(x, values, *given.values())
     masks = [each for each in given.values() if each.dtype in (torch.bool, torch.uint8)]
     if masks:
-        return _masked_put(build, x, asked, values, accumulate)
+        return _masked_put(build, x, index_tensors, values, accumulate)
     common = broadcast_size(*(each.size for each in given.values()))
     adjacent = max(given) - min(given) + 1 == len(given)
     first = min(given) if adjacent else 0
-    kept = [at for at in range(x.ndim) if at not in given]
-    before = [at for at in kept if adjacent and at < first]
-    after = [at for at in kept if at not in before]
+    without_padding = [at for at in range(x.ndim) if at not in given]
+    before = [at for at in without_padding if adjacent and at < first]
+    after = [at for at in without_padding if at not in before]
     size = [*(x.size[at] for at in before), *common, *(x.size[at] for at in after)]
     position: list[IndexOf] = [IndexOf(loop_variable(0), torch.int64)] * x.ndim
     for new, old in enumerate(before):
@@ -71,10 +71,17 @@ def index_put(
     return build.scatter(x, broadcast_to(values, size), position, _sum_kind(x) if accumulate else "store")
 
 
-def _masked_put(build: Builder, x: Value, asked: Sequence[Value | None], values: Value, accumulate: bool) -> Value:
+def _masked_put(
+    build: Builder, x: Value, index_tensors: Sequence[Value | None], values: Value, accumulate: bool
+) -> Value:
     """``x[mask] = 0``"""
-    mask = asked[0]
-    if len(asked) != 1 or mask is None or mask.dtype != torch.bool or any(not is_one(each) for each in values.size):
+    mask = index_tensors[0]
+    if (
+        len(index_tensors) != 1
+        or mask is None
+        or mask.dtype != torch.bool
+        or any(not is_one(each) for each in values.size)
+    ):
         raise NoLowering("a mask as an index: how many values are taken depends on data")
     while mask.ndim < x.ndim:
         mask = build.call(aten.unsqueeze.default, mask, -1)
@@ -194,12 +201,12 @@ def embedding_dense_backward(
     coordinate = index_at(ids, 0, grad.ndim)
     symbol, gathered = build.gather(coordinate, index(rows), wraps=False)
 
-    def kept(at: Expr, g: Expr) -> Expr:
+    def without_padding(at: Expr, g: Expr) -> Expr:
         return apply("where", apply("eq", cast(at, torch.int64), Constant(padding_idx, torch.int64)), 0.0, g)
 
     if padding_idx >= 0:
         padding = Value(ids.dtype, ids.device, grad.size, coordinate.body, ids.from_nodes)
-        grad = elementwise(build, kept, (padding, grad))
+        grad = elementwise(build, without_padding, (padding, grad))
     width = grad.size[-1]
     zeros = _everywhere(grad, 0.0, (index(rows), width))
     position = [IndexOf(symbol, torch.int64, (gathered,)), IndexOf(loop_variable(grad.ndim - 1), torch.int64)]

@@ -173,14 +173,14 @@ def expand(_: Builder, x: Value, size: Sequence[Any], *, implicit: bool = False)
 def squeeze(_: Builder, x: Value, dim: int | Sequence[int] | None = None) -> Value:
     """Dimensions of size 1 left out."""
     if dim is None:
-        asked = set(range(x.ndim))
+        squeezed = set(range(x.ndim))
     else:
-        asked = {dimension(each, x.ndim) for each in ([dim] if isinstance(dim, int) else dim)}
-    kept = [at for at in range(x.ndim) if not (at in asked and is_one(x.size[at]))]
+        squeezed = {dimension(each, x.ndim) for each in ([dim] if isinstance(dim, int) else dim)}
+    remaining = [at for at in range(x.ndim) if not (at in squeezed and is_one(x.size[at]))]
     position: list[Index] = [ZERO] * x.ndim
-    for new, old in enumerate(kept):
+    for new, old in enumerate(remaining):
         position[old] = loop_variable(new)
-    return reindexed(x, [x.size[at] for at in kept], position)
+    return reindexed(x, [x.size[at] for at in remaining], position)
 
 
 @lowering(aten.unsqueeze.default)
@@ -297,13 +297,13 @@ def diagonal(_: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
     if rows is None or columns is None:
         raise NoLowering("a diagonal of symbolic length")
     extent = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
-    kept = [at for at in range(x.ndim) if at not in (one, two)]
+    remaining = [at for at in range(x.ndim) if at not in (one, two)]
     position: list[Index] = [ZERO] * x.ndim
-    for new, old in enumerate(kept):
+    for new, old in enumerate(remaining):
         position[old] = loop_variable(new)
-    along = loop_variable(len(kept))
+    along = loop_variable(len(remaining))
     position[one], position[two] = along + max(0, -offset), along + max(0, offset)
-    return reindexed(x, [*(x.size[at] for at in kept), index(extent)], position)
+    return reindexed(x, [*(x.size[at] for at in remaining), index(extent)], position)
 
 
 @lowering(aten.unfold.default)
@@ -354,8 +354,8 @@ def _is_row_major(layout: Layout) -> bool:
 @lowering(aten.flip.default)
 def flip(_: Builder, x: Value, dims: Sequence[int]) -> Value:
     """Some dimensions backwards."""
-    turned = {dimension(dim, x.ndim) for dim in dims} if x.ndim else set()
-    position = [x.size[at] - 1 - loop_variable(at) if at in turned else loop_variable(at) for at in range(x.ndim)]
+    flipped = {dimension(dim, x.ndim) for dim in dims} if x.ndim else set()
+    position = [x.size[at] - 1 - loop_variable(at) if at in flipped else loop_variable(at) for at in range(x.ndim)]
     return reindexed(x, x.size, position)
 
 

@@ -99,8 +99,8 @@ class EffectBody(ValueBody):
                 )
                 self.statements.append(ast.Expr(ast.Call(setter, [owner, self.make(key), self.make(value)], [])))
                 continue
-            place = ast.Subscript(owner, self.make(key), ast.Store())
-            self.statements.append(ast.Assign([place], self.make(value)))
+            position = ast.Subscript(owner, self.make(key), ast.Store())
+            self.statements.append(ast.Assign([position], self.make(value)))
 
     def call_method(self, target: Recipe, name: str, *arguments: ast.expr, plain: type | None = None) -> None:
         owner = self.make(target)
@@ -113,8 +113,8 @@ class EffectBody(ValueBody):
     def replace_items(self, mutation: recipes.ReplaceItems) -> None:
         items = [self.make(each) for each in mutation.items]
         if mutation.kind == "list" and mutation.plain is None:
-            place = ast.Subscript(self.make(mutation.target), ast.Slice(), ast.Store())
-            self.statements.append(ast.Assign([place], ast.List(items, ast.Load())))
+            position = ast.Subscript(self.make(mutation.target), ast.Slice(), ast.Store())
+            self.statements.append(ast.Assign([position], ast.List(items, ast.Load())))
             return
         name = self.fresh("items")
         content: ast.expr = (
@@ -131,20 +131,20 @@ class EffectBody(ValueBody):
             if mutation.globals_of is None
             else self.make(mutation.globals_of)
         )
-        place: ast.expr
+        position: ast.expr
         if mutation.value is None:
             dropped = ast.Attribute(scope, "pop", ast.Load())  # it may have existed only for a while
             self.statements.append(ast.Expr(ast.Call(dropped, [ast.Constant(mutation.name), ast.Constant(None)], [])))
             return
-        place = ast.Subscript(scope, ast.Constant(mutation.name), ast.Store())
-        self.statements.append(ast.Assign([place], self.make(mutation.value)))
+        position = ast.Subscript(scope, ast.Constant(mutation.name), ast.Store())
+        self.statements.append(ast.Assign([position], self.make(mutation.value)))
 
     def set_cell(self, mutation: recipes.SetCell) -> None:
         own = mutation.cell.name if isinstance(mutation.cell, recipes.CellOf) else None
-        place: ast.expr = (
+        position: ast.expr = (
             ast.Name(own, ast.Store()) if own else ast.Attribute(self.make(mutation.cell), "cell_contents", ast.Store())
         )
-        self.statements.append(ast.Assign([place], self.make(mutation.value or recipes.Constant(None))))
+        self.statements.append(ast.Assign([position], self.make(mutation.value or recipes.Constant(None))))
         if mutation.value is not None:
             return
         gone: ast.expr = (

@@ -44,7 +44,7 @@ MANY = 60
 
 
 @functools.cache
-@extension.tried_in_its_own_thread
+@extension.first_call_in_its_own_thread
 def maker() -> Conditions | None:
     """C function that evaluates conditions; None where the extension cannot be built."""
     compiler = toolchain.find()

@@ -28,7 +28,7 @@ from nbcompile.runtime import store, toolchain
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
 Given = ParamSpec("Given")
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 
@@ -59,7 +59,7 @@ def file(source: Path, compiler: Compiler) -> Path:
     )
 
 
-def tried_in_its_own_thread(function: Callable[Given, Made]) -> Callable[Given, Made]:
+def first_call_in_its_own_thread(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """A decorator for what tries a module out once in a process, whatever the first caller was about.
 
     Gradients off, inference mode, autocast, hooks on saved tensors, function modes and the default device are all a
@@ -67,11 +67,11 @@ def tried_in_its_own_thread(function: Callable[Given, Made]) -> Callable[Given, 
     """
 
     @functools.wraps(function)
-    def tried(*arguments: Given.args, **keywords: Given.kwargs) -> Made:
+    def checked(*arguments: Given.args, **keywords: Given.kwargs) -> Result:
         with concurrent.futures.ThreadPoolExecutor(1, "nbcompile-tries") as own:
             return own.submit(function, *arguments, **keywords).result()
 
-    return tried
+    return checked
 
 
 def is_built(source: Path, compiler: Compiler) -> bool:

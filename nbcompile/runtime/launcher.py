@@ -145,7 +145,7 @@ def autograd_keys() -> int:
 
 
 @functools.lru_cache(maxsize=4)
-@extension.tried_in_its_own_thread
+@extension.first_call_in_its_own_thread
 def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
     """launcher.c as a module that was seen to work, or why there is none."""
     try:

@@ -262,7 +262,7 @@ class PythonWrapper:
     def profiled(self) -> Callable[[list[Any]], tuple[Any, ...]]:
         """The wrapper where each kernel and each extern call is a range of torch.profiler."""
         ranged = {
-            called: in_range(self.namespace[called], known.label(self.origin), known.places(self.origin))
+            called: in_range(self.namespace[called], known.label(self.origin), known.source_lines(self.origin))
             for name, known in self.emitted.ranges
             for called in (name, f"{name}_target")
             if called in self.namespace

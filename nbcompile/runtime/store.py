@@ -119,9 +119,9 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     if found is not None:
         return found
     mine: Future[Path] = Future()
-    under_way = _under_way.setdefault((directory(), key, suffix), mine)
-    if under_way is not mine:
-        return under_way.result()
+    in_progress = _in_progress.setdefault((directory(), key, suffix), mine)
+    if in_progress is not mine:
+        return in_progress.result()
     try:
         mine.set_result(fetch(key, suffix) or add(key, suffix, build))
     except BaseException as error:
@@ -129,13 +129,13 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
         mine.set_exception(error if isinstance(error, Exception) else OSError("the build was interrupted"))
         raise
     finally:
-        _under_way.pop((directory(), key, suffix), None)
+        _in_progress.pop((directory(), key, suffix), None)
     return mine.result()
 
 
-_under_way: dict[tuple[Path, str, str], Future[Path]] = {}
+_in_progress: dict[tuple[Path, str, str], Future[Path]] = {}
 if hasattr(os, "register_at_fork"):  # the threads that build are not in the child
-    os.register_at_fork(after_in_child=_under_way.clear)
+    os.register_at_fork(after_in_child=_in_progress.clear)
 
 
 def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:

@@ -279,7 +279,7 @@ def run_together(
         with _as_file(source) as text:
             for command in commands:
                 processes.append(_started(command, text))  # noqa: PERF401 - if one cannot start, those before it stop
-        builds.do_beside()
+        builds.run_concurrent_task()
         until = time.monotonic() + (patience() if timeout is None else timeout)
         with builds.around():
             said = [each.communicate(timeout=max(0.0, until - time.monotonic()))[0] for each in processes]
@@ -321,11 +321,11 @@ class _Builds(threading.local):
     """Work that a thread does while it waits for a compiler."""
 
     around: Callable[[], contextlib.AbstractContextManager[object]] = staticmethod(contextlib.nullcontext)
-    beside: Callable[[], object] | None = None
+    concurrent_task: Callable[[], object] | None = None
     """Functions to call once, when a compiler is known to work."""
 
-    def do_beside(self) -> None:
-        task, self.beside = self.beside, None
+    def run_concurrent_task(self) -> None:
+        task, self.concurrent_task = self.concurrent_task, None
         if task is not None:
             task()
 
@@ -335,23 +335,23 @@ class _Builds(threading.local):
 
         What the task raises is raised at the end of the block: it is no fault of what is built there.
         """
-        earlier, left = self.beside, [task]
+        earlier, left = self.concurrent_task, [task]
         failures: list[Exception] = []
 
         def both() -> None:
-            self.beside = earlier  # while the task waits for a compiler of its own
+            self.concurrent_task = earlier  # while the task waits for a compiler of its own
             try:
                 left.pop()()
             except Exception as error:  # noqa: BLE001 - any
                 failures.append(error)
-            self.do_beside()
+            self.run_concurrent_task()
 
-        self.beside = both
+        self.concurrent_task = both
         try:
             yield
         finally:
-            if self.beside is both:
-                self.beside = earlier
+            if self.concurrent_task is both:
+                self.concurrent_task = earlier
         if failures:
             raise failures[0]
         if left:

@@ -1,8 +1,8 @@
 """The fusion log: every pair of neighbours, fused or not, the reason, and the memory traffic that is saved.
 
-    mm    + add     apart   aten.mm runs by itself: a tuned library is at the hardware's limit
-    add   + relu    fused   relu reads add where it is made         2 x 4 MB: neither written nor read
-    relu  + amax    apart   it reduces along other loops than the kernel
+    mm    + add     not fused   aten.mm runs by itself: a tuned library is at the hardware's limit
+    add   + relu    fused       relu reads add where it is made         2 x 4 MB: neither written nor read
+    relu  + amax    not fused   it reduces along other loops than the kernel
 
 Neighbours are a producer and its consumers, and two consecutive readers of one buffer. Fusion attempts far fewer pairs
 than that, and some more than once; its attempts and their reasons are looked up here.

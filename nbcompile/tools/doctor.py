@@ -4,7 +4,7 @@
     ✗ Graphviz       no layout engine: graphs are shown as tables (pip install pygraphviz)
 
 Nothing here is needed for right results: without a C++ compiler, graphs run
-through ATen; without a layout, the table twin is shown.
+through ATen; without a layout, the equivalent table is shown.
 
 In torch: torch/utils/collect_env.py. Read next: nbcompile/runtime/toolchain.py
 """

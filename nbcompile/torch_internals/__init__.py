@@ -92,11 +92,11 @@ from nbcompile.torch_internals.modules import (
     has_effect,
     is_scripted,
     lazy_graph_module,
-    numpy_twins,
     partitioners,
     proxy_tensor,
     symbolic_shapes,
     sympy_functions,
+    torch_numpy,
 )
 from nbcompile.torch_internals.symbols import (
     NamedSource,
@@ -198,7 +198,6 @@ __all__ = [
     "note_unbacked_symbols",
     "number_as_tensor",
     "number_in",
-    "numpy_twins",
     "overlaps_itself",
     "own_symbol",
     "parameters_set",
@@ -229,6 +228,7 @@ __all__ = [
     "symbols_in_order",
     "sympy_functions",
     "thread_keys",
+    "torch_numpy",
     "trace",
     "transform_state",
     "unsee_last_write",

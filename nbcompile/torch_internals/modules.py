@@ -82,7 +82,7 @@ def proxy_tensor() -> ModuleType:
     return importlib.import_module("torch.fx.experimental.proxy_tensor")
 
 
-def numpy_twins(namespace: str) -> ModuleType:
+def torch_numpy(namespace: str) -> ModuleType:
     """NumPy's functions on tensors: ``torch._numpy``, or a part of it (``.linalg``). Imports NumPy."""
     return importlib.import_module(f"torch._numpy{namespace}")
 

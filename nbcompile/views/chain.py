@@ -1,6 +1,6 @@
 """Residual programs of a resume tree as one Python program.
 
-    def frame_0_0():                      a frame; what its program means by a name stands in here
+    def frame_0_0():                      a frame; names are replaced by the objects that the program binds to them
         class GraphModule: ...            its graph
         __compiled_fn_1 = GraphModule()
         def f(x, k): ...                  its residual program, as it runs, which calls the next frame

@@ -209,13 +209,13 @@ def _marks(marks: LineMarks) -> Markup:
 def _guards(pair: FramePair) -> Markup | None:
     if not pair.guards:
         return None
-    apart = [guard for guard in pair.guards if guard.status != EQUAL]
+    unequal = [guard for guard in pair.guards if guard.status != EQUAL]
     rows = [
         row(tag("th", chip(guard.status, "" if guard.known or guard.status == EQUAL else "warn")),
             code(guard.ours) if guard.ours else "", code(guard.theirs) if guard.theirs else "", guard.known)
         for guard in pair.guards[: SHOWN.rows]
     ]  # fmt: skip
-    about = f"{len(pair.guards) - len(apart)} equal, {len(apart)} not"
+    about = f"{len(pair.guards) - len(unequal)} equal, {len(unequal)} not"
     drawn = table("Guards, matched one to one", ("", *NAMES, "known reason"), rows, grid=True)
     return section("guard_pairs", "Guards", drawn, SHOWN.cut(pair.guards)[1], about=about)
 

@@ -91,19 +91,19 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
     if len(nodes) <= most:
         return [Group((node,)) for node in nodes]
     by_module = any(node.modules for node in nodes)
-    places = [_place(node, by_module=by_module) for node in nodes]
+    module_paths = [_module_path_of(node, by_module=by_module) for node in nodes]
     helpers = _helper_calls(nodes) if by_module else {}
-    deepest = max(map(len, places))
+    deepest = max(map(len, module_paths))
     finer: list[Group] = []
     for depth in range(deepest + 1, 0, -1):
-        groups = _without_repetitions(_runs(nodes, places, depth, helpers))
+        groups = _without_repetitions(_runs(nodes, module_paths, depth, helpers))
         if len(groups) <= most:
             return groups if len(groups) > most // 4 or not finer else _divided(groups, finer, most)
         finer = groups
-    return _chunks(_runs(nodes, places, deepest) if deepest else [Group((node,)) for node in nodes], most)
+    return _chunks(_runs(nodes, module_paths, deepest) if deepest else [Group((node,)) for node in nodes], most)
 
 
-def _place(node: Node, *, by_module: bool) -> tuple[object, ...]:
+def _module_path_of(node: Node, *, by_module: bool) -> tuple[object, ...]:
     """Path of a node, from the outside in: the modules that were called, or the lines."""
     return node.modules if by_module else tuple((line.file, line.line) for line in node.stack)
 
@@ -143,21 +143,21 @@ def _shared_depth(nodes: Sequence[Node]) -> int:
 
 def _runs(
     nodes: Sequence[Node],
-    places: Sequence[tuple[object, ...]],
+    module_paths: Sequence[tuple[object, ...]],
     depth: int,
     helpers: Mapping[int, tuple[int, str]] = MappingProxyType({}),
 ) -> list[Group]:
     """Groups of neighbours with the same outer ``depth`` parts of their paths; all inputs are one group."""
 
-    def place(numbered: tuple[int, Node]) -> object:
+    def module_path(numbered: tuple[int, Node]) -> object:
         number, node = numbered
         if _kind(node) != "operator":
             return _kind(node)
-        # Deeper than its place goes, a node stands for itself.
+        # Below its own module path, a node is a group of its own.
         itself = helpers[number][0] if number in helpers else number
-        return places[number][:depth], itself if depth > len(places[number]) else 0
+        return module_paths[number][:depth], itself if depth > len(module_paths[number]) else 0
 
-    runs = [tuple(run) for _, run in itertools.groupby(enumerate(nodes), place)]
+    runs = [tuple(run) for _, run in itertools.groupby(enumerate(nodes), module_path)]
     return [Group(tuple(node for _, node in run), code=_call_of(run, helpers)) for run in runs]
 
 
@@ -183,7 +183,7 @@ def _without_repetitions(groups: list[Group]) -> list[Group]:
         return groups
     run, period, end = longest
     times = run // period
-    # The run ends before `end`: all of it repeats what stands one period before. What is over stays as it is.
+    # The run ends before `end`: all of it repeats the period before it. The remainder stays as it is.
     first = end - run
     folded = tuple(node for group in groups[first : first + times * period] for node in group.nodes)
     rest = _without_repetitions(groups[first + times * period :])

@@ -145,7 +145,7 @@ class Explanation:
         return Path(path)
 
     def chain(self, path: str | Path, frame: str = "") -> Path:
-        """Write what runs in place of a frame (of the first) and of all that it goes on with as one program."""
+        """Write the residual program of a frame (the first) and of all its resume functions as one program."""
         Path(path).write_text(chain.program(self.record, frame), encoding="utf-8")
         return Path(path)
 

@@ -403,7 +403,7 @@ _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<a
 
 
 def refusal(record: Record, failed: FailedGuard) -> Refusal:
-    """Take a failed guard's reason apart into what was expected and what it got."""
+    """Split a failed guard's reason into the expected and the actual value."""
     mismatch, values = _MISMATCH.match(failed.reason), _VALUES.search(failed.reason)
     guard = _guard_of(record, failed)
     return Refusal(
@@ -457,11 +457,11 @@ def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
     """Each symbol of a frame: its name, where it is read from, its value and range, what was assumed and where."""
     rows = []
     for symbol in frame.symbols:
-        asked = [f"{found.condition}{_at(found.stack)}" for found in symbol.refinements]
+        conditions = [f"{found.condition}{_at(found.stack)}" for found in symbol.refinements]
         range_ = symbol.range.replace("int_oo", "∞")
         known = f"{symbol.hint} in {range_}" if symbol.hint else f"known to the run, in {range_}"
         where = ", ".join(map(readable, symbol.sources)) or symbol.origin
-        rows.append((symbol.name, where, known, "; ".join(asked)))
+        rows.append((symbol.name, where, known, "; ".join(conditions)))
     return rows
 
 

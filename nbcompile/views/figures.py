@@ -5,7 +5,7 @@
 
 A reference is a path of fields; a list on the way is gone through, a number in the path takes one item, and
 ``[field=value]``, ``!=`` and ``^=`` (begins with) keep some. The figure is how many there are at the end, or the
-number that stands there. What follows ``|`` is listed below; ``=2`` is said of no record. The rows of a table need no
+number at this position. What follows ``|`` is listed below; ``=2`` is said of no record. The rows of a table need no
 reference: they begin with the name of what they are about.
 
 In torch: nothing. Read next: nbcompile/views/facts.py; tests/views/test_figures.py follows each reference

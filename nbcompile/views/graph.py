@@ -1,7 +1,7 @@
 """Section of a graph: a diagram, and a table of its nodes.
 
 The picture is an ``<img>``, so that it survives where scripts and inline SVG
-are stripped, and the page's script makes it selectable. The table twin says
+are stripped, and the page's script makes it selectable. The equivalent table says
 everything the picture says, for screen readers, for search, and for graphs
 too big to look at.
 
@@ -56,7 +56,7 @@ _COUNTED = f"graph.{figures.OPERATORS}"
 
 
 def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits, failed: str = "") -> Markup:
-    """Picture, table twin and code of any graph; ``failed`` is the id of an operator to mark."""
+    """Picture, equivalent table and code of any graph; ``failed`` is the id of an operator to mark."""
     drawn = picture(function, graph, found, failed)
     return join([
         drawn or tag("p", NO_LAYOUT, class_="n-quiet"),
@@ -101,8 +101,8 @@ def nodes_table(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup
     return join([table(f"Nodes of the {graph.stage} graph", head, rows), more])
 
 
-def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, beside: bool) -> Markup | None:
-    """Render the functional ATen graphs; ``beside`` is the diagram of the captured graph."""
+def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, drawn_captured: bool) -> Markup | None:
+    """Render the functional ATen graphs; ``drawn_captured`` is the diagram of the captured graph."""
     graphs = frame.compiled_graph.graphs if frame.compiled_graph else ()
     if not graphs:
         return None
@@ -110,7 +110,7 @@ def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, besid
     for index, graph in enumerate(_with_sources(each, frame.graph) for each in graphs):
         counted = f"compiled_graph.graphs.{index}.{figures.OPERATORS}"
         title = (tag("b", graph.stage), f" {facts.count(len(links.operators(graph)), 'operator')}")
-        note = _why_not_drawn(frame.graph if beside else None, graph)
+        note = _why_not_drawn(frame.graph if drawn_captured else None, graph)
         shown = (
             join((tag("p", note, class_="n-quiet"), _program(graph, found, limits)))
             if note
@@ -147,9 +147,9 @@ def _is_one_to_one(captured: Graph, graph: Graph) -> bool:
     if len(graph.nodes) != len(captured.nodes) or any(len(each) > 1 for each in origin.values()):
         return False
     for old, new in zip(captured.nodes, graph.nodes, strict=True):
-        made_from = new.from_nodes or (old.id,) * (new.op == old.op != "call_function")
+        origin_ids = new.from_nodes or (old.id,) * (new.op == old.op != "call_function")
         reads = {each for one in new.inputs for each in origin.get(one) or (one,)}
-        if made_from != (old.id,) or (new.op != "output" and reads != set(old.inputs)):
+        if origin_ids != (old.id,) or (new.op != "output" and reads != set(old.inputs)):
             return False
     return True
 

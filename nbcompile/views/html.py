@@ -8,7 +8,7 @@ It is read in three steps, each complete without the next: plain elements
 (``<details>``, tables, ``<pre>``, ``<img>``) that untrusted notebooks and
 readers without scripts keep; static/theme.css, for light, dark, print and
 forced colours; static/view.js, which links source lines, graph nodes and
-kernel lines. Nothing is fetched, nothing has an id, so it may stand anywhere,
+kernel lines. Nothing is fetched, nothing has an id, so it can be placed anywhere,
 twice.
 
 In torch: tlparse makes pages of a whole run. Read next: the modules named in
@@ -116,11 +116,11 @@ def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
     if "predict" not in wanted:
         return join((_head(record, wanted, limits), _sections(record, wanted, limits)))
     rest = tuple(each for each in wanted if each != "predict")
-    asked = (_head(record, (), limits), predict.render(record, limits))
+    with_questions = (_head(record, (), limits), predict.render(record, limits))
     if not rest:
-        return join(asked)
+        return join(with_questions)
     inside = (_head(record, rest, limits), _sections(record, rest, limits))
-    return join((asked, fold(tag("b", "Reveal"), inside)))
+    return join((with_questions, fold(tag("b", "Reveal"), inside)))
 
 
 def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
@@ -213,13 +213,13 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "guards": lambda: guards.render(frame, found, limits),
         "residual": lambda: source.residual(frame, limits),
         "bytecode": lambda: bytecode.render(frame, found, limits),
-        "aten": lambda: graph.aten(frame, found, limits, beside="graph" in wanted),
+        "aten": lambda: graph.aten(frame, found, limits, drawn_captured="graph" in wanted),
         "kernels": lambda: kernels.render(frame, found, limits),
         "timings": lambda: timings.render(record, frame),
     }
-    made = [make[name]() for name in wanted if name in make]
+    rendered = [make[name]() for name in wanted if name in make]
     if opened and len(wanted) <= FEW:
-        made = [each and _unfolded(each) for each in made]
+        rendered = [each and _unfolded(each) for each in rendered]
     status = chip(frame.status, _STATUS.get(frame.status, ""))
     end = facts.ended_by(frame, links.distinct_breaks(record))
     name = tag("b", frame.function)
@@ -233,7 +233,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         tag("small", f"{frame.cause}, {end}", data_r=figures.of_end(frame)),
         tag("small", f" · {library}") if (library := facts.library(frame)) else None,
     )
-    body = tag("div", made, class_="n-split")
+    body = tag("div", rendered, class_="n-split")
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)
 
 
@@ -244,8 +244,10 @@ ALL_STYLES = ("calls", "breaks", "what_if", "steps", "predict", "failed")
 def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the style sheet that the sections need."""
     calls = ("calls",) if len(record.frames) > 1 else ()
-    told = any(frame.breaks or frame.failed_guards or frame.resumes or frame.steps for frame in record.frames)
-    broken = ("breaks",) if told or record.raised else ()
+    has_explanations = any(
+        frame.breaks or frame.failed_guards or frame.resumes or frame.steps for frame in record.frames
+    )
+    broken = ("breaks",) if has_explanations or record.raised else ()
     failed = ("failed",) if record.raised or any(frame.unfinished for frame in record.frames) else ()
     return (*calls, *broken, *failed, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
 
@@ -254,10 +256,10 @@ def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the script that the sections need."""
     form = ("trees", "what_if") if "what_if" in wanted and what_if.compiled_calls(record) else ()
     walk = ("steps",) if "steps" in wanted and any(frame.steps for frame in record.frames) else ()
-    asked = ("predict",) if "predict" in wanted else ()
+    with_questions = ("predict",) if "predict" in wanted else ()
     shown = [
         drawn_graph for frame in record.frames for drawn_graph in links.graphs(frame)
         if ("graph" if drawn_graph is frame.graph else "aten") in wanted
     ]  # fmt: skip
     drawn = ("graph",) if any(len(each.nodes) > graph.AT_A_GLANCE for each in shown) else ()
-    return (*drawn, *form, *walk, *asked)
+    return (*drawn, *form, *walk, *with_questions)

@@ -1,6 +1,6 @@
 """Section of the backend: loop IR, fusion log, memory plan, kernels, wrapper.
 
-In torch: TORCH_LOGS=output_code,fusion,ir_pre_fusion print these apart.
+In torch: TORCH_LOGS=output_code,fusion,ir_pre_fusion print these separately.
 Read next: nbcompile/views/timings.py
 """
 
@@ -108,12 +108,12 @@ def _fusions(compiled: CompiledGraph, found: links.FrameLinks, limits: Limits) -
     decisions, more = limits.cut(compiled.fusions)
     rows = [
         row(tag("th", code(decision.first), " + ", code(decision.second)),
-            chip("fused", "ok") if decision.fused else chip("apart"), decision.reason, facts.bytes_saved(decision),
+            chip("fused", "ok") if decision.fused else chip("not fused"), decision.reason, facts.bytes_saved(decision),
             nodes=node_names(found, decision.first, decision.second))
         for decision in decisions
     ]  # fmt: skip
     fused = sum(each.fused for each in compiled.fusions)
-    title = f"Fusion log: {fused} fused, {len(compiled.fusions) - fused} apart"
+    title = f"Fusion log: {fused} fused, {len(compiled.fusions) - fused} not"
     return fold(
         title,
         table("Which buffers share a loop nest, and why", ("buffers", "verdict", "reason", "saves"), rows),

@@ -3,7 +3,7 @@
     tag("td", "a < b", class_="n-x y", colspan=2)   <td class="n-x y" colspan=2>a &lt; b</td>
 
 Everything that is no Markup is escaped, here and nowhere else, so no view can
-forget it. Fragments carry no ``id``: an output may stand twice on one page.
+forget it. Fragments carry no ``id``: an output may appear twice on one page.
 Links between things are the words of ``data-n``, looked up inside one frame.
 
 In torch: nothing. Read next: nbcompile/views/html.py
@@ -198,8 +198,8 @@ def listing(
     A line that has any is an element of its own, so that it can be selected; neighbours that have both, and the
     same, are one element.
     """
-    kept, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
-    lines = highlighted(clipped("\n".join(kept)), "" if _is_plain.get() else language)
+    shown_lines, more = (limits or Limits()).cut(text.rstrip("\n").split("\n"))
+    lines = highlighted(clipped("\n".join(shown_lines)), "" if _is_plain.get() else language)
     marks = [(nodes(index) if nodes else "", looks(index) if looks else "") for index in range(len(lines))]
     shown = []
     for _, run in itertools.groupby(range(len(lines)), lambda index: marks[index] if all(marks[index]) else index):
@@ -219,7 +219,7 @@ def highlighted(
 ) -> list[Markup]:
     """The lines of a program, with Pygments' short class names; few kinds, so output stays small.
 
-    ``cuts(i)`` are the pieces of line i (from 0) that are linked, in order and apart.
+    ``cuts(i)`` are the pieces of line i (from 0) that are linked, in order, without overlaps.
     """
     text = text.rstrip("\n")
     lines: list[list[tuple[str, str]]] = [[]]

@@ -1,7 +1,7 @@
 """Memory plan: the live range of each buffer, and the memory that it reuses.
 
-    buf0   4,096 B   ■■··   made for it
-    buf1   4,096 B   ·■■·   made for it
+    buf0   4,096 B   ■■··   allocated for it
+    buf1   4,096 B   ·■■·   allocated for it
     buf2   4,096 B   ··■■   buf0's, which nobody reads any more
 
 A column is a launch: a kernel or a call of ATen.
@@ -54,8 +54,8 @@ def as_text(compiled: CompiledGraph) -> Iterator[str]:
 
 def saved(compiled: CompiledGraph) -> str:
     """``3 buffers in 2 pieces of memory``."""
-    made = sum(not each.memory_of for each in compiled.lifetimes)
-    return f"{facts.count(len(compiled.lifetimes), 'buffer')} in {facts.count(made, 'piece')} of memory"
+    allocated = sum(not each.memory_of for each in compiled.lifetimes)
+    return f"{facts.count(len(compiled.lifetimes), 'buffer')} in {facts.count(allocated, 'piece')} of memory"
 
 
 def launch_counts(compiled: CompiledGraph) -> dict[str, int]:
@@ -84,5 +84,5 @@ def _strip(lifetime: Lifetime, launches: int) -> str:
 
 
 def _whose(lifetime: Lifetime) -> str:
-    whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else "made for it"
+    whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else "allocated for it"
     return whose if lifetime.last else f"{whose}; returned"

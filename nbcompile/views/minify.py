@@ -43,7 +43,7 @@ def minified(program: str) -> str:
     words = _words(program)
     _tell_keys(words)
     _rename(words)
-    return _joined(_one_declaration(words))
+    return _text_of(_one_declaration(words))
 
 
 def _words(program: str) -> list[Word]:
@@ -85,7 +85,7 @@ class Scope:
     around: Scope | None = None
     names: dict[str, list[int]] = field(default_factory=dict)
     """Declared names, with the indices of their uses."""
-    taken: set[str] = field(default_factory=set)
+    used_names: set[str] = field(default_factory=set)
     """New names of what is declared here."""
     passing: set[str] = field(default_factory=set)
     """New names that are meant in here, or further in."""
@@ -98,16 +98,18 @@ def _rename(words: list[Word]) -> None:
     """Rename variables to short names; two that are never visible together may share one."""
     scopes = _scopes(words, _pairs(words))
     free = _resolve(words, scopes)
-    declared = [(places, scope) for scope in dict.fromkeys(scopes) for places in scope.names.values() if places]
-    for places, scope in sorted(declared, key=lambda pair: (-len(pair[0]), pair[0])):
-        crossed = {each for place in places for each in _outwards(scopes[place], scope)}
-        used = free.union(scope.passing, *(each.taken for each in crossed))
+    declared = [
+        (positions, scope) for scope in dict.fromkeys(scopes) for positions in scope.names.values() if positions
+    ]
+    for positions, scope in sorted(declared, key=lambda pair: (-len(pair[0]), pair[0])):
+        crossed = {each for position in positions for each in _outwards(scopes[position], scope)}
+        used = free.union(scope.passing, *(each.used_names for each in crossed))
         short = next(each for each in _candidates() if each not in used)
-        scope.taken.add(short)
+        scope.used_names.add(short)
         for scope_between in crossed:
             scope_between.passing.add(short)
-        for place in places:
-            words[place].text = f"{words[place].text}:{short}" if words[place].is_key else short
+        for position in positions:
+            words[position].text = f"{words[position].text}:{short}" if words[position].is_key else short
 
 
 def _pairs(words: list[Word]) -> dict[int, int]:
@@ -174,7 +176,7 @@ def _end_of_statement(words: list[Word], pairs: dict[int, int], index: int) -> i
 
 
 def _targets(words: list[Word], index: int) -> Iterator[str]:
-    """The names that the patterns from here on declare: neither keys nor what stands behind ``=``."""
+    """The names that the patterns from here on declare: neither keys nor what follows ``=``."""
     depth, given = 0, -1
     for word in words[index:]:
         depth += (word.mark in _OPENING) - (word.mark in _CLOSING)
@@ -232,7 +234,7 @@ def _one_declaration(words: list[Word]) -> Iterator[Word]:
             declares.pop()
         elif word.mark in _DECLARES and before in (";", "{", "}"):
             if declares[-1]:
-                continue  # a comma stands before it
+                continue  # a comma precedes it
             declares[-1] = True
         elif word.mark == ";" and declares[-1]:
             declares[-1] = index + 1 < len(words) and words[index + 1].mark in _DECLARES
@@ -248,16 +250,18 @@ _NEEDLESS = {"}": (";", ","), ")": (",",), "]": (",",)}
 """Tokens that may be omitted before these."""
 
 
-def _joined(words: Iterable[Word]) -> str:
-    kept: list[str] = []
+def _text_of(words: Iterable[Word]) -> str:
+    written: list[str] = []
     last = ""
     for word in words:
         while last and last in _NEEDLESS.get(word.mark, ()):
             last = ""
-            kept.pop()
+            written.pop()
         seam = last[-1:] + word.mark[:1]
         if seam in ("++", "--") or (len(seam) == 2 and all(map(_WORD.match, seam))):
-            kept.append(" ")
+            written.append(" ")
         last = word.mark and word.text
-        kept.append(_SHORTER.get(word.mark, word.text.removeprefix("0") if word.mark.startswith("0.") else word.text))
-    return "".join(kept)
+        written.append(
+            _SHORTER.get(word.mark, word.text.removeprefix("0") if word.mark.startswith("0.") else word.text)
+        )
+    return "".join(written)

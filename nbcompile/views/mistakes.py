@@ -130,8 +130,8 @@ _INDEXING = frozenset({
 def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
     """A generated kernel met a wrong index: the one operator in it that takes indices."""
     for frame in reversed(record.frames) if raised.kernel else ():
-        made = frame.compiled_graph.kernels if frame.compiled_graph else ()
-        kernels = [each.id for each in made if each.name.rpartition(".")[2] == raised.kernel]
+        kernels_run = frame.compiled_graph.kernels if frame.compiled_graph else ()
+        kernels = [each.id for each in kernels_run if each.name.rpartition(".")[2] == raised.kernel]
         if not kernels or links.own_place(frame, raised.stack) is None:
             continue
         computed = links.frame_links(frame).captured(*kernels)

@@ -47,8 +47,8 @@ class Question:
 def questions(record: Record) -> list[Question]:
     """All questions about a record, in the order of the page."""
     compiled = [each for each in record.frames if each.status == "compiled"]
-    asked = [*_graphs(record, compiled), *_breaks(record), *_calls(record), *_kernels(compiled)]
-    return asked[:MOST]
+    chosen_questions = [*_graphs(record, compiled), *_breaks(record), *_calls(record), *_kernels(compiled)]
+    return chosen_questions[:MOST]
 
 
 # --- what became of the program ----------------------------------------------------------------
@@ -89,15 +89,15 @@ def _breaks(record: Record) -> Iterator[Question]:
 
 def _kernels(compiled: list[CompiledFrame]) -> Iterator[Question]:
     for frame in compiled:
-        made, operators = frame.compiled_graph, links.operators(frame.graph)
-        if made is None or not made.kernels or frame.failed_guards or len(operators) < 2:
+        generated_code, operators = frame.compiled_graph, links.operators(frame.graph)
+        if generated_code is None or not generated_code.kernels or frame.failed_guards or len(operators) < 2:
             continue
-        generated = [each for each in made.kernels if each.language != "aten"]
+        generated = [each for each in generated_code.kernels if each.language != "aten"]
         names = {node.id: node.name for node in operators}
         found = links.frame_links(frame)
         work = {each.name: (names[node] for node in found.captured(each.id) if node in names) for each in generated}
         parts = [f"`{name}` computes {facts.shortened(computed)}" for name, computed in work.items()]
-        called = facts.count(len(made.kernels) - len(generated), "operator")
+        called = facts.count(len(generated_code.kernels) - len(generated), "operator")
         because = "; ".join((*parts, f"{called} left to ATen"))
         text = f"Graph `{frame.id}` has {len(operators)} operators. How many kernels are generated for it?"
         yield _of_numbers(text, len(generated), because)
@@ -189,11 +189,11 @@ def _variations(frame: CompiledFrame) -> Iterator[tuple[str, Values]]:
 
 def render(record: Record, limits: Limits) -> Markup | None:
     """Render the questions, each with an answer to unfold."""
-    asked, more = limits.cut(questions(record))
-    if not asked:
+    chosen_questions, more = limits.cut(questions(record))
+    if not chosen_questions:
         return None
-    items = [tag("li", _question(each), data_a=each.answer) for each in asked]
-    about = f"{facts.count(len(asked), 'question')}; the answers are worked out from the record"
+    items = [tag("li", _question(each), data_a=each.answer) for each in chosen_questions]
+    about = f"{facts.count(len(chosen_questions), 'question')}; the answers are worked out from the record"
     return section("predict", "Predict", tag("ol", items, class_="n-ask"), more, about=about, opened=True)
 
 
@@ -210,10 +210,10 @@ def _letter(index: int) -> str:
 
 def as_text(record: Record) -> Iterator[str]:
     """The questions, then the key to them."""
-    asked = questions(record)
-    for number, question in enumerate(asked, 1):
+    chosen_questions = questions(record)
+    for number, question in enumerate(chosen_questions, 1):
         yield from lines.wrapped(f"{number}. {question.text}", "", "   ")
         for index, choice in enumerate(question.choices):
             yield from lines.wrapped(f"{_letter(index)}. {choice}", "   ", "      ")
-    for number, question in enumerate(asked, 1):
+    for number, question in enumerate(chosen_questions, 1):
         yield from lines.wrapped(f"Answer {number}: {_letter(question.answer)}. {question.because}", "", "   ")

@@ -94,9 +94,9 @@ def _timeline(record: Record, group: tuple[CompiledFrame, ...], limits: Limits) 
 
 
 def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame, ...]) -> Iterator[Content]:
-    made = next((each for each in group if call.compiled and each.id == call.entry), None)
+    entry_called = next((each for each in group if call.compiled and each.id == call.entry), None)
     for entry in entries:
-        said = outcome(call, entry, made)
+        said = outcome(call, entry, entry_called)
         yield chip(said, _TONES[said]) if said else ""
     yield "" if call.entry else chip("eager", _TONES["eager"])
 
@@ -217,8 +217,10 @@ def as_text(record: Record) -> Iterator[str]:
         entries = [each for each in group if each.status == "compiled"]
         rows = [("call", *(each.id for each in entries), "")]
         for number, call in calls:
-            made = next((each for each in group if call.compiled and each.id == call.entry), None)
-            rows.append((number, *(outcome(call, each, made) for each in entries), "" if call.entry else "eager"))
+            entry_called = next((each for each in group if call.compiled and each.id == call.entry), None)
+            rows.append(
+                (number, *(outcome(call, each, entry_called) for each in entries), "" if call.entry else "eager")
+            )
         if calls:
             yield from lines.columns(rows)
     for cause in facts.causes(record, [each for each in record.frames if each.failed_guards]):

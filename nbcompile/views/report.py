@@ -2,7 +2,7 @@
 
     page("Tour", [Section("A fused kernel", record, code="@compile ...", prose="...")])
 
-Styles and script stand once, for all sections; nothing is shortened. Frames and sections have addresses:
+Styles and script are included once, for all sections; nothing is shortened. Frames and sections have addresses:
 ``out.html#s0-0.1-guards``, and with the script ``out.html#s0-0.1~n3`` for a node.
 
 In torch: tlparse writes a directory. Read next: nbcompile/views/static/view.js

@@ -44,7 +44,7 @@ def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits
 
 
 def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
-    """The pieces of a line, apart: each lights up with all operators around it, and selects the innermost."""
+    """Non-overlapping pieces of a line: each lights up with all operators around it, and selects the innermost."""
     edges = sorted({edge for span in spans for edge in (span.begin, span.end)})
     cuts = []
     for begin, end in itertools.pairwise(edges):

@@ -79,7 +79,7 @@ def _row(shown: StepRow) -> Markup:
     what = code(facts.shortened(added, 4)) if not shown.is_loop else facts.shortened(added, 4)
     if shown.is_loop:
         lines = sorted({each.line for each in shown.steps})
-        instruction: Any = chip(f"{len(shown.steps)} more steps: the loop goes on", "info")
+        instruction: Any = chip(f"{len(shown.steps)} more steps: the loop continues", "info")
         return row(tag("th", number), f"{lines[0]}-{lines[-1]}", instruction, what)
     where = f"{step.line}" if not step.depth else f"{step.function}:{step.line}"
     indent = "\N{NO-BREAK SPACE}" * 2 * step.depth
@@ -118,7 +118,7 @@ def as_text(frame: CompiledFrame) -> Iterator[str]:
         added = facts.shortened((text for each in shown.steps for text in (*each.nodes, *each.guards)), 4)
         note = f"  # {added}" if added else ""
         if shown.is_loop:
-            yield f"{shown.first + 1:>4}-{last} {len(shown.steps)} more steps: the loop goes on{note}"
+            yield f"{shown.first + 1:>4}-{last} {len(shown.steps)} more steps: the loop continues{note}"
         else:
             yield (
                 f"{shown.first + 1:>4} {step.line:>4}  {'  ' * step.depth}{step.opcode} {step.argument}".rstrip() + note

@@ -79,8 +79,8 @@ def _pages(record: Record, show: str | Iterable[str] | None) -> list[_Page]:
     pages = [_Page((), tuple((name, tuple(make(record))) for name, make in about))]
     distinct = links.distinct_breaks(record)
     for frame in record.frames:
-        made = ((name, tuple(_FRAME_SECTIONS[name](record, frame))) for name in wanted if name in _FRAME_SECTIONS)
-        if shown := tuple((name, body) for name, body in made if body):
+        rendered = ((name, tuple(_FRAME_SECTIONS[name](record, frame))) for name in wanted if name in _FRAME_SECTIONS)
+        if shown := tuple((name, body) for name, body in rendered if body):
             pages.append(_Page(tuple(_frame_title(frame, distinct)), shown))
     return pages
 
@@ -195,10 +195,10 @@ def _breaks(record: Record) -> Iterator[str]:
 
 def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
     lines = mistakes.marked(record, frame, facts.source_lines(record, frame, links.frame_links(frame)))
-    room = min(max((len(each.code) for each in lines), default=0), 48)
+    width = min(max((len(each.code) for each in lines), default=0), 48)
     for line in lines:
         note = "; ".join(note.text for note in line.notes)
-        yield f"{line.number:>4}  {line.code:<{room}}  # {note}" if note else f"{line.number:>4}  {line.code}"
+        yield f"{line.number:>4}  {line.code:<{width}}  # {note}" if note else f"{line.number:>4}  {line.code}"
         if line.carets:
             yield f"      {line.carets}"
     if not lines:
@@ -236,9 +236,9 @@ def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
             yield from lines.wrapped(f"{guard.kind}: {guard.words or guard.condition}{at}", "  ", "    ")
             if guard.words:
                 yield f"    {guard.condition}"
-    for name, where, known, asked in facts.symbol_rows(frame):
+    for name, where, known, assumed in facts.symbol_rows(frame):
         yield from lines.wrapped(f"symbol {name} = {where}: {known}", "", "    ")
-        yield from lines.wrapped(f"assumed: {asked}", "  ", "    ") if asked else ()
+        yield from lines.wrapped(f"assumed: {assumed}", "  ", "    ") if assumed else ()
 
 
 def _residual(_: Record, frame: CompiledFrame) -> Iterator[str]:
@@ -269,7 +269,7 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
         yield from (f"  {line}" for line in buffer.body.rstrip("\n").split("\n"))
     for decision in compiled.fusions:
         saved = facts.bytes_saved(decision)
-        verdict = ("fused" if decision.fused else "apart") + (f", saves {saved}" if saved else "")
+        verdict = ("fused" if decision.fused else "not fused") + (f", saves {saved}" if saved else "")
         yield from lines.wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
     yield from memory.as_text(compiled)
     for kernel in compiled.kernels:

@@ -4,8 +4,8 @@
       lowering        51.0 ms  |                 |
       build        9,120.4 ms  |================ |
 
-Stages stand below the stage that they are a part of; what no compile does (one evaluation of the guards) stands
-apart. ``chrome_trace`` writes the same as the JSON of the Chrome trace format.
+Stages are listed below the stage that they are a part of; what no compile does (one evaluation of the guards) is listed
+separately. ``chrome_trace`` writes the same as the JSON of the Chrome trace format.
 
 In torch: tlparse's chromium events. Read next: nbcompile/record/recorder.py
 """

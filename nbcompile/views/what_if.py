@@ -1,7 +1,7 @@
 """Guard explorer: compiled calls in a table, and, with the script, a form for another call.
 
     x: shape        3, 4      5, 4      [ 7, 4 ]          Hit: 0/1 accepts the call, and runs.
-    x: dtype        float32   float32   [ float32 ]       0/1 accepts    0/0 not asked
+    x: dtype        float32   float32   [ float32 ]       0/1 accepts    0/0 not checked
     k               2         2         [ 2 ]
 
 The page evaluates the guards themselves (static/trees.js, static/what_if.js); nothing is sent anywhere.
@@ -61,10 +61,10 @@ def by_default(record: Record) -> bool:
 def as_text(record: Record) -> Iterator[str]:
     """The compiled calls, one a column."""
     for group in compiled_calls(record):
-        asked = Query(group)
+        query = Query(group)
         rows = [
-            (field.label, *(asked.shown(field, frame) for frame in group))
-            for field in sorted(asked.fields(), key=_by_value)
+            (field.label, *(query.shown(field, frame) for frame in group))
+            for field in sorted(query.fields(), key=_by_value)
             if not field.rare
         ]
         if rows:
@@ -72,17 +72,17 @@ def as_text(record: Record) -> Iterator[str]:
 
 
 def _group(record: Record, frames: tuple[CompiledFrame, ...], limits: Limits, *, titled: bool) -> Markup:
-    asked = Query(frames)
-    fields = asked.fields()
+    query = Query(frames)
+    fields = query.fields()
     usual = sorted((each for each in fields if not each.rare), key=_by_value)
     rare = [each for each in fields if each.rare]
     newest = tuple(reversed(frames))
     paths = [figures.of_frame(record, each) for each in newest]
     entries = [_entry(each, index, paths[index], limits) for index, each in enumerate(newest)]
-    hidden = fold("Classes, identities and the state of the process", _calls("The same calls", rare, asked))
-    data = tag("script", Markup(as_script(asked.data([*usual, *rare]))), type="application/json")
+    hidden = fold("Classes, identities and the state of the process", _calls("The same calls", rare, query))
+    data = tag("script", Markup(as_script(query.data([*usual, *rare]))), type="application/json")
     title = tag("p", tag("b", code(frames[-1].function))) if titled else None
-    calls = _calls("The calls that were compiled", usual, asked)
+    calls = _calls("The calls that were compiled", usual, query)
     return tag("div", title, calls, hidden if rare else None, entries, data, class_="n-what")
 
 
@@ -92,10 +92,10 @@ def _by_value(field: Field) -> tuple[str, bool]:
     return who, what not in ("shape", "strides")
 
 
-def _calls(caption: str, fields: list[Field], asked: Query) -> Markup:
-    answers = ((each.label, [asked.shown(each, frame) for frame in asked.frames]) for each in fields)
+def _calls(caption: str, fields: list[Field], query: Query) -> Markup:
+    answers = ((each.label, [query.shown(each, frame) for frame in query.frames]) for each in fields)
     rows = [row(tag("th", label), *_answers(said)) for label, said in answers]
-    return table(caption, ("", *(frame.id for frame in asked.frames)), rows, grid=True)
+    return table(caption, ("", *(frame.id for frame in query.frames)), rows, grid=True)
 
 
 def _answers(answers: list[str]) -> Iterator[Markup]:
@@ -108,7 +108,7 @@ def _answers(answers: list[str]) -> Iterator[Markup]:
 
 def _entry(frame: CompiledFrame, index: int, path: str, limits: Limits) -> Markup:
     """Guards of an entry; the script evaluates each for the call."""
-    order = "asked first" if index == 0 else "asked next"
+    order = "checked first" if index == 0 else "checked next"
     items = [
         tag("li", tag("span", guard.words or facts.readable(guard.condition)), " ", code(guard.condition))
         for guard in frame.guards

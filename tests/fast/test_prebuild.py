@@ -206,4 +206,4 @@ def test_an_interrupt_beside_a_compiler_leaves_none_behind(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         toolchain.run((sys.executable, "-c", "import time; time.sleep(60)"), "")
     assert not [each for each in toolchain._running if each.args[0] == sys.executable]
-    assert toolchain.builds.beside is None
+    assert toolchain.builds.concurrent_task is None

@@ -55,21 +55,21 @@ def test_a_task_is_done_while_a_compiler_works_or_at_the_end():
         toolchain.run(["sh", "-c", f"echo {name}"], "")
         told.append(name)
 
-    toolchain.builds.beside = lambda: told.append("import")
+    toolchain.builds.concurrent_task = lambda: told.append("import")
     with toolchain.builds.doing(lambda: compile_something("second")):
         compile_something("first")
     assert told == ["import", "second", "first"]
     with toolchain.builds.doing(lambda: told.append("third")):
         told.append("nothing is compiled")
     assert told[3:] == ["nothing is compiled", "third"]
-    assert toolchain.builds.beside is None
+    assert toolchain.builds.concurrent_task is None
 
 
 def test_a_task_is_left_where_the_block_fails():
     """Nothing of it stays behind."""
     with pytest.raises(ValueError, match="first"), toolchain.builds.doing(lambda: pytest.fail("it was done")):
         raise ValueError("first")
-    assert toolchain.builds.beside is None
+    assert toolchain.builds.concurrent_task is None
 
 
 def test_what_a_task_raises_is_no_fault_of_the_block():

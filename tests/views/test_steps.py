@@ -63,7 +63,7 @@ def test_later_passes_of_a_loop_are_one_row(record):
     assert sum(len(each.steps) for each in rows) == len(record.frames[0].steps)
     [loop] = [each for each in rows if each.is_loop]
     assert sum(text.startswith("add_") for each in loop.steps for text in each.nodes) == 4
-    assert "more steps: the loop goes on" in text.render(record, "steps")
+    assert "more steps: the loop continues" in text.render(record, "steps")
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")

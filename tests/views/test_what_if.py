@@ -311,7 +311,7 @@ def test_the_form_works_by_keyboard(browser_page):
     assert verdict.inner_text() == "Hit: 0/1 runs. Nothing is compiled.", (
         "the entry for any size is newer than that for 3"
     )
-    assert page.locator(".n-entry output").all_inner_texts() == ["refuses", "accepts", "not asked"]
+    assert page.locator(".n-entry output").all_inner_texts() == ["refuses", "accepts", "not checked"]
     page.locator(".n-what details").first.locator("summary").press("Enter")
     page.get_by_label("grad mode, your call").select_option("False")
     assert "grad_mode must be True, is False" in verdict.inner_text()
@@ -331,7 +331,7 @@ def test_without_scripts_calls_and_guards_stand_as_they_are():
     """The table of compiled calls and, for each entry, its guards in the order of asking, newest entry first."""
     record = three_entries()
     text = html.render(record, "what_if", assets=False)
-    assert text.index("asked first") < text.index("asked next")
+    assert text.index("checked first") < text.index("checked next")
     for frame in record.frames:
         for guard in frame.guards:
             assert str(html.tag("code", guard.condition)) in text

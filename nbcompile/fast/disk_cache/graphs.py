@@ -76,37 +76,39 @@ class Called:
     target: Any
 
 
-def write(made: ArtifactBuilder) -> dict[str, Any]:
+def write(artifact: ArtifactBuilder) -> dict[str, Any]:
     """A callable's parts as JSON.
 
     Raises:
         NotStorable: a part is made by somebody else, or holds an object of this process.
     """
-    if made.obstacle:
-        raise NotStorable(made.obstacle)
-    if tuple(made.roles) != _ROLES.get(made.joined) or len(made.programs) != len(made.roles):
+    if artifact.obstacle:
+        raise NotStorable(artifact.obstacle)
+    if tuple(artifact.roles) != _ROLES.get(artifact.wrapper_kind) or len(artifact.programs) != len(artifact.roles):
         raise NotStorable("the graph is not only generated code")
-    _expect_views(made)
-    facts = {name: encode(value) for name, value in made.facts.items()}
+    _expect_views(artifact)
+    facts = {name: encode(value) for name, value in artifact.runtime_metadata.items()}
     return {
-        "joined": made.joined,
+        "joined": artifact.wrapper_kind,
         "facts": facts,
-        "programs": [_write(each, held) for each, held in zip(made.programs, made.constants_of_programs, strict=True)],
-        "captured": None if made.captured is None else captured.write(made.captured),
+        "programs": [
+            _write(each, held) for each, held in zip(artifact.programs, artifact.constants_of_programs, strict=True)
+        ],
+        "captured": None if artifact.captured is None else captured.write(artifact.captured),
         "watch": None
-        if made.alias_check is None
-        else [encode(made.alias_check.written), encode(made.alias_check.read)],
+        if artifact.alias_check is None
+        else [encode(artifact.alias_check.written), encode(artifact.alias_check.read)],
     }
 
 
-def _expect_views(made: ArtifactBuilder) -> None:
+def _expect_views(artifact: ArtifactBuilder) -> None:
     """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
-    for at, base, is_input, _ in made.facts.get("aliases", ()):
-        plan = made.programs[0].plan
+    for at, base, is_input, _ in artifact.runtime_metadata.get("aliases", ()):
+        plan = artifact.programs[0].plan
         if is_input:
             continue
         if plan is None:
-            raise NotStorable(f"an output is a view of an input, and there is no plan: {made.programs[0].no_plan}")
+            raise NotStorable(f"an output is a view of an input, and there is no plan: {artifact.programs[0].no_plan}")
         slot = plan.outputs[at].slot
         sources = {step.slot: step.source for step in plan.steps if isinstance(step, ViewSlot)}
         while slot in sources:

@@ -168,7 +168,7 @@ class NumpyFunctionVariable(VariableTracker):
         return tracer.constant_or_wrap(value)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        traceable = arrays.twin(self.value)
+        traceable = arrays.torch_function(self.value)
         name = getattr(self.value, "__name__", str(self.value))
         if traceable is None:
             raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {self.value}", name=name)
@@ -272,7 +272,9 @@ def _of_tensors(
 
 def make_scalar(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``np.float32(3)``."""
-    result = apply(tracer, ArrayFunction(arrays.scalar_twin(cls), cls.__name__), cls.__name__, arguments, keywords)
+    result = apply(
+        tracer, ArrayFunction(arrays.torch_scalar_type(cls), cls.__name__), cls.__name__, arguments, keywords
+    )
     assert isinstance(result, NdarrayVariable)
     return result
 

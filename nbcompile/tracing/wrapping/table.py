@@ -109,7 +109,7 @@ ROWS: list[Row] = [
     (lambda value: is_constant_value(value) and not isinstance(value, (tuple, frozenset, slice)), wrap_constant),
     (is_a(torch.Tensor), wrap_tensor),
     (arrays.is_array, wrap_array),
-    (lambda value: arrays.twin(value) is not None, wrap_numpy_function),
+    (lambda value: arrays.torch_function(value) is not None, wrap_numpy_function),
     (is_exactly(list, tuple, torch.Size), wrap_sequence),
     (is_namedtuple, wrap_sequence),
     (is_exactly(dict, collections.OrderedDict, collections.defaultdict), wrap_dict),

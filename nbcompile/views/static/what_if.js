@@ -66,7 +66,7 @@ const KINDS = {
 
 parts[".n-what"] = box => {
   const data = prepare(dataOf(box)), verdict = spoken(""), { labels, limit } = data;
-  const ids = data.ids.toReversed();  // the newest is asked first
+  const ids = data.ids.toReversed();  // the newest is checked first
   let call = {};
   const fills = all(box, "tbody tr").map((row, n) => {
     const [kind, reads, ...choices] = data.fields[n], [read, set, show] = KINDS[kind], head = row.cells[0];
@@ -93,7 +93,7 @@ parts[".n-what"] = box => {
     const said = judge(data, call), hit = said.indexOf(-1), reasons = [];
     all(box, "details.n-entry").forEach((entry, i) => {
       const failed = said[i], accepts = failed < 0, isAsked = hit < 0 || i <= hit, items = all(entry, "li");
-      const [look, text] = !isAsked ? ["", "not asked"] : accepts ? ["ok", "accepts"] : ["bad", "refuses"];
+      const [look, text] = !isAsked ? ["", "not checked"] : accepts ? ["ok", "accepts"] : ["bad", "refuses"];
       Object.assign(first(entry, "output"), { className: `n-chip n-${look}`, textContent: text });
       items.forEach((item, g) => { item.className = isAsked && (accepts || g <= failed) ? g === failed ? "n-bad" : "n-ok" : ""; });
       if (!accepts) reasons.push(`${ids[i]}: ${why(data.entries[i][failed], items[failed])}`);
