@@ -1,7 +1,7 @@
 """Memory plan: the live range of each buffer, and the memory that it reuses.
 
-    buf0   4,096 B   ■■··   allocated for it
-    buf1   4,096 B   ·■■·   allocated for it
+    buf0   4,096 B   ■■··   allocated
+    buf1   4,096 B   ·■■·   allocated
     buf2   4,096 B   ··■■   buf0's, which nobody reads any more
 
 A column is a launch: a kernel or a call of ATen.
@@ -84,5 +84,5 @@ def _strip(lifetime: Lifetime, launches: int) -> str:
 
 
 def _whose(lifetime: Lifetime) -> str:
-    whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else "allocated for it"
+    whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else "allocated"
     return whose if lifetime.last else f"{whose}; returned"

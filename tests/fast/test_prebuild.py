@@ -188,7 +188,7 @@ def test_modules_are_imported_beside_a_compiler_only():
 def test_a_module_that_cannot_be_imported_stops_nothing(monkeypatch):
     """A torch without DTensor compiles as any other."""
     monkeypatch.setattr(prebuild, "MODULES", ("nbcompile.no_such_module",))
-    monkeypatch.setattr(toolchain.builds, "beside", prebuild._import)
+    monkeypatch.setattr(toolchain.builds, "concurrent_task", prebuild._import)
     compiled = nbcompile.compile(lambda x: x.cos() + 2)
     assert torch.equal(compiled(torch.ones(3)), torch.ones(3).cos() + 2)
 
@@ -202,7 +202,7 @@ def test_an_interrupt_beside_a_compiler_leaves_none_behind(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(toolchain.builds, "beside", interrupted)
+    monkeypatch.setattr(toolchain.builds, "concurrent_task", interrupted)
     with pytest.raises(KeyboardInterrupt):
         toolchain.run((sys.executable, "-c", "import time; time.sleep(60)"), "")
     assert not [each for each in toolchain._running if each.args[0] == sys.executable]
