@@ -92,7 +92,8 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
         "joined": artifact.wrapper_kind,
         "facts": facts,
         "programs": [
-            _write(each, held) for each, held in zip(artifact.programs, artifact.constants_of_programs, strict=True)
+            _write(program, held)
+            for program, held in zip(artifact.programs, artifact.constants_of_programs, strict=True)
         ],
         "captured": None if artifact.captured is None else captured.write(artifact.captured),
         "watch": None
