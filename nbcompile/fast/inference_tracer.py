@@ -141,8 +141,8 @@ class AtenTracer(TorchDispatchMode):
         simpler = self._decomposed(func, args, keywords)
         if simpler is not NotImplemented:
             return simpler
-        if func.overloadpacket in NOT_FUNCTIONAL or torch_internals.has_effect(func):
-            raise NeedsAotAutograd
+        if func.overloadpacket in NOT_FUNCTIONAL or torch_internals.has_effect(func) or not func._schema.returns:
+            raise NeedsAotAutograd  # what returns nothing is called for what it does: _assert_async raises
         if func._schema.is_mutable:
             return self._in_place(func, args, keywords)
         result = func(*args, **keywords)
@@ -156,7 +156,7 @@ class AtenTracer(TorchDispatchMode):
             for position, part in enumerate(result):
                 if isinstance(part, torch.Tensor):
                     self._remember(part, self._write(operator.getitem, (whole, position), {}))
-        return result  # neither: a question about a tensor (its device, say), answered for good
+        return result  # neither: a question about a tensor (its device, say), and the answer is a constant
 
     def _in_place(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.Tensor:
         """``y.add_(1)``, where nobody holds a view of y, is another value for y."""

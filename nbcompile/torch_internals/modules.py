@@ -38,11 +38,11 @@ def has_effect(operator: torch._ops.OpOverload) -> bool:
 
 @functools.cache
 def _effects() -> ModuleType:
-    """The operators that AOTAutograd keeps in their order; before torch 2.13 one that only raises is not known."""
+    """The operators that AOTAutograd keeps in their order; torch does not list all those that only raise."""
     effects = importlib.import_module("torch._higher_order_ops.effects")
-    raising = torch.ops.aten._linalg_check_errors.default
-    if not effects.has_effects(raising):
-        effects._register_effectful_op(raising, effects._EffectType.ORDERED)
+    for raising in (torch.ops.aten._assert_async.default, torch.ops.aten._linalg_check_errors.default):
+        if not effects.has_effects(raising):
+            effects._register_effectful_op(raising, effects._EffectType.ORDERED)
     return effects
 
 

@@ -191,3 +191,46 @@ def test_an_optimizers_step_needs_no_aotautograd():
     """Nor torch's tracer, although it calls torch._dynamo.graph_break; once that is itself, the step goes on."""
     done = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def asserted(x):
+    torch._assert_async((x > 0).all(), "positive")  # a statement `assert` becomes this; pytest rewrites statements
+    return x.log()
+
+
+def asserted_without_text(x):
+    torch._assert_async((x > 0).all())
+    return x.log()
+
+
+def only_asserted(x):
+    torch._assert_async((x > 0).all(), "positive")
+    return 1
+
+
+def asserted_beside_a_write(x):
+    torch._assert_async((x > 0).all(), "positive")
+    return x.add_(1)
+
+
+def asserted_of_a_module(x):
+    torch._assert(x.min() > 0, "positive")
+    return weight * x
+
+
+weight = torch.ones(3, requires_grad=True)
+ASSERTED = (asserted, asserted_without_text, only_asserted, asserted_beside_a_write, asserted_of_a_module)
+
+
+@pytest.mark.parametrize("warm_up", [0, 3])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("function", ASSERTED, ids=lambda function: function.__name__)
+def test_an_assertion_is_no_dead_code(function, backend, dynamic, warm_up):
+    """An operator without a result that raises for what it reads raises when the graph runs, at each call."""
+    compiled = nbcompile.compile(function, backend=backend, dynamic=dynamic, fullgraph=True)
+    for _ in range(warm_up):
+        compiled(torch.ones(3))
+    with pytest.raises(RuntimeError, match=r"positive|Expected Tensor with single nonzero value"):
+        compiled(torch.tensor([1.0, -1.0, 1.0]))
+    assert torch.equal(torch.as_tensor(compiled(torch.ones(3))), torch.as_tensor(function(torch.ones(3))))
