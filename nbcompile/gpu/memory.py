@@ -7,14 +7,15 @@
 
 A fault is an access outside of all tensors, an address that is no multiple of the access's width, or a race: two
 threads of different warps use a byte, one of them writes, and no barrier lies between (for threads of different
-blocks nothing does). Two writes of the same value are none. Atomic updates are not part of this.
+blocks nothing does). Two writes of the same value are none, nor are two atomic updates; an update races with
+what is not atomic.
 
 In torch: nothing; on a GPU compute-sanitizer finds the same. Read next: nbcompile/gpu/simulator.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -64,6 +65,8 @@ class Bytes:
     check_races: bool = True
     writer: Array = field(init=False)
     reader: Array = field(init=False)
+    updater: Array | None = field(init=False, default=None)
+    """The last atomic update of each byte; None while there is none."""
     was_read: Array = field(init=False)
     was_written: Array = field(init=False)
 
@@ -83,9 +86,43 @@ class Bytes:
             self._note_reads(at, actors.key()[:, None], what)
         return self.content[at]
 
+    def _expect_no_update(self, at: Array, now: Array, what: str) -> None:
+        if self.updater is not None and (race := _unordered(self.updater[at], now)).any():
+            raise Fault(f"{what}: {_threads(race)} what another warp or block updates, with no barrier between")
+
+    def expect_no_reader(self, offsets: Array, width: int, actors: Actors, what: str) -> None:
+        """Raise if writing here would race with a read: for a write that comes later."""
+        now = actors.key()[:, None]
+        if self.check_races and (race := _unordered(self.reader[offsets[:, None] + np.arange(width)], now)).any():
+            raise Fault(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
+
+    def note_updates(self, offsets: Array, width: int, actors: Actors, what: str) -> None:
+        """Check and record atomic updates: they race with plain reads and writes, not with one another."""
+        if not self.check_races:
+            return
+        at, now = offsets[:, None] + np.arange(width), actors.key()[:, None]
+        for before, did in ((self.reader, "read"), (self.writer, "wrote")):
+            if (race := _unordered(before[at], now)).any():
+                raise Fault(f"{what}: {_threads(race)} what another warp or block {did}, with no barrier between")
+        if self.updater is None:
+            self.updater = np.full(self.content.size, NOBODY, np.int64)
+        several = _unordered(self.updater[at], now) & (self.updater[at] >> 32 != now >> 32)
+        self.updater[at] = np.where(several, np.int64(SEVERAL_BLOCKS) << 32, now + 0 * at)
+        # Of several threads of this instruction one is left; others of another block or warp make it several.
+        last = self.updater[at]
+        self.updater[at[(last != now) & (last >> 32 != now >> 32)]] = np.int64(SEVERAL_BLOCKS) << 32
+
+    def exchange(self, offset: int, width: int, change: Callable[[Array], Array], what: str) -> Array:
+        """An atomic update of one element: what it was."""
+        self.was_read[offset : offset + width] = self.was_written[offset : offset + width] = True
+        before = self.content[offset : offset + width].copy()
+        self.content[offset : offset + width] = change(before)
+        return before
+
     def _note_reads(self, at: Array, now: Array, what: str) -> None:
         if (race := _unordered(self.writer[at], now)).any():
             raise Fault(f"{what}: {_threads(race)} what another warp or block wrote, with no barrier between")
+        self._expect_no_update(at, now, what)
         before = self.reader[at]
         recent = _unordered(before, now)
         several = (SEVERAL_WARPS << 24) | (now & ~np.int64(0xFF << 24))
@@ -102,6 +139,8 @@ class Bytes:
         """Write ``uint8[threads, width]``."""
         at = offsets[:, None] + np.arange(values.shape[1])
         now = actors.key()[:, None] + 0 * at
+        if self.check_races:
+            self._expect_no_update(at, now, what)
         if self.check_races and (race := _unordered(self.reader[at], now)).any():
             raise Fault(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
         if self.check_races and (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
@@ -192,15 +231,15 @@ class GlobalMemory:
         for at, chosen, offsets in self._by_tensor(addresses, values.shape[1], what):
             self.contents[at].store(offsets, values[chosen], actors.take(chosen), what)
 
-    def exchange(self, address: int, width: int, change: object, what: str) -> Array:
+    def note_updates(self, addresses: Array, width: int, actors: Actors, what: str) -> None:
+        """Check and record atomic updates; raises as :meth:`load`."""
+        for at, chosen, offsets in self._by_tensor(addresses, width, what):
+            self.contents[at].note_updates(offsets, width, actors.take(chosen), what)
+
+    def exchange(self, address: int, width: int, change: Callable[[Array], Array], what: str) -> Array:
         """An atomic update of one element: what it was."""
         ((at, _, (offset,)),) = self._by_tensor(np.array([address], np.uint64), width, what)
-        memory = self.contents[at]
-        content = memory.content
-        memory.was_read[offset : offset + width] = memory.was_written[offset : offset + width] = True
-        before = content[offset : offset + width].copy()
-        content[offset : offset + width] = change(before)  # type: ignore[operator]
-        return before
+        return self.contents[at].exchange(int(offset), width, change, what)
 
     def touched(self) -> int:
         """Bytes that were read, and bytes that were written, each counted once: what has to be moved at least."""

@@ -44,7 +44,7 @@ class Instruction:
     @cached_property
     def reads(self) -> frozenset[str]:
         """The registers that it uses: all of its operands but the first, which a store uses too; and its predicate."""
-        writes_none = self.opcode in ("st", "red", "bra", "bar", "stmatrix")
+        writes_none = self.opcode in ("st", "red", "bra", "bar", "stmatrix", "cp", "wgmma")
         used = self.operands if writes_none else self.operands[1:]
         return frozenset(re.findall(r"%?[\w$]+", " ".join((*used, self.predicate))))
 
@@ -74,6 +74,11 @@ class Function:
     local_bytes: int
     constants: Mapping[str, bytes]
     """Initialised variables in global or constant memory."""
+
+
+def register_names(operand: str) -> list[str]:
+    """``{%r1, %r2}`` as names."""
+    return [name.strip() for name in operand.strip("{} ").split(",")]
 
 
 def parse(text: str) -> Function:
@@ -136,7 +141,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
-_STATEMENT = re.compile(r"(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
+_STATEMENT = re.compile(r"(?:@(!?)(%?\w+)\s+)?([a-z][\w.:]*)\s*(.*)", re.DOTALL)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|\([^)]*\)|[^,\s][^,]*")
 
 

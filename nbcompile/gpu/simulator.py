@@ -15,16 +15,18 @@ In torch: nothing. Read next: nbcompile/gpu/costs.py
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from nbcompile.gpu import arithmetic
+from nbcompile.gpu import arithmetic, copies, matrices
 from nbcompile.gpu.costs import Costs
 from nbcompile.gpu.memory import Actors, Bytes, Fault, GlobalMemory
-from nbcompile.gpu.ptx import Function, Instruction, UnsupportedInstruction
+from nbcompile.gpu.ptx import Function, Instruction, UnsupportedInstruction, register_names
+from nbcompile.gpu.state import Copy, Product
 from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of, flush_subnormals, is_float, resize
 
 WARP = 32
@@ -87,13 +89,17 @@ def expect_supported(function: Function) -> None:
         in_space = (
             instruction.opcode not in ("ld", "st", "atom", "red") or _space(instruction) in _SPACES[instruction.opcode]
         )
+        if instruction.opcode in ("mma", "wgmma"):
+            matrices.expect_supported(instruction)
+        if instruction.opcode == "cp" and (instruction.modifiers[0] != "async" or "bulk" in instruction.modifiers):
+            known = False
         if not known or not in_space:
             raise UnsupportedInstruction(f"the simulator of GPU code lacks {instruction.name}")
 
 
 _SPACES = {
     "ld": ("global", "shared", "local", "param"), "st": ("global", "shared", "local", "param"),
-    "atom": ("global",), "red": ("global",),
+    "atom": ("global", "shared"), "red": ("global", "shared"),
 }  # fmt: skip
 
 
@@ -127,6 +133,14 @@ class Blocks:
         self.loaded: set[str] = set()
         """Registers that were loaded from global memory, and not used yet."""
         self.waits = 0
+        self.committed = np.zeros(self.count, np.int64)
+        """Groups of asynchronous copies that each thread has closed."""
+        self.copies: list[Copy] = []
+        self.arriving = np.zeros(self.shared.content.size, bool)
+        """Bytes of shared memory that a copy in ``copies`` will write."""
+        self.products_committed = np.zeros(self.count, np.int64)
+        self.products: list[Product] = []
+        self.registers_in_flight: frozenset[str] = frozenset()
         self.at = np.zeros(self.count, np.int64)
         self.waiting = np.zeros(self.count, bool)
         self.parameters = dict(zip(function.parameters, [*arguments, *[0] * len(function.parameters)], strict=False))
@@ -157,6 +171,8 @@ class Blocks:
             )
             if active.any():
                 self._wait(instruction)
+                if self.registers_in_flight and instruction.opcode != "wgmma":
+                    self._expect_finished(instruction)
                 step = STEPS.get(instruction.opcode)
                 if step is not None:
                     step(self, instruction, active)
@@ -171,7 +187,13 @@ class Blocks:
             self.waits += 1
             self.loaded.clear()
         if instruction.opcode in ("ld", "atom") and "global" in instruction.modifiers:
-            self.loaded.update(_registers(instruction.operands[0]))
+            self.loaded.update(register_names(instruction.operands[0]))
+
+    def _expect_finished(self, instruction: Instruction) -> None:
+        used = self.registers_in_flight.intersection(instruction.reads)
+        if used:
+            name = min(used)
+            raise Fault(f"{self.describe(instruction)}: {name} is used before wgmma.wait_group")
 
     def release(self) -> None:
         """Let the blocks go on of which all threads wait at a barrier or have returned.
@@ -255,10 +277,14 @@ class Blocks:
                 np.isnan(found), found.dtype.type(0), np.clip(found, found.dtype.type(0), found.dtype.type(1))
             )
         kind = arithmetic.result_type(instruction)
-        target, _, negated = instruction.operands[0].partition("|")
+        target, _, second = instruction.operands[0].partition("|")
+        if kind == "pred" and found.ndim == 2:  # of a pair of numbers, one each
+            found, other = found[:, 0], found[:, 1]
+        else:
+            other = ~found if second else found
         self.write(target, found, kind, active)
-        if negated:
-            self.write(negated, ~found, kind, active)
+        if second:
+            self.write(second, other, kind, active)
 
     # --- memory ----------------------------------------------------------------------------------------------------
 
@@ -282,14 +308,20 @@ class Blocks:
         what, addresses = self.describe(instruction), self.address(operand)[threads]
         match _space(instruction):
             case "global":
-                self._count(instruction, addresses, width, threads)
-                return self.memory.load(addresses, width, self.actors(threads), what)
+                return self.load_from_global(instruction, operand, width, threads)
             case "shared":
-                offsets = self._in_shared(instruction, addresses, width, threads)
+                offsets = self.in_shared(instruction, addresses, width, threads)
+                copies.expect_arrived(self, offsets[:, None] + np.arange(width), what)
                 return self.shared.load(offsets, width, self.actors(threads), what)
             case "local":
                 return self.local[threads[:, None], addresses.astype(np.int64)[:, None] + np.arange(width)]
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+
+    def load_from_global(self, instruction: Instruction, operand: str, width: int, threads: Array) -> Array:
+        """``uint8[threads, width]`` from global memory."""
+        addresses = self.address(operand)[threads]
+        self._count(instruction, addresses, width, threads)
+        return self.memory.load(addresses, width, self.actors(threads), self.describe(instruction))
 
     def store_bytes(self, instruction: Instruction, operand: str, values: Array, threads: Array) -> None:
         """Write ``uint8[threads, width]``."""
@@ -299,7 +331,10 @@ class Blocks:
                 self._count(instruction, addresses, width, threads)
                 self.memory.store(addresses, values, self.actors(threads), what)
             case "shared":
-                offsets = self._in_shared(instruction, addresses, width, threads)
+                offsets = self.in_shared(instruction, addresses, width, threads)
+                copies.expect_arrived(self, offsets[:, None] + np.arange(width), what)
+                if self.products:
+                    matrices.expect_not_read(self, addresses.astype(np.int64), width, threads, what)
                 self.shared.store(offsets, values, self.actors(threads), what)
             case "local":
                 self.local[threads[:, None], addresses.astype(np.int64)[:, None] + np.arange(width)] = values
@@ -309,7 +344,8 @@ class Blocks:
     def _count(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> None:
         self.costs[instruction.line].count_global(addresses, width, self.warp_of_all[threads])
 
-    def _in_shared(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> Array:
+    def in_shared(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> Array:
+        """Offsets in the shared memory of all blocks, checked."""
         if (addresses + np.uint64(width) > self.shared_bytes).any():
             raise Fault(f"{self.describe(instruction)}: past the end of the {self.shared_bytes} bytes of shared memory")
         if (addresses % np.uint64(width)).any():
@@ -323,11 +359,6 @@ def _space(instruction: Instruction) -> str:
     return next((space for space in spaces if space in ("global", "shared", "local", "param", "const")), "generic")
 
 
-def _registers(operand: str) -> list[str]:
-    """``{%r1, %r2}`` as names."""
-    return [name.strip() for name in operand.strip("{}").split(",")]
-
-
 # --- instructions that are more than arithmetic ----------------------------------------------------------------------
 
 
@@ -336,13 +367,13 @@ def _move(blocks: Blocks, instruction: Instruction, active: Array) -> None:
     target, source = instruction.operands
     kind = instruction.type
     if target.startswith("{"):
-        parts = _registers(target)
+        parts = register_names(target)
         word, width = blocks.read(source, f"b{bits_of(kind)}"), bits_of(kind) // len(parts)
         for at, part in enumerate(parts):
             shifted = word >> word.dtype.type(at * width)
             blocks.write(part, shifted.astype(UNSIGNED[width]), f"b{width}", active)
     elif source.startswith("{"):
-        parts = _registers(source)
+        parts = register_names(source)
         width, number = bits_of(kind) // len(parts), UNSIGNED[bits_of(kind)]
         word = np.zeros(1, number)
         for at, part in enumerate(parts):
@@ -354,7 +385,7 @@ def _move(blocks: Blocks, instruction: Instruction, active: Array) -> None:
 
 def _load(blocks: Blocks, instruction: Instruction, active: Array) -> None:
     target, source = instruction.operands[:2]
-    kind, registers = instruction.type, _registers(target)
+    kind, registers = instruction.type, register_names(target)
     if "param" in instruction.modifiers:
         name, _, offset = source.strip("[] ").partition("+")
         value = blocks.parameters[name.strip()] >> (8 * int(offset or 0))
@@ -383,7 +414,7 @@ def _store(blocks: Blocks, instruction: Instruction, active: Array) -> None:
     threads = np.nonzero(active)[0]
     bits = bits_of(instruction.type)
     parts = []
-    for register in _registers(source):
+    for register in register_names(source):
         values = np.broadcast_to(blocks.read(register, f"b{bits}"), (blocks.count,))[threads]
         parts.append(np.ascontiguousarray(values).view(np.uint8).reshape(len(threads), bits // 8))
     blocks.store_bytes(instruction, target, np.concatenate(parts, 1), threads)
@@ -398,24 +429,37 @@ _UPDATES: dict[str, Callable[[Array, Array], Array]] = {
 def _update(blocks: Blocks, instruction: Instruction, active: Array) -> None:
     """``atom`` and ``red``: threads take turns, in their order here (on a GPU in any)."""
     kind, has_result = instruction.type, instruction.opcode == "atom"
-    how = next((name for name in instruction.modifiers if name in _UPDATES), None)
-    if how is None or _space(instruction) != "global":
+    how = next((name for name in instruction.modifiers if name in (*_UPDATES, "cas")), None)
+    space = _space(instruction)
+    if how is None or space not in _SPACES["atom"]:
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
     operands = instruction.operands if has_result else ("_", *instruction.operands)
-    threads, size = np.nonzero(active)[0], bits_of(kind) // 8
+    threads, size, what = np.nonzero(active)[0], bits_of(kind) // 8, blocks.describe(instruction)
     addresses = blocks.address(operands[1])[threads]
-    values = np.broadcast_to(as_bits(blocks.read(operands[2], kind), kind), (blocks.count,))[threads]
-    blocks._count(instruction, addresses, size, threads)
+    given = [
+        np.broadcast_to(as_bits(blocks.read(operand, kind), kind), (blocks.count,))[threads] for operand in operands[2:]
+    ]
     before: Array = np.zeros(blocks.count, UNSIGNED[8 * size])
-    for thread, address, value in zip(threads, addresses, values, strict=True):
-
-        def change(old: Array, value: Array = value) -> Array:
-            old_number, new = (as_type(part, kind) for part in (old.view(f"u{size}"), np.array([value])))
-            return as_bits(_UPDATES[how](old_number, new), kind).view(np.uint8)
-
-        old = blocks.memory.exchange(int(address), size, change, blocks.describe(instruction))
+    if space == "shared":
+        addresses = blocks.in_shared(instruction, addresses, size, threads)
+        blocks.shared.note_updates(addresses, size, blocks.actors(threads), what)
+    else:
+        blocks._count(instruction, addresses, size, threads)
+        blocks.memory.note_updates(addresses, size, blocks.actors(threads), what)
+    exchange = blocks.shared.exchange if space == "shared" else blocks.memory.exchange
+    for thread, address, *values in zip(threads, addresses, *given, strict=True):
+        old = exchange(int(address), size, functools.partial(_changed, how, kind, values), what)
         before[thread] = old.view(f"u{size}")[0]
     blocks.write(operands[0], before, f"b{8 * size}", active)
+
+
+def _changed(how: str, kind: str, values: Sequence[Array], old: Array) -> Array:
+    """Bytes of an element after an update."""
+    bits = old.view(f"u{old.size}")
+    if how == "cas":
+        return np.where(bits == values[0], values[1], bits).astype(bits.dtype).view(np.uint8)
+    old_number, new = (as_type(part, kind) for part in (bits, np.array([values[0]])))
+    return as_bits(_UPDATES[how](old_number, new), kind).view(np.uint8)
 
 
 def _branch(blocks: Blocks, instruction: Instruction, active: Array) -> None:
@@ -425,54 +469,6 @@ def _branch(blocks: Blocks, instruction: Instruction, active: Array) -> None:
 def _return(blocks: Blocks, _: Instruction, active: Array) -> None:
     blocks.at[active] = len(blocks.function.instructions)
     blocks.release()
-
-
-def _matrices(instruction: Instruction) -> int:
-    return next(int(name[1:]) for name in instruction.modifiers if name in ("x1", "x2", "x4"))
-
-
-_ROWS, _ROW_BYTES = 8, 16
-"""Lanes and registers of an 8 x 8 matrix of 16-bit elements."""
-
-
-def _load_matrix(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``ldmatrix``: each row of up to four matrices is read by one lane, and each lane gets two neighbours of a row."""
-    count = _expect_matrices(instruction, active)
-    lanes = np.arange(WARP)
-    threads = np.nonzero(np.tile(lanes < _ROWS * count, blocks.count // WARP))[0]
-    rows = blocks.load_bytes(instruction, instruction.operands[1], _ROW_BYTES, threads)
-    matrices = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, count, _ROWS, _ROWS)
-    if "trans" in instruction.modifiers:
-        matrices = matrices.swapaxes(2, 3)
-    for at, register in enumerate(_registers(instruction.operands[0])):
-        pairs = np.ascontiguousarray(matrices[:, at].reshape(-1, WARP, 2)).view(np.uint32)
-        blocks.write(register, pairs.reshape(-1), "b32", active)
-
-
-def _store_matrix(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``stmatrix``: the other way round."""
-    count = _expect_matrices(instruction, active)
-    parts = [
-        np.broadcast_to(blocks.read(register, "b32"), (blocks.count,)).reshape(-1, WARP)
-        for register in _registers(instruction.operands[1])
-    ]
-    words = np.ascontiguousarray(np.stack(parts, 1))
-    matrices = words.view(np.uint16).reshape(-1, count, _ROWS, _ROWS)
-    if "trans" in instruction.modifiers:
-        matrices = matrices.swapaxes(2, 3)
-    rows = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, _ROW_BYTES)
-    lanes = np.arange(WARP)
-    threads = np.nonzero(np.tile(lanes < _ROWS * count, blocks.count // WARP))[0]
-    blocks.store_bytes(instruction, instruction.operands[0], rows, threads)
-
-
-def _expect_matrices(instruction: Instruction, active: Array) -> int:
-    """Number of matrices moved; all lanes have to be active, with 16-bit elements."""
-    if instruction.type != "b16" or "m8n8" not in instruction.modifiers or _space(instruction) != "shared":
-        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
-    if not active.all():
-        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}, in a part of the warps")
-    return _matrices(instruction)
 
 
 def _barrier(blocks: Blocks, instruction: Instruction, active: Array) -> None:
@@ -565,7 +561,7 @@ def _fail(blocks: Blocks, instruction: Instruction, active: Array) -> None:
 STEPS: dict[str, Callable[[Blocks, Instruction, Array], None]] = {
     "mov": _move, "ld": _load, "st": _store, "atom": _update, "red": _update, "bra": _branch, "ret": _return,
     "exit": _return, "bar": _barrier, "barrier": _barrier, "membar": _nothing, "fence": _nothing, "prefetch": _nothing,
-    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote,
-    "ldmatrix": _load_matrix, "stmatrix": _store_matrix, "call": _fail, "trap": _fail,
+    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote, "cp": copies.copy,
+    "call": _fail, "trap": _fail, **matrices.STEPS,
 }  # fmt: skip
 """Instructions that change more than one register of their own thread."""

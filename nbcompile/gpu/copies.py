@@ -1,0 +1,82 @@
+"""Asynchronous copies of a simulated GPU, from global to shared memory: they arrive when they are waited for.
+
+    cp.async.cg.shared.global [%r1], [%rd1], 16, %r2;      %r2 bytes are read, the rest of the 16 is zero
+    cp.async.commit_group;                                 what was begun since the last one is a group
+    cp.async.wait_group 2;                                 all but the last two groups have arrived
+
+A copy arrives as late as it may: a thread that reads its bytes, or writes over them, before it has waited is at fault.
+Other threads need a barrier after the wait, as for any store.
+
+In torch: nothing. Read next: nbcompile/gpu/simulator.py
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nbcompile.gpu import matrices
+from nbcompile.gpu.memory import Fault
+from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction
+from nbcompile.gpu.state import Copy, State
+from nbcompile.gpu.values import Array
+
+
+def copy(blocks: State, instruction: Instruction, active: Array) -> None:
+    """Execute ``cp.async`` in any form but ``cp.async.bulk`` (tensor maps)."""
+    names = instruction.modifiers
+    if names[:1] != ("async",) or "bulk" in names or "mbarrier" in names:
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+    match names[1]:
+        case "commit_group":
+            blocks.committed = blocks.committed + active
+        case "wait_group":
+            arrive(blocks, int(instruction.operands[0]), active)
+        case "wait_all":
+            blocks.committed = blocks.committed + active
+            arrive(blocks, 0, active)
+        case _:
+            _begin(blocks, instruction, active)
+
+
+def _begin(blocks: State, instruction: Instruction, active: Array) -> None:
+    target, source, size, *given = instruction.operands
+    width, what = int(size, 0), blocks.describe(instruction)
+    threads = np.nonzero(active)[0]
+    real = np.full(len(threads), width)
+    if given:
+        real = np.broadcast_to(blocks.read(given[0], "u32"), (blocks.count,))[threads].astype(np.int64)
+    if ((real != 0) & (real != width)).any():
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}: a part of a copy")
+    values = np.zeros((len(threads), width), np.uint8)
+    if (real > 0).any():
+        values[real > 0] = blocks.load_from_global(instruction, source, width, threads[real > 0])
+    offsets = blocks.in_shared(instruction, blocks.address(target)[threads], width, threads)
+    bytes_ = offsets[:, None] + np.arange(width)
+    expect_arrived(blocks, bytes_, what)
+    matrices.expect_not_read(blocks, offsets - blocks.block[threads] * blocks.shared_bytes, width, threads, what)
+    blocks.shared.expect_no_reader(offsets, width, blocks.actors(threads), what)
+    blocks.arriving[bytes_] = True
+    blocks.copies.append(Copy(threads, offsets, values, blocks.committed[threads], what))
+
+
+def arrive(blocks: State, pending: int, active: Array) -> None:
+    """Store what the active threads have begun, but for their last ``pending`` groups."""
+    left = []
+    for begun in blocks.copies:
+        done = active[begun.threads] & (begun.group < blocks.committed[begun.threads] - pending)
+        if done.any():
+            offsets, values = begun.offsets[done], begun.values[done]
+            blocks.arriving[offsets[:, None] + np.arange(values.shape[1])] = False
+            blocks.shared.store(offsets, values, blocks.actors(begun.threads[done]), begun.what)
+        if not done.all():
+            keep = ~done
+            left.append(
+                Copy(begun.threads[keep], begun.offsets[keep], begun.values[keep], begun.group[keep], begun.what)
+            )
+    blocks.copies = left
+
+
+def expect_arrived(blocks: State, at: Array, what: str) -> None:
+    """Raise if a copy to these bytes has begun that nobody has waited for."""
+    if blocks.copies and blocks.arriving[at].any():
+        raise Fault(f"{what}: an asynchronous copy to these bytes is not waited for")

@@ -1,0 +1,290 @@
+"""Matrix instructions of a simulated GPU: fragments in the registers of a warp, and tiles in shared memory.
+
+    mma.sync.m16n8k16 {d}, {a}, {b}, {c}      each lane holds 8 elements of a, 4 of b, 4 of c and d
+    wgmma.mma_async.m64n64k16 {d}, %rd1, ...  128 threads; a and b are in shared memory, as descriptors say
+    ldmatrix, stmatrix                        8 x 8 matrices of 16 bits between shared memory and registers
+
+A ``wgmma`` runs while the threads go on: until ``wgmma.wait_group``, its result may not be used and the tiles that it
+reads may not be written to. Both are faults here. Products are added in float32 in an order that no GPU promises.
+Not checked: ``fence.proxy.async``. ``tcgen05`` (sm_100) is not simulated.
+
+In torch: nothing. Read next: nbcompile/gpu/simulator.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from nbcompile.gpu.memory import Fault
+from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction, register_names
+from nbcompile.gpu.state import Product, State
+from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of
+
+WARP = 32
+WARP_GROUP = 128
+_LANES = np.arange(WARP)
+_ROW, _QUAD = _LANES // 4, _LANES % 4
+"""Each lane of a fragment belongs to one row, and to one of four places in it."""
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+
+
+def _shape(instruction: Instruction) -> tuple[int, int, int]:
+    found = next(filter(None, map(_SHAPE.fullmatch, instruction.modifiers)), None)
+    if found is None:
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+    m, n, k = map(int, found.groups())
+    return m, n, k
+
+
+_ELEMENTS = ("f16", "bf16", "tf32", "f64", "s8", "u8")
+"""Types of factors that are simulated; fp8 (``e4m3``) and fewer bits are not."""
+
+
+def _elements(bits: Array, kind: str) -> Array:
+    """Elements of a type out of 32-bit words, in the order of their bits, as numbers to multiply."""
+    if kind == "tf32":  # the lower bits of the fraction are not looked at
+        return (bits & np.uint32(0xFFFFE000)).view(np.float32)[..., None]
+    parts: Array = np.ascontiguousarray(bits)[..., None].view(UNSIGNED[bits_of(kind)])
+    return as_type(parts, kind).astype(np.int32 if kind[0] in "su" else np.float32)
+
+
+def expect_supported(instruction: Instruction) -> None:
+    """Raise if a matrix instruction has types or shapes that are not simulated."""
+    if instruction.opcode == "wgmma" and instruction.modifiers[0] != "mma_async":
+        return
+    at = next(at for at, name in enumerate(instruction.modifiers) if _SHAPE.fullmatch(name))
+    kinds = [name for name in instruction.modifiers[at + 1 :] if name not in ("row", "col", "satfinite")]
+    factors = kinds[1:3]
+    if any(kind not in _ELEMENTS or kind == "f64" for kind in factors) or kinds[0] not in ("f32", "f16", "s32"):
+        raise UnsupportedInstruction(f"the simulator of GPU code lacks {instruction.name}")
+
+
+# --- mma: all operands in registers ----------------------------------------------------------------------------------
+
+
+def _words(blocks: State, operand: str, lanes: int) -> Array:
+    """Registers of an operand: ``uint32[groups of lanes, lanes, registers]``."""
+    words = [np.broadcast_to(blocks.read(name, "b32"), (blocks.count,)) for name in register_names(operand)]
+    return np.stack(words, -1).reshape(-1, lanes, len(words))
+
+
+def _left(words: Array, kind: str, rows: int, depth: int) -> Array:
+    """The left factor, ``[warps, rows, depth]``: eight rows and half of the depth in each register."""
+    elements = _elements(words, kind)
+    size = elements.shape[-1]
+    found = np.zeros((words.shape[0], rows, depth), elements.dtype)
+    for at in range(words.shape[-1]):
+        column = _QUAD[:, None] * size + np.arange(size) + 4 * size * (at // 2)
+        found[:, (_ROW + 8 * (at % 2))[:, None], column] = elements[:, :, at]
+    return found
+
+
+def _right(words: Array, kind: str, depth: int, columns: int) -> Array:
+    """The right factor, ``[warps, depth, columns]``."""
+    elements = _elements(words, kind)
+    size = elements.shape[-1]
+    found = np.zeros((words.shape[0], depth, columns), elements.dtype)
+    for at in range(words.shape[-1]):
+        row = _QUAD[:, None] * size + np.arange(size) + 4 * size * at
+        found[:, row, _ROW[:, None]] = elements[:, :, at]
+    return found
+
+
+def _multiply(blocks: State, instruction: Instruction, active: Array) -> None:
+    """``mma.sync``: d = a @ b + c, of one warp."""
+    m, n, k = _shape(instruction)
+    total, left, right, _ = instruction.modifiers[-4:]
+    _expect_whole(instruction, active, WARP)
+    d, a, b, c = instruction.operands
+    one = _left(_words(blocks, a, WARP), left, m, k)
+    other = _right(_words(blocks, b, WARP), right, k, n)
+    per = 2 if total == "f16" else 1
+    cells = [(_ROW + 8 * (at // 2), 2 * _QUAD + at % 2) for at in range(4)]
+    given = as_type(_words(blocks, c, WARP), "f16x2" if per == 2 else total)
+    product = one @ other
+    for at, name in enumerate(register_names(d)):
+        numbers = []
+        for part in range(per):
+            row, column = cells[at * per + part]
+            start = given[:, :, at, part] if per == 2 else given[:, :, at]
+            numbers.append((product[:, row, column] + start).reshape(-1))
+        found = np.stack(numbers, -1).astype(np.float16) if per == 2 else numbers[0].astype(given.dtype)
+        blocks.write(name, as_bits(found, "f16x2") if per == 2 else found, "b32" if per == 2 else total, active)
+
+
+def _expect_whole(instruction: Instruction, active: Array, lanes: int) -> None:
+    groups = active.reshape(-1, lanes)
+    if (groups.any(1) != groups.all(1)).any():
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}, in a part of the threads")
+
+
+# --- wgmma: tiles in shared memory -----------------------------------------------------------------------------------
+
+
+_SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
+"""Width of a row of a tile in bytes, by the descriptor's mode; chunks of 16 bytes are permuted in it."""
+
+
+def _tile(blocks: State, descriptor: Array, rows: int, depth: int, size: int, transposed: bool) -> Array:
+    """Byte offsets in shared memory of a tile's elements, ``[groups, rows, depth]``; the descriptor places it.
+
+    Args:
+        blocks: They run.
+        descriptor: One of 64 bits for each warp group.
+        rows: Rows of the left factor, or columns of the right one.
+        depth: The dimension that is summed over.
+        size: Bytes of an element.
+        transposed: Whether neighbours in memory are neighbours along ``rows``.
+    """
+    start = ((descriptor & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
+    leading = ((descriptor >> np.uint64(16) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[:, None, None]
+    stride = ((descriptor >> np.uint64(32) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[:, None, None]
+    width = _SWIZZLES[int(descriptor.flat[0] >> np.uint64(62))]
+    row, column = np.arange(rows)[None, :, None], np.arange(depth)[None, None, :]
+    across, down = (row, column) if transposed else (column, row)
+    position = across * size
+    found = (
+        start[:, None, None] + position // width * leading + position % width + down % 8 * width + down // 8 * stride
+    )
+    if width > 16:
+        found = found ^ ((found >> 7) % (width // 16) << 4)
+    return found
+
+
+def _multiply_group(blocks: State, instruction: Instruction, active: Array) -> None:
+    """``wgmma``: products of a warp group, and their groups as those of asynchronous copies."""
+    match instruction.modifiers[0]:
+        case "fence":
+            return
+        case "commit_group":
+            blocks.products_committed = blocks.products_committed + active
+        case "wait_group":
+            _wait(blocks, int(instruction.operands[0]), active)
+        case _:
+            _start_product(blocks, instruction, active)
+
+
+def _wait(blocks: State, pending: int, active: Array) -> None:
+    blocks.products = [product for product in blocks.products if not _is_done(blocks, product, pending, active)]
+    blocks.registers_in_flight = frozenset().union(*(product.registers for product in blocks.products))
+
+
+def _is_done(blocks: State, product: Product, pending: int, active: Array) -> bool:
+    waited = active[product.threads] & (product.group < blocks.products_committed[product.threads] - pending)
+    return bool(waited.all())
+
+
+def _start_product(blocks: State, instruction: Instruction, active: Array) -> None:
+    m, n, k = _shape(instruction)
+    total, left, right = instruction.modifiers[-3:]
+    _expect_whole(instruction, active, WARP_GROUP)
+    d, a, b, *flags = instruction.operands
+    size = bits_of(right) // 8 if right != "tf32" else 4
+    threads = np.nonzero(active)[0]
+    first = threads[::WARP_GROUP]
+    of_b = _tile(blocks, _descriptors(blocks, b, first), n, k, size, len(flags) > 3 and flags[-1] == "1")
+    read = [of_b]
+    other = _from_shared(blocks, instruction, of_b, first, right).swapaxes(1, 2)
+    if a.startswith("{"):
+        words = _words(blocks, a, WARP)[active.reshape(-1, WARP)[:, 0]]
+        one = _left(words, left, 16, k).reshape(-1, m, k)
+    else:
+        of_a = _tile(blocks, _descriptors(blocks, a, first), m, k, size, len(flags) > 4 and flags[-2] == "1")
+        read.append(of_a)
+        one = _from_shared(blocks, instruction, of_a, first, left)
+    product = one @ other * (int(flags[1]) * int(flags[2]))
+    if total != "f32":
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+    keep = np.broadcast_to(blocks.read(flags[0], "pred"), (blocks.count,))
+    names = register_names(d)
+    lane, warp = threads % WARP, threads % WARP_GROUP // WARP
+    group = np.repeat(np.arange(len(first)), WARP_GROUP)
+    for at, name in enumerate(names):
+        row = 16 * warp + lane // 4 + 8 * (at // 2 % 2)
+        column = 8 * (at // 4) + 2 * (lane % 4) + at % 2
+        found = np.zeros(blocks.count, np.float32)
+        before = np.where(keep, np.broadcast_to(blocks.bits(name).view(np.float32), (blocks.count,)), np.float32(0))
+        found[threads] = product[group, row, column] + before[threads]
+        blocks.write(name, found, "f32", active)
+    offsets = np.unique(np.concatenate([part.reshape(-1) for part in read]))
+    blocks.products.append(Product(blocks.products_committed[threads], threads, frozenset(names), offsets))
+    blocks.registers_in_flight |= frozenset(names)
+
+
+def _descriptors(blocks: State, operand: str, first: Array) -> Array:
+    return np.broadcast_to(blocks.read(operand, "b64"), (blocks.count,))[first]
+
+
+def _from_shared(blocks: State, instruction: Instruction, offsets: Array, first: Array, kind: str) -> Array:
+    """Elements of a tile; what is not in memory yet, or what another warp may still write, is a fault."""
+    size = 4 if kind == "tf32" else bits_of(kind) // 8
+    if (offsets < 0).any() or (offsets + size > blocks.shared_bytes).any():
+        raise Fault(f"{blocks.describe(instruction)}: a tile past the end of shared memory")
+    flat = (offsets + (blocks.block[first] * blocks.shared_bytes)[:, None, None]).reshape(-1)
+    threads = np.repeat(first, offsets[0].size)
+    found = blocks.shared.load(flat, size, blocks.actors(threads), blocks.describe(instruction))
+    if kind == "tf32":
+        return _elements(np.ascontiguousarray(found).view(np.uint32)[:, 0], kind).reshape(offsets.shape)
+    numbers = as_type(np.ascontiguousarray(found).view(UNSIGNED[8 * size])[:, 0], kind)
+    return numbers.astype(np.float32).reshape(offsets.shape)
+
+
+def expect_not_read(blocks: State, offsets: Array, width: int, threads: Array, what: str) -> None:
+    """Raise if a product that is in flight reads what is about to be written."""
+    for product in blocks.products:
+        mine = np.isin(blocks.block[threads], blocks.block[product.threads])
+        if mine.any() and np.isin(offsets[mine] // 4 * 4, product.read // 4 * 4).any():
+            raise Fault(f"{what}: written while a wgmma reads it, with no wgmma.wait_group between")
+
+
+# --- matrices of 8 x 8 -----------------------------------------------------------------------------------------------
+
+_ROWS, _ROW_BYTES = 8, 16
+"""Lanes and bytes of a row of an 8 x 8 matrix of 16-bit elements."""
+
+
+def _load_matrix(blocks: State, instruction: Instruction, active: Array) -> None:
+    """``ldmatrix``: each row of up to four matrices is read by one lane, and each lane gets two neighbours of a row."""
+    count = _expect_matrices(instruction, active)
+    warps = active.reshape(-1, WARP)[:, 0]
+    threads = np.nonzero(np.repeat(warps, WARP) & np.tile(_ROWS * count > _LANES, blocks.count // WARP))[0]
+    rows = blocks.load_bytes(instruction, instruction.operands[1], _ROW_BYTES, threads)
+    matrices = np.ascontiguousarray(rows).view(np.uint16).reshape(-1, count, _ROWS, _ROWS)
+    if "trans" in instruction.modifiers:
+        matrices = matrices.swapaxes(2, 3)
+    for at, register in enumerate(register_names(instruction.operands[0])):
+        pairs = np.ascontiguousarray(matrices[:, at].reshape(-1, WARP, 2)).view(np.uint32)
+        words: Array = np.zeros(blocks.count, np.uint32)
+        words[active] = pairs.reshape(-1)
+        blocks.write(register, words, "b32", active)
+
+
+def _store_matrix(blocks: State, instruction: Instruction, active: Array) -> None:
+    """``stmatrix``: the other way round."""
+    count = _expect_matrices(instruction, active)
+    warps = active.reshape(-1, WARP)[:, 0]
+    words = np.ascontiguousarray(_words(blocks, instruction.operands[1], WARP)[warps].swapaxes(1, 2))
+    matrices = words.view(np.uint16).reshape(-1, count, _ROWS, _ROWS)
+    if "trans" in instruction.modifiers:
+        matrices = matrices.swapaxes(2, 3)
+    rows = np.ascontiguousarray(matrices).view(np.uint8).reshape(-1, _ROW_BYTES)
+    threads = np.nonzero(np.repeat(warps, WARP) & np.tile(_ROWS * count > _LANES, blocks.count // WARP))[0]
+    blocks.store_bytes(instruction, instruction.operands[0], rows, threads)
+
+
+def _expect_matrices(instruction: Instruction, active: Array) -> int:
+    """Number of matrices moved; whole warps have to be active, with 16-bit elements."""
+    spaces = [name.partition("::")[0] for name in instruction.modifiers]
+    if instruction.type != "b16" or "m8n8" not in spaces or "shared" not in spaces:
+        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+    _expect_whole(instruction, active, WARP)
+    return next(int(name[1:]) for name in spaces if name in ("x1", "x2", "x4"))
+
+
+STEPS: dict[str, Callable[[State, Instruction, Array], None]] = {
+    "mma": _multiply, "wgmma": _multiply_group, "ldmatrix": _load_matrix, "stmatrix": _store_matrix,
+}  # fmt: skip
+"""Matrix instructions, by opcode."""

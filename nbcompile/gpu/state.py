@@ -1,0 +1,91 @@
+"""State of simulated thread blocks, for copies and matrix instructions: registers, shared memory, what is in flight.
+
+    state.read("%r1", "u32")       one number a thread
+    state.copies                   asynchronous copies that have begun
+
+In torch: nothing. Read next: nbcompile/gpu/copies.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from nbcompile.gpu.memory import Actors, Bytes
+from nbcompile.gpu.ptx import Instruction
+from nbcompile.gpu.values import Array
+
+
+@dataclass(slots=True)
+class Copy:
+    """Asynchronous copy that some threads began with one instruction."""
+
+    threads: Array
+    offsets: Array
+    """Offsets in the shared memory of all blocks."""
+    values: Array
+    group: Array
+    """Group of copies, for each of ``threads``."""
+    what: str
+
+
+@dataclass(slots=True)
+class Product:
+    """Matrix product that is being computed: what may not be touched meanwhile."""
+
+    group: Array
+    """Group of products, for each of ``threads``."""
+    threads: Array
+    registers: frozenset[str]
+    read: Array
+    """Bytes of shared memory that it reads."""
+
+
+class State(Protocol):
+    """Interface of ``simulator.Blocks``."""
+
+    count: int
+    """Threads of all blocks."""
+    block: Array
+    """Block of each thread, counted from the first one that is simulated at once."""
+    shared: Bytes
+    shared_bytes: int
+    """Bytes of shared memory of a block."""
+    committed: Array
+    """Groups of asynchronous copies that each thread has closed."""
+    copies: list[Copy]
+    arriving: Array
+    """Bytes of shared memory that a copy in ``copies`` will write."""
+    products_committed: Array
+    products: list[Product]
+    registers_in_flight: frozenset[str]
+
+    def describe(self, instruction: Instruction) -> str:
+        """Instruction and line, for the texts of faults."""
+
+    def read(self, operand: str, kind: str) -> Array:
+        """Operand as numbers of a type."""
+
+    def bits(self, register: str) -> Array:
+        """Bits of a register."""
+
+    def write(self, register: str, numbers: Array, kind: str, active: Array) -> None:
+        """Give a register a new value in the active threads."""
+
+    def address(self, operand: str) -> Array:
+        """``[%rd1+16]`` as a number of bytes."""
+
+    def actors(self, threads: Array) -> Actors:
+        """Block, warp and barrier count of each thread."""
+
+    def in_shared(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> Array:
+        """Offsets in the shared memory of all blocks, checked."""
+
+    def load_bytes(self, instruction: Instruction, operand: str, width: int, threads: Array) -> Array:
+        """``uint8[threads, width]`` from the memory that the instruction names."""
+
+    def load_from_global(self, instruction: Instruction, operand: str, width: int, threads: Array) -> Array:
+        """``uint8[threads, width]`` from global memory."""
+
+    def store_bytes(self, instruction: Instruction, operand: str, values: Array, threads: Array) -> None:
+        """Write ``uint8[threads, width]``."""
