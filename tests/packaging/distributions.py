@@ -99,7 +99,9 @@ def expected() -> set[str]:
     """What the wheel must hold: each file of the package, and the notebooks."""
     package = (path for path in (ROOT / "nbcompile").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     notebooks = {f"nbcompile/notebooks/{path.name}" for path in (ROOT / "notebooks").glob("*.md")}
-    return {str(path.relative_to(ROOT)) for path in package} | notebooks | {"nbcompile/py.typed"}
+    notebooks |= {f"nbcompile/notebooks/course/{path.name}" for path in (ROOT / "notebooks/course").glob("*.md")}
+    data = {"nbcompile/py.typed", "nbcompile/teach/minicompiler.md"}
+    return {str(path.relative_to(ROOT)) for path in package} | notebooks | data
 
 
 def contents(wheel: Path) -> dict[str, int]:

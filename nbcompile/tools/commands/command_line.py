@@ -16,7 +16,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from nbcompile.tools.commands import cache, compare, diagnose, guide, machine, profile, records, run, terminal
+from nbcompile.tools.commands import cache, compare, diagnose, guide, machine, profile, records, run, teach, terminal
 
 COMMANDS: tuple[Callable[[argparse._SubParsersAction], None], ...] = (
     run.add,
@@ -27,6 +27,7 @@ COMMANDS: tuple[Callable[[argparse._SubParsersAction], None], ...] = (
     guide.add,
     machine.add,
     cache.add,
+    teach.add,
 )
 EPILOG = """examples:
   python -m nbcompile run train.py --html out.html     run a program; write what was compiled as one HTML file
@@ -38,6 +39,7 @@ EPILOG = """examples:
   python -m nbcompile report-issue train.py            one file with all that is needed to look for a fault
   python -m nbcompile compare train.py -o out.html     nbcompile and torch.compile, side by side
   python -m nbcompile profile train.py --trace t.json  time by source line and kernel, and a trace for Perfetto
+  python -m nbcompile teach list                       exercises for a class (check, export, report)
   python -m nbcompile doctor                           what this machine has, and what is missing
 
 exit codes: 0 done; 1 the command found a problem, or the program raised; 2 wrong usage or input; 130 Ctrl-C.

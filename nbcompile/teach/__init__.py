@@ -1,0 +1,16 @@
+"""Exercises that check themselves, for a notebook, a class room and a command line.
+
+    from nbcompile.teach import check, exercise, hint
+
+    exercise("one-graph-1")        shows the task
+    check(f)                       accepted, or a sentence: "it is right, but breaks at line 3, `print(x)`, because ..."
+    hint()                         the next hint
+
+In torch: nothing. Read next: nbcompile/teach/session.py
+"""
+
+from nbcompile.teach.exercise_table import exercises
+from nbcompile.teach.progress_file import progress
+from nbcompile.teach.session import check, exercise, hint
+
+__all__ = ["check", "exercise", "exercises", "hint", "progress"]

@@ -1,0 +1,199 @@
+"""Attempt: run an answer so that whatever it does becomes a value or a sentence, and the notebook lives on.
+
+    with limited(20):                 an endless loop ends after 20 seconds
+        attempt(f, arguments)         Outcome(result, printed text, the arguments afterwards)
+
+Ctrl-C is not caught: it ends the cell, as everywhere.
+
+In torch: nothing. Read next: nbcompile/teach/comparison.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import itertools
+import linecache
+import signal
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import nbcompile
+from nbcompile import api, config
+from nbcompile.record.model import Record
+
+SECONDS = 30.0
+"""Time limit of one check."""
+AGAIN = 0.2
+"""Interval after which an answer that caught the exception of the time limit gets it again."""
+
+
+_numbers = itertools.count()
+
+
+class Refusal(Exception):
+    """An answer is refused: the sentence that says why."""
+
+    def __init__(self, says: str, record: Record | None = None) -> None:
+        super().__init__(says)
+        self.record = record
+
+
+class TimeLimitExceeded(BaseException):
+    """The time of a check is over. Not an Exception, so that an answer's ``except Exception`` does not catch it."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise :class:`TimeLimitExceeded` in this thread when the time is over."""
+    if threading.current_thread() is threading.main_thread():
+        before = signal.signal(signal.SIGALRM, _time_is_over)
+        signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        return
+    timer = threading.Timer(seconds, _raise_in, [threading.get_ident()])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _time_is_over(number: int, frame: object) -> None:
+    raise TimeLimitExceeded
+
+
+def _raise_in(thread: int) -> None:
+    # Between two instructions of Python: a call into C that does not return is not interrupted.
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TimeLimitExceeded))
+
+
+def expect_function(answer: object, name: str) -> types.FunctionType:
+    """The answer as a Python function that is not compiled yet.
+
+    Raises:
+        Refusal: it is something else.
+    """
+    if is_compiled(answer):
+        raise Refusal(f"`{name}` is compiled already. Leave out the call of `compile`: the check compiles it itself.")
+    if isinstance(answer, type) or not isinstance(answer, types.FunctionType):
+        raise Refusal(f"a function `{name}` is expected, and this is {_kind(answer)}.")
+    cells = [cell.cell_contents for cell in answer.__closure__ or () if _is_filled(cell)]
+    used = [answer.__globals__.get(word) for word in answer.__code__.co_names]
+    compilers = (torch.compile, nbcompile.compile)
+    uses_one = any(value is compiler for value in used for compiler in compilers) or "compile" in _attributes(answer)
+    if uses_one or any(is_compiled(value) for value in (*cells, *used)):
+        raise Refusal(f"`{name}` uses a compiler itself. Write it as plain PyTorch: the check compiles it.")
+    return answer
+
+
+def _attributes(function: types.FunctionType) -> set[str]:
+    """Names that a function looks up in torch or in nbcompile."""
+    modules = {word for word in function.__code__.co_names if function.__globals__.get(word) in (torch, nbcompile)}
+    return set(function.__code__.co_names) if modules else set()
+
+
+def is_compiled(value: object) -> bool:
+    """The value is what ``torch.compile`` or ``nbcompile.compile`` returns."""
+    if isinstance(value, torch.nn.Module):
+        return isinstance(value, api.CompiledModule) or type(value).__name__ == "OptimizedModule"
+    attributes = getattr(value, "__dict__", {})
+    is_disabled = attributes.get("_torchdynamo_disable", False)
+    return not is_disabled and any(mark in attributes for mark in ("_torchdynamo_orig_callable", api.ORIGINAL))
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, type):
+        return f"the class `{value.__name__}`"
+    return "None" if value is None else f"of type `{type(value).__name__}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Effects of a call: the value, the printed text, and the arguments afterwards."""
+
+    result: Any
+    printed: str
+    arguments: tuple[Any, ...]
+
+
+def attempt(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Outcome:
+    """Call a function.
+
+    Raises:
+        Refusal: it raises.
+    """
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = function(*arguments)
+    except Exception as error:
+        raise Refusal(f"it raises {type(error).__name__}: {_first_line(error)}{_where(error)}") from error
+    return Outcome(result, printed.getvalue(), arguments)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or ["without a message"])[0]
+
+
+def _where(error: Exception) -> str:
+    """The line of the answer, if it is known."""
+    trace, line = error.__traceback__, 0
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(("<exercise", "<ipython")) or "ipykernel" in file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f" (line {line})" if line else ""
+
+
+def trace(
+    function: Callable[..., Any], calls: list[tuple[Any, ...]], backend: Any = "eager", **settings: Any
+) -> Record:
+    """The record of some calls of a function, compiled for them alone.
+
+    Raises:
+        Refusal: a call raises, though it does not in eager mode.
+    """
+    compiled = api.compile(function, backend=backend, isolate_recompiles=True)
+    pen = api.new_recorder(getattr(function, "__name__", "f"))
+    with config.patch(warm_start=False, **settings), api.listening(pen):
+        for arguments in calls:
+            attempt(compiled, arguments)
+    return pen.record()
+
+
+def renewed(function: types.FunctionType) -> types.FunctionType:
+    """A copy that the compiler has learnt nothing about, at the same lines of another file.
+
+    Sizes that varied in an earlier check would be symbols from the first call on.
+    """
+    file = f"<exercise copy {next(_numbers)}>"
+    lines = linecache.getlines(function.__code__.co_filename)
+    linecache.cache[file] = (0, None, lines, file)
+    code = function.__code__.replace(co_filename=file)
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made

@@ -1,0 +1,96 @@
+"""Comparison of an answer with what is right, in eager mode, as sentences.
+
+    expect_equal(f, reference, calls)      "call 2 returns a list, and a Tensor is expected"
+                                           "it changes its argument 1"
+
+In torch: torch/testing/_comparison.py. Read next: nbcompile/teach/kinds.py
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from nbcompile.teach.attempt import Outcome, Refusal, attempt
+
+
+def expect_equal(
+    function: Callable[..., Any], reference: Callable[..., Any], calls: list[tuple[Any, ...]], prints: bool = True
+) -> None:
+    """Call both with the same arguments.
+
+    Raises:
+        Refusal: results, printed text, or what became of the arguments differ.
+    """
+    for number, arguments in enumerate(calls, 1):
+        expected = attempt(reference, copy.deepcopy(arguments))
+        actual = attempt(function, copy.deepcopy(arguments))
+        expect_same_outcome(actual, expected, f"call {number}" if len(calls) > 1 else "the call", prints)
+
+
+def expect_same_outcome(actual: Outcome, expected: Outcome, name: str, prints: bool) -> None:
+    """Compare two outcomes.
+
+    Raises:
+        Refusal: they differ.
+    """
+    difference = describe_difference(actual.result, expected.result)
+    if difference:
+        raise Refusal(f"{name} returns {difference}.")
+    for index, pair in enumerate(zip(actual.arguments, expected.arguments, strict=True), 1):
+        difference = describe_difference(*pair)
+        if difference:
+            raise Refusal(f"{name} leaves its argument {index} changed: it is {difference}.")
+    if prints and actual.printed != expected.printed:
+        raise Refusal(f"{name} prints {_quoted(actual.printed)}, and {_quoted(expected.printed)} is expected.")
+
+
+def _quoted(text: str) -> str:
+    return repr(text[:60]) if text else "nothing"
+
+
+def describe_difference(actual: Any, expected: Any) -> str:
+    """The difference of two values in words; "" if there is none."""
+    if type(actual) is not type(expected):
+        return f"{_named(actual)}, and {_named(expected)} is expected"
+    if isinstance(expected, torch.Tensor):
+        return _tensors(actual, expected)
+    if isinstance(expected, (list, tuple)):
+        if len(actual) != len(expected):
+            return f"{len(actual)} values, and {len(expected)} are expected"
+        return next(filter(None, map(describe_difference, actual, expected)), "")
+    if isinstance(expected, dict):
+        if list(actual) != list(expected):
+            return f"the keys {list(actual)}, and {list(expected)} are expected"
+        return next(filter(None, map(describe_difference, actual.values(), expected.values())), "")
+    if not _has_equality(expected):
+        return describe_difference(getattr(actual, "__dict__", {}), getattr(expected, "__dict__", {}))
+    return "" if actual == expected else f"{actual!r}, and {expected!r} is expected"
+
+
+def _has_equality(value: object) -> bool:
+    return any("__eq__" in vars(base) for base in type(value).__mro__ if base is not object)
+
+
+def _tensors(actual: torch.Tensor, expected: torch.Tensor) -> str:
+    for name in ("shape", "dtype", "requires_grad"):
+        got, wanted = getattr(actual, name), getattr(expected, name)
+        if got != wanted:
+            got, wanted = (tuple(got), tuple(wanted)) if name == "shape" else (got, wanted)
+            return f"a tensor with {name} {got}, and {wanted} is expected"
+    if torch.allclose(actual, expected, rtol=1e-4, atol=1e-6, equal_nan=True):
+        return ""
+    return f"{_short(actual)}, and {_short(expected)} is expected"
+
+
+def _short(tensor: torch.Tensor) -> str:
+    values = tensor.detach().flatten().tolist()
+    shown = ", ".join(f"{value:.4g}" for value in values[:4])
+    return f"[{shown}{', ...' if len(values) > 4 else ''}]"
+
+
+def _named(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"

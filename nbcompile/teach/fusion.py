@@ -1,0 +1,178 @@
+"""Exercises in which operators are fused by hand: kernels are lists of names, and their bytes are counted.
+
+    [["mul", "add"], ["sum_1"]]      mul is used by add only, so its result stays in a register
+
+A kernel reads what it needs from outside once and writes what others need. Its nodes have the same iteration space;
+what a reduction gives is complete only after the kernel's loops.
+
+In torch: torch/_inductor/scheduler.py (score_fusion_memory). Read next: nbcompile/teach/mini.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import torch
+
+from nbcompile.record import links
+from nbcompile.record.model import Node, Record
+from nbcompile.teach import attempt
+from nbcompile.teach.attempt import Refusal
+from nbcompile.teach.exercise_table import Exercise
+from nbcompile.views import facts as words
+
+REDUCTIONS = ("sum", "mean", "amax", "amin", "max", "min", "prod")
+LIBRARY_CALLS = ("matmul", "mm", "linear")
+"""Operators that a library executes: nothing is fused with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operators:
+    """The operators of a graph, with what fusion asks of them."""
+
+    nodes: dict[str, Node]
+    """All nodes by id, inputs too."""
+    names: dict[str, str]
+    """The operators: name to id."""
+    outputs: frozenset[str]
+
+    def bytes_of(self, node: str) -> int:
+        """Bytes of a tensor."""
+        found = self.nodes[node]
+        size = getattr(torch, found.dtype.removeprefix("torch.")).itemsize
+        return math.prod(int(length) for length in found.shape or ()) * size
+
+    def kind(self, node: str) -> str:
+        """``sum``, ``matmul``, ``mul``, ..."""
+        return words.short_target(self.nodes[node].target).rsplit(".", 1)[-1]
+
+    def is_reduction(self, node: str) -> bool:
+        """It reads a whole row, or all, for one result."""
+        return self.kind(node) in REDUCTIONS
+
+    def space(self, node: str) -> tuple[str, ...]:
+        """The iteration space: of a reduction, the sizes of what it reads."""
+        source = self.nodes[node].inputs[0] if self.is_reduction(node) else node
+        return self.nodes[source].shape or ()
+
+
+def read(exercise: Exercise) -> tuple[Operators, Record]:
+    """The operators of the exercise's function."""
+    record = attempt.trace(exercise.reference_object("f"), exercise.arguments())
+    graph = record.frames[0].graph
+    assert graph is not None
+    nodes = {node.id: node for node in graph.nodes}
+    names = {node.name: node.id for node in links.operators(graph)}
+    returned = frozenset(source for node in graph.nodes if node.op == "output" for source in node.inputs)
+    return Operators(nodes, names, returned), record
+
+
+def count_bytes(operators: Operators, kernels: list[list[str]]) -> int:
+    """Bytes that the kernels read and write."""
+    total = 0
+    for kernel in kernels:
+        inside = {operators.names[name] for name in kernel}
+        loads = {source for node in inside for source in operators.nodes[node].inputs} - inside
+        used_elsewhere = {
+            source for node in operators.names.values() if node not in inside for source in operators.nodes[node].inputs
+        }
+        stores = inside & (used_elsewhere | operators.outputs)
+        total += sum(map(operators.bytes_of, loads | stores))
+    return total
+
+
+def expect_legal(operators: Operators, kernels: list[list[str]]) -> None:
+    """Refuse kernels that cannot be one loop nest each, or that need one another."""
+    for kernel in kernels:
+        nodes = [operators.names[name] for name in kernel]
+        calls = [operators.kind(node) for node in nodes if operators.kind(node) in LIBRARY_CALLS]
+        if calls and len(nodes) > 1:
+            raise Refusal(f"`{calls[0]}` is executed by a library and can share no kernel: {', '.join(kernel)}.")
+        spaces = {operators.space(node) for node in nodes}
+        if len(spaces) > 1:
+            shown = " and ".join(sorted(f"({', '.join(space)})" for space in spaces))
+            raise Refusal(f"the kernel {', '.join(kernel)} would need two iteration spaces, {shown}.")
+        for name in kernel:
+            late = [source for source in operators.nodes[operators.names[name]].inputs if source in nodes]
+            if any(operators.is_reduction(source) for source in late):
+                raise Refusal(f"`{name}` needs a reduction of its own kernel, which is complete only after the loops.")
+    owner = {operators.names[name]: number for number, kernel in enumerate(kernels) for name in kernel}
+    needs = nx.DiGraph(
+        (owner[source], owner[node]) for node in owner for source in operators.nodes[node].inputs
+        if source in owner and owner[source] != owner[node]
+    )  # fmt: skip
+    cycle = next(nx.simple_cycles(needs), None)
+    if cycle:
+        first, second = kernels[cycle[0]], kernels[cycle[-1]]
+        raise Refusal(f"the kernels {', '.join(first)} and {', '.join(second)} need each other: there is a cycle.")
+
+
+def least_bytes(operators: Operators) -> int:
+    """The fewest bytes of all legal partitions: all are tried, so graphs of exercises are small."""
+    best = count_bytes(operators, [[name] for name in operators.names])
+    for kernels in _partitions(list(operators.names)):
+        try:
+            expect_legal(operators, kernels)
+        except Refusal:
+            continue
+        best = min(best, count_bytes(operators, kernels))
+    return best
+
+
+def _partitions(names: list[str]) -> Iterator[list[list[str]]]:
+    if not names:
+        yield []
+        return
+    first, rest = names[0], names[1:]
+    for kernels in _partitions(rest):
+        yield [[first], *kernels]
+        for index in range(len(kernels)):
+            yield [*kernels[:index], [first, *kernels[index]], *kernels[index + 1 :]]
+
+
+def facts(exercise: Exercise) -> str:
+    """A table of the operators, and the bytes without fusion."""
+    operators, _ = read(exercise)
+    rows = [
+        f"| `{name}` | {', '.join(operators.nodes[source].name for source in operators.nodes[node].inputs)} "
+        f"| ({', '.join(operators.space(node))}) | {operators.bytes_of(node)} |"
+        for name, node in operators.names.items()
+    ]
+    alone = count_bytes(operators, [[name] for name in operators.names])
+    head = ["| operator | reads | iteration space | bytes of the result |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, "", f"With a kernel for each operator: {alone} bytes are read and written."])
+
+
+def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
+    """A legal partition of the operators that moves as few bytes as the best one."""
+    operators, record = read(exercise)
+    kernels = _expect_partition(operators, answer)
+    expect_legal(operators, kernels)
+    moved, least = count_bytes(operators, kernels), least_bytes(operators)
+    alone = count_bytes(operators, [[name] for name in operators.names])
+    if moved > least:
+        raise Refusal(
+            f"these kernels move {moved} bytes of {alone} without fusion. It can be done with {least}.", record
+        )
+    return f"{len(kernels)} kernels move {moved} bytes; without fusion they were {alone}.", record
+
+
+def _expect_partition(operators: Operators, answer: Any) -> list[list[str]]:
+    is_list = isinstance(answer, (list, tuple)) and all(isinstance(kernel, (list, tuple)) for kernel in answer)
+    if not is_list or not all(isinstance(name, str) for kernel in answer for name in kernel):
+        raise Refusal('a list of kernels is expected, each a list of names: [["mul", "add"], ["sum_1"]].')
+    kernels = [list(kernel) for kernel in answer if kernel]
+    given = [name for kernel in kernels for name in kernel]
+    for name in given:
+        if name not in operators.names:
+            raise Refusal(f"there is no operator `{name}`. They are: {', '.join(operators.names)}.")
+        if given.count(name) > 1:
+            raise Refusal(f"`{name}` is in two kernels.")
+    absent = [name for name in operators.names if name not in given]
+    if absent:
+        raise Refusal(f"`{absent[0]}` is in no kernel.")
+    return kernels

@@ -1,0 +1,85 @@
+"""Session: the exercise that was shown last, which ``check`` and ``hint`` are about.
+
+    exercise("one-graph-1")
+    check(f)                          about one-graph-1
+    check(f, "one-graph-2")           about another one
+
+In torch: nothing. Read next: nbcompile/teach/kinds.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from nbcompile.teach import attempt, kinds, progress_file
+from nbcompile.teach.exercise_table import Exercise, find
+from nbcompile.teach.verdict import Verdict
+
+_current: list[str] = []
+
+
+class NoExercise(ValueError):
+    """Nothing was asked yet."""
+
+
+def exercise(name: str) -> Exercise:
+    """Show an exercise, and make it the one that :func:`check` and :func:`hint` are about."""
+    found = kinds.with_facts(find(name))
+    _current[:] = [name]
+    return found
+
+
+def check(answer: Any, name: str = "", seconds: float = attempt.SECONDS) -> Verdict:
+    """Check an answer: run it on hidden arguments, compile it, and look at the record.
+
+    Args:
+        answer: the function, the list, the call that the exercise asks for.
+        name: the exercise; "": the one that was shown last.
+        seconds: the time limit.
+
+    Raises:
+        NoExercise: no name is given, and no exercise was shown.
+    """
+    asked = find(name or _shown())
+    verdict = judge(asked, answer, seconds)
+    progress_file.note(asked.id, accepted=verdict.accepted)
+    return verdict
+
+
+def judge(asked: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Verdict:
+    """The verdict on an answer; progress is not changed."""
+    says, record, accepted = "", None, False
+    grad, generator = torch.is_grad_enabled(), torch.get_rng_state()
+    try:
+        with attempt.limited(seconds):
+            says, record = kinds.CHECKS[asked.kind](asked, answer)
+            accepted = True
+    except attempt.Refusal as refusal:
+        says, record = str(refusal), refusal.record
+    except attempt.TimeLimitExceeded:
+        says = f"it did not end within {seconds:g} seconds. Is there a loop that never ends?"
+    except SystemExit:
+        says = "it ends Python (SystemExit). Return a value instead."
+    except Exception as error:  # noqa: BLE001 - an answer's objects may raise wherever they are used
+        says = f"the check met {type(error).__name__}: {error}"
+    finally:
+        torch.set_grad_enabled(grad)
+        torch.set_rng_state(generator)
+    return Verdict(asked.id, accepted, says, record)
+
+
+def hint(name: str = "") -> str:
+    """The next hint about an exercise; each is clearer than the one before."""
+    asked = find(name or _shown())
+    shown = progress_file.progress().entries.get(asked.id, progress_file.Entry()).hints
+    number = min(shown, len(asked.hints) - 1)
+    progress_file.note(asked.id, hints=number + 1)
+    return f"hint {number + 1} of {len(asked.hints)}: {asked.hints[number]}"
+
+
+def _shown() -> str:
+    if not _current:
+        raise NoExercise('no exercise was shown yet: call exercise("one-graph-1"), or check(f, "one-graph-1")')
+    return _current[0]

@@ -1,0 +1,50 @@
+"""Verdict: the outcome of a check as one sentence, for text and for notebooks.
+
+    check(f)      ✗ it is right, but breaks at line 3, `print(x)`, because ...   (hint() helps)
+
+In torch: nothing. Read next: nbcompile/teach/session.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbcompile.record.model import Record
+from nbcompile.teach.exercise_table import as_html
+from nbcompile.views import explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """An answer was accepted or refused, and why. It is true if it was accepted."""
+
+    exercise: str
+    accepted: bool
+    says: str
+    record: Record | None = None
+    """Record of the answer's compilation, if it came so far."""
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    def __str__(self) -> str:
+        return f"{'✓' if self.accepted else '✗'} {self.exercise}: {self.says}"
+
+    __repr__ = __str__
+
+    @property
+    def explanation(self) -> explanation.Explanation | None:
+        """The picture of what the compiler did with the answer."""
+        return None if self.record is None else explanation.Explanation(self.record)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """A line in a frame; the sign and the words say what the colour says."""
+        del include, exclude  # part of IPython's protocol
+        color = "#2e7d32" if self.accepted else "#c62828"
+        words = "Accepted" if self.accepted else "Not yet"
+        framed = (
+            f"<div role='status' style='border-left:.35em solid {color};padding:.5em .8em;margin:.3em 0'>"
+            f"<strong>{'✓' if self.accepted else '✗'} {words}</strong> <code>{self.exercise}</code><br>"
+            f"{as_html(self.says)}</div>"
+        )
+        return {"text/plain": str(self), "text/html": framed}

@@ -1,0 +1,109 @@
+"""``teach``: exercises for a class: list them, hand them out, check answers, report.
+
+    python -m nbcompile teach list                           all exercises
+    python -m nbcompile teach show one-graph-1               one of them
+    python -m nbcompile teach check one-graph-1 answer.py    a file that defines the answer
+    python -m nbcompile teach export -o course --lecture 3   notebooks, with and without solutions
+    python -m nbcompile teach report handed_in/ --html r.html
+
+In torch: nothing. Read next: nbcompile/teach/classroom.py
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbcompile.support import lazy_import
+from nbcompile.tools.commands import terminal
+
+if TYPE_CHECKING:
+    from nbcompile.teach import classroom, exercise_table, kinds, session
+else:
+    classroom = lazy_import.module("nbcompile.teach.classroom")
+    exercise_table = lazy_import.module("nbcompile.teach.exercise_table")
+    kinds = lazy_import.module("nbcompile.teach.kinds")
+    session = lazy_import.module("nbcompile.teach.session")
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Describe the command."""
+    parser = commands.add_parser("teach", help="exercises: list, show, check, export, report", allow_abbrev=False)
+    actions = parser.add_subparsers(required=True, metavar="ACTION", dest="action")
+    listing = actions.add_parser("list", help="all exercises")
+    listing.add_argument("--lecture", type=int, default=0, help="those of a lecture")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    listing.set_defaults(run=_list)
+    showing = actions.add_parser("show", help="one exercise")
+    showing.add_argument("name")
+    showing.set_defaults(run=_show)
+    checking = actions.add_parser("check", help="check an answer; exit code 1 if it is refused")
+    checking.add_argument("name")
+    checking.add_argument("file", type=Path, help="a Python file that defines the answer")
+    checking.add_argument("--json", action="store_true", help="print JSON")
+    checking.set_defaults(run=_check)
+    exporting = actions.add_parser("export", help="notebooks for nbgrader: source/ with solutions, release/ without")
+    exporting.add_argument("names", nargs="*", help="exercises; without them, those of a lecture, or of each")
+    exporting.add_argument("--lecture", type=int, default=0)
+    exporting.add_argument("-o", "--output", type=Path, default=Path("course"), help="a folder; default: %(default)s")
+    exporting.set_defaults(run=_export)
+    reporting = actions.add_parser("report", help="points of a class from progress files")
+    reporting.add_argument("files", nargs="+", type=Path, help="progress files, or folders of them")
+    reporting.add_argument("--html", type=Path, help="write one HTML file")
+    reporting.add_argument("--json", action="store_true", help="print JSON")
+    reporting.set_defaults(run=_report)
+
+
+def _list(options: argparse.Namespace) -> int:
+    found = classroom.chosen(options.lecture)
+    if options.json:
+        keys = ("id", "title", "kind", "lecture", "points")
+        terminal.print_json([{key: getattr(entry, key) for key in keys} for entry in found])
+        return 0
+    for entry in found:
+        print(f"{entry.lecture}  {entry.id:18}  {entry.kind:16}  {entry.title}")
+    return 0
+
+
+def _show(options: argparse.Namespace) -> int:
+    print(kinds.with_facts(exercise_table.find(options.name)))
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    asked = exercise_table.find(options.name)
+    try:
+        answer = exercise_table.define(options.file.read_text(encoding="utf-8"), asked.answer)
+    except KeyError:
+        raise ValueError(f"{options.file} does not define `{asked.answer}`") from None
+    except Exception as error:
+        raise ValueError(f"{options.file} raises {type(error).__name__}: {error}") from error
+    verdict = session.judge(asked, answer)
+    if options.json:
+        terminal.print_json({"exercise": asked.id, "accepted": verdict.accepted, "says": verdict.says})
+    else:
+        print(verdict)
+    return 0 if verdict else 1
+
+
+def _export(options: argparse.Namespace) -> int:
+    for name in options.names:
+        exercise_table.find(name)
+    for path in classroom.export(options.output, options.lecture, options.names):
+        print(path)
+    return 0
+
+
+def _report(options: argparse.Namespace) -> int:
+    found = classroom.report(options.files)
+    for sentence in found.refused:
+        terminal.print_error(sentence)
+    if options.html:
+        options.html.write_text(found.as_html(), encoding="utf-8")
+        print(options.html)
+    elif options.json:
+        terminal.print_json([dict(zip(found.head(), row, strict=True)) for row in found.rows()])
+    else:
+        print(found)
+    return 1 if found.refused else 0

@@ -1,0 +1,43 @@
+"""nbcompile/teach/exercises/: each reference solution is accepted, and each wrong answer is refused with its sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbcompile.teach import kinds
+from nbcompile.teach.exercise_table import define, exercises
+from nbcompile.teach.session import judge
+from nbcompile.teach.verdict import Verdict
+
+ALL = tuple(exercises().values())
+QUICK = 2.0
+"""Seconds for an answer that never ends."""
+
+
+def verdict(exercise, code, seconds=60.0) -> Verdict:
+    try:
+        answer = define(code, exercise.answer)
+    except Exception as error:  # an answer may fail before it is checked: the notebook shows that by itself
+        pytest.fail(f"{exercise.id}: the code of an answer raises {error!r}")
+    return judge(exercise, answer, seconds)
+
+
+def test_there_are_sixty_exercises():
+    """Of ten kinds and more, five at least for each of six lectures, under names and titles of their own."""
+    assert len(ALL) >= 60
+    assert {exercise.kind for exercise in ALL} == set(kinds.CHECKS)
+    lectures = [exercise.lecture for exercise in ALL]
+    assert set(lectures) == set(range(1, 7)) and min(map(lectures.count, lectures)) >= 5
+    assert len({exercise.title for exercise in ALL}) == len({exercise.id for exercise in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.id)
+def test_an_exercise(exercise):
+    """The solution is accepted; three wrong answers or more are refused, each with the sentence that is written there."""
+    accepted = verdict(exercise, exercise.solution)
+    assert accepted, accepted.says
+    assert len(exercise.wrong) >= 3 and exercise.hints and exercise.task.strip()
+    for wrong in exercise.wrong:
+        refused = verdict(exercise, wrong.answer, QUICK if "did not end" in wrong.says else 60.0)
+        assert not refused, f"accepted: {wrong.answer}"
+        assert wrong.says in refused.says
