@@ -91,6 +91,7 @@ __all__ = [
     "forbid_in_graph",
     "get_default_backend",
     "graph_break",
+    "install",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
@@ -112,6 +113,7 @@ __all__ = [
     "step_unsupported",
     "substitute_in_graph",
     "triton_op",
+    "uninstall",
     "unload_ipython_extension",
 ]
 __version__ = VERSION
@@ -133,6 +135,7 @@ if TYPE_CHECKING:
     from nbcompile.tools.diagnose.bisect import bisect
     from nbcompile.tools.diagnose.minify import minify
     from nbcompile.tools.profile import profile
+    from nbcompile.tools.replacement import install, uninstall
     from nbcompile.views.explanation import Explanation
 else:
     _ON_FIRST_USE = {
@@ -142,6 +145,8 @@ else:
         "bisect": lazy_import.module("nbcompile.tools.diagnose.bisect"),
         "minify": lazy_import.module("nbcompile.tools.diagnose.minify"),
         "profile": lazy_import.module("nbcompile.tools.profile"),
+        "install": lazy_import.module("nbcompile.tools.replacement"),
+        "uninstall": lazy_import.module("nbcompile.tools.replacement"),
     }
 
     def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ nbcompile/driver.py
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, MethodType
@@ -28,7 +29,7 @@ from nbcompile.fast import call_path, output_pool
 from nbcompile.fast.disk_cache import writer
 from nbcompile.fast.hook_table import HOOKS
 from nbcompile.observe import torch_logs
-from nbcompile.options import OWN_BACKENDS, Options
+from nbcompile.options import OWN_BACKENDS, OWN_NAME, Options
 from nbcompile.record import recorder
 from nbcompile.recording import hit_log
 from nbcompile.support import lazy_import
@@ -93,7 +94,7 @@ def compile(  # noqa: A001
         raise ValueError(f"recompile_limit is a number of versions, at least 1, and cannot be {recompile_limit!r}")
     if dynamic not in (None, True, False):
         raise ValueError(f"dynamic is True, False or None, and cannot be {dynamic!r}")
-    backend = get_default_backend() if backend is None else backend
+    backend = get_default_backend() if backend is None else "inductor" if backend == OWN_NAME else backend
     more: dict[str, Any] = dict(options or {})
     guard_filter = more.pop("guard_filter_fn", None)
     chosen = Options(fullgraph, dynamic, backend, mode, more, recompile_limit, name, isolate_recompiles, guard_filter)
@@ -251,7 +252,8 @@ class CompiledModule(torch.nn.Module):
     """The result of ``compile(module)``: the module itself, called through the compiler.
 
     As torch's OptimizedModule: parameters are shared, ``state_dict`` keys get the
-    prefix ``_orig_mod.``, other attributes are those of the module.
+    prefix ``_orig_mod.``, other attributes are those of the module. Libraries that ask
+    ``isinstance(model, torch._dynamo.OptimizedModule)`` are told that it is one (``__class__``).
     """
 
     def __init__(self, module: torch.nn.Module, options: Options) -> None:
@@ -263,24 +265,47 @@ class CompiledModule(torch.nn.Module):
     def _become(self, options: Options) -> None:
         module = self._modules["_orig_mod"]
         assert module is not None
+        object.__setattr__(self, "_nbcompile_chosen", options)
         called = _caught(module, getattr(type(module).forward, "__code__", None))
         # A user's module is called as it is: the hook meets its forward below torch's own call.
-        object.__setattr__(self, "_nbcompile_call", _wrap(module.__call__, called, options))
+        call = _wrap(module.__call__, called, options)
+        call.__wrapped__ = module.forward  # type: ignore[attr-defined]  # whose signature `inspect` is to find
+        object.__setattr__(self, "_nbcompile_call", call)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """What ``isinstance`` sees beside the type: torch's own class, once a program that may ask for it has it."""
+        return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", type(self))
+
+    @property
+    def dynamo_ctx(self) -> Callable[[Any], Any]:
+        """A function that compiles another function or module with the options of this one."""
+        return functools.partial(_compile, options=self.__dict__["_nbcompile_chosen"], disable=False)
+
+    def __reduce__(self) -> Any:
+        """How a copy is made: of the type, for ``__class__`` may be torch's."""
+        return object.__new__, (type(self),), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy (or a pickle) compiles the copy of the module anew."""
         state = {**self.__dict__}
-        state["_nbcompile_call"] = getattr(state["_nbcompile_call"], OPTIONS)
+        del state["_nbcompile_call"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        options = state.pop("_nbcompile_call")
         super().__setstate__(state)
-        self._become(options)
+        self._become(state["_nbcompile_chosen"])
 
-    def forward(self, *arguments: Any, **keywords: Any) -> Any:
-        """The module's own call, compiled."""
-        return object.__getattribute__(self, "_nbcompile_call")(*arguments, **keywords)
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """The module's own call, compiled; it has the signature of the module's ``forward``."""
+        compiled: Callable[..., Any] = self.__dict__["_nbcompile_call"]
+        return compiled
+
+    @forward.setter
+    def forward(self, function: Callable[..., Any]) -> None:
+        """Another function to call in its place, as libraries do that convert results; it is called as it is."""
+        object.__setattr__(self, "_nbcompile_call", function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the module as :meth:`forward` does: hooks of the module run inside, those of this wrapper around it."""
@@ -297,7 +322,9 @@ class CompiledModule(torch.nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute of the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
-        if name in self.__dict__ or (name != "_orig_mod" and "_modules" not in self.__dict__):
+        if name == "forward":
+            object.__setattr__(self, name, value)
+        elif name in self.__dict__ or (name != "_orig_mod" and "_modules" not in self.__dict__):
             super().__setattr__(name, value)
         elif name == "_orig_mod":
             self._modules[name] = value

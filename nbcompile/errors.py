@@ -70,6 +70,10 @@ class GeneratedCodeWarning(UserWarning):
     """Our code generator failed on a graph, which therefore runs through ATen: right, but slower. Please report it."""
 
 
+class OptionWarning(UserWarning):
+    """A program that was written for torch.compile chose what nbcompile has not, and runs without it."""
+
+
 class Unsupported(NbcompileError):
     """``fullgraph=True``, and the function breaks. ``report`` tells why, as data."""
 

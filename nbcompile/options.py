@@ -12,6 +12,8 @@ from typing import Any
 
 OWN_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 """The names of backends.py's ladder, for those who need not know more of them."""
+OWN_NAME = "nbcompile"
+"""Our name where torch.compile's backends are listed; in our own ``compile`` it is the last of the ladder."""
 
 
 @dataclass(frozen=True, slots=True)

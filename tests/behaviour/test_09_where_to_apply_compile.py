@@ -1,6 +1,7 @@
 """Sections 3, 8 and 9: where to apply compile (GB, FF, WA)."""
 
 import copy
+import inspect
 import pickle
 
 import pytest
@@ -198,3 +199,27 @@ def test_WA_5_a_compiled_method_stays_bound():
             return x * 2
 
     same(nbcompile.compile(Scaled().forward, backend="eager")(x), x * 2)
+
+
+def test_a_compiled_module_is_an_optimized_module():
+    """Libraries ask for torch's class, and for the signature of `forward`: they find what torch.compile returns."""
+    module = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    for compiled in (nbcompile.compile(module), copy.deepcopy(nbcompile.compile(module))):
+        assert isinstance(compiled, torch._dynamo.OptimizedModule)
+        assert not isinstance(module, torch._dynamo.OptimizedModule)
+        assert str(inspect.signature(compiled.forward)) == str(inspect.signature(module.forward))
+        again = pickle.loads(pickle.dumps(compiled))
+        same(again(torch.ones(2, 3)), module(torch.ones(2, 3)))
+        same(compiled.dynamo_ctx(module.forward)(torch.ones(2, 3)), module(torch.ones(2, 3)))
+    twice = nbcompile.compile(compiled)
+    same(twice(torch.ones(2, 3)), module(torch.ones(2, 3)))
+
+
+def test_forward_of_a_compiled_module_can_be_replaced():
+    """The wrapper's own is replaced, not the module's: accelerate puts a conversion of the results around it."""
+    module = torch.nn.Linear(3, 3)
+    compiled = nbcompile.compile(module)
+    inner = compiled.forward
+    compiled.forward = lambda x: inner(x).double()
+    assert compiled(torch.ones(2, 3)).dtype == torch.float64
+    assert module(torch.ones(2, 3)).dtype == torch.float32

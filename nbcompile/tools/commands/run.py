@@ -30,6 +30,7 @@ from nbcompile import api, config
 from nbcompile.dispatch import tracebacks
 from nbcompile.record import codec
 from nbcompile.record.model import Record
+from nbcompile.tools import replacement
 from nbcompile.tools.commands import terminal
 from nbcompile.views import report, text
 
@@ -130,6 +131,9 @@ def recorded(
 @contextmanager
 def _torch_compile(replace: bool) -> Iterator[list[None]]:
     """Count the calls of torch.compile inside of the block; or replace it by ours."""
+    install = replace and not replacement.is_installed()
+    if install:
+        replacement.install()
     original: Any = torch.compile
     calls: list[None] = []
 
@@ -137,13 +141,15 @@ def _torch_compile(replace: bool) -> Iterator[list[None]]:
     def compile(*arguments: Any, **keywords: Any) -> Any:  # noqa: A001 - torch's name
         if arguments or "model" in keywords:  # torch.compile(mode=...) returns a decorator, which comes here again
             calls.append(None)
-        return (api.compile if replace else original)(*arguments, **keywords)
+        return original(*arguments, **keywords)
 
     torch.compile = compile
     try:
         yield calls
     finally:
         torch.compile = original
+        if install:
+            replacement.uninstall()
 
 
 def _from_script(frames: TracebackType | None) -> TracebackType | None:

@@ -1,0 +1,166 @@
+"""nbcompile in the place of torch.compile, for a whole program and every library that it uses.
+
+    nbcompile.install()                              from now on; nbcompile.uninstall() undoes it
+    python -m nbcompile --replace train.py           the same for a program that is not changed
+    TrainingArguments(torch_compile_backend="nbcompile")     of transformers, once installed
+
+torch's functions stay the same objects and get other code, so that ours runs wherever one of them was taken before
+(``from torch import compile``) or wrapped by a library (Lightning notes the arguments).
+
+A program may choose what only Inductor knows: an option that is not ours has no effect and is named in a warning, once.
+accelerate takes the names of backends from a list of its own, to which ours is added (``EnumFinder``).
+
+In torch: torch/__init__.py (compile), torch/compiler/__init__.py. Read next: nbcompile/api.py
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import importlib.machinery
+import inspect
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+import torch.compiler
+
+from nbcompile import api, backend_registry, backends, errors
+from nbcompile.options import OWN_BACKENDS, OWN_NAME
+
+ACCELERATE, ITS_BACKENDS = "accelerate.utils.dataclasses", "DynamoBackend"
+"""The enumeration of accelerate that lists the backends which it accepts."""
+_originals: dict[str, tuple[FunctionType, FunctionType]] = {}
+"""What was replaced: torch's function, and one that does what it did; empty while nothing is."""
+
+
+def install() -> None:
+    """Put nbcompile in the place of torch.compile, until :func:`uninstall`; a second call changes nothing."""
+    if _originals:
+        return
+    for owner, ours in REPLACED:
+        function = inspect.unwrap(getattr(owner, ours.__name__))
+        original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+        original.__kwdefaults__ = function.__kwdefaults__
+        _originals[ours.__name__] = function, original
+        function.__signature__ = inspect.signature(function)
+        function.__code__ = ours.__code__
+    loaded = sys.modules.get(ACCELERATE)
+    if loaded is None:
+        sys.meta_path.insert(0, EnumFinder())
+    else:
+        add_backend(loaded)
+
+
+def uninstall() -> None:
+    """Give torch its own functions back; what was compiled until then stays ours."""
+    for function, original in _originals.values():
+        function.__code__ = original.__code__
+        del function.__signature__  # type: ignore[attr-defined]
+    _originals.clear()
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, EnumFinder)]
+
+
+def is_installed() -> bool:
+    """True between :func:`install` and :func:`uninstall`."""
+    return bool(_originals)
+
+
+# Code that is put in torch's functions, where it sees torch's globals: each imports what it calls.
+
+
+def compile(*arguments: Any, **keywords: Any) -> Any:  # noqa: A001 - torch's name
+    """Stand-in of torch.compile."""
+    from nbcompile.tools.replacement import compile_for_torch  # noqa: PLC0415
+
+    return compile_for_torch(*arguments, **keywords)
+
+
+def reset() -> None:
+    """Stand-in of torch.compiler.reset: both compilers forget."""
+    from nbcompile.tools.replacement import reset_both  # noqa: PLC0415
+
+    reset_both()
+
+
+def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """Stand-in of torch.compiler.list_backends."""
+    from nbcompile.tools.replacement import listed_backends  # noqa: PLC0415
+
+    return listed_backends(exclude_tags)
+
+
+REPLACED: tuple[tuple[ModuleType, Any], ...] = (
+    (torch, compile),
+    (torch.compiler, reset),
+    (torch.compiler, list_backends),
+)
+
+
+def compile_for_torch(*arguments: Any, **keywords: Any) -> Any:
+    """``nbcompile.compile`` for arguments that were chosen for torch.compile."""
+    bound = inspect.signature(api.compile).bind(*arguments, **keywords).arguments
+    backend = bound.get("backend") or api.get_default_backend()
+    if backend in OWN_BACKENDS or backend == OWN_NAME:
+        bound["options"] = _known_options(bound.get("options")) or None
+    return api.compile(**bound)
+
+
+def reset_both() -> None:
+    """Forget what torch.compile and nbcompile compiled."""
+    _originals["reset"][1]()
+    api.reset()
+
+
+def listed_backends(exclude_tags: Sequence[str] | None) -> list[str]:
+    """Our backends by name; those for finding faults only where no tag is excluded."""
+    return [name for name in backend_registry.names() if not exclude_tags or name in ("inductor", OWN_NAME)]
+
+
+def _known_options(options: Mapping[str, object] | None) -> dict[str, object]:
+    known = {"guard_filter_fn", *(field.name for field in fields(backends.BackendOptions))}
+    for name in (options or {}).keys() - known:
+        _warn_of_option(name)
+    return {name: value for name, value in (options or {}).items() if name in known}
+
+
+@functools.cache
+def _warn_of_option(name: str) -> None:
+    text = f"the option {name!r} of torch.compile is not one of nbcompile's: it has no effect"
+    warnings.warn(errors.OptionWarning(text), stacklevel=4)
+
+
+def add_backend(module: ModuleType) -> None:
+    """Make accelerate's enumeration accept our name, as it accepts those of its list."""
+    kind: Any = getattr(module, ITS_BACKENDS, None)
+    if kind is None or OWN_NAME.upper() in kind._value2member_map_:
+        return
+    member = str.__new__(kind, OWN_NAME.upper())
+    member._name_ = member._value_ = OWN_NAME.upper()
+    kind._value2member_map_[member._value_] = member
+
+
+class EnumFinder(importlib.abc.MetaPathFinder):
+    """Finder that adds our name when accelerate's enumeration is imported, and is gone then."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The specification that the other finders know, with a loader that adds the name."""
+        if name != ACCELERATE:
+            return None
+        sys.meta_path.remove(self)
+        found = importlib.machinery.PathFinder.find_spec(name, path)
+        if found is not None and found.loader is not None:
+            run = found.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                run(module)
+                add_backend(module)
+
+            found.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return found
