@@ -21,9 +21,9 @@ import importlib.machinery
 import inspect
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -42,13 +42,13 @@ def install() -> None:
     """Put nbcompile in the place of torch.compile, until :func:`uninstall`; a second call changes nothing."""
     if _originals:
         return
-    for owner, ours in REPLACED:
-        function = inspect.unwrap(getattr(owner, ours.__name__))
+    for owner, name, ours in REPLACED:
+        function = inspect.unwrap(getattr(owner, name))
         original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
         original.__kwdefaults__ = function.__kwdefaults__
-        _originals[ours.__name__] = function, original
+        _originals[name] = function, original
         function.__signature__ = inspect.signature(function)
-        function.__code__ = ours.__code__
+        function.__code__ = _code_calling(ours)
     loaded = sys.modules.get(ACCELERATE)
     if loaded is None:
         sys.meta_path.insert(0, EnumFinder())
@@ -70,37 +70,6 @@ def is_installed() -> bool:
     return bool(_originals)
 
 
-# Code that is put in torch's functions, where it sees torch's globals: each imports what it calls.
-
-
-def compile(*arguments: Any, **keywords: Any) -> Any:  # noqa: A001 - torch's name
-    """Stand-in of torch.compile."""
-    from nbcompile.tools.replacement import compile_for_torch  # noqa: PLC0415
-
-    return compile_for_torch(*arguments, **keywords)
-
-
-def reset() -> None:
-    """Stand-in of torch.compiler.reset: both compilers forget."""
-    from nbcompile.tools.replacement import reset_both  # noqa: PLC0415
-
-    reset_both()
-
-
-def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Stand-in of torch.compiler.list_backends."""
-    from nbcompile.tools.replacement import listed_backends  # noqa: PLC0415
-
-    return listed_backends(exclude_tags)
-
-
-REPLACED: tuple[tuple[ModuleType, Any], ...] = (
-    (torch, compile),
-    (torch.compiler, reset),
-    (torch.compiler, list_backends),
-)
-
-
 def compile_for_torch(*arguments: Any, **keywords: Any) -> Any:
     """``nbcompile.compile`` for arguments that were chosen for torch.compile."""
     bound = inspect.signature(api.compile).bind(*arguments, **keywords).arguments
@@ -116,7 +85,7 @@ def reset_both() -> None:
     api.reset()
 
 
-def listed_backends(exclude_tags: Sequence[str] | None) -> list[str]:
+def listed_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
     """Our backends by name; those for finding faults only where no tag is excluded."""
     return [name for name in backend_registry.names() if not exclude_tags or name in ("inductor", OWN_NAME)]
 
@@ -132,6 +101,21 @@ def _known_options(options: Mapping[str, object] | None) -> dict[str, object]:
 def _warn_of_option(name: str) -> None:
     text = f"the option {name!r} of torch.compile is not one of nbcompile's: it has no effect"
     warnings.warn(errors.OptionWarning(text), stacklevel=4)
+
+
+REPLACED: tuple[tuple[ModuleType, str, Callable[..., Any]], ...] = (
+    (torch, "compile", compile_for_torch),
+    (torch.compiler, "reset", reset_both),
+    (torch.compiler, "list_backends", listed_backends),
+)
+
+
+def _code_calling(ours: Callable[..., Any]) -> CodeType:
+    """Code for a function of torch, where it sees torch's globals: it calls one of this module."""
+    words = "*arguments, **keywords"
+    text = f"lambda {words}: __import__('sys').modules[{__name__!r}].{ours.__name__}({words})"
+    code: CodeType = eval(compile(text, __file__, "eval")).__code__
+    return code
 
 
 def add_backend(module: ModuleType) -> None:
