@@ -49,7 +49,8 @@ ANNOTATIONS = {
     "allow_in_graph", "assume_constant_result", "config", "decorators", "disable", "disallow_in_graph",
     "dont_skip_tracing", "error_on_graph_break", "forbid_in_graph", "graph_break", "is_compiling",
     "is_dynamo_compiling", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked",
-    "eval_frame", "external_utils", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "patch_dynamo_config", "reset", "run",
+    "eval_frame", "external_utils", "OptimizedModule", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "patch_dynamo_config", "reset",
+    "run",
     "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "trace_rules",
 }  # fmt: skip
 RECOMPILE_WARNING = "torch._dynamo hit config."
