@@ -274,7 +274,7 @@ class CompiledModule(torch.nn.Module):
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """What ``isinstance`` sees beside the type: torch's own class, once a program that may ask for it has it."""
+        """The class that ``isinstance`` sees beside the type: torch's own, once it is loaded and may be asked for."""
         return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", type(self))
 
     @property
@@ -283,7 +283,7 @@ class CompiledModule(torch.nn.Module):
         return functools.partial(_compile, options=self.__dict__["_nbcompile_chosen"], disable=False)
 
     def __reduce__(self) -> Any:
-        """How a copy is made: of the type, for ``__class__`` may be torch's."""
+        """Make a copy of the type: ``__class__`` may be torch's."""
         return object.__new__, (type(self),), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class CompiledModule(torch.nn.Module):
 
     @forward.setter
     def forward(self, function: Callable[..., Any]) -> None:
-        """Another function to call in its place, as libraries do that convert results; it is called as it is."""
+        """Call another function in its place, as it is: libraries put conversions of results around it."""
         object.__setattr__(self, "_nbcompile_call", function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
