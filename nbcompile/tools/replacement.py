@@ -35,7 +35,7 @@ from nbcompile.options import OWN_BACKENDS, OWN_NAME
 ACCELERATE, ITS_BACKENDS = "accelerate.utils.dataclasses", "DynamoBackend"
 """The enumeration of accelerate that lists the backends which it accepts."""
 _originals: dict[str, tuple[FunctionType, FunctionType]] = {}
-"""What was replaced: torch's function, and one that does what it did; empty while nothing is."""
+"""The functions of torch that were replaced, each with one that does what it did; empty while nothing is."""
 
 
 def install() -> None:
