@@ -37,7 +37,7 @@ LONG_MODULES = {
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {
     "aot/compile.py _compile_with_aot_autograd": "AOTAutograd calls back: its compilers are closures over one state",
-    "rewriting/addresses.py fetch": "one match over all sources",
+    "rewriting/sources.py fetch": "one match over all sources",
     "codegen/vector_expr.py _load": "one match over all loads",
     "tracing/wrapping/callables.py wrap_callable": "one match over all callables",
 }

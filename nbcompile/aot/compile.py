@@ -29,6 +29,7 @@ from nbcompile import hooks, torch_internals
 from nbcompile.aot import checks, input_aliasing, partition, passes, provenance, runtime_wrapper
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.graph_calls import is_in_place, name_of_target
+from nbcompile.aot.runtime_metadata import RuntimeMetadata, dynamic_dims, runtime_metadata_of
 from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
 from nbcompile.capture import operator_warnings
 from nbcompile.ir import compiled_artifact
@@ -167,16 +168,12 @@ def _is_symbolic(value: object) -> bool:
 
 def _wrap_inference(compiled: BoxedFunction, recorded: InferenceGraph) -> CompiledFunction:
     outputs: Any = recorded.module.graph.output_node().args[0]
-    dynamic = runtime_wrapper.dynamic_dims(node.meta["val"] for node in outputs)
+    dynamic = dynamic_dims(node.meta["val"] for node in outputs)
     if not recorded.written and not any(dynamic):
         compiled_artifact.set_wrapper("direct")
         return runtime_wrapper.unboxed(compiled)
-    runtime_metadata: runtime_wrapper.RuntimeMetadata = {
-        "dynamic": dynamic,
-        "versions": recorded.written,
-        "aliases": [],
-    }
-    compiled_artifact.set_wrapper("inference", **runtime_metadata)
+    runtime_metadata = RuntimeMetadata(dynamic, recorded.written)
+    compiled_artifact.set_wrapper("inference", runtime_metadata)
     if recorded.written:
         return runtime_wrapper.wrap_inference(compiled, runtime_metadata)
     return runtime_wrapper.mark_dynamic_outputs(runtime_wrapper.unboxed(compiled), dynamic)
@@ -234,7 +231,7 @@ def _partition_and_compile(
     for role in ("forward", "backward"):
         compiled_artifact.set_role(role)
     runtime_metadata = traced.runtime_metadata(saved, numbers, example_inputs)
-    compiled_artifact.set_wrapper("training", **runtime_metadata)
+    compiled_artifact.set_wrapper("training", runtime_metadata)
     return runtime_wrapper.wrap_training(programs["forward"], programs["backward"], runtime_metadata)
 
 
@@ -382,14 +379,12 @@ def _wrap_programs(
     count: int,
 ) -> CompiledFunction | None:
     """Wrap the programs by our own runtime wrapper; None where AOTAutograd's is needed."""
-    runtime_metadata = runtime_wrapper.runtime_metadata_of(
-        metadata, None if inference_programs else inputs_without_gradient, count
-    )
+    runtime_metadata = runtime_metadata_of(metadata, None if inference_programs else inputs_without_gradient, count)
     if isinstance(runtime_metadata, str):
         compiled_artifact.refuse(runtime_metadata)
         return None
-    compiled_artifact.set_wrapper("inference" if inference_programs else "training", **runtime_metadata)
-    if runtime_metadata["aliases"]:
+    compiled_artifact.set_wrapper("inference" if inference_programs else "training", runtime_metadata)
+    if runtime_metadata.aliased_outputs:
         return None  # AOTAutograd replays the view; a later process makes it by sizes, strides and offset
     if inference_programs:
         return runtime_wrapper.wrap_inference(inference_programs[0], runtime_metadata)

@@ -8,12 +8,12 @@ AOTAutograd wraps programs as its ``ViewAndMutationMeta`` says. For the common c
 differentiable outputs that are views of one another, no mutation outside of the graph) its work fits on this page, and
 the runtime metadata is plain data: a later process wraps programs without importing AOTAutograd.
 
-In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/fast/disk_cache/graphs.py
+In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/aot/runtime_metadata.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -21,100 +21,11 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.torch_internals import is_trained
+from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 
-RuntimeMetadata = dict[str, Any]
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 HIDDEN_FROM_HOOK: set[CodeType] = set()
 """Code of the wrappers, which the frame hook skips."""
-NON_ALIAS_OUTPUTS = ("non_alias", "unsafe_view_alias")
-"""Output types with a storage of their own; in the second case the base of the view is not visible outside."""
-INPUT_ALIASES = ("alias_of_input", "is_input")
-
-
-def runtime_metadata_of(
-    aot_metadata: Any, without_gradient: Sequence[int] | None, inputs: int
-) -> RuntimeMetadata | str:
-    """Runtime metadata, from AOTAutograd's; or the reason why these wrappers do not suffice.
-
-    Args:
-        aot_metadata: AOTAutograd's metadata of the graph (a ``ViewAndMutationMeta``).
-        without_gradient: for training, the inputs for which the backward graph returns None; for inference, None.
-        inputs: number of inputs of the graph.
-    """
-    trains = without_gradient is not None
-    unsupported = _unsupported_reason(aot_metadata, inputs, trains)
-    if unsupported:
-        return unsupported
-    outputs = aot_metadata.output_info
-    runtime_metadata: RuntimeMetadata = {
-        "dynamic": [sorted(each.dynamic_dims) if each.dynamic_dims else None for each in outputs],
-        "versions": list(aot_metadata.mutated_graph_handled_indices_seen_by_autograd),
-        "aliases": [
-            (at, output.base_idx, output.output_type.name == "is_input", output.requires_grad)
-            for at, output in enumerate(outputs)
-            if output.output_type.name in INPUT_ALIASES
-        ],
-    }
-    if not trains:
-        return runtime_metadata
-    info = aot_metadata.input_info
-    return {
-        **runtime_metadata,
-        "detached": [at for at in without_gradient or () if info[at].requires_grad and not info[at].is_leaf],
-        "views": list(aot_metadata.unsafe_view_out_indices),
-        "fixed": [at for at, each in enumerate(outputs) if not each.requires_grad],
-        "checked": _slice_bounds(aot_metadata.tensors_saved_for_backwards_with_vc_check_slice),
-        "unchecked": _slice_bounds(aot_metadata.tensors_saved_for_backwards_no_vc_check_slice),
-        "numbers": _slice_bounds(aot_metadata.symints_saved_for_backwards_slice),
-        "returns": aot_metadata.num_forward_returns,
-        "gradients": [
-            at
-            for at, output in enumerate(outputs)
-            if output.output_type.name in NON_ALIAS_OUTPUTS
-            and issubclass(output.raw_type, torch.Tensor)
-            and is_trained(output)
-        ],
-        "layouts": [_layout(each.memory_format) for each in aot_metadata.subclass_tangent_meta],
-        "deterministic": aot_metadata.deterministic,
-    }
-
-
-def _unsupported_reason(aot_metadata: Any, inputs: int, trains: bool) -> str:
-    if torch._C._is_any_autocast_enabled():
-        return "the graph is compiled under autocast"
-    if len(aot_metadata.input_info) != inputs:
-        return "some inputs are the same tensor, or views of one tensor"
-    if any(each.output_type.name not in (*NON_ALIAS_OUTPUTS, *INPUT_ALIASES) for each in aot_metadata.output_info):
-        return "outputs are views of one another"
-    if aot_metadata.num_mutated_inp_runtime_indices or aot_metadata.num_intermediate_bases:
-        return "an input is mutated after the graph has run"
-    unusual = (
-        aot_metadata.tokens, aot_metadata.num_backward_tokens, aot_metadata.is_rng_op_functionalized,
-        aot_metadata.num_graphsafe_rng_states, getattr(aot_metadata, "num_opaque_objects_saved_for_bw", 0),
-        getattr(aot_metadata, "act_input_indices", ()), aot_metadata.grad_enabled_mutation is not None,
-        trains and aot_metadata.indices_of_inputs_that_requires_grad_with_mutations_in_bw,
-    )  # fmt: skip
-    return "the graph needs AOTAutograd's runtime wrappers" if any(unusual) else ""
-
-
-def _slice_bounds(section: slice) -> list[int | None]:
-    return [section.start, section.stop]
-
-
-def _layout(tangent: Any) -> tuple[Any, ...]:
-    return tangent.size and tuple(tangent.size), tangent.stride and tuple(tangent.stride), tangent.memory_format
-
-
-def dynamic_dims(outputs: Iterable[object]) -> list[list[int] | None]:
-    """Dims with symbolic sizes, per output; None where there are none."""
-    return [
-        [dim for dim, size in enumerate(output.shape) if not torch_internals.symbolic_shapes().is_concrete_int(size)]
-        or None
-        if isinstance(output, torch.Tensor)
-        else None
-        for output in outputs
-    ]
 
 
 def mark_dynamic_outputs(
@@ -130,15 +41,15 @@ def mark_dynamic_outputs(
 
 def wrap_inference(program: BoxedFunction, metadata: RuntimeMetadata) -> Callable[..., Sequence[Any]]:
     """Wrap the program of a graph without gradients."""
-    aliases = metadata["aliases"]
+    mutated_inputs, aliases = metadata.mutated_inputs, metadata.aliased_outputs
 
     def call(*arguments: Any) -> Sequence[Any]:
-        mutated = [arguments[position] for position in metadata["versions"]]
+        mutated = [arguments[position] for position in mutated_inputs]
         with torch.no_grad():
             if mutated:
                 torch.autograd.graph.increment_version(mutated)
             results = program(list(arguments))
-        return _mark_dynamic(_regenerate_aliases(results, arguments, aliases), metadata["dynamic"])
+        return _mark_dynamic(_regenerate_aliases(results, arguments, aliases), metadata.dynamic_dims)
 
     return _hide_from_hook(call)
 
@@ -150,9 +61,10 @@ def wrap_training(
 
     Steps that no call of this graph needs are left out now: most graphs need none, and each costs time per call.
     """
-    apply = _autograd_function(unboxed(forward), backward, metadata)
-    detached, dynamic = metadata["detached"], metadata["dynamic"]
-    mutated, aliases = metadata["versions"], metadata["aliases"]
+    assert metadata.training is not None, "the metadata of an inference graph"
+    apply = _autograd_function(unboxed(forward), backward, metadata.training, metadata.aliased_outputs)
+    detached, dynamic = metadata.training.detached_inputs, metadata.dynamic_dims
+    mutated, aliases = metadata.mutated_inputs, metadata.aliased_outputs
     if not detached and not mutated and not aliases and not any(dynamic):
         return apply
 
@@ -168,12 +80,16 @@ def wrap_training(
 
 
 def _autograd_function(
-    forward: Callable[..., Sequence[Any]], backward: BoxedFunction, metadata: RuntimeMetadata
+    forward: Callable[..., Sequence[Any]],
+    backward: BoxedFunction,
+    metadata: TrainingMetadata,
+    aliased_outputs: Sequence[AliasedOutput],
 ) -> Callable[..., Sequence[Any]]:
-    checked, unchecked, numbers = (slice(*metadata[name]) for name in ("checked", "unchecked", "numbers"))
-    count, views, fixed = metadata["returns"], metadata["views"], metadata["fixed"]
-    aliases = [position for position, *_ in metadata["aliases"]]
-    tangent_layouts = list(zip(metadata["gradients"], metadata["layouts"], strict=True))
+    # Locals: a closure reads them faster than fields, and this runs at each call.
+    checked, unchecked, numbers = metadata.saved_checked, metadata.saved_unchecked, metadata.saved_numbers
+    count, views, fixed = metadata.forward_returns, metadata.view_outputs, metadata.non_differentiable_outputs
+    aliases = [alias.output for alias in aliased_outputs]
+    tangent_layouts = list(zip(metadata.differentiable_outputs, metadata.tangent_layouts, strict=True))
     has_more = unchecked.start != unchecked.stop or numbers.start != numbers.stop
 
     class CompiledFunction(torch.autograd.Function):
@@ -237,7 +153,7 @@ class _OpaqueOutput:
 
 
 def _regenerate_aliases(
-    results: Sequence[Any], arguments: Sequence[Any], aliases: Sequence[Sequence[Any]]
+    results: Sequence[Any], arguments: Sequence[Any], aliases: Sequence[AliasedOutput]
 ) -> Sequence[Any]:
     """Replace outputs that alias an input by that input, or a view of it, as autograd has to see them.
 
@@ -290,23 +206,23 @@ def detach_view(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach() if tensor._is_view() else tensor
 
 
-def _with_layout(gradient: Any, layout: tuple[Any, ...]) -> Any:
+def _with_layout(gradient: Any, layout: TangentLayout) -> Any:
     """Copy a gradient to the strides that the backward program was compiled for, if it has others."""
     size, stride, memory_format = layout
     if not isinstance(gradient, torch.Tensor):
         return gradient
     if memory_format is not None:
         return gradient.contiguous(memory_format=memory_format)
-    if gradient.shape == size and gradient.stride() == stride:
+    if size is None or stride is None or (gradient.shape == size and gradient.stride() == stride):
         return gradient
     copied = torch.empty_strided(size, stride, dtype=gradient.dtype, device=gradient.device)
     return copied.copy_(gradient)
 
 
-def _check_backward_call(metadata: RuntimeMetadata) -> None:
+def _check_backward_call(metadata: TrainingMetadata) -> None:
     if torch._C._functorch.peek_interpreter_stack() is not None:
         raise RuntimeError("a compiled backward function cannot be called within vmap, grad or vjp")
-    if metadata["deterministic"] is False and torch.are_deterministic_algorithms_enabled():
+    if metadata.deterministic is False and torch.are_deterministic_algorithms_enabled():
         raise RuntimeError(
             "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was "
             "previously generated during the forward function while torch.use_deterministic_algorithms(False) was set."

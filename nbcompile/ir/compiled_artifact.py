@@ -66,8 +66,8 @@ class ArtifactBuilder:
     """Role of each program: ``inference``, ``forward``, ``backward``."""
     wrapper_kind: str = ""
     """Kind of the runtime wrapper around them; "" while it is not known."""
-    runtime_metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Runtime metadata: the wrapper's arguments (``aot/runtime_wrapper.py``)."""
+    runtime_metadata: Any = None
+    """The wrapper's arguments (an ``aot.runtime_metadata.RuntimeMetadata``)."""
     captured: Any = None
     """The captured graph (an ``fx.GraphModule``), where some call, or every call, falls back to it."""
     alias_check: Any = None
@@ -114,11 +114,11 @@ def is_collecting() -> bool:
     return _builder.get() is not None
 
 
-def set_wrapper(how: str, **runtime_metadata: Any) -> None:
+def set_wrapper(kind: str, runtime_metadata: Any = None) -> None:
     """Set the kind of the runtime wrapper, and its metadata."""
     builder = _builder.get()
     if builder is not None:
-        builder.wrapper_kind, builder.runtime_metadata = how, runtime_metadata
+        builder.wrapper_kind, builder.runtime_metadata = kind, runtime_metadata
 
 
 def set_alias_check(captured: Any, check: Any) -> None:
@@ -135,12 +135,8 @@ def fall_back_to_eager(captured: Any) -> None:
         builder.programs.clear()
         builder.constants_of_programs.clear()
         builder.roles.clear()
-        builder.wrapper_kind, builder.runtime_metadata, builder.captured, builder.alias_check = (
-            "captured",
-            {},
-            captured,
-            None,
-        )
+        builder.wrapper_kind, builder.runtime_metadata = "captured", None
+        builder.captured, builder.alias_check = captured, None
 
 
 def defer() -> list[Callable[[], None]]:

@@ -4,7 +4,7 @@
     graph_out, value_1     names of its own, which nothing of the user's has
 
 In torch: torch/_dynamo/codegen.py (PyCodegen). Read next:
-nbcompile/rewriting/addresses.py
+nbcompile/rewriting/sources.py
 """
 
 from __future__ import annotations

@@ -16,39 +16,41 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nbcompile.capture import recipe as recipes
-from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.rewriting.syntax import assign, located
-from nbcompile.rewriting.values import ValueBody
+from nbcompile.rewriting.values import ValueBuilder
 
 
-class EffectBody(ValueBody):
-    """A body that can replay side effects."""
+class EffectReplay:
+    """Writer of the statements that replay side effects."""
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame)
-        self.effects: list[tuple[str, str]] = []
+    def __init__(self, values: ValueBuilder) -> None:
+        self.body = values.body
+        self.values = values
+        values.fill = self.mutate
+        self.replayed: list[tuple[str, str]] = []
         """Mutated object and replaying statements of each side effect."""
 
     def replay(self, mutations: Sequence[Mutation]) -> None:
         """Replay all side effects in order; their values are settled before the first of them."""
         settled = [_with_values(mutation, self.settle_values) for mutation in mutations]
         for mutation in settled:
-            began = len(self.statements)
+            began = len(self.body.statements)
             self.mutate(mutation)
             replaying = "\n".join(
-                ast.unparse(located(statement, self.code.co_firstlineno)) for statement in self.statements[began:]
+                ast.unparse(located(statement, self.body.code.co_firstlineno))
+                for statement in self.body.statements[began:]
             )
-            self.effects.append((_target_text(self, mutation), replaying))
+            self.replayed.append((_target_text(self.values, mutation), replaying))
 
     def settle_values(self, recipe: Recipe) -> Recipe:
         """Settle a value now, and return a recipe that refers to it."""
-        key = -1 - len(self.made)
-        made = self.settled(recipe)
-        if isinstance(made, ast.Constant):
+        key = -1 - len(self.values.shared_locals)
+        built = self.values.settled(recipe)
+        if isinstance(built, ast.Constant):
             return recipe
-        if isinstance(made, ast.Name):
-            self.made[key] = made.id
+        if isinstance(built, ast.Name):
+            self.values.shared_locals[key] = built.id
             return recipes.SharedReference(key)
         return recipe
 
@@ -61,7 +63,7 @@ class EffectBody(ValueBody):
                 self.delete_attribute(target, name, plain)
             case recipes.AppendItems(target, items, _, plain):
                 self.call_method(
-                    target, "extend", ast.List([self.make(each) for each in items], ast.Load()), plain=plain
+                    target, "extend", ast.List([self.values.make(each) for each in items], ast.Load()), plain=plain
                 )
             case recipes.ReplaceItems():
                 self.replace_items(mutation)
@@ -72,88 +74,98 @@ class EffectBody(ValueBody):
             case recipes.SetCell():
                 self.set_cell(mutation)
             case recipes.Evaluate(value):
-                self.statements.append(ast.Expr(self.make(value)))
+                self.body.statements.append(ast.Expr(self.values.make(value)))
 
     def set_attribute(self, target: Recipe, name: str, value: Recipe, plain: type | None) -> None:
         if plain is not None:
-            setter = self.constant(plain.__setattr__, "plain_setattr")
-            self.statements.append(
-                ast.Expr(ast.Call(setter, [self.make(target), ast.Constant(name), self.make(value)], []))
+            setter = self.body.constant(plain.__setattr__, "plain_setattr")
+            self.body.statements.append(
+                ast.Expr(ast.Call(setter, [self.values.make(target), ast.Constant(name), self.values.make(value)], []))
             )
         else:
-            self.statements.append(ast.Assign([ast.Attribute(self.make(target), name, ast.Store())], self.make(value)))
+            self.body.statements.append(
+                ast.Assign([ast.Attribute(self.values.make(target), name, ast.Store())], self.values.make(value))
+            )
 
     def delete_attribute(self, target: Recipe, name: str, plain: type | None) -> None:
         if plain is not None:
-            deleter = self.constant(plain.__delattr__, "plain_delattr")
-            self.statements.append(ast.Expr(ast.Call(deleter, [self.make(target), ast.Constant(name)], [])))
+            deleter = self.body.constant(plain.__delattr__, "plain_delattr")
+            self.body.statements.append(ast.Expr(ast.Call(deleter, [self.values.make(target), ast.Constant(name)], [])))
         else:
-            self.statements.append(ast.Delete([ast.Attribute(self.make(target), name, ast.Del())]))
+            self.body.statements.append(ast.Delete([ast.Attribute(self.values.make(target), name, ast.Del())]))
 
     def store_items(self, mutation: recipes.StoreItems) -> None:
-        owner = self.settled(mutation.target)
+        owner = self.values.settled(mutation.target)
         for key, value in mutation.pairs:
             if mutation.plain is not None:
                 setter = ast.Attribute(
-                    self.constant(mutation.plain, mutation.plain.__name__), "__setitem__", ast.Load()
+                    self.body.constant(mutation.plain, mutation.plain.__name__), "__setitem__", ast.Load()
                 )
-                self.statements.append(ast.Expr(ast.Call(setter, [owner, self.make(key), self.make(value)], [])))
+                self.body.statements.append(
+                    ast.Expr(ast.Call(setter, [owner, self.values.make(key), self.values.make(value)], []))
+                )
                 continue
-            position = ast.Subscript(owner, self.make(key), ast.Store())
-            self.statements.append(ast.Assign([position], self.make(value)))
+            position = ast.Subscript(owner, self.values.make(key), ast.Store())
+            self.body.statements.append(ast.Assign([position], self.values.make(value)))
 
     def call_method(self, target: Recipe, name: str, *arguments: ast.expr, plain: type | None = None) -> None:
-        owner = self.make(target)
+        owner = self.values.make(target)
         if plain is not None:
-            method = ast.Attribute(self.constant(plain, plain.__name__), name, ast.Load())
-            self.statements.append(ast.Expr(ast.Call(method, [owner, *arguments], [])))
+            method = ast.Attribute(self.body.constant(plain, plain.__name__), name, ast.Load())
+            self.body.statements.append(ast.Expr(ast.Call(method, [owner, *arguments], [])))
             return
-        self.statements.append(ast.Expr(ast.Call(ast.Attribute(owner, name, ast.Load()), list(arguments), [])))
+        self.body.statements.append(ast.Expr(ast.Call(ast.Attribute(owner, name, ast.Load()), list(arguments), [])))
 
     def replace_items(self, mutation: recipes.ReplaceItems) -> None:
-        items = [self.make(each) for each in mutation.items]
+        items = [self.values.make(each) for each in mutation.items]
         if mutation.kind == "list" and mutation.plain is None:
-            position = ast.Subscript(self.make(mutation.target), ast.Slice(), ast.Store())
-            self.statements.append(ast.Assign([position], ast.List(items, ast.Load())))
+            position = ast.Subscript(self.values.make(mutation.target), ast.Slice(), ast.Store())
+            self.body.statements.append(ast.Assign([position], ast.List(items, ast.Load())))
             return
-        name = self.fresh("items")
+        name = self.body.fresh("items")
         content: ast.expr = (
             ast.Dict(list(items[::2]), items[1::2]) if mutation.kind == "dict" else ast.List(items, ast.Load())
         )
-        self.statements.append(assign(name, content))
+        self.body.statements.append(assign(name, content))
         self.call_method(mutation.target, "clear", plain=mutation.plain)
         filling = "extend" if mutation.kind in ("deque", "list") else "update"
         self.call_method(mutation.target, filling, ast.Name(name, ast.Load()), plain=mutation.plain)
 
     def set_global(self, mutation: recipes.SetGlobal) -> None:
         scope = (
-            self.constant(self.frame.globals, "globals")
+            self.body.constant(self.body.frame.globals, "globals")
             if mutation.globals_of is None
-            else self.make(mutation.globals_of)
+            else self.values.make(mutation.globals_of)
         )
         position: ast.expr
         if mutation.value is None:
             dropped = ast.Attribute(scope, "pop", ast.Load())  # it may have existed only for a while
-            self.statements.append(ast.Expr(ast.Call(dropped, [ast.Constant(mutation.name), ast.Constant(None)], [])))
+            self.body.statements.append(
+                ast.Expr(ast.Call(dropped, [ast.Constant(mutation.name), ast.Constant(None)], []))
+            )
             return
         position = ast.Subscript(scope, ast.Constant(mutation.name), ast.Store())
-        self.statements.append(ast.Assign([position], self.make(mutation.value)))
+        self.body.statements.append(ast.Assign([position], self.values.make(mutation.value)))
 
     def set_cell(self, mutation: recipes.SetCell) -> None:
         own = mutation.cell.name if isinstance(mutation.cell, recipes.CellOf) else None
         position: ast.expr = (
-            ast.Name(own, ast.Store()) if own else ast.Attribute(self.make(mutation.cell), "cell_contents", ast.Store())
+            ast.Name(own, ast.Store())
+            if own
+            else ast.Attribute(self.values.make(mutation.cell), "cell_contents", ast.Store())
         )
-        self.statements.append(ast.Assign([position], self.make(mutation.value or recipes.Constant(None))))
+        self.body.statements.append(ast.Assign([position], self.values.make(mutation.value or recipes.Constant(None))))
         if mutation.value is not None:
             return
         gone: ast.expr = (
-            ast.Name(own, ast.Del()) if own else ast.Attribute(self.make(mutation.cell), "cell_contents", ast.Del())
+            ast.Name(own, ast.Del())
+            if own
+            else ast.Attribute(self.values.make(mutation.cell), "cell_contents", ast.Del())
         )  # it was filled just now: an empty one cannot be emptied
-        self.statements.append(ast.Delete([gone]))
+        self.body.statements.append(ast.Delete([gone]))
 
 
-def _target_text(program: EffectBody, mutation: Mutation) -> str:
+def _target_text(values: ValueBuilder, mutation: Mutation) -> str:
     match mutation:
         case recipes.SetGlobal(name, _, _, _):
             return name
@@ -161,7 +173,7 @@ def _target_text(program: EffectBody, mutation: Mutation) -> str:
             return name
         case recipes.Evaluate():
             return ""
-    return ast.unparse(program.make(mutation.target))
+    return ast.unparse(values.make(mutation.target))
 
 
 def _with_values(mutation: Mutation, settle: Callable[[Recipe], Recipe]) -> Mutation:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 
 from nbcompile.capture import recipe as recipes
-from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Recipe
 from nbcompile.capture.trace import (
     BrokenCall,
@@ -30,8 +29,9 @@ from nbcompile.capture.trace import (
     ResumePoint,
 )
 from nbcompile.rewriting import resume
-from nbcompile.rewriting.effects import EffectBody
+from nbcompile.rewriting.effects import EffectReplay
 from nbcompile.rewriting.syntax import assign, set_line
+from nbcompile.rewriting.values import ValueBuilder
 
 _SLOTS = {"value": resume.Slot.VALUE, "null": resume.Slot.NULL, "exit": resume.Slot.EXIT}
 _COMPARISONS: dict[str, Callable[[], ast.cmpop]] = {
@@ -53,11 +53,13 @@ class _ResumeCall:
     live: list[ast.expr]
 
 
-class GraphBreakBody(EffectBody):
-    """A body that can end with a graph break."""
+class GraphBreakWriter:
+    """Writer of the end of a program that breaks its graph; ``carried`` and the codes are for the record."""
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame)
+    def __init__(self, values: ValueBuilder, effects: EffectReplay) -> None:
+        self.body = values.body
+        self.values = values
+        self.effects = effects
         self.resume_codes: list[CodeType] = []
         self.python_codes: list[CodeType] = []
         self.carried: list[tuple[tuple[str, str, str], ...]] = []
@@ -69,7 +71,7 @@ class GraphBreakBody(EffectBody):
         stops = isinstance(end.action, Continue)
         callers = [self.carry(point, nested=bool(index) or not stops) for index, point in enumerate(end.callers)]
         action = self.prepare(end)
-        self.replay(mutations)
+        self.effects.replay(mutations)
         self.act(end, action, carried, callers)
 
     def carry(self, point: ResumePoint, *, nested: bool = False) -> _ResumeCall:
@@ -94,16 +96,16 @@ class GraphBreakBody(EffectBody):
     ) -> tuple[CodeType, _ResumeCall]:
         """The code of the resume function, and its arguments."""
         slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([pushed] * point.pushes)]
-        stack = [self.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
-        live = [self.settled(recipe) for _, recipe in point.live]
-        cells = {name: self.settled(recipe) for name, recipe in point.cells}
-        original, scope = self.code, self.frame.globals
+        stack = [self.values.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
+        live = [self.values.settled(recipe) for _, recipe in point.live]
+        cells = {name: self.values.settled(recipe) for name, recipe in point.cells}
+        original, scope = self.body.code, self.body.frame.globals
         if point.callee is not None:
             original, scope = point.callee.code, point.callee.scope
         names = tuple(name for name, _ in point.live)
         code = resume.resume_function_code(original, point.offset, tuple(slots), names, tuple(cells), point.line, end)
         if point.callee is not None:
-            cells |= {name: self.settled(recipe) for name, recipe in point.callee.free}
+            cells |= {name: self.values.settled(recipe) for name, recipe in point.callee.free}
         return code, _ResumeCall(self.resume_function(code, scope, cells), stack, live)
 
     def resume_function(
@@ -112,41 +114,41 @@ class GraphBreakBody(EffectBody):
         """The function object: a constant where it has no closure, else built with the current cells."""
         called = called or code.co_name
         if not code.co_freevars:
-            return self.constant(FunctionType(code, scope, code.co_name), called)
+            return self.body.constant(FunctionType(code, scope, code.co_name), called)
         info = resume.resume_info(code)
         names = code.co_freevars if info is None else info.closure
-        closure = [cells[name] if name in cells else self.own_cell(name) for name in names]
+        closure = [cells[name] if name in cells else self.values.own_cell(name) for name in names]
         arguments = [
-            self.constant(code, f"code_of_{called}"),
-            self.constant(scope, "globals"),
+            self.body.constant(code, f"code_of_{called}"),
+            self.body.constant(scope, "globals"),
             ast.Constant(code.co_name),
             ast.Constant(None),
             ast.Tuple(closure, ast.Load()),
         ]
-        name = self.fresh("resume")
-        self.statements.append(assign(name, ast.Call(self.constant(FunctionType, "function"), arguments, [])))
+        name = self.body.fresh("resume")
+        self.body.statements.append(assign(name, ast.Call(self.body.constant(FunctionType, "function"), arguments, [])))
         return ast.Name(name, ast.Load())
 
     def prepare(self, end: GraphBreak) -> Callable[[], ast.expr | None]:
         """The broken instruction as an expression, its operands settled; None if it is a statement."""
         match end.action:
             case BrokenCall(function, arguments, keywords, star, double_star):
-                callee = self.settled(function)
-                positional: list[ast.expr] = [self.settled(each) for each in arguments]
-                named = [ast.keyword(name, self.settled(each)) for name, each in keywords]
+                callee = self.values.settled(function)
+                positional: list[ast.expr] = [self.values.settled(each) for each in arguments]
+                named = [ast.keyword(name, self.values.settled(each)) for name, each in keywords]
                 if star is not None:
-                    positional.append(ast.Starred(self.settled(star), ast.Load()))
+                    positional.append(ast.Starred(self.values.settled(star), ast.Load()))
                 if double_star is not None:
-                    named.append(ast.keyword(None, self.settled(double_star)))
+                    named.append(ast.keyword(None, self.values.settled(double_star)))
                 return lambda: ast.Call(callee, positional, named)
             case BrokenOperation(operation, operands, symbol, as_bool):
-                values = [self.settled(each) for each in operands]
+                values = [self.values.settled(each) for each in operands]
                 if as_bool:
-                    truth = self.constant(bool, "bool")
+                    truth = self.body.constant(bool, "bool")
                     return lambda: ast.Call(truth, [_not_none(self.operation(operation, values, symbol))], [])
                 return lambda: self.operation(operation, values, symbol)
             case BrokenJump(condition, test):
-                value = self.settled(condition)
+                value = self.values.settled(condition)
                 if test == "none":
                     return lambda: ast.Compare(value, [ast.Is()], [ast.Constant(None)])
                 return lambda: value
@@ -166,9 +168,9 @@ class GraphBreakBody(EffectBody):
             case "getitem":
                 return ast.Subscript(values[0], values[1], ast.Load())
             case "setattr":
-                self.statements.append(ast.Assign([ast.Attribute(values[0], symbol, ast.Store())], values[1]))
+                self.body.statements.append(ast.Assign([ast.Attribute(values[0], symbol, ast.Store())], values[1]))
             case "setitem":
-                self.statements.append(ast.Assign([ast.Subscript(values[0], values[1], ast.Store())], values[2]))
+                self.body.statements.append(ast.Assign([ast.Subscript(values[0], values[1], ast.Store())], values[2]))
         return None
 
     def act(
@@ -180,14 +182,14 @@ class GraphBreakBody(EffectBody):
     ) -> None:
         """Run the broken instruction and call the resume function, and those of its callers."""
         line = end.resume[0].line
-        began = len(self.statements)
+        began = len(self.body.statements)
         value = action()
         if isinstance(end.action, BrokenJump):
             assert value is not None
             first, second = (ast.Return(_resume_call(each, [], callers)) for each in carried)
-            self.statements.append(ast.If(value, [first], []))
-            self.statements.append(second)
-            set_line(self.statements[began:], line)
+            self.body.statements.append(ast.If(value, [first], []))
+            self.body.statements.append(second)
+            set_line(self.body.statements[began:], line)
             return
         pushed: list[ast.expr] = []
         innermost = carried[0]
@@ -195,16 +197,16 @@ class GraphBreakBody(EffectBody):
             value = _resume_call(innermost, [], [])
             innermost, *callers = callers
         if value is not None and (end.resume[0].pushes or isinstance(end.action, Continue)):
-            name = self.fresh("result")
-            self.statements.append(assign(name, value))
+            name = self.body.fresh("result")
+            self.body.statements.append(assign(name, value))
             pushed.append(ast.Name(name, ast.Load()))
-        managers = [ast.withitem(self.make(each)) for each in end.contexts]
-        broken = self.statements[began:]
+        managers = [ast.withitem(self.values.make(each)) for each in end.contexts]
+        broken = self.body.statements[began:]
         if managers and broken:
-            del self.statements[began:]
-            self.statements.append(ast.With(managers, broken))
-        self.statements.append(ast.Return(_resume_call(innermost, pushed, callers)))
-        set_line(self.statements[began:], line)
+            del self.body.statements[began:]
+            self.body.statements.append(ast.With(managers, broken))
+        self.body.statements.append(ast.Return(_resume_call(innermost, pushed, callers)))
+        set_line(self.body.statements[began:], line)
 
 
 def _not_none(value: ast.expr | None) -> ast.expr:

@@ -5,13 +5,11 @@
         xs.extend([3])                       its side effects
         return graph_out[0]
 
-It is built as a syntax tree from recipes (capture/recipe.py), by one class in
-layers, a module each: body (names), addresses (reading sources), values
-(reconstruction), effects (replay of side effects), graph_break; and here the
-order of all. An object without a name in the user's code (a compiled graph,
-a resume function) is written as a name and bound as a constant of the code
-object, so that no global of the user's module is touched, and what is shown is
-what runs.
+It is built as a syntax tree from recipes (capture/recipe.py). Five parts write to one body (names and statements), and
+each uses those before it: SourceReader reads sources, ValueBuilder reconstructs values, EffectReplay replays side
+effects, GraphBreakWriter ends with a break. An object without a name in the user's code (a compiled graph, a resume
+function) is written as a name and bound as a constant of the code object, so that no global of the user's module is
+touched, and what is shown is what runs.
 
 In torch: torch/_dynamo/codegen.py and output_graph.py (bytecode, not source).
 Read next: nbcompile/rewriting/body.py
@@ -28,10 +26,14 @@ from nbcompile import torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.trace import CapturedGraph, GraphInput, Return, Trace
+from nbcompile.rewriting.body import Body
 from nbcompile.rewriting.code_object import compile_function
-from nbcompile.rewriting.graph_break import GraphBreakBody
+from nbcompile.rewriting.effects import EffectReplay
+from nbcompile.rewriting.graph_break import GraphBreakWriter
+from nbcompile.rewriting.sources import SourceReader
 from nbcompile.rewriting.syntax import arguments_of, assign
 from nbcompile.rewriting.use_counts import single_use_tuples
+from nbcompile.rewriting.values import ValueBuilder
 from nbcompile.rewriting.weak_referents import delete_weak_referents
 
 
@@ -65,8 +67,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         trace: graph, mutations and exit.
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
     """
-    program = _Program(frame)
-    program.needed_once = single_use_tuples(trace.draws, trace.mutations, trace.exit)
+    program = _Program(frame, single_use_tuples(trace.draws, trace.mutations, trace.exit))
     program.draw(trace.draws)
     if trace.graph is not None:
         assert compiled_graph is not None
@@ -76,74 +77,83 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
     if isinstance(trace.exit, Return):
         program.return_value(trace.exit.value, trace.mutations)
     else:
-        program.end_with_graph_break(trace.exit, trace.mutations)
+        program.end.end_with_graph_break(trace.exit, trace.mutations)
+    body, end = program.body, program.end
     users = frozenset((*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars))
-    statements = delete_weak_referents(program.statements, program.constants, users)
+    statements = delete_weak_referents(body.statements, body.constants, users)
     lines = tuple(getattr(each, "lineno", None) for each in statements)
-    code, shown = compile_function(frame.code, statements, program.constants)
+    code, shown = compile_function(frame.code, statements, body.constants)
     return Residual(
         code,
         shown,
-        tuple(program.resume_codes),
-        tuple(program.python_codes),
-        tuple(program.effects),
-        tuple(program.carried),
+        tuple(end.resume_codes),
+        tuple(end.python_codes),
+        tuple(program.effects.replayed),
+        tuple(end.carried),
         program.code_as_written,
-        program.constants,
+        body.constants,
         lines,
     )
 
 
-class _Program(GraphBreakBody):
-    """A whole program: random numbers are drawn first, then the graph is called."""
+class _Program:
+    """The writers of one program over one body: first random numbers, then the graph, then the end."""
 
     code_as_written: CodeType | None = None
+
+    def __init__(self, frame: Frame, single_use: frozenset[int]) -> None:
+        self.body = Body(frame)
+        self.sources = SourceReader(self.body)
+        self.values = ValueBuilder(self.body, self.sources, single_use)
+        self.effects = EffectReplay(self.values)
+        self.end = GraphBreakWriter(self.values, self.effects)
 
     def draw(self, draws: tuple[Recipe, ...]) -> None:
         """``random_value = random._inst.randint(1, 9)``."""
         for draw in draws:
-            value = self.make(draw)
-            self.drawn.append(self.fresh("random_value"))
-            self.statements.append(assign(self.drawn[-1], value))
+            value = self.values.make(draw)
+            self.sources.drawn.append(self.body.fresh("random_value"))
+            self.body.statements.append(assign(self.sources.drawn[-1], value))
 
     def call_graph(self, graph: CapturedGraph, compiled: Callable[..., object]) -> None:
         """``graph_out = __compiled_fn_1(inputs...)``."""
-        function = self.constant(compiled, graph.name)
-        self.graph_out = self.fresh("graph_out")
-        self.name_owners([each.source for each in graph.inputs])
+        function = self.body.constant(compiled, graph.name)
+        self.body.graph_out = self.body.fresh("graph_out")
+        self.sources.name_owners([each.source for each in graph.inputs])
         call = ast.Call(function, [self.graph_input(each) for each in graph.inputs], [])
-        self.owners.clear()  # what follows may change them
-        self.statements.append(assign(self.graph_out, call))
+        self.sources.owners.clear()  # what follows may change them
+        self.body.statements.append(assign(self.body.graph_out, call))
 
     def or_run_as_written(self) -> None:
         """Run the frame's own code from its start where the graph raises: nothing was changed so far.
 
         So side effects before the operator that fails are there, and what is raised is caught where the user does.
         """
-        self.code_as_written = self.frame.code.replace()
-        handler = ast.ExceptHandler(self.constant(Exception, "Exception"), None, [assign(self.graph_out, _none())])
-        self.statements[-1] = ast.Try([self.statements[-1]], [handler], [], [])
-        began = len(self.statements)
-        name = f"{self.code.co_name}_as_written"
-        function = self.resume_function(self.code_as_written, self.frame.globals, {}, name)
-        call = ast.Call(function, *arguments_of(self.code))
-        rerun = [*self.statements[began:], ast.Return(call)]
-        del self.statements[began:]
-        failed = ast.Compare(ast.Name(self.graph_out, ast.Load()), [ast.Is()], [_none()])
-        self.statements.append(ast.If(failed, rerun, []))
+        body = self.body
+        self.code_as_written = body.code.replace()
+        handler = ast.ExceptHandler(body.constant(Exception, "Exception"), None, [assign(body.graph_out, _none())])
+        body.statements[-1] = ast.Try([body.statements[-1]], [handler], [], [])
+        began = len(body.statements)
+        name = f"{body.code.co_name}_as_written"
+        function = self.end.resume_function(self.code_as_written, body.frame.globals, {}, name)
+        call = ast.Call(function, *arguments_of(body.code))
+        rerun = [*body.statements[began:], ast.Return(call)]
+        del body.statements[began:]
+        failed = ast.Compare(ast.Name(body.graph_out, ast.Load()), [ast.Is()], [_none()])
+        body.statements.append(ast.If(failed, rerun, []))
 
     def graph_input(self, graph_input: GraphInput) -> ast.expr:
         """The value of an input's source; a number as a tensor, where the graph takes it as one."""
-        value = self.fetch(graph_input.source)
+        value = self.sources.fetch(graph_input.source)
         if not graph_input.as_tensor:
             return value
-        return ast.Call(self.constant(torch_internals.number_as_tensor, "as_tensor"), [value], [])
+        return ast.Call(self.body.constant(torch_internals.number_as_tensor, "as_tensor"), [value], [])
 
     def return_value(self, returned: Recipe, mutations: tuple[Mutation, ...]) -> None:
         """Value first, then side effects, then the return: no effect can change the value."""
-        value = self.settled(returned) if mutations else self.make(returned)
-        self.replay(mutations)
-        self.statements.append(ast.Return(value))
+        value = self.values.settled(returned) if mutations else self.values.make(returned)
+        self.effects.replay(mutations)
+        self.body.statements.append(ast.Return(value))
 
 
 def _none() -> ast.expr:

@@ -14,55 +14,58 @@ from __future__ import annotations
 
 import ast
 import types
-from abc import abstractmethod
+from collections.abc import Callable
 from types import FunctionType
 
 from nbcompile.capture import recipe as recipes
-from nbcompile.capture.frame import Frame
 from nbcompile.capture.recipe import Mutation, Recipe
-from nbcompile.rewriting.addresses import SourceBody
+from nbcompile.rewriting.body import Body
+from nbcompile.rewriting.sources import SourceReader
 from nbcompile.rewriting.syntax import assign, identifier
 
 
-class ValueBody(SourceBody):
-    """A body that can reconstruct values."""
+class ValueBuilder:
+    """Writer of the expressions that reconstruct values."""
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame)
-        self.made: dict[int, str] = {}
+    fill: Callable[[Mutation], None]
+    """Appends the statements of a side effect: a container that contains itself is filled after it is built.
+
+    The replay of side effects, which needs values, sets it (rewriting/effects.py).
+    """
+
+    def __init__(self, body: Body, sources: SourceReader, single_use: frozenset[int] = frozenset()) -> None:
+        self.body = body
+        self.sources = sources
+        self.shared_locals: dict[int, str] = {}
         """Locals that hold shared values, by key."""
-        self.needed_once: frozenset[int] = frozenset()
+        self.single_use = single_use
         """Keys of tuples with a single use, which need no local."""
-
-    @abstractmethod
-    def mutate(self, mutation: Mutation) -> None:
-        """Append the statements of one side effect: a container that contains itself is filled after it is built."""
 
     def settled(self, recipe: Recipe) -> ast.expr:
         """A value that later statements cannot change: assigned to a local, unless it is one already."""
-        made = self.make(recipe)
-        if self.is_settled(made) or _is_graph_output(made, self.graph_out):
-            return made
-        name = self.fresh("value")
-        self.statements.append(assign(name, made))
+        built = self.make(recipe)
+        if self.is_settled(built) or _is_graph_output(built, self.body.graph_out):
+            return built
+        name = self.body.fresh("value")
+        self.body.statements.append(assign(name, built))
         return ast.Name(name, ast.Load())
 
-    def is_settled(self, made: ast.expr) -> bool:
+    def is_settled(self, built: ast.expr) -> bool:
         """Return whether an expression is a constant or a local: globals and free variables can change."""
-        if isinstance(made, ast.Name):
-            shared = made.id in self.code.co_freevars or made.id in self.code.co_cellvars
-            return made.id in self.constants or (made.id in self.taken and not shared)
-        return isinstance(made, ast.Constant)
+        if isinstance(built, ast.Name):
+            shared = built.id in self.body.code.co_freevars or built.id in self.body.code.co_cellvars
+            return built.id in self.body.constants or (built.id in self.body.taken and not shared)
+        return isinstance(built, ast.Constant)
 
     def make(self, recipe: Recipe) -> ast.expr:
         """The expression that reconstructs a value."""
         match recipe:
             case recipes.FromSource(source):
-                return self.fetch(source)
+                return self.sources.fetch(source)
             case recipes.Constant(value, name):
-                return self.literal(value, name)
+                return self.sources.literal(value, name)
             case recipes.GraphOutput(index):
-                return ast.Subscript(ast.Name(self.graph_out, ast.Load()), ast.Constant(index), ast.Load())
+                return ast.Subscript(ast.Name(self.body.graph_out, ast.Load()), ast.Constant(index), ast.Load())
             case recipes.Build():
                 return self.build(recipe)
             case recipes.Call(function, arguments, keywords):
@@ -76,12 +79,12 @@ class ValueBody(SourceBody):
             case recipes.Function():
                 return self.function(recipe)
             case recipes.Cell(content):
-                cell = self.constant(types.CellType, "cell")
+                cell = self.body.constant(types.CellType, "cell")
                 return ast.Call(cell, [] if content is None else [self.make(content)], [])
             case recipes.CellOf(name):
                 return self.own_cell(name)
             case recipes.SharedReference(key):
-                return ast.Name(self.made[key], ast.Load())
+                return ast.Name(self.shared_locals[key], ast.Load())
             case recipes.SharedValue(key, inner, fill):
                 return self.shared(key, inner, fill)
             case recipes.Unbound():
@@ -89,15 +92,15 @@ class ValueBody(SourceBody):
         raise AssertionError(recipe)
 
     def shared(self, key: int, inner: Recipe, fill: tuple[Mutation, ...]) -> ast.expr:
-        if key in self.needed_once:
+        if key in self.single_use:
             return self.make(inner)
-        if key not in self.made:
+        if key not in self.shared_locals:
             value = self.make(inner)
-            self.made[key] = self.fresh("made")
-            self.statements.append(assign(self.made[key], value))
+            self.shared_locals[key] = self.body.fresh("built")
+            self.body.statements.append(assign(self.shared_locals[key], value))
             for mutation in fill:
-                self.mutate(mutation)
-        return ast.Name(self.made[key], ast.Load())
+                self.fill(mutation)
+        return ast.Name(self.shared_locals[key], ast.Load())
 
     def build(self, recipe: recipes.Build) -> ast.expr:
         items = [self.make(each) for each in recipe.items]
@@ -118,22 +121,22 @@ class ValueBody(SourceBody):
         if recipe.defaults is not None:
             defaults = ast.Tuple([self.make(each) for each in recipe.defaults], ast.Load())
         arguments = [
-            self.constant(recipe.code, f"code_of_{recipe.name}"),
+            self.body.constant(recipe.code, f"code_of_{recipe.name}"),
             self.make(recipe.globals_of),
             ast.Constant(recipe.name),
             defaults,
             closure if recipe.closure else ast.Constant(None),
         ]
-        made = ast.Call(self.constant(FunctionType, "function"), arguments, [])
+        built = ast.Call(self.body.constant(FunctionType, "function"), arguments, [])
         if not recipe.keyword_defaults:
-            return made
-        name = self.fresh(identifier(recipe.name))
+            return built
+        name = self.body.fresh(identifier(recipe.name))
         named = ast.Dict(
             [ast.Constant(key) for key, _ in recipe.keyword_defaults],
             [self.make(value) for _, value in recipe.keyword_defaults],
         )
-        self.statements.append(assign(name, made))
-        self.statements.append(
+        self.body.statements.append(assign(name, built))
+        self.body.statements.append(
             ast.Assign([ast.Attribute(ast.Name(name, ast.Load()), "__kwdefaults__", ast.Store())], named)
         )
         return ast.Name(name, ast.Load())
@@ -145,5 +148,5 @@ class ValueBody(SourceBody):
         return ast.Subscript(closure, ast.Constant(0), ast.Load())
 
 
-def _is_graph_output(made: ast.expr, graph_out: str) -> bool:
-    return isinstance(made, ast.Subscript) and isinstance(made.value, ast.Name) and made.value.id == graph_out
+def _is_graph_output(built: ast.expr, graph_out: str) -> bool:
+    return isinstance(built, ast.Subscript) and isinstance(built.value, ast.Name) and built.value.id == graph_out

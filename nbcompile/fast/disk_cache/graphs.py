@@ -1,8 +1,8 @@
-"""A graph's callable as data: the generated texts, and how the programs are joined.
+"""A graph's callable as data: the generated texts, and the runtime wrapper around them.
 
     programs   [{source: C++, wrapper: Python, kernels: [...], plan: [...]}]      as codegen emitted them
-    joined     "direct": one program, called as it is; "inference", "training": as aot/runtime_wrapper.py does
-    captured   the graph itself, where "joined" says so, or where inputs that it writes to are watched
+    wrapper    "direct": one program, called as it is; "inference", "training": as aot/runtime_wrapper.py does
+    captured   the graph itself, where "wrapper" says so, or where inputs that it writes to are watched
 
 The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
 was thrown away there is built again.
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from nbcompile.aot import input_aliasing, runtime_wrapper
+from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 from nbcompile.fast.disk_cache import captured, tensors
 from nbcompile.fast.disk_cache.descriptions import find, findable
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
@@ -57,7 +58,7 @@ KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complai
 
 @dataclass(frozen=True, slots=True)
 class StoredProgram:
-    """An emitted program without what it was emitted from (``ir.parts.Runnable``)."""
+    """An emitted program without what it was emitted from (``ir.compiled_artifact.Runnable``)."""
 
     source: str
     wrapper: str
@@ -87,10 +88,9 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
     if tuple(artifact.roles) != _ROLES.get(artifact.wrapper_kind) or len(artifact.programs) != len(artifact.roles):
         raise NotStorable("the graph is not only generated code")
     _expect_views(artifact)
-    facts = {name: encode(value) for name, value in artifact.runtime_metadata.items()}
     return {
-        "joined": artifact.wrapper_kind,
-        "facts": facts,
+        "wrapper": artifact.wrapper_kind,
+        "metadata": None if artifact.runtime_metadata is None else _write_metadata(artifact.runtime_metadata),
         "programs": [
             _write(program, held)
             for program, held in zip(artifact.programs, artifact.constants_of_programs, strict=True)
@@ -104,7 +104,8 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
 
 def _expect_views(artifact: ArtifactBuilder) -> None:
     """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
-    for at, base, is_input, _ in artifact.runtime_metadata.get("aliases", ()):
+    metadata: RuntimeMetadata | None = artifact.runtime_metadata
+    for at, base, is_input, _ in metadata.aliased_outputs if metadata is not None else ():
         plan = artifact.programs[0].plan
         if is_input:
             continue
@@ -195,29 +196,51 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
     """
     as_captured = None if data["captured"] is None else captured.read(data["captured"])
     if as_captured is None:
-        return _joined(data)
-    if data["joined"] == "captured":
+        return _wrapped(data)
+    if data["wrapper"] == "captured":
         return as_captured
     written, seen = map(decode, data["watch"])
-    return input_aliasing.with_alias_check(_joined(data), as_captured, input_aliasing.AliasCheck(written, seen))
+    return input_aliasing.with_alias_check(_wrapped(data), as_captured, input_aliasing.AliasCheck(written, seen))
 
 
-def _joined(data: dict[str, Any]) -> Callable[..., Any]:
+def _wrapped(data: dict[str, Any]) -> Callable[..., Any]:
     compiler = toolchain.find()
     if isinstance(compiler, toolchain.NoCompiler):
         raise Unreadable(compiler.reason)
-    facts = {name: decode(value) for name, value in data["facts"].items()}
     try:
         loaded = [_load(each, compiler) for each in data["programs"]]
     except toolchain.BuildError as error:
         raise Unreadable(str(error)) from error
-    match data["joined"]:
-        case "direct":
-            return loaded[0].positional
-        case "inference":
-            return runtime_wrapper.wrap_inference(loaded[0], facts)
-        case _:
-            return runtime_wrapper.wrap_training(loaded[0], loaded[1], facts)
+    if data["wrapper"] == "direct":
+        return loaded[0].positional
+    metadata = _read_metadata(data["metadata"])
+    if data["wrapper"] == "inference":
+        return runtime_wrapper.wrap_inference(loaded[0], metadata)
+    return runtime_wrapper.wrap_training(loaded[0], loaded[1], metadata)
+
+
+def _write_metadata(metadata: RuntimeMetadata) -> dict[str, Any]:
+    """Runtime metadata as JSON; named tuples are stored as tuples."""
+    aliases: Any = [tuple(each) for each in metadata.aliased_outputs]
+    data = _encoded_fields(replace(metadata, aliased_outputs=aliases, training=None))
+    if metadata.training is not None:
+        layouts: Any = [tuple(each) for each in metadata.training.tangent_layouts]
+        data["training"] = _encoded_fields(replace(metadata.training, tangent_layouts=layouts))
+    return data
+
+
+def _encoded_fields(metadata: Any) -> dict[str, Any]:
+    return {field.name: encode(getattr(metadata, field.name)) for field in fields(metadata)}
+
+
+def _read_metadata(data: dict[str, Any]) -> RuntimeMetadata:
+    decoded = {name: decode(value) for name, value in data.items() if name != "training"}
+    decoded["aliased_outputs"] = [AliasedOutput(*each) for each in decoded["aliased_outputs"]]
+    if data["training"] is None:
+        return RuntimeMetadata(**decoded)
+    training = {name: decode(value) for name, value in data["training"].items()}
+    training["tangent_layouts"] = [TangentLayout(*each) for each in training["tangent_layouts"]]
+    return RuntimeMetadata(**decoded, training=TrainingMetadata(**training))
 
 
 def _read(data: dict[str, Any]) -> StoredProgram:

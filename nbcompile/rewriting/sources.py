@@ -27,7 +27,6 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture.arrays import from_array
 from nbcompile.capture.complex_literals import exact
-from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import (
     ArraySource,
     AttrSource,
@@ -104,11 +103,11 @@ def name_for(owner: Source | MappingItems) -> str:
     return "owner"
 
 
-class SourceBody(Body):
-    """A body that can read sources."""
+class SourceReader:
+    """Writer of the expressions that read sources, in one body."""
 
-    def __init__(self, frame: Frame) -> None:
-        super().__init__(frame)
+    def __init__(self, body: Body) -> None:
+        self.body = body
         self.owners: dict[Source | MappingItems, str] = {}
         """Locals that hold prefixes until the graph is called."""
         self.drawn: list[str] = []
@@ -128,15 +127,15 @@ class SourceBody(Body):
         shared = [each for each, steps in below.items() if len(steps) > 1 and prefix_of(each) is not None]
         for owner in sorted(shared, key=lambda owner: len(text_of(owner))):
             fetched = self.fetch_list(owner) if isinstance(owner, MappingItems) else self.fetch(owner)
-            name = self.fresh(re.sub(r"\W+", "_", name_for(owner)).strip("_") or "owner")
-            self.statements.append(assign(name, fetched))
+            name = self.body.fresh(re.sub(r"\W+", "_", name_for(owner)).strip("_") or "owner")
+            self.body.statements.append(assign(name, fetched))
             self.owners[owner] = name
 
     def fetch_list(self, listed: MappingItems) -> ast.expr:
         """The expression of a mapping's keys or values as a list."""
         if listed in self.owners:
             return ast.Name(self.owners[listed], ast.Load())
-        return ast.Call(self.constant(listed.read, listed.read.__name__), [self.fetch(listed.base)], [])
+        return ast.Call(self.body.constant(listed.read, listed.read.__name__), [self.fetch(listed.base)], [])
 
     def fetch(self, source: Source) -> ast.expr:
         """The expression that reads the value of a source.
@@ -150,23 +149,23 @@ class SourceBody(Body):
             case LocalSource(name):
                 return ast.Name(identifier(name), ast.Load())
             case GlobalSource(name):
-                if name in self.taken or not name.isidentifier():
-                    scope = self.constant(self.frame.globals, "globals")
+                if name in self.body.taken or not name.isidentifier():
+                    scope = self.body.constant(self.body.frame.globals, "globals")
                     return ast.Subscript(scope, ast.Constant(name), ast.Load())
                 return ast.Name(name, ast.Load())
             case BuiltinSource(name):
-                return self.constant(getattr(builtins, name), name)
+                return self.body.constant(getattr(builtins, name), name)
             case ModuleSource(name):
-                return self.constant(sys.modules[name], name)
+                return self.body.constant(sys.modules[name], name)
             case FunctionModeSource(index):
-                mode_at = self.constant(torch_internals.function_mode_at, "function_mode_at")
+                mode_at = self.body.constant(torch_internals.function_mode_at, "function_mode_at")
                 return ast.Call(mode_at, [ast.Constant(index)], [])
             case GenericAttrSource(base, attribute):
-                read = self.constant(object.__getattribute__, "getattribute_of_object")
+                read = self.body.constant(object.__getattribute__, "getattribute_of_object")
                 return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
             case AttrSource(base, attribute):
                 if self.asks_a_class(base):
-                    read = self.constant(read_attribute, "read_attribute")
+                    read = self.body.constant(read_attribute, "read_attribute")
                     return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
                 return ast.Attribute(self.fetch(base), attribute, ast.Load())
             case ItemSource(base, key):
@@ -177,10 +176,10 @@ class SourceBody(Body):
                 return ast.Subscript(self.fetch_list(MappingItems(base, values_of)), ast.Constant(index), ast.Load())
             case IteratorItemSource(base, index):
                 return ast.Call(
-                    self.constant(iterator_item, "iterator_item"), [self.fetch(base), ast.Constant(index)], []
+                    self.body.constant(iterator_item, "iterator_item"), [self.fetch(base), ast.Constant(index)], []
                 )
             case TypeSource(base):
-                return ast.Call(self.constant(type, "type"), [self.fetch(base)], [])
+                return ast.Call(self.body.constant(type, "type"), [self.fetch(base)], [])
             case ReferentSource(base):
                 return ast.Call(self.fetch(base), [], [])
             case CellSource(base, _, index):
@@ -189,15 +188,15 @@ class SourceBody(Body):
                 )
                 return ast.Attribute(cell, "cell_contents", ast.Load())
             case MethodFunctionSource(base, name):
-                return self.class_member(TypeSource(base), name, 0, resolve(source, self.frame.scope()))
+                return self.class_member(TypeSource(base), name, 0, resolve(source, self.body.frame.scope()))
             case ClassMemberSource(base, name, after):
-                return self.class_member(base, name, after, resolve(source, self.frame.scope()))
+                return self.class_member(base, name, after, resolve(source, self.body.frame.scope()))
             case ConstantSource(name, value):
-                return self.constant(value, name)
+                return self.body.constant(value, name)
             case SizeSource(base, property, dim):
                 return self.property(base, property, dim)
             case ArraySource(base):
-                return ast.Call(self.constant(from_array, "from_array"), [self.fetch(base)], [])
+                return ast.Call(self.body.constant(from_array, "from_array"), [self.fetch(base)], [])
             case DrawSource(index):
                 return ast.Name(self.drawn[index], ast.Load())
         raise AssertionError(source)
@@ -207,12 +206,12 @@ class SourceBody(Body):
         arguments: list[ast.expr] = [] if dim is None else [ast.Constant(dim)]
         if self.asks_a_class(tensor):
             arguments = [self.fetch(tensor), ast.Constant(name), ast.Constant(dim)]
-            return ast.Call(self.constant(read_property, "read_property"), arguments, [])
+            return ast.Call(self.body.constant(read_property, "read_property"), arguments, [])
         return ast.Call(ast.Attribute(self.fetch(tensor), name, ast.Load()), arguments, [])
 
     def asks_a_class(self, owner: Source) -> bool:
         """Return whether reading an attribute may run a ``__torch_function__`` of a class or of a mode."""
-        value = resolve(owner, self.frame.scope())
+        value = resolve(owner, self.body.frame.scope())
         modes = isinstance(value, torch.Tensor) and bool(torch_internals.function_modes())
         return modes or torch_internals.is_overriding(value)
 
@@ -222,7 +221,7 @@ class SourceBody(Body):
         if unbound and not after:
             return ast.Attribute(self.fetch(cls), name, ast.Load())
         arguments: list[ast.expr] = [self.fetch(cls), ast.Constant(name), ast.Constant(after)]
-        return ast.Call(self.constant(class_attribute, "class_attribute"), arguments, [])
+        return ast.Call(self.body.constant(class_attribute, "class_attribute"), arguments, [])
 
     def literal(self, value: Any, name: str) -> ast.expr:
         """A constant: a literal where Python has one for it."""
@@ -230,7 +229,7 @@ class SourceBody(Body):
             return ast.Constant(value)
         if type(value) is tuple and all(type(each) in LITERALS for each in value):
             return ast.Tuple([self.literal(each, "item") for each in value], ast.Load())
-        return self.constant(value, name)
+        return self.body.constant(value, name)
 
 
 def without_literal(value: Any) -> bool:
