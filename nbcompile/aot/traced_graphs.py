@@ -53,7 +53,7 @@ class JointGraph:
                 if requires_grad(example) and not example.is_leaf and at not in self.with_gradient
             ],
             view_outputs=[
-                at for at, each in enumerate(self.outputs) if isinstance(each, torch.Tensor) and each._is_view()
+                at for at, output in enumerate(self.outputs) if isinstance(output, torch.Tensor) and output._is_view()
             ],
             non_differentiable_outputs=[at for at in range(count) if at not in trained],
             saved_checked=slice(count, end),
