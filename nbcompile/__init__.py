@@ -17,8 +17,12 @@ In torch: torch/compiler/__init__.py. Read next: nbcompile/api.py
 
 from typing import TYPE_CHECKING, Any
 
-from nbcompile.support.lazy_import import importing
-from nbcompile.support.versions import VERSION, check
+from nbcompile.support.log_names import print_help_on_request
+
+print_help_on_request()  # before torch, which ends its import then
+
+from nbcompile.support.lazy_import import importing  # noqa: E402
+from nbcompile.support.versions import VERSION, check  # noqa: E402
 
 check()  # before anything that another torch may lack
 

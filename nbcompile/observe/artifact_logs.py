@@ -18,8 +18,9 @@ from collections.abc import Iterator, Sequence
 
 from nbcompile import torch_internals
 from nbcompile.observe import torch_logs
-from nbcompile.observe.artifacts import ARTIFACTS, BY_TORCH, COMPONENTS, LIVE, NOT_HERE, STEPS_WANTED
+from nbcompile.observe.artifacts import ARTIFACTS, STEPS_WANTED
 from nbcompile.record.model import CompiledFrame, Timing
+from nbcompile.support.log_names import BY_TORCH, COMPONENTS, LIVE, NOT_HERE
 
 _loggers: dict[str, logging.Logger] = {}
 

@@ -2,8 +2,8 @@
 
     list(ARTIFACTS["graph_code"](frame))      a list of messages: "TRACED GRAPH", " ===== __compiled_fn_0_0 ====="
 
-The names are torch's; a message begins as torch's does, because tools search for these first lines. ``NOT_HERE`` lists
-the names of torch for which nbcompile has nothing to print, each with the reason.
+The names are torch's (nbcompile/support/log_names.py lists them); a message begins as torch's does, because tools
+search for these first lines.
 
 In torch: torch/_logging/_registrations.py. Read next: nbcompile/observe/artifact_logs.py
 """
@@ -290,41 +290,4 @@ ARTIFACTS: dict[str, Messages] = {
     "trace_source": _trace_source,
     "verbose_guards": _verbose_guards,
 }
-"""The printer of an artifact of a finished frame. Those of ``LIVE`` are printed while they happen."""
-
-LIVE = frozenset(("graph_breaks", "recompiles", "side_effects"))
-"""Printed by nbcompile/observe/torch_logs.py."""
-
-BY_TORCH = frozenset(("annotation", "not_implemented", "onnx_diagnostics", "sym_node", "trace_shape_events"))
-"""Printed by parts of torch that nbcompile calls (ShapeEnv, dispatch), as under torch.compile."""
-
-NOT_HERE = {
-    "aot_graphs_effects": "effect tokens are no nodes of its graphs; see aot_graphs",
-    "auto_chunker": "it has no auto chunker",
-    "autotuning": "it does not time alternatives of a kernel",
-    "benchmarking": "it does not time kernels while it compiles",
-    "compiled_autograd": "it has no compiled autograd",
-    "compiled_autograd_verbose": "it has no compiled autograd",
-    "compute_dependencies": "see ir_pre_fusion and fusion",
-    "cudagraph_static_inputs": "it records no CUDA graphs",
-    "custom_format_test_artifact": "it is for torch's own tests",
-    "ddp_graphs": "it does not split graphs for DDP",
-    "graph_code_verbose": "see graph_code and aot_graphs",
-    "graph_region_expansion": "it does not look for repeated regions while it traces",
-    "hierarchical_compile": "it compiles no region on its own",
-    "incremental": "it does not time alternatives of a kernel",
-    "inductor_metrics": "see fusion, which says the bytes of each decision",
-    "loop_ordering": "see ir_post_fusion",
-    "loop_tiling": "see kernel_code",
-    "node_runtime_estimation": "it does not estimate the time of nodes",
-    "overlap": "it does not reorder collectives",
-    "overlap_scheduling": "it does not reorder collectives",
-}
-"""Names of torch 2.13 that mean nothing here, and why."""
-
-COMPONENTS = {
-    "dynamo": ("bytecode", "graph_code", "guards", "trace_source", "trace_bytecode", "trace_call"),
-    "aot": ("aot_joint_graph", "aot_graphs"),
-    "inductor": ("post_grad_graphs", "ir_pre_fusion", "fusion", "ir_post_fusion", "schedule", "output_code"),
-}
-"""The artifacts that ``TORCH_LOGS=+dynamo`` and the like print: those of that part of the compiler."""
+"""The printer of an artifact of a finished frame. Those of ``log_names.LIVE`` are printed while they happen."""

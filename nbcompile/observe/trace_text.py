@@ -198,6 +198,10 @@ REASON = re.compile(r"^(?P<entry>!?\d+(?:/\d+)+): (?P<reason>.*)$")
 VALUES = re.compile(r"expected (?P<expected>.+?), (?:but got|actual) (?P<actual>.+?)\.?$")
 
 
+OLDER_TENSOR = re.compile(r"tensor 'L\['(\w+)'\]([^' ]*)'")
+"""The name of a tensor in reasons before 2.7: the whole source in quotes."""
+
+
 def failed_guards(text: str) -> tuple[FailedGuard, ...]:
     """The reasons of earlier entries: lines such as ``0/0: tensor 'x' size mismatch ...``, or a JSON list."""
     found = filter(None, (REASON.match(line.strip(' "[],-')) for line in _lines(text)))
@@ -205,7 +209,7 @@ def failed_guards(text: str) -> tuple[FailedGuard, ...]:
 
 
 def _failed_guard(entry: str, reason: str) -> FailedGuard:
-    text = reason.partition("  # ")[0].strip()
+    text = OLDER_TENSOR.sub(r"tensor '\1\2'", reason.partition("  # ")[0].strip())
     values = VALUES.search(text)
     source = re.search(r"[LG]\['[^']*'\](?:\.\w+|\[[^\]]*\])*", text)
     name = re.search(r"tensor '(\w+)'", text)
@@ -232,6 +236,10 @@ def stack(text: str) -> tuple[StackLine, ...]:
     return tuple(found)
 
 
+OLDER_REASON = re.compile(r"^Reason: (?:Unsupported: )?(.*)$", re.MULTILINE)
+"""The one line that torch printed before 2.7: no explanation, hints or context."""
+
+
 def graph_break(identity: str, text: str) -> Break:
     """A break out of torch's message."""
     own = text.partition("\nTraceback (most recent call last)")[0]
@@ -239,7 +247,8 @@ def graph_break(identity: str, text: str) -> Break:
     own = "\n".join(lines)
     explained = next((number for number, line in enumerate(lines) if line.startswith("  Explanation:")), None)
     reason = re.search(r"^Graph Break Reason: (?:Encountered graph break )?(.*)$", own, re.MULTILINE)
-    title = lines[explained - 1].strip() if explained else (reason[1] if reason else lines[0] if lines else "")
+    older = OLDER_REASON.search(own)
+    title = lines[explained - 1].strip() if explained else (older or reason or (lines or [""]) * 2)[1].strip("'")
     place = re.search(r"in user code at (.+):(\d+)", own)
     users = stack(own.partition("User code traceback:")[2])
     if not users and place:

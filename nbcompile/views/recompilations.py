@@ -73,6 +73,9 @@ def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) ->
 _TONES = {"hit": "ok", "compiled": "info", "refused": "bad", "eager": "warn"}
 
 
+MOST_CHANGES = 40
+"""Lines of text that say what one recompilation changed: in a model, nearly all lines of the graph differ."""
+
 ROWS = 6
 """A table with more is folded: a storm of recompilations is one screen."""
 
@@ -192,10 +195,16 @@ def changes(before: CompiledFrame, after: CompiledFrame) -> list[str]:
 
 def _missing(sign: str, frame: CompiledFrame, other: CompiledFrame) -> Iterator[str]:
     """Guards of one entry that the other lacks, in words where these differ."""
-    conditions, words = ({getattr(each, name) for each in other.guards} for name in ("condition", "words"))
+    conditions = {_unnumbered(guard.condition) for guard in other.guards}
+    words = {guard.words for guard in other.guards}
     for guard in frame.guards:
-        if guard.condition not in conditions:
+        if _unnumbered(guard.condition) not in conditions:
             yield f"{sign} {guard.words if guard.words not in words else facts.readable(guard.condition)}"
+
+
+def _unnumbered(condition: str) -> str:
+    """A condition without the number that the compiler gives a global of its own: ``__builtins_dict___4``."""
+    return re.sub(r"(__builtins_dict__)_*\d+", r"\1", condition)
 
 
 def _program(frame: CompiledFrame) -> list[str]:
@@ -251,5 +260,8 @@ def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
         for text in facts.remedies(failed):
             yield from lines.wrapped(text, "      ", "        ")
     before = previous(record, frame)
-    for line in changes(before, frame) if before is not None else ():
+    found = changes(before, frame) if before is not None else []
+    for line in found[:MOST_CHANGES]:
         yield f"  changed {line}" if line.endswith(":") and line in ("guards:", "graph:") else f"    {line}"
+    if len(found) > MOST_CHANGES:
+        yield f"    ... and {len(found) - MOST_CHANGES} more lines"

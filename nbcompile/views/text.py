@@ -42,25 +42,33 @@ SHORTENED = (60, 25, 10, 4)
 """Numbers of lines per block, tried in order until the text is within its limit."""
 
 
-def render(record: Record, show: str | Iterable[str] | None = None, limit: int | None = None) -> str:
+MOST_PRINTED = 100_000
+"""Characters that a command prints where no section is chosen: some 1,500 lines."""
+IN_NOTEBOOKS = (
+    "\nShortened: long parts of this text are left out. %%compile -o r binds the whole record to r:\n"
+    'r.report("out.html") writes all of it, r.show("guards") shows one section.\n'
+)
+IN_COMMANDS = (
+    "\nShortened: long parts of this text are left out. `--html out.html` writes all of it (a page), `--json` too\n"
+    "(`open` has `-o out.html` and `--json`); `open ... --show guards` prints one section whole.\n"
+)
+
+
+def render(
+    record: Record, show: str | Iterable[str] | None = None, limit: int | None = None, shortened: str = IN_NOTEBOOKS
+) -> str:
     """The chosen sections as text; None: all but times and bytecode, and ``what_if`` after a recompilation.
 
-    With a ``limit`` in characters long blocks are cut until the text fits, and a sentence says so.
+    With a ``limit`` in characters long blocks are cut until the text fits, and the sentence ``shortened`` follows.
     """
     pages = _pages(record, show)
     whole = _joined(pages, None)
     if limit is None or len(whole) <= limit:
         return whole
-    shown = next((text for most in SHORTENED if len(text := _joined(pages, most)) <= limit - len(_LEFT_OUT)), "")
+    shown = next((text for most in SHORTENED if len(text := _joined(pages, most)) <= limit - len(shortened)), "")
     if not shown:
-        shown = text[: limit - len(_LEFT_OUT)].rpartition("\n")[0] + "\n"
-    return shown + _LEFT_OUT
-
-
-_LEFT_OUT = (
-    "\nShortened: long parts of this text are left out. %%compile -o r binds the whole record to r:\n"
-    'r.report("out.html") writes all of it, r.show("guards") shows one section.\n'
-)
+        shown = text[: limit - len(shortened)].rpartition("\n")[0] + "\n"
+    return shown + shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +181,8 @@ def _breaks(record: Record) -> Iterator[str]:
         cause = distinct.cause
         if index:
             yield ""
-        yield from lines.wrapped(f"{facts.break_label(index)}  {cause.title}  [{facts.break_ids(cause)}]", "", "    ")
+        ids = f"  [{known}]" if (known := facts.break_ids(cause)) else ""
+        yield from lines.wrapped(f"{facts.break_label(index)}  {cause.title}{ids}", "", "    ")
         if called := facts.call_of(cause):
             yield from lines.wrapped(called.replace("`", ""), "  ", "    ")
         if cause.reason:
@@ -181,10 +190,12 @@ def _breaks(record: Record) -> Iterator[str]:
         yield from lines.wrapped(
             f"ended {facts.count(len(distinct.frames), 'frame')}: {', '.join(distinct.frames)}", "  ", "  "
         )
-        yield from lines.wrapped(f"Explanation: {cause.explanation}", "  ", "    ")
+        if cause.explanation:  # traces before torch 2.7 have none
+            yield from lines.wrapped(f"Explanation: {cause.explanation}", "  ", "    ")
         for hint in cause.hints:
             yield from lines.wrapped(f"Hint: {hint}", "  ", "    ")
-        yield from lines.wrapped(f"Developer debug context: {cause.context}", "  ", "    ")
+        if cause.context:
+            yield from lines.wrapped(f"Developer debug context: {cause.context}", "  ", "    ")
         if cause.stack:
             yield "  from user code:"
             yield from (f"    {line}" for line in lines.stack(cause.stack))

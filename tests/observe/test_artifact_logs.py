@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import re
@@ -17,6 +18,8 @@ import torch
 import nbcompile
 from nbcompile.observe import artifacts, torch_logs
 from nbcompile.record import recorder
+from nbcompile.support import log_names
+from nbcompile.tools.commands.command_line import main
 
 FIRST_LINES = {
     "aot_graphs": r"TRACED GRAPH\n ===== Forward graph \d+/0 =====",
@@ -91,9 +94,34 @@ def test_each_artifact_is_printed_in_torchs_form():
 
 def test_every_name_of_torch_is_decided():
     """Each artifact that torch registers is printed here, by torch itself, or has a reason why it is not."""
-    decided = {*artifacts.ARTIFACTS, *artifacts.LIVE, *artifacts.BY_TORCH, *artifacts.NOT_HERE}
+    decided = {*artifacts.ARTIFACTS, *log_names.LIVE, *log_names.BY_TORCH, *log_names.NOT_HERE}
     assert set(torch._logging._internal.log_registry.artifact_names) - decided == set()
-    assert not {*artifacts.ARTIFACTS, *artifacts.LIVE, *artifacts.BY_TORCH} & set(artifacts.NOT_HERE)
+    assert not {*artifacts.ARTIFACTS, *log_names.LIVE, *log_names.BY_TORCH} & set(log_names.NOT_HERE)
+
+
+def test_each_log_that_is_printed_is_described():
+    """The list for people has the names of the printers, no more and no fewer."""
+    assert set(log_names.PRINTED) == set(artifacts.ARTIFACTS)
+    shown = log_names.help_text()
+    assert all(f"  {name} " in shown for name in (*artifacts.ARTIFACTS, *log_names.LIVE, *log_names.NOT_HERE))
+
+
+def test_help_is_asked_for_by_the_variable(tmp_path):
+    """TORCH_LOGS=help prints our list beside torch's, which ends the import."""
+    (tmp_path / "program.py").write_text("import nbcompile")
+    done = subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TORCH_LOGS": "help"},
+    )  # fmt: skip
+    assert done.stderr.index("in nbcompile (also") < done.stderr.index("TORCH_LOGS Info")
+
+
+def test_the_command_lists_the_logs(capsys):
+    """As text and as data."""
+    assert main(["logs"]) == 0
+    assert "recompiles_verbose" in capsys.readouterr().out
+    assert main(["logs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["not_here"]["overlap"] == log_names.NOT_HERE["overlap"]
 
 
 @pytest.mark.compiles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 import random
@@ -15,6 +16,7 @@ from nbcompile.tools.commands import records
 from nbcompile.tools.commands.command_line import main
 from nbcompile.views import report, text
 from tests.observe import programs
+from tests.views import sample_records
 
 STORED = Path(__file__).parent / "traces" / "torch_2_13_inductor.log.gz"
 """Of torch.compile 2.13 with Inductor: the program of programs.py, with caches off and the settings left out."""
@@ -280,6 +282,46 @@ def test_reasons_of_older_versions():
     found = trace_text.failed_guards(old)
     assert [(each.compile_id, each.expected, each.actual) for each in found] == [("0/1", "4", "5"), ("0/0", "", "")]
     assert found[1].source == "L['n']"
+
+
+def test_a_break_of_an_older_version():
+    """Before 2.7 a break was one line and a stack: it is the title, and no paragraph is shown empty."""
+    old = (
+        "Graph break in user code at /tmp/simple.py:3\nReason: Unsupported: builtin: print [...] True\n"
+        'User code traceback:\n  File "/tmp/simple.py", line 9, in f\n    y = helper(y)\n'
+        '  File "/tmp/simple.py", line 3, in helper\n    print("break", end="")\n\n'
+        'Traceback (most recent call last):\n  File "symbolic_convert.py", line 659, in wrapper\n    return inner_fn()'
+    )
+    met = trace_text.graph_break("0/0.b0", old)
+    assert met.title == "builtin: print [...] True"
+    assert [(line.function, line.line) for line in met.stack] == [("f", 9), ("helper", 3)]
+    record = sample_records.simple()
+    frame = dataclasses.replace(record.frames[0], breaks=(met,))
+    shown = text.render(dataclasses.replace(record, frames=(frame,)), "breaks")
+    assert "builtin: print [...] True" in shown
+    assert "Explanation" not in shown
+    assert "debug context" not in shown
+    assert "[]" not in shown
+
+
+def test_tensors_in_reasons_of_older_versions():
+    """Before 2.7 a reason had the whole source of a tensor in quotes; today it has its name."""
+    old = "- 0/0: tensor 'L['x'].weight' size mismatch at index 0. expected 4, actual 5"
+    (found,) = trace_text.failed_guards(old[2:])
+    assert found.reason == "tensor 'x.weight' size mismatch at index 0. expected 4, actual 5"
+
+
+def test_a_large_record_is_shortened(tmp_path, capsys, monkeypatch):
+    """Text for a terminal has a cap, and says how to see the rest; a chosen section is printed whole."""
+    monkeypatch.setattr(text, "MOST_PRINTED", 5_000)
+    assert main(["open", str(STORED)]) == 0
+    shown = capsys.readouterr().out
+    assert len(shown) <= 5_000
+    assert "`--html out.html` writes all of it" in shown
+    assert main(["open", str(STORED), "--show", "guards,kernels"]) == 0
+    whole_sections = capsys.readouterr().out
+    assert len(whole_sections) > 5_000
+    assert "Shortened" not in whole_sections
 
 
 def test_graphs_in_torchs_spellings():

@@ -46,6 +46,22 @@ def test_the_timeline_is_the_calls(record):
     assert sum(each.times for each in record.calls) == 6
 
 
+def test_names_that_the_compiler_numbers_are_no_change(record):
+    """torch names the builtins of each frame with a new number: the guards on them are the same guards."""
+    guard = replace(record.frames[1].guards[0], condition="___check_obj_id(G['__builtins_dict___0']['len'], 1)")
+    before = replace(record.frames[1], guards=(*record.frames[1].guards, guard))
+    other = replace(guard, condition=guard.condition.replace("___0", "___12"))
+    after = replace(record.frames[2], guards=(*record.frames[2].guards, other))
+    assert recompilations.changes(before, after) == recompilations.changes(record.frames[1], record.frames[2])
+
+
+def test_text_of_a_long_change_is_cut(record, monkeypatch):
+    """In a model every line of the graph differs: text says how many lines are left out."""
+    monkeypatch.setattr(recompilations, "MOST_CHANGES", 3)
+    shown = text.render(record, "recompilations")
+    assert "... and 5 more lines" in shown
+
+
 def test_what_changed_between_entries(record):
     """Guards that went and came, and the lines of the graph that differ; the size that came is told."""
     assert recompilations.changes(record.frames[1], record.frames[2]) == [

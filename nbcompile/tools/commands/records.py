@@ -48,7 +48,9 @@ def _open(options: argparse.Namespace) -> int:
     else:
         for line in compare_ranks(opened.records):
             print(line)
-        print("\n".join(text.render(record, options.show and options.show.split(",")) for record in records), end="")
+        show = options.show.split(",") if options.show else None
+        limit = None if show else text.MOST_PRINTED // max(len(records), 1)
+        print("\n".join(text.render(record, show, limit, text.IN_COMMANDS) for record in records), end="")
     return 0
 
 

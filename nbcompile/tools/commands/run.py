@@ -93,7 +93,7 @@ def run_program(options: argparse.Namespace) -> int:
     for path in filter(None, (None if print_json else options.json, options.html)):
         terminal.print_error(path)
     if not options.json and not options.html:
-        print(text.render(record), end="")
+        print(text.render(record, None, text.MOST_PRINTED, text.IN_COMMANDS), end="")
     if calls and not options.replace:
         terminal.print_error(
             f"the program called torch.compile {calls} time{'s' * (calls != 1)}: what torch.compile compiles is not "

@@ -19,13 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbcompile import api, config
-from nbcompile.support import fuel
+from nbcompile.support import fuel, lazy_import
 from nbcompile.tools.diagnose import outcome
 from nbcompile.tools.diagnose.outcome import Outcome
 
+if TYPE_CHECKING:
+    from nbcompile.peer import bisect as peer_bisect
+else:
+    peer_bisect = lazy_import.module("nbcompile.peer.bisect")  # it imports torch's compiler
+
+ENGINES = ("nbcompile", "torch")
 BLAME = ("pass", "fusion", "lowering", "graph", "frame")
 Predicate = Callable[[Outcome], str]
 """A function that describes the error of an outcome; "" if there is none."""
@@ -66,7 +72,7 @@ class Bisection:
     def culprit(self) -> Finding | None:
         """The decision to look at first: a pass or fusion, as without lowerings there would be none."""
         by_name = {finding.subsystem: finding for finding in self.findings if finding.number}
-        return next((by_name[name] for name in BLAME if name in by_name), None)
+        return next((by_name[name] for name in BLAME if name in by_name), self.findings[-1] if by_name else None)
 
     def __str__(self) -> str:
         if not self.difference:
@@ -80,7 +86,7 @@ class FlakyPredicateError(RuntimeError):
 
 
 def bisect(
-    function: Callable[..., Any], *, predicate: Predicate | None = None, **options: Any
+    function: Callable[..., Any], *, predicate: Predicate | None = None, engine: str = "nbcompile", **options: Any
 ) -> Callable[..., Bisection]:
     """Find the decisions of the compiler that make a function wrong.
 
@@ -88,14 +94,22 @@ def bisect(
         function: a function or module that is not compiled yet.
         predicate: what is wrong with an :class:`Outcome`, in words, or ""; without one, a difference from eager mode
             that rounding does not explain, another exception, or a failure inside the compiler.
-        **options: of :func:`nbcompile.compile`.
+        engine: ``"nbcompile"``, or ``"torch"`` for torch.compile: its backends and the subsystems of Inductor.
+        **options: of ``compile``.
 
     Returns:
         A function with the same arguments that returns a :class:`Bisection`.
+
+    Raises:
+        ValueError: there is no such engine.
     """
+    if engine not in ENGINES:
+        raise ValueError(f"engine={engine!r} is none of {', '.join(ENGINES)}")
 
     def bisected(*arguments: Any, **keywords: Any) -> Bisection:
         wrong = predicate or differs_from_eager(function, arguments, keywords)
+        if engine == "torch":
+            return _bisect_torch(function, lambda compiled: wrong(outcome.run(compiled, arguments, keywords)), options)
 
         def trial(subsystem: str, allowed: int) -> tuple[str, list[str]]:
             api.reset()
@@ -108,6 +122,26 @@ def bisect(
         return search(trial)
 
     return bisected
+
+
+def _bisect_torch(
+    function: Callable[..., Any], error: Callable[[Callable[..., Any]], str], options: Mapping[str, Any]
+) -> Bisection:
+    """Bisect torch.compile: one finding for its backend, one for a subsystem of that."""
+    differences: list[str] = []
+
+    def is_right(compiled: Callable[..., Any]) -> bool:
+        differences.append(error(compiled))
+        return not differences[-1]
+
+    found = peer_bisect.bisect(function, is_right, **options)
+    difference = next(filter(None, differences), "")
+    if found is None:
+        return Bisection("", trials=len(differences))
+    backend = Finding("backend", 1, 1, found.backend)
+    number = found.bisect_number or 0
+    within = [Finding(found.subsystem, number + 1, number + 1, found.debug_info or "")] if found.subsystem else []
+    return Bisection(difference, (backend, *within), len(differences))
 
 
 def differs_from_eager(

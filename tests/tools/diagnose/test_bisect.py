@@ -114,6 +114,8 @@ def test_an_unknown_engine():
     """It is refused when ablate is asked, with the engines there are."""
     with pytest.raises(ValueError, match="nbcompile, torch"):
         ablate(faults.chain, engine="jax")
+    with pytest.raises(ValueError, match="nbcompile, torch"):
+        bisect(faults.chain, engine="jax")
 
 
 @pytest.mark.peer
@@ -121,6 +123,29 @@ def test_the_ladder_of_torch_compile():
     """The rungs up to code generation of the real torch.compile, for the same function."""
     found = ablate(lambda x: x.sin() + 1, engine="torch")(torch.ones(4))
     assert [row.difference for row in found.rows] == [""] * 5
+
+
+@pytest.mark.slow
+@pytest.mark.peer
+def test_bisection_of_torch_compile_names_the_lowering(monkeypatch):
+    """A lowering of Inductor is planted wrong: the backend, the lowering and its operator are found, as torch numbers them."""
+    from torch._inductor import lowering
+
+    sin, cos = torch.ops.aten.sin.default, torch.ops.aten.cos.default
+    monkeypatch.setitem(lowering.lowerings, sin, lowering.lowerings[cos])
+    found = bisect(lambda x: (x.exp() + 1).sin(), engine="torch")(torch.ones(4))
+    assert [finding.subsystem for finding in found.findings] == ["backend", "lowerings"]
+    assert found.findings[0].decision == "inductor"
+    assert "sin" in found.culprit.decision
+    assert found.difference.startswith("value 0")
+
+
+@pytest.mark.peer
+def test_bisection_of_a_right_torch_compile():
+    """There is nothing to find, and the text says so."""
+    found = bisect(lambda x: x + 1, engine="torch")(torch.ones(4))
+    assert not found.difference
+    assert "nothing to look for" in str(found)
 
 
 def test_every_rung_has_a_name_of_its_own():

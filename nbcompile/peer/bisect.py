@@ -1,0 +1,41 @@
+"""Bisection of the real torch.compile, with torch's own bisector.
+
+    bisect(function, is_right)      BisectionResult(backend="inductor", subsystem="lowerings", bisect_number=3, ...)
+
+torch.compile asks the bisector for its backend, and each subsystem of Inductor asks it whether it may go on.
+
+In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/bisect.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch._inductor.config
+from torch._inductor.compiler_bisector import CompilerBisector
+
+
+def bisect(function: Callable[..., Any], is_right: Callable[[Callable[..., Any]], bool], **options: Any) -> Any:
+    """Find the backend, the subsystem and its application with which a function becomes wrong.
+
+    Args:
+        function: a function or module that is not compiled yet.
+        is_right: runs the compiled function that it is given, and judges the outcome.
+        **options: of ``torch.compile`` (``dynamic``, ``fullgraph``).
+
+    Returns:
+        torch's ``BisectionResult``; None if no backend is wrong.
+    """
+
+    def trial() -> bool:
+        torch.compiler.reset()
+        return is_right(torch.compile(function, **options))
+
+    with torch._inductor.config.patch(force_disable_caches=True), contextlib.redirect_stdout(io.StringIO()):
+        found = CompilerBisector.do_bisect(trial)
+    torch.compiler.reset()
+    return found

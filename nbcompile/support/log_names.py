@@ -1,0 +1,110 @@
+"""The names of ``TORCH_LOGS`` and what nbcompile prints for each, as text.
+
+    python -m nbcompile logs                  the list
+    TORCH_LOGS=help python program.py         the list, then torch's own, which ends the program
+
+The names are torch's. This module imports nothing: with ``TORCH_LOGS=help`` torch cannot be imported.
+
+In torch: torch/_logging/_registrations.py. Read next: nbcompile/observe/artifacts.py
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+PRINTED = {
+    "aot_graphs": "the forward, backward or inference graphs that AOTAutograd makes",
+    "aot_joint_graph": "the graph of forward and backward before it is partitioned",
+    "bytecode": "the bytecode of the function, and of the residual program that replaces it",
+    "caching": "the cause of a compile, and whether its entry is in the store on disk",
+    "cudagraphs": "the reason why no CUDA graph is recorded",
+    "fusion": "the decision about each pair of buffers that could be one kernel",
+    "graph": "the captured graph as a table",
+    "graph_code": "the captured graph as Python",
+    "graph_sizes": "the sizes of the tensors in the captured graph",
+    "guards": "the guards of the new cache entry, by the value that they check",
+    "ir_post_fusion": "the kernels after fusion, with the bodies of their loops",
+    "ir_pre_fusion": "each buffer with the body of its loop, before fusion",
+    "kernel_code": "the C++ or Triton code of each kernel",
+    "output_code": "the code of the kernels and the wrapper that launches them",
+    "perf_hints": "what runs through ATen, and why",
+    "post_grad_graphs": "the ATen graphs that are lowered",
+    "pre_grad_graphs": "the captured graph that is given to the backend",
+    "recompiles_verbose": "all guards that failed before a recompilation, entry by entry",
+    "schedule": "the kernels in the order in which they run, and the live range of each buffer",
+    "trace_bytecode": "each bytecode instruction while it is traced, with the stack",
+    "trace_call": "each call that becomes a node, with its line",
+    "trace_source": "each line of source while it is traced",
+    "verbose_guards": "each guard as Python and in words",
+}
+"""Printed when a frame is finished (nbcompile/observe/artifacts.py)."""
+
+LIVE = {
+    "graph_breaks": "each graph break: place, reason, hints, stack",
+    "recompiles": "the guard that failed before each recompilation",
+    "side_effects": "the side effects that the residual program replays",
+}
+"""Printed while they happen (nbcompile/observe/torch_logs.py)."""
+
+BY_TORCH = {
+    "annotation": "annotations of graphs",
+    "not_implemented": "dispatch to tensor subclasses and modes that returned NotImplemented",
+    "onnx_diagnostics": "the ONNX exporter",
+    "sym_node": "each operation on a symbolic number",
+    "trace_shape_events": "each event of the shape environment",
+}
+"""Printed by parts of torch that nbcompile calls, as under torch.compile."""
+
+NOT_HERE = {
+    "aot_graphs_effects": "effect tokens are no nodes of its graphs; see aot_graphs",
+    "auto_chunker": "it has no auto chunker",
+    "autotuning": "it does not time alternatives of a kernel",
+    "benchmarking": "it does not time kernels while it compiles",
+    "compiled_autograd": "it has no compiled autograd",
+    "compiled_autograd_verbose": "it has no compiled autograd",
+    "compute_dependencies": "see ir_pre_fusion and fusion",
+    "cudagraph_static_inputs": "it records no CUDA graphs",
+    "custom_format_test_artifact": "it is for torch's own tests",
+    "ddp_graphs": "it does not split graphs for DDP",
+    "graph_code_verbose": "see graph_code and aot_graphs",
+    "graph_region_expansion": "it does not look for repeated regions while it traces",
+    "hierarchical_compile": "it compiles no region on its own",
+    "incremental": "it does not time alternatives of a kernel",
+    "inductor_metrics": "see fusion, which says the bytes of each decision",
+    "loop_ordering": "see ir_post_fusion",
+    "loop_tiling": "see kernel_code",
+    "node_runtime_estimation": "it does not estimate the time of nodes",
+    "overlap": "it does not reorder collectives",
+    "overlap_scheduling": "it does not reorder collectives",
+}
+"""Names of torch 2.13 that mean nothing here, and why."""
+
+COMPONENTS = {
+    "dynamo": ("bytecode", "graph_code", "guards", "trace_source", "trace_bytecode", "trace_call"),
+    "aot": ("aot_joint_graph", "aot_graphs"),
+    "inductor": ("post_grad_graphs", "ir_pre_fusion", "fusion", "ir_post_fusion", "schedule", "output_code"),
+}
+"""The artifacts that ``TORCH_LOGS=+dynamo`` and the like print: those of that part of the compiler."""
+
+
+def help_text() -> str:
+    """All names with what nbcompile prints for them."""
+    sections = (
+        ("printed when a function is compiled", PRINTED),
+        ("printed while it happens", LIVE),
+        ("printed by parts of torch that nbcompile calls", BY_TORCH),
+        ("nothing is printed by nbcompile", NOT_HERE),
+        ("whole parts", {f"+{name}": ", ".join(names) for name, names in COMPONENTS.items()}),
+    )
+    width = max(len(name) for _, names in sections for name in names) + 2
+    lines = ["TORCH_LOGS=name,name in nbcompile (also torch._logging.set_logs and %compile_config log=name):"]
+    for title, names in sections:
+        lines += ["", f"{title}:", *(f"  {name:<{width}}{meaning}" for name, meaning in names.items())]
+    return "\n".join([*lines, ""])
+
+
+def print_help_on_request() -> None:
+    """With ``TORCH_LOGS=help``: the list, before torch prints its own and ends its import with an error."""
+    if "help" in os.environ.get("TORCH_LOGS", "").split(",") and "torch" not in sys.modules:
+        sys.stderr.write(help_text())
