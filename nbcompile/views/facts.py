@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -307,7 +308,7 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
     for mutation in frame.mutations:
         add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
     for graph_break in frame.breaks:
-        add(links.own_line(frame, graph_break.stack), "break", f"graph break: {graph_break.title}")
+        add(links.own_line(frame, graph_break.stack), "break", named_once(f"graph break: {graph_break.title}"))
     guarded: dict[int, int] = {}
     for guard in frame.guards:
         line_of_guard = links.own_line(frame, guard.stack)
@@ -408,7 +409,7 @@ def refusal(record: Record, failed: FailedGuard) -> Refusal:
     guard = _guard_of(record, failed)
     return Refusal(
         failed.compile_id,
-        f"{mismatch['aspect']} of tensor {mismatch['what']}" if mismatch else failed.reason,
+        f"{mismatch['aspect']} of tensor {mismatch['what']}" if mismatch else failed.reason.strip(),
         _of_flag(failed.reason, 0) or (values["expected"] if values else failed.expected),
         _of_flag(failed.reason, 1) or (values["actual"] if values else failed.actual),
         (mismatch["dim"] or "") if mismatch else "",
@@ -487,7 +488,7 @@ def break_label(index: int) -> str:
 
 def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
     """End of a frame, in words."""
-    why = f": {frame.skip_reason}" if frame.skip_reason else ""
+    why = f": {named_once(frame.skip_reason)}" if frame.skip_reason else ""
     match frame.status, frame.instead:
         case "skipped", _:
             return f"ran eagerly as a whole{why}"
@@ -505,6 +506,16 @@ def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) ->
         at = f" at line {line}" if line is not None else ""
         return f"ended by graph break {break_label(links.cause_of(graph_break, distinct))}{at}"
     return "ran to its return"
+
+
+def named_once(reason: str) -> str:
+    """A reason without a repetition of its first words: ``graph break: graph break in loop``."""
+    return re.sub(r"^graph break: (?=graph break)", "", reason)
+
+
+def inlined(frame: CompiledFrame) -> list[str]:
+    """The functions that were traced into, each once, with the number of calls of each."""
+    return [f"{name} ({number} times)" if number > 1 else name for name, number in Counter(frame.inlined).items()]
 
 
 def without_graph(frame: CompiledFrame) -> str:

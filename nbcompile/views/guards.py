@@ -49,7 +49,10 @@ def _marks(frame: CompiledFrame) -> tuple[Guard, ...]:
 def _unmarked(guards: tuple[Guard, ...]) -> Markup:
     """The guards on marks in one row."""
     names = facts.shortened(facts.readable(each.source) for each in guards)
-    return row(tag("th", code(names)), ("carry no new dynamic or static mark ", chip(MARKS)), _checks(guards), "")
+    check = fold(
+        facts.count(len(guards), "check"), code(guards[0].condition), "; the others ask the same of their tensors"
+    )
+    return row(tag("th", code(names)), ("carry no new dynamic or static mark ", chip(MARKS)), check, "")
 
 
 def _checks(guards: tuple[Guard, ...]) -> Markup:

@@ -72,9 +72,9 @@ def _line(line: facts.SourceLine, text: Markup) -> Markup:
 def _inlined(frame: CompiledFrame, limits: Limits) -> Markup | None:
     if not frame.inlined:
         return None
-    names, more = limits.cut(frame.inlined)
+    names, more = limits.cut(facts.inlined(frame))
     items = [tag("li", code(each)) for each in names]
-    return fold(facts.count(len(frame.inlined), "function") + " traced into", tag("ul", items), more, figures="inlined")
+    return fold(facts.count(len(frame.inlined), "call") + " traced into", tag("ul", items), more, figures="inlined")
 
 
 def residual(frame: CompiledFrame, limits: Limits) -> Markup | None:

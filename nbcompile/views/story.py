@@ -60,7 +60,8 @@ def _mistake(record: Record) -> Iterator[Sentence]:
         return
     message = found.message.strip().partition("\n")[0].replace("`", "'")
     function = _RESUMED.sub(r"\1", found.place.function)
-    text = f"`{function}` raises `{found.error}` at line {found.place.line}"
+    where = "Code outside of functions" if function == "<module>" else f"`{function}`"
+    text = f"{where} raises `{found.error}` at line {found.place.line}"
     reference = f"raised.stack.{found.position}.line" if found.position >= 0 else ""
     yield Sentence(f"{text}: `{message}`" if message else f"{text}.", reference, found.place)
     if called := mistakes.call(found):

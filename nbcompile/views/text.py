@@ -214,7 +214,7 @@ def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
             yield f"      {line.carets}"
     if not lines:
         yield "(the source of this function is not known)"
-    for name in frame.inlined:
+    for name in facts.inlined(frame):
         yield f"inlined {name}"
 
 

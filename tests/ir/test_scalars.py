@@ -82,12 +82,15 @@ def test_a_mask_that_broadcasts_the_input():
 
 @pytest.mark.parametrize("of", [lambda x: x.clamp(-300, 300), lambda x: x.half().masked_fill(x > 0, -1e9)])
 def test_numbers_that_a_dtype_lacks(of):
-    """They are ATen's to refuse."""
+    """They are ATen's to refuse, or to clamp as torch 2.15 does."""
     x = torch.ones(3, dtype=torch.int8)
-    with pytest.raises(RuntimeError, match="without overflow"):
-        of(x)
-    with pytest.raises(RuntimeError, match="without overflow"):
-        nbcompile.compile(of)(x)
+    try:
+        expected = of(x)
+    except RuntimeError as refusal:
+        with pytest.raises(RuntimeError, match=str(refusal)):
+            nbcompile.compile(of)(x)
+    else:
+        assert torch.equal(nbcompile.compile(of)(x), expected)
 
 
 COMPLEX = (complex(NAN, 1), complex(1, INF), complex(-0.0, -INF), complex(INF, NAN), complex(-0.0, 0.0))

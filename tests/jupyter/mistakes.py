@@ -5,6 +5,7 @@ Acceptance runs them again: ``python -m tests.jupyter.mistakes`` runs all of the
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from dataclasses import dataclass
@@ -549,6 +550,20 @@ def first_screen(found: dict[str, str]) -> str:
     """What is read first: the picture's summary, without the environment."""
     lines = found["plain"].split("\n\n")[0].split("\n")[2:-1] or found["stdout"].strip().split("\n")
     return re.sub(r"\s+", " ", " ".join(lines))
+
+
+def advice_of(found: dict[str, str]) -> str:
+    """What the first screen says of the exception beside its text: the call of the operator, and what to change."""
+    lines = found["plain"].split("\n\n")[0].split("\n")
+    carets = max(index for index, line in enumerate(lines) if line.strip() and set(line.strip()) == {"^"})
+    after = itertools.takewhile(lambda line: not AFTER_ADVICE.match(line), lines[carets + 1 :])
+    return " ".join(" ".join(after).split())
+
+
+AFTER_ADVICE = re.compile(
+    r"No frame|The whole function|Nothing |\w+ ran as plain Python|\d+ frames? compiled|Python \d"
+)
+"""The sentences that come after the advice."""
 
 
 def table() -> str:

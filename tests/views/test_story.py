@@ -190,7 +190,7 @@ ONES = torch.ones(3)
 SITUATIONS = {
     "compiled": (lambda _: ran(sine, (ONES,)), "The whole function is one frame and one graph."),
     "ran eagerly": (lambda _: ran(empty, (ONES,)), "`empty` ran eagerly as a whole: no ops traced."),
-    "skipped after tracing": (lambda _: ran(loop, (ONES,)), "`loop` ran eagerly as a whole: graph break: "),
+    "skipped after tracing": (lambda _: ran(loop, (ONES,)), "`loop` ran eagerly as a whole: graph break in loop"),
     "fullgraph": (
         lambda _: ran(loop, (ONES,), fullgraph=True),
         "No frame was compiled: compiling `loop` ended in an error, so that it did not run.",
@@ -370,3 +370,44 @@ def test_a_breaking_call_that_raises(function, sentence):
     sentences = told(nbcompile.explain(function)(torch.ones(3)).record)
     assert sentences[0].startswith(f"`{function.__name__}` raises")
     assert any(sentence in each for each in sentences), sentences
+
+
+def test_an_exception_outside_of_functions_names_no_function():
+    """The name of a module's code is no name that the user wrote."""
+    place = model.StackLine("cell", 5, "<module>", "later(x)")
+    record = model.Record("r", raised=model.Raised("NameError", "name 'later' is not defined", (place,)))
+    assert told(record)[0] == "Code outside of functions raises `NameError` at line 5: `name 'later' is not defined`"
+
+
+def test_a_changed_state_of_the_process_is_a_whole_sentence():
+    """The reason that torch gives ends with a space."""
+
+    def f(x):
+        nbcompile.compile(g)(x)
+        with torch.no_grad():
+            return nbcompile.compile(g)(x)
+
+    def g(x):
+        return x + 1
+
+    pen = api.new_recorder("g")
+    with pen.listening():
+        f(torch.ones(3))
+    (said,) = [each for each in told(pen.record()) if "compiled again" in each]
+    assert said.endswith("refused a call: GLOBAL_STATE changed: grad_mode.")
+
+
+def test_a_function_that_is_called_often_is_listed_once():
+    """A model of twelve layers traces the same function a dozen times."""
+
+    def f(x):
+        return twice(twice(twice(x)))
+
+    (frame,) = nbcompile.explain(f)(torch.ones(3)).record.frames
+    assert len(frame.inlined) == 3
+    (said,) = facts.inlined(frame)
+    assert said.startswith("twice (") and said.endswith(" (3 times)")
+
+
+def twice(x):
+    return x * 2
