@@ -20,6 +20,7 @@ exclude_patterns = ["**/.ipynb_checkpoints", "**/jupyter_execute", "docs/_*", "b
 # Every page runs as users run it, over an empty store: one that is left over would show pictures of older calls.
 os.environ["NBCOMPILE_FRAMES_DIR"] = tempfile.mkdtemp(prefix="nbcompile-docs-")
 atexit.register(shutil.rmtree, os.environ["NBCOMPILE_FRAMES_DIR"], ignore_errors=True)
+os.environ["NBCOMPILE_PROGRESS"] = os.environ["NBCOMPILE_FRAMES_DIR"] + "/progress.json"  # of exercises
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

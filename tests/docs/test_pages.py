@@ -10,7 +10,7 @@ import pytest
 from nbcompile.views.sections import SECTIONS
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").glob("*.md")])
+PAGES = sorted([*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").rglob("*.md")])
 READ_ON_GITHUB = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 PROGRAMMING_MODEL = (

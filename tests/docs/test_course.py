@@ -1,0 +1,63 @@
+"""notebooks/course/: six lectures with the same parts; what they name is there. The build of the docs executes them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nbcompile.teach.exercise_table import exercises
+
+ROOT = Path(__file__).parents[2]
+LECTURES = sorted((ROOT / "notebooks" / "course").glob("*.md"))
+each_lecture = pytest.mark.parametrize("lecture", LECTURES, ids=lambda path: path.stem)
+
+
+def cells(text: str) -> list[str]:
+    return re.findall(r"```\{code-cell\}\n(.*?)```", text, re.DOTALL)
+
+
+def test_there_are_six():
+    """Numbered in the order of the course."""
+    assert [path.name[0] for path in LECTURES] == list("123456")
+
+
+@each_lecture
+def test_a_lecture_has_its_parts(lecture):
+    """Goals, pictures, claims, a question whose key is computed, exercises, a summary, and what to read on."""
+    text = lecture.read_text()
+    assert "**Goals.**" in text
+    for heading in ("Predict, then reveal", "Exercises", "Summary", "Read on in the source"):
+        assert text.count(f"\n## {heading}\n") == 1
+    assert sum("%%compile" in cell for cell in cells(text)) >= 4
+    assert "%%compile --predict" in text
+    assert text.count("\nclaim(") >= 3
+
+
+@each_lecture
+def test_exercises_of_a_lecture_exist(lecture):
+    """Five to eight different ones, all of this lecture."""
+    names = dict.fromkeys(re.findall(r'^exercise\("([\w-]+)"\)$', lecture.read_text(), re.MULTILINE))
+    assert 5 <= len(names) <= 8
+    assert {exercises()[name].lecture for name in names} == {int(lecture.name[0])}
+
+
+@each_lecture
+def test_the_source_to_read_exists(lecture):
+    """At least two paths of our own source stand at the end, and each is there."""
+    section = lecture.read_text().partition("## Read on in the source")[2]
+    paths = re.findall(r"`(nbcompile/[\w/]+(?:\.py|/))`", section)
+    assert len(paths) >= 2
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_containers_name_what_is_there():
+    """devcontainer.json is JSON, and installs with the pinned versions; Binder's files do, too."""
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert "constraints.txt" in container["postCreateCommand"]
+    assert "constraints.txt" in (ROOT / "binder" / "postBuild").read_text()
+    assert (ROOT / "binder" / "apt.txt").read_text().split() == ["g++"]
+    python = (ROOT / "binder" / "runtime.txt").read_text().strip()
+    assert python == "python-3.11"
