@@ -11,6 +11,7 @@ import pytest
 from nbcompile.teach.exercise_table import exercises
 
 ROOT = Path(__file__).parents[2]
+TABLE = ROOT / "docs" / "design" / "course.md"
 LECTURES = sorted((ROOT / "notebooks" / "course").glob("*.md"))
 each_lecture = pytest.mark.parametrize("lecture", LECTURES, ids=lambda path: path.stem)
 
@@ -61,3 +62,14 @@ def test_the_containers_name_what_is_there():
     assert (ROOT / "binder" / "apt.txt").read_text().split() == ["g++"]
     python = (ROOT / "binder" / "runtime.txt").read_text().strip()
     assert python == "python-3.11"
+
+
+def test_the_table_of_pages_is_true():
+    """docs/design/course.md: executed cells and claims of each page are counted as they are; 16 pages of torch's contents."""
+    rows = re.findall(r"^\| .*? \| \[.*?\]\((.*?)\) \| (\d+) \| (\d+) \| (\d+) \|$", TABLE.read_text(), re.MULTILINE)
+    assert len(rows) == 16 + 1 + len(LECTURES)
+    for path, count, pictures, claims in rows:
+        text = (TABLE.parent / path).read_text()
+        assert len(cells(text)) == int(count) >= 3, path
+        assert len(re.findall(r"^\s*claim\(", text, re.MULTILINE)) == int(claims) >= 1, path
+        assert 1 <= int(pictures) <= int(count), path
