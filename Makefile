@@ -21,13 +21,17 @@ LOADED := $(addprefix tests/,aot codegen dispatch faults guarding lowering model
           $(wildcard tests/test_*.py)
 # test-all: what reads bytecode, with the other versions of Python that it is written for.
 VERSIONS  := 3.12 3.13
+# slides, print
+LECTURES ?= $(sort $(wildcard notebooks/course/*.md))
+REVEAL   := 4.6.1
+CHROMIUM ?= $(firstword $(foreach name,chromium chromium-browser google-chrome,$(shell command -v $(name))))
 # package: the Pythons to install for, 4 GB of downloads for each where torch comes built for CUDA. LATEST=1: without
 # constraints.txt, as README's first command.
 PYTHONS ?= $(PYTHON)
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs package lint bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs slides print package lint bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -75,6 +79,17 @@ docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an erro
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs
 	$(BIN)/python -m pytest -q -m site tests/docs/test_site.py
 	@echo "build/docs/index.html"
+
+slides: $(STAMP)  ## Execute the lectures and write each as slides into build/slides (LECTURES=notebooks/course/3*.md; needs npm)
+	@mkdir -p build/slides
+	@cd build/slides && { [ -d reveal.js ] || { npm pack --silent reveal.js@$(REVEAL) >/dev/null && tar xzf reveal.js-$(REVEAL).tgz && mv package reveal.js; }; }
+	$(BIN)/python -m nbcompile.tools.slides $(LECTURES) -o build/slides
+
+print: slides  ## Print what `make slides` wrote as PDF, everything unfolded (needs Chromium)
+	@for page in build/slides/*.print.html; do \
+	  $(CHROMIUM) --headless --no-sandbox --disable-gpu --disable-background-networking --user-data-dir="$$(mktemp -d)" \
+	    --no-pdf-header-footer --print-to-pdf="$${page%.print.html}.pdf" "file://$$PWD/$$page" 2>/dev/null && echo "$${page%.print.html}.pdf"; \
+	done
 
 package: $(STAMP)  ## Build wheel and sdist; use each in an empty environment (PYTHONS="python3.11 python3.12", LATEST=1)
 	$(BIN)/python tests/packaging/distributions.py $(if $(LATEST),--latest) $(foreach python,$(PYTHONS),$(call find,$(python)))
