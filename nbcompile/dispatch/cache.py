@@ -344,6 +344,9 @@ class _Values:
     @staticmethod
     def of(value: object) -> _Values | None:
         if isinstance(value, torch.Tensor):
+            if value.layout is torch.jagged:  # its ragged size is another symbol in each tensor
+                sizes = tuple(size if type(size) is int else _VARIES for size in value.shape)
+                return _Values(_VARIES, sizes, _VARIES)
             if value.layout is not torch.strided or value.is_nested:
                 return None
             return _Values(_VARIES, tuple(value.shape), tuple(value.stride()))

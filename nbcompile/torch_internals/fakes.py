@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import dataclasses
+import importlib
+import itertools
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -83,6 +85,36 @@ def is_wrapper(value: object) -> bool:
     if isinstance(value, type):
         return bool(dispatch_modes().is_traceable_wrapper_subclass_type(value))
     return bool(dispatch_modes().is_traceable_wrapper_subclass(value))
+
+
+def is_jagged(value: object) -> bool:
+    """True for a nested tensor of layout ``torch.jagged``: it wraps values and offsets; its ragged size is a symbol.
+
+    Its own ``__torch_function__`` runs where its operators run: on fake tensors while tracing, and in the graph.
+    """
+    return isinstance(value, torch.Tensor) and value.layout is torch.jagged
+
+
+def jagged_constructors() -> tuple[Any, ...]:
+    """The functions that torch.nested makes nested tensors with; what they do inside is no business of a graph."""
+    module: Any = importlib.import_module("torch.nested._internal.nested_tensor")
+    return (
+        module.nested_view_from_values_offsets_lengths,
+        module.nested_view_from_values_offsets,
+        module.nested_from_padded,
+    )
+
+
+@contextmanager
+def _asking_classes() -> Iterator[None]:
+    with torch._C._EnableTorchFunction(), without_function_modes():
+        yield
+
+
+def jagged_ones_asked(arguments: Sequence[object]) -> contextlib.AbstractContextManager[None]:
+    """Let nested tensors among the arguments answer to functions of torch, as in eager, while nobody else is asked."""
+    flat = itertools.chain.from_iterable(given if isinstance(given, (tuple, list)) else (given,) for given in arguments)
+    return _asking_classes() if any(map(is_jagged, flat)) else contextlib.nullcontext()
 
 
 def dispatches(cls: type) -> bool:

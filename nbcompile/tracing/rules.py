@@ -38,6 +38,7 @@ TRACED_TORCH = tuple(
         "_dynamo/external_utils.py",
         "_dynamo/_trace_wrapped_higher_order_op.py",
         "__future__.py",
+        "nested/__init__.py",
         "nn/",
         "distributions/",
         "utils/_foreach_utils.py",

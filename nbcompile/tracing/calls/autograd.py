@@ -7,6 +7,8 @@
                          returns a gradient (or None) for each input of fwd_body_0
 
 ``ctx`` is an object of our own class, traced like any other (polyfills/autograd.py).
+With ``ctx.set_materialize_grads(False)`` the graph still takes zeros for gradients that are missing. A ``backward`` to
+which that makes a difference (it compares one with None, or returns it as it is) is not traced.
 Where no gradient is wanted, ``forward`` is simply traced through.
 
 In torch: torch/_dynamo/variables/higher_order_ops.py (AutogradFunctionApplyVariable)
@@ -27,6 +29,7 @@ from torch.autograd.function import Function
 
 from nbcompile import torch_internals
 from nbcompile.tracing import breaks
+from nbcompile.tracing.calls import operations
 from nbcompile.tracing.calls.bodies import GRAPH_VALUES, TracedBody, graph_values, inputs, trace_body
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.graph.body import EXAMPLE, Body
@@ -102,8 +105,6 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
     if len({id(each.example) for each in tensors}) < len(tensors):
         raise _unsupported("the same tensor is given twice")
     context = prepared[2]
-    if not context.get_attribute(tracer, "materialize_grads").truth(tracer):
-        raise _unsupported("missing gradients are not materialised")
     backward, gradients = _trace_backward(tracer, owner, context, forward)
     _return_gradients(backward.body, body, given, gradients)
     saved = _save(forward, backward.body)
@@ -124,6 +125,10 @@ def _trace_backward(
     results = [realise(tracer, each) for each in _results(forward)]
     placeholders = iter(inputs(body, [each for each in results if isinstance(each, TensorVariable)]))
     gradients = [next(placeholders) if isinstance(each, TensorVariable) else none for each in results]
+    tensors = [each for each in gradients if isinstance(each, TensorVariable)]
+    for gradient in tensors:
+        as_zeros = context.get_attribute(tracer, "materialize_grads").truth(tracer)
+        gradient.may_be_missing = not as_zeros and len(tensors) > 1
     grad_mode = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)  # of the tracer alone: backward runs without gradients anyway
     try:
@@ -142,6 +147,8 @@ def _return_gradients(
     """One gradient, or None, for each input of the forward graph."""
     known: dict[torch.fx.Node, torch.fx.Node] = {}
     for argument, gradient in zip(given, gradients, strict=False):
+        if isinstance(gradient, TensorVariable) and gradient.may_be_missing:
+            raise operations.missing_gradient()
         if isinstance(argument, TensorVariable) and isinstance(gradient, GRAPH_VALUES):
             known[argument.node] = backward.lift(gradient.node)
     (output,) = backward.graph.find_nodes(op="output")

@@ -29,7 +29,7 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
-from nbcompile.tracing import breaks
+from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     autograd,
     differentiation,
@@ -37,6 +37,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     flex_attention,
     higher_order,
     library,
+    nested_tensors,
     optimisers,
     process_state,
     regions,
@@ -54,6 +55,7 @@ from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
 from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, address_of, class_lookup, is_class_method_in_c
+from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
@@ -278,6 +280,8 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
     source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
     if name == "__dict__" and isinstance(owner.source, ConstantSource):
         source = None  # copy.copy reads this view of a class that the program made an object of: it is not guarded
+    if name == "__dict__" and source is not None and not rules.is_trusted_module(str(cls.__module__)):
+        return ClassDictVariable(cls, source)
     found = class_lookup(cls, name)
     found_on_meta = class_lookup(type(cls), name)
     on_meta = None if owner.source is None else MethodFunctionSource(owner.source, name)

@@ -488,9 +488,16 @@ def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool
     return True  # what two kinds of Python's own do not know of each other is unequal
 
 
+def missing_gradient() -> breaks.Unsupported:
+    """The break of a backward that asks whether a gradient is there."""
+    return breaks.unsupported(breaks.AUTOGRAD_FUNCTION, "", problem="its backward tells missing gradients from others")
+
+
 def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """``left is right``, and that two inputs that are different objects stay so."""
     same = identical(left, right)
+    if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
+        raise missing_gradient()
     plain = (ConstantVariable, *GRAPH_VALUES)
     values = isinstance(left, plain) or isinstance(right, plain)
     if same or values or left.source is None or right.source is None:

@@ -22,6 +22,7 @@ import torch
 from nbcompile import config, torch_internals
 from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, Source, expression, root
 from nbcompile.torch_internals import SymbolicDim
+from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs.int64_bounds import LARGEST
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Dynamism:
         return self._context(value, expression(source), fixed)
 
     def _context(self, value: torch.Tensor, name: str, fixed: bool) -> Any:
+        if value.is_nested and value.layout is torch.strided:  # what a nested tensor of layout jagged is a view of
+            raise breaks.unsupported(breaks.STRIDED_NESTED_INPUT, name)
         dims = [self._dim(value, name, dim, fixed) for dim in range(value.dim())]
         base = value._base
         of_base = None if base is None else self._context(base, f"{name}._base", fixed)
@@ -75,8 +78,12 @@ class Dynamism:
         names, _ = value.__tensor_flatten__()
         contexts = {}
         for inner in names:
-            rank, below = getattr(value, inner).dim(), f"{name}.{inner}"
-            alike = dims if rank == len(dims) else [STATIC] * rank
+            part, below = getattr(value, inner), f"{name}.{inner}"
+            rank = part.dim()
+            if torch_internals.is_jagged(value):
+                alike: Sequence[SymbolicDim] = [self._dim(part, below, dim, fixed=False) for dim in range(rank)]
+            else:
+                alike = dims if rank == len(dims) else [STATIC] * rank
             contexts[inner] = torch_internals.symbolic_context(alike, below, None)
         return contexts
 
@@ -92,6 +99,7 @@ class Dynamism:
             (is_marked("unbacked"), "mark_unbacked", _unbacked(value, dim)),
             (is_marked("dynamic"), "mark_dynamic", _promised(value, dim)),
             (is_marked("weak_dynamic"), "maybe_mark_dynamic", SymbolicDim("dynamic")),
+            (dim in _marks(value, "_dynamo_propagated_dynamic_indices"), "ragged", SymbolicDim("dynamic")),
             (_is_listed(config.unbacked_sources, name, dim), "unbacked_sources", SymbolicDim("unbacked")),
             (_is_listed(config.dynamic_sources, name, dim), "dynamic_sources", SymbolicDim("dynamic")),
             (is_marked("static") or fixed, "", STATIC),

@@ -1,6 +1,7 @@
 """``types.MappingProxyType(d)``: a dict that is only looked at.
 
     signature.parameters["x"]     reads the dict behind it
+    C.__dict__["method"]          the entry as it stands in the class, unbound
 
 In torch: torch/_dynamo/variables/dicts.py (MappingProxyVariable). Read next:
 nbcompile/tracing/variables/instance_dict.py
@@ -10,10 +11,12 @@ from __future__ import annotations
 
 import types
 
+from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Call, Constant, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import AttrSource, ItemSource, Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 
@@ -57,3 +60,73 @@ class MappingProxyVariable(VariableTracker):
         if self.source is not None:
             return super().recipe(reconstruction)
         return Call(Constant(types.MappingProxyType, "MappingProxyType"), (reconstruction.recipe(self.mapping),))
+
+
+class ClassDictVariable(VariableTracker):
+    """The ``__dict__`` of a class: what is asked for is guarded, entry by entry."""
+
+    def __init__(self, cls: type, source: Source) -> None:
+        self.cls = cls
+        self.source = self.address = source
+
+    def python_type(self) -> type:
+        return types.MappingProxyType
+
+    def describe(self) -> str:
+        return f"MappingProxyVariable({self.cls.__name__}.__dict__)"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return BuiltinMethodVariable(self, name) if name == "get" else super().get_attribute(tracer, name)
+
+    def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
+        found = self._entry(tracer, key)
+        if found is None:
+            tracer.raise_exception(KeyError, key.constant())
+        return found
+
+    def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
+        return self._entry(tracer, item) is not None
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name == "get" and not keywords and len(arguments) in (1, 2) and arguments[0].is_constant():
+            missing = arguments[1] if len(arguments) == 2 else ConstantVariable(None)
+            return self._entry(tracer, arguments[0]) or missing
+        return super().call_method(tracer, name, arguments, keywords)
+
+    def _entry(self, tracer: Tracer, key: VariableTracker) -> VariableTracker | None:
+        name = key.constant() if key.is_constant() else None
+        if not isinstance(name, str):
+            self.no_method("__getitem__")
+        stored = tracer.side_effects.attribute_of(self.cls, name)
+        if stored is not None:
+            return stored
+        members = self.cls.__dict__
+        tracer.guard(self.address, GuardKind.DICT_CONTAINS, (name, name in members))
+        return tracer.wrap(members[name], ItemSource(self.address, name)) if name in members else None
+
+
+class StaticMethodVariable(VariableTracker):
+    """A ``staticmethod`` or ``classmethod`` object, as it stands in the dict of a class."""
+
+    def __init__(
+        self, value: staticmethod[..., object] | classmethod[object, ..., object], source: Source | None
+    ) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def describe(self) -> str:
+        return f"{type(self.value).__name__}({self.value.__func__})"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name in ("__func__", "__wrapped__"):
+            below = None if self.source is None else AttrSource(self.source, "__func__")
+            return tracer.wrap(self.value.__func__, below)
+        return super().get_attribute(tracer, name)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if isinstance(self.value, classmethod):
+            tracer.raise_exception(TypeError, "'classmethod' object is not callable")
+        return tracer.call(self.get_attribute(tracer, "__func__"), arguments, keywords)

@@ -11,20 +11,23 @@ In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 
 from __future__ import annotations
 
+import types
 from collections import deque
 from collections.abc import Hashable, Sequence
 from typing import Any, NoReturn
 
 import torch
 
+from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import AppendItems, Build, Call, Constant, Mutation, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable
 
@@ -229,6 +232,14 @@ class TupleVariable(SequenceVariable):
 
     cls: type = tuple
     mutable = False
+    value: object = None
+    """A real named tuple whose class gives it a ``__dict__``."""
+
+    def is_constant(self) -> bool:
+        return super().is_constant() and not self.has_attributes
+
+    has_attributes = False
+    """True if something is stored on it, as only a subclass of a named tuple allows: it is then known by identity."""
 
     def hash_key(self, tracer: Tracer) -> Hashable:
         items = tuple(item.hash_key(tracer) for item in self.unpack(tracer))
@@ -240,13 +251,50 @@ class TupleVariable(SequenceVariable):
         return named if named is not None else getattr(self.cls, "__match_args__", ())
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        if self.cls not in (tuple, torch.Size):
-            if name in self.fields():
-                return self.at(tracer, self.fields().index(name))
-            found = getattr(self.cls, name, None)
-            if found is not None and not hasattr(self, f"method_{name}"):
-                return tracer.bind(self, self.cls, name)
+        if self.cls in (tuple, torch.Size):
+            return super().get_attribute(tracer, name)
+        found = class_lookup(self.cls, name)
+        if name in self.fields() and not isinstance(found, (property, types.FunctionType)):
+            return self.at(tracer, self.fields().index(name))
+        if self.cls.__dictoffset__ and not is_data_descriptor(found):
+            own = self._own_attribute(tracer, name)
+            if own is not None:
+                return own
+            self._guard_absence(tracer, name, in_class=found is not MISSING)
+        if found not in (MISSING, None) and not hasattr(self, f"method_{name}"):
+            return tracer.bind(self, self.cls, name)
         return super().get_attribute(tracer, name)
+
+    def _own_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
+        stored = tracer.side_effects.attribute(self, name)
+        if stored is not None or tracer.side_effects.is_deleted(self, name) or self.value is None:
+            return stored
+        members = instance_dict(self.value)
+        if name not in members:
+            return None
+        return tracer.wrap(members[name], None if self.source is None else AttrSource(self.source, name))
+
+    def _guard_absence(self, tracer: Tracer, name: str, *, in_class: bool) -> None:
+        if self.source is not None and not tracer.side_effects.is_deleted(self, name):
+            absent = (GuardKind.NOT_IN_GENERIC_DICT, name) if in_class else (GuardKind.HASATTR, (name, False))
+            tracer.guard(self.source, *absent)
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        found = class_lookup(self.cls, name)
+        if not self.cls.__dictoffset__ or is_data_descriptor(found) or self._sets_its_own_way("__setattr__"):
+            super().set_attribute(tracer, name, value)
+        self.has_attributes = True
+        tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if not self.cls.__dictoffset__ or self._sets_its_own_way("__delattr__"):
+            super().delete_attribute(tracer, name)
+        if self._own_attribute(tracer, name) is None:
+            tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        tracer.side_effects.delete_attribute(tracer, self, name)
+
+    def _sets_its_own_way(self, method: str) -> bool:
+        return class_lookup(self.cls, method) is not object.__dict__[method]
 
     def method_numel(self, tracer: Tracer) -> VariableTracker:
         result: VariableTracker = ConstantVariable(1)
@@ -257,7 +305,8 @@ class TupleVariable(SequenceVariable):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        return reconstruction.shared(self, lambda: self._build(reconstruction))
+        fill = (lambda: reconstruction.attributes(self)) if self.has_attributes else None
+        return reconstruction.shared(self, lambda: self._build(reconstruction), fill=fill)
 
     def _build(self, reconstruction: Reconstructor) -> Recipe:
         recipe = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))

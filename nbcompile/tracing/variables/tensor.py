@@ -81,6 +81,9 @@ class TensorVariable(VariableTracker):
         self.path: Source | None = None
         """Source of an attribute of an input, as ``x.T``, by which the program reads it again."""
 
+    may_be_missing = False
+    """True for a gradient that is None where nothing depends on its result; no graph can tell."""
+
     def identity(self) -> object:
         """The fake tensor: ``y.add_(1)`` is another node, and the same tensor."""
         return self.example

@@ -29,7 +29,8 @@ from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, Vari
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
-from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
+from nbcompile.tracing.variables.lookup import instance_dict
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable, StaticMethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.namespaces import NamespaceVariable, is_namespace
 from nbcompile.tracing.variables.ranges import RangeVariable
@@ -59,7 +60,12 @@ def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], sour
     ]
     if isinstance(value, list):
         return tracer.side_effects.remember(value, ListVariable(items, source))
-    return TupleVariable(items, source, type(value))
+    tracker = TupleVariable(items, source, type(value))
+    if type(value) is not tuple and type(value).__dictoffset__:  # a subclass of a named tuple: attributes have a place
+        tracker.value = value
+        tracker.has_attributes = bool(instance_dict(value))
+        return tracer.side_effects.remember(value, tracker)
+    return tracker
 
 
 def wrap_iterator(tracer: Tracer, value: Iterator[object], source: Source | None) -> VariableTracker:
@@ -138,6 +144,13 @@ def wrap_mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: So
         for key, item in value.items()
     ]
     return MappingProxyVariable(DictVariable(tracer, entries), source)
+
+
+def wrap_static_method(tracer: Tracer, value: staticmethod[..., object], source: Source | None) -> VariableTracker:
+    """A ``staticmethod`` or ``classmethod`` object itself: its class now, its function when it is used."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    return StaticMethodVariable(value, source)
 
 
 def wrap_slice(tracer: Tracer, value: slice, source: Source | None) -> VariableTracker:

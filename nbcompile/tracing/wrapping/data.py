@@ -98,7 +98,7 @@ def symbolic_number(tracer: Tracer, value: float, source: Source) -> VariableTra
 
 def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> VariableTracker:
     """A tensor: an input of the graph."""
-    if torch_internals.is_wrapper(value) and not has_own_override(type(value)):
+    if torch_internals.is_wrapper(value) and (torch_internals.is_jagged(value) or not has_own_override(type(value))):
         return _wrapper(tracer, value, source)
     if type(value) not in PLAIN and not is_traceable(type(value)):
         if source is not None:

@@ -55,6 +55,7 @@ from nbcompile.tracing.wrapping.containers import (
     wrap_sequence,
     wrap_set,
     wrap_slice,
+    wrap_static_method,
 )
 from nbcompile.tracing.wrapping.data import (
     wrap_array,
@@ -117,6 +118,7 @@ ROWS: list[Row] = [
     (is_exactly(collections.deque), wrap_deque),
     (is_exactly(set, frozenset), wrap_set),
     (is_exactly(types.MappingProxyType), wrap_mapping_proxy),
+    (is_exactly(staticmethod, classmethod), wrap_static_method),
     (is_type_form, wrap_type_form),
     (is_exactly(slice), wrap_slice),
     (is_exactly(range), wrap_range),

@@ -451,3 +451,71 @@ def function_class_is_made_between_two_operators():
         return Doubled.apply(y)
 
     return f, [(ones(3).requires_grad_(),)]
+
+
+class UnmaterialisedProduct(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.set_materialize_grads(False)
+        return x * 2, y * 3
+
+    @staticmethod
+    def backward(ctx, first, second):
+        return first * 2, second * 3
+
+
+class UnmaterialisedOne(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None if grad is None else grad * 2
+
+
+class UnmaterialisedChoice(UnmaterialisedProduct):
+    @staticmethod
+    def backward(ctx, first, second):
+        return (None if first is None else first * 2), (None if second is None else second * 3)
+
+
+@program()
+def gradients_that_are_not_materialised_are_all_there():
+    def f(x, y):
+        a, b = UnmaterialisedProduct.apply(x, y)
+        return a.sum() + b.sum()
+
+    def call(compiled):
+        x, y = leaf(3), leaf(3)
+        compiled(x, y).backward()
+        return x.grad, y.grad
+
+    return f, [call]
+
+
+@program()
+def the_one_gradient_is_not_materialised():
+    def f(x):
+        return UnmaterialisedOne.apply(x).sum()
+
+    def call(compiled):
+        x = leaf(3)
+        compiled(x).backward()
+        return x.grad
+
+    return f, [call]
+
+
+@program(torch_differs="a missing gradient is zeros in its graph, and x.grad zeros in place of None")
+def a_gradient_that_is_not_materialised_is_missing():
+    def f(x, y):
+        return UnmaterialisedChoice.apply(x, y)[0].sum()
+
+    def call(compiled):
+        x, y = leaf(3), leaf(3)
+        compiled(x, y).backward()
+        return x.grad, y.grad
+
+    return f, [call]

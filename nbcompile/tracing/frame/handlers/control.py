@@ -12,6 +12,7 @@ import types
 from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.operations import missing_gradient
 from nbcompile.tracing.frame.instruction_table import HANDLERS, handles
 from nbcompile.tracing.frame.translator import ActiveContext, FrameResult, Translator
 from nbcompile.tracing.variables.base import VariableTracker, realise
@@ -51,6 +52,8 @@ def _none_jump(*opcodes: str, wanted: bool) -> None:
     @handles(*opcodes)
     def jump(frame: Translator, instruction: Instruction) -> None:
         value = frame.pop()
+        if isinstance(value, TensorVariable) and value.may_be_missing:
+            raise missing_gradient()
         is_none = value.is_constant() and value.constant() is None
         if is_none is wanted:
             frame.jump(instruction.target)

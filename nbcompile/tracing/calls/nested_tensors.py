@@ -1,0 +1,40 @@
+"""torch.nested: tensors of layout ``torch.jagged`` are made by one node each.
+
+    torch.nested.nested_tensor_from_jagged(v, o)      nested_view_from_values_offsets_lengths(l_v_, l_o_, None)
+
+What else is done with them is an operator: their class answers to it, on fake tensors while tracing and on real ones
+when the graph runs. Their ragged size is a symbol, so that another ragged size needs no other graph.
+
+In torch: torch/nested/_internal/nested_tensor.py and torch/_dynamo/trace_rules.py. Read next:
+nbcompile/tracing/variables/wrappers.py
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+import torch.nested
+
+from nbcompile import torch_internals
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+
+NODES: tuple[Any, ...] = (
+    torch.nested.nested_tensor,
+    torch.nested.as_nested_tensor,
+    torch.nested.narrow,
+    torch.nested.to_padded_tensor,
+    *torch_internals.jagged_constructors(),
+)
+"""Functions that are one node, whatever they do inside."""
+
+
+def _node(function: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.apply(function, arguments, keywords)
+
+
+for _function in NODES:
+    handles(_function)(functools.partial(_node, _function))
