@@ -130,6 +130,23 @@ def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keyword
     return fold(tracer, torch.cuda.is_initialized, arguments, keywords)
 
 
+def _of_group(question: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Answer of a process group, which never changes; the group is promised to be this one."""
+    group = arguments[0]
+    value = getattr(group, "value", None)
+    if len(arguments) > 1 or keywords or not isinstance(value, torch.distributed.ProcessGroup):
+        raise breaks.unsupported(breaks.SKIPPED_FUNCTION, str(question), name=str(question), file=torch.__file__)
+    if group.source is not None:
+        tracer.guard(group.source, GuardKind.ID_MATCH, value)
+    return ConstantVariable(question(value))
+
+
+if torch.distributed.is_available():
+    for _question in ("group_name", "group_desc"):
+        _getter = getattr(torch.distributed.ProcessGroup, _question).fget
+        handles(_getter)(functools.partial(_of_group, _getter))
+
+
 SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
 
 

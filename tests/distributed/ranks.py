@@ -1,0 +1,99 @@
+"""What each rank of tests/distributed runs: `torchrun --nproc-per-node 2 ranks.py FOLDER`, and one file of results each."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.distributed._functional_collectives import all_gather_tensor, all_reduce
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import nbcompile
+
+
+def network():
+    torch.manual_seed(0)
+    layers = [torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.GELU()) for _ in range(2)]
+    return torch.nn.Sequential(*layers)
+
+
+def trained(module, call, rows):
+    """The loss of each step and the parameters after it; a rank has rows of its own."""
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+    losses = []
+    for number in rows:
+        optimizer.zero_grad()
+        loss = call(torch.randn(number, 32, generator=generator)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    full = [getattr(value, "full_tensor", lambda value=value: value)().detach() for value in module.parameters()]
+    return losses, full
+
+
+def same(eager, compiled):
+    torch.testing.assert_close(eager, compiled, rtol=1e-4, atol=1e-5)
+    return True
+
+
+def both(prepare, rows):
+    """True if training gives the same with and without compile, and the number of graphs of the compiled one."""
+    results, graphs = [], 0
+    for compiled in (False, True):
+        module = network()
+        whole = prepare(module)
+        if compiled:
+            pen = nbcompile.api.new_recorder("rank")
+            with nbcompile.api.listening(pen):
+                results.append(trained(module, nbcompile.compile(whole, backend="aot_eager"), rows))
+            graphs = sum(frame.graph is not None for frame in pen.record().frames)
+        else:
+            results.append(trained(module, whole, rows))
+    return same(*results), graphs
+
+
+def shard(module):
+    for layer in module:
+        fully_shard(layer)
+    return fully_shard(module)
+
+
+def reduced(x):
+    return all_reduce(x.sin(), "sum", dist.group.WORLD) * 2 + x
+
+
+def gathered(x):
+    return all_gather_tensor(x.cos() + 1, 0, dist.group.WORLD).relu().sum(0)
+
+
+def in_place(x):
+    y = x.sin()
+    dist.all_reduce(y)
+    return y * 2
+
+
+def main(folder):
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    rank = dist.get_rank()
+    found = {
+        "ddp": both(lambda module: DistributedDataParallel(module, bucket_cap_mb=0.005), (4, 4)),
+        "fsdp": both(shard, (4, 4)),
+        # Each rank has sizes of its own: one compiles again where the other does not.
+        "sizes": both(lambda module: DistributedDataParallel(module), (4, 4 + rank, 6 + 2 * rank)),
+    }
+    x = torch.linspace(-1, 1, 8) * (rank + 1)
+    for function in (reduced, gathered, in_place):
+        explained = nbcompile.explain(function, backend="aot_eager")(x)
+        frames = explained.record.frames
+        nodes = [node.target for frame in frames if frame.graph for node in frame.graph.nodes]
+        found[function.__name__] = same(function(x), explained.result), len(frames), [str(name) for name in nodes]
+    Path(folder, f"{rank}.json").write_text(json.dumps(found))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

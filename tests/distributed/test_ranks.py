@@ -1,0 +1,50 @@
+"""Two processes over gloo on loopback, started by torchrun as a user starts them."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+PROGRAM = Path(__file__).with_name("ranks.py")
+pytestmark = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()), reason="this torch has no gloo"
+)
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What each rank wrote; both share one store."""
+    folder = tmp_path_factory.mktemp("ranks")
+    command = [sys.executable, "-m", "torch.distributed.run", "--master-addr", "127.0.0.1", "--master-port"]
+    ran = subprocess.run(
+        [*command, str(free_port()), "--nproc-per-node", "2", str(PROGRAM), str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.mark.parametrize("way", ["ddp", "fsdp", "sizes"])
+def test_training(ranks, way):
+    """A compiled DDP or FSDP2 model learns what eager learns; ranks with other sizes wait for nobody's compile."""
+    for found in ranks:
+        right, _ = found[way]
+        assert right
+
+
+@pytest.mark.parametrize("name", ["reduced", "gathered", "in_place"])
+def test_collectives(ranks, name):
+    """A compiled function with a collective in it gives eager's result on each rank."""
+    assert all(found[name][0] for found in ranks)
