@@ -84,8 +84,6 @@ MIN_PANELS = 8
 
 TRITON_BLOCK = 1024
 """Elements: of one program of a pointwise kernel, and of one iteration of a looped reduction. Not measured."""
-TRITON_COLUMN_BLOCK = 128
-"""Elements: columns of one program of a column reduction. Not measured."""
 THREAD_ELEMENTS = 8
 """Elements: of a persistent row in each thread, while the program may have more warps. Predicted:
 docs/design/gpu.md."""

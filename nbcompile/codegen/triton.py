@@ -10,8 +10,8 @@
 
 Four shapes of kernel: pointwise (one program per block of elements); tiles (a square block, where accesses are
 contiguous along two loops); rows (one program per outer iteration: a short row is a persistent reduction in registers,
-a long one a looped reduction); columns (a block of outer iterations, with a serial reduction loop). Elements beyond the
-end of a block are masked.
+a long one a looped reduction); columns (a block of outer iterations, with a loop over tiles of the reduction). Elements
+beyond the end of a block are masked.
 
 In torch: torch/_inductor/codegen/triton.py. Read next:
 nbcompile/runtime/triton.py
@@ -33,17 +33,15 @@ from nbcompile.codegen.kernel_analysis import (
     stored_buffers,
     vectorises_outer_loop,
 )
-from nbcompile.codegen.machine_model import MAX_WARPS, THREAD_ELEMENTS, TRITON_BLOCK, TRITON_COLUMN_BLOCK, TRITON_TILE
+from nbcompile.codegen.machine_model import MAX_WARPS, THREAD_ELEMENTS, TRITON_BLOCK, TRITON_TILE
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_reductions import (
-    accumulator_name,
     declare_accumulators,
     emit_combine,
     reduce_block,
     reduce_row,
     scan_block,
     scan_next_block,
-    scan_step,
 )
 from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text
 from nbcompile.codegen.wrapper import write_wrapper
@@ -166,16 +164,16 @@ def _columns(emitter: TritonEmitter) -> str:
     tile = triton_tiles.find(kernel)
     if tile is not None:
         return _tile(emitter, *tile)
-    has_nests = any(isinstance(statement, Nest) for statement in kernel.body)
     if kernel.scratch:
         raise NoTriton("a scratch row inside a vectorised outer loop")
-    block = TRITON_COLUMN_BLOCK if has_nests else TRITON_BLOCK
+    steps = max((_steps(part) for part in kernel.body if isinstance(part, Nest)), default=1)
+    block = TRITON_BLOCK // steps
     total = indexing.product([loop.size for loop in kernel.loops])
     writer.line(f"element = tl.program_id(0){emitter.int64_cast} * {block} + tl.arange(0, {block})")
     _begin_block(emitter, "element", total, block, kernel.loops)
     for statement in kernel.body:
         if isinstance(statement, Nest):
-            _emit_serial_nest(emitter, statement, block)
+            _emit_column_nest(emitter, statement, steps, block)
         else:
             emit_statement(emitter, statement)
     return f"({index_text(total)} + {block - 1}) // {block}"
@@ -229,28 +227,44 @@ def _split(writer: SourceWriter, flat: str, loops: Sequence[Loop]) -> None:
         step = step * loop.size
 
 
-def _emit_serial_nest(emitter: TritonEmitter, nest: Nest, block: int) -> None:
+def _steps(nest: Nest) -> int:
+    """Steps of a reduction over columns that are done at once: a power of two, few for a short one."""
+    known = indexing.constant(indexing.product([loop.size for loop in nest.loops]))
+    return TRITON_TILE if known is None else min(TRITON_TILE, 1 << max(known - 1, 0).bit_length())
+
+
+def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: int) -> None:
+    """Emit a loop over tiles: some steps of the reduction at once, for each of the columns of a program."""
     writer = emitter.writer
-    accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
-    for accumulator in nest.body:
-        if isinstance(accumulator, (Accumulate, Carry)):
-            declare_accumulators(emitter, accumulator, block)
-    emitter.trip_counts.append(python_index(indexing.product([loop.size for loop in nest.loops])))
-    for loop in nest.loops:
-        writer.line(f"for {loop.variable.name} in range({index_text(loop.size)}):")
-        writer.depth += 2
+    length = indexing.product([loop.size for loop in nest.loops])
+    shape = f"{steps}, {columns}"
+    for part in nest.body:
+        if isinstance(part, (Accumulate, Carry)):
+            declare_accumulators(emitter, part, shape)
+    emitter.trip_counts.append(f"({python_index(length)} + {steps - 1}) // {steps}")
+    writer.line(f"for begin in range(0, {index_text(length)}, {steps}):")
+    writer.depth += 2
+    writer.line(f"inner = begin + tl.arange(0, {steps})[:, None]")
+    writer.line("tile = inner + element")
+    outside = emitter.mask, emitter.block, emitter.loops, emitter.block_variables
     before = dict(emitter.locals)
+    _begin_block(emitter, "inner", length, steps, nest.loops)
+    emitter.mask = f"({outside[0]} & {emitter.mask})" if outside[0] and emitter.mask else outside[0] or emitter.mask
+    emitter.block, emitter.is_tile = "tile", True
+    emitter.loops, emitter.block_variables = (*outside[2], *nest.loops), emitter.block_variables | outside[3]
     for part in nest.body:
         if isinstance(part, Accumulate):
             emit_combine(emitter, part, emitter.mask)
         elif isinstance(part, Carry):
-            scan_step(emitter, part)
+            scan_next_block(emitter, part, shape, f"tl.arange(0, {steps})[:, None] == {steps - 1}")
         else:
             emit_statement(emitter, part)
-    emitter.locals = before
-    writer.depth -= 2 * len(nest.loops)
-    for part in accumulators:
-        emitter.locals[part.name] = accumulator_name(part) if not part.kind.startswith("arg") else f"{part.name}_index"
+    emitter.mask, emitter.block, emitter.loops, emitter.block_variables = outside
+    emitter.locals, emitter.is_tile = before, False
+    writer.depth -= 2
+    for part in nest.body:
+        if isinstance(part, Accumulate):
+            emitter.locals[part.name] = reduce_block(emitter, part)
 
 
 def _rows(emitter: TritonEmitter) -> str:
@@ -316,7 +330,7 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     length = indexing.product([loop.size for loop in nest.loops])
     for accumulator in nest.body:
         if isinstance(accumulator, (Accumulate, Carry)):
-            declare_accumulators(emitter, accumulator, TRITON_BLOCK)
+            declare_accumulators(emitter, accumulator, str(TRITON_BLOCK))
     emitter.trip_counts.append(f"({python_index(length)} + {TRITON_BLOCK - 1}) // {TRITON_BLOCK}")
     writer.line(f"for begin in range(0, {index_text(length)}, {TRITON_BLOCK}):")
     writer.depth += 2
@@ -327,7 +341,7 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
         if isinstance(part, Accumulate):
             emit_combine(emitter, part, emitter.mask)
         elif isinstance(part, Carry):
-            scan_next_block(emitter, part, TRITON_BLOCK)
+            scan_next_block(emitter, part, str(TRITON_BLOCK), f"tl.arange(0, {TRITON_BLOCK}) == {TRITON_BLOCK - 1}")
         else:
             emit_statement(emitter, part)
     emitter.locals = before

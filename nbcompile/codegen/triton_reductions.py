@@ -37,13 +37,13 @@ def _identity(part: Accumulate | Carry) -> str:
     return str(limits.min if lowest else limits.max)
 
 
-def declare_accumulators(emitter: TritonEmitter, part: Accumulate | Carry, block: int) -> None:
+def declare_accumulators(emitter: TritonEmitter, part: Accumulate | Carry, shape: str) -> None:
     """Declare the accumulators of a block."""
     emitter.origin = emitter.origins.get(part.name, ())
     kind = TYPES[part.value.dtype]
-    emitter.line(f"{accumulator_name(part)} = tl.full([{block}], {_identity(part)}, {kind})")
+    emitter.line(f"{accumulator_name(part)} = tl.full([{shape}], {_identity(part)}, {kind})")
     if part.kind.startswith("arg"):
-        emitter.line(f"{part.name}_index = tl.full([{block}], {2**63 - 1}, tl.int64)")
+        emitter.line(f"{part.name}_index = tl.full([{shape}], {2**63 - 1}, tl.int64)")
 
 
 def emit_combine(emitter: TritonEmitter, part: Accumulate, mask: str) -> None:
@@ -140,21 +140,12 @@ def scan_block(emitter: TritonEmitter, part: Carry) -> None:
     emitter.locals[part.name] = part.name
 
 
-def scan_next_block(emitter: TritonEmitter, part: Carry, block: int) -> None:
+def scan_next_block(emitter: TritonEmitter, part: Carry, shape: str, is_last: str) -> None:
     """Emit a scan in a loop over blocks: the last element of each is carried to the next."""
     scan_block(emitter, part)
     results, totals = ", ".join(_results(part)), _totals(part)
     emitter.line(f"{results} = {COMBINE[part.kind]}({', '.join(totals)}, {results})")
     for total, result in zip(totals, _results(part), strict=True):
         dtype = TYPES[torch.int64 if total.endswith("_index") else part.value.dtype]
-        last = f"tl.sum(tl.where(tl.arange(0, {block}) == {block - 1}, {result}, 0), 0).to({dtype})"
-        emitter.line(f"{total} = tl.full([{block}], 0, {dtype}) + {last}")
-
-
-def scan_step(emitter: TritonEmitter, part: Carry) -> None:
-    """Emit one step of a serial scan, in which each element of the block is a scan of its own."""
-    emitter.origin = emitter.origins.get(part.name, ())
-    results, totals = _results(part), ", ".join(_totals(part))
-    emitter.line(f"{totals} = {COMBINE[part.kind]}({totals}, {_scanned(emitter, part)})")
-    emitter.line(f"{', '.join(results)} = {totals}")
-    emitter.locals[part.name] = part.name
+        last = f"tl.sum(tl.where({is_last}, {result}, 0), 0).to({dtype})"
+        emitter.line(f"{total} = tl.full([{shape}], 0, {dtype}) + {last}")

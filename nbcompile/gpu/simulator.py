@@ -435,22 +435,28 @@ def _update(blocks: Blocks, instruction: Instruction, active: Array) -> None:
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
     operands = instruction.operands if has_result else ("_", *instruction.operands)
     threads, size, what = np.nonzero(active)[0], bits_of(kind) // 8, blocks.describe(instruction)
-    addresses = blocks.address(operands[1])[threads]
-    given = [
-        np.broadcast_to(as_bits(blocks.read(operand, kind), kind), (blocks.count,))[threads] for operand in operands[2:]
-    ]
-    before: Array = np.zeros(blocks.count, UNSIGNED[8 * size])
-    if space == "shared":
-        addresses = blocks.in_shared(instruction, addresses, size, threads)
-        blocks.shared.note_updates(addresses, size, blocks.actors(threads), what)
-    else:
-        blocks._count(instruction, addresses, size, threads)
-        blocks.memory.note_updates(addresses, size, blocks.actors(threads), what)
+    targets = register_names(operands[0])
+    parts = [register_names(operand) for operand in operands[2:]]  # of a vector (sm_90) several registers
+    start = blocks.address(operands[1])[threads]
     exchange = blocks.shared.exchange if space == "shared" else blocks.memory.exchange
-    for thread, address, *values in zip(threads, addresses, *given, strict=True):
-        old = exchange(int(address), size, functools.partial(_changed, how, kind, values), what)
-        before[thread] = old.view(f"u{size}")[0]
-    blocks.write(operands[0], before, f"b{8 * size}", active)
+    for at in range(len(parts[0])):
+        addresses = start + np.uint64(at * size)
+        given = [
+            np.broadcast_to(as_bits(blocks.read(names[at], kind), kind), (blocks.count,))[threads] for names in parts
+        ]
+        if space == "shared":
+            addresses = blocks.in_shared(instruction, addresses, size, threads)
+            blocks.shared.note_updates(addresses, size, blocks.actors(threads), what)
+        else:
+            blocks.memory.note_updates(addresses, size, blocks.actors(threads), what)
+        before: Array = np.zeros(blocks.count, UNSIGNED[8 * size])
+        for thread, address, *values in zip(threads, addresses, *given, strict=True):
+            old = exchange(int(address), size, functools.partial(_changed, how, kind, values), what)
+            before[thread] = old.view(f"u{size}")[0]
+        if targets != ["_"]:
+            blocks.write(targets[at], before, f"b{8 * size}", active)
+    if space == "global":
+        blocks._count(instruction, start, size * len(parts[0]), threads)
 
 
 def _changed(how: str, kind: str, values: Sequence[Array], old: Array) -> Array:

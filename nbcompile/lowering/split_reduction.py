@@ -20,7 +20,7 @@ MAX_PROGRAMS = 2048
 """Number of programs that about 130 multiprocessors run at once."""
 ENOUGH_PROGRAMS = 264
 """Number of programs, two per multiprocessor, from which on splitting gains nothing."""
-COLUMNS_PER_PROGRAM = 128
+COLUMNS_PER_PROGRAM = 32
 """Columns of one program in an outer reduction (codegen/triton.py)."""
 MIN_ROW, MIN_COLUMN = 2048, 16
 """Elements of the shortest parts."""

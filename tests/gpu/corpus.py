@@ -109,13 +109,19 @@ def _comparing(made: target.TargetGraph, eager: Any, row: Row) -> Any:
         row.launches = list(made.program.launches)
         try:
             for mine, theirs in zip(found, expected, strict=True):
-                torch.testing.assert_close(mine, theirs, equal_nan=True)
+                torch.testing.assert_close(mine, theirs, equal_nan=True, **_tolerance(theirs))
         except AssertionError as difference:
             row.differs = str(difference).splitlines()[0]
         return expected
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+def _tolerance(expected: object) -> dict[str, float]:
+    """Of sums of thousands of numbers, whose order eager mode has no more reason to choose than we."""
+    is_single = isinstance(expected, torch.Tensor) and expected.dtype == torch.float32
+    return {"rtol": 1e-4, "atol": 1e-4} if is_single else {}
 
 
 def page(path: Any) -> list[Row]:

@@ -1,0 +1,44 @@
+"""Reductions and scans over columns in Triton: tiles of several steps, for several columns at once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+
+from nbcompile.codegen import triton as generator
+from nbcompile.lowering import lower
+from nbcompile.scheduling import schedule
+from tests import targets
+from tests.lowering.programs import check, programs, traced
+
+KINDS = {
+    "sum": lambda x: x.sum(0), "product": lambda x: (x / 4).prod(0), "largest": lambda x: x.amax(0),
+    "where the largest is": lambda x: x.argmax(0), "any": lambda x: (x > 2).any(0), "all": lambda x: (x > -3).all(0),
+    "running sum": lambda x: x.cumsum(0), "running largest": lambda x: torch.stack(list(x.cummax(0))[:1]),
+    "running log sum": lambda x: x.logcumsumexp(0), "softmax": lambda x: x.softmax(0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(70, 33), (3, 40)], ids=str)
+def test_columns(kind, shape):
+    """Each kind, where neither the steps nor the columns fill their last tile, gives eager's numbers."""
+    torch.manual_seed(0)
+    check(KINDS[kind], torch.randn(shape), cpp=False)
+
+
+def test_steps_are_loaded_together():
+    """One round of the loop has 32 steps of 32 columns; a short reduction has all its steps, and more columns."""
+    _, planned = programs(KINDS["running sum"], torch.randn(70, 33))
+    assert "tl.full([32, 32], 0" in generator.emit(planned).kernels[0].source
+    _, planned = programs(KINDS["sum"], torch.randn(3, 40))
+    assert "tl.full([4, 256], 0" in generator.emit(planned).kernels[0].source
+
+
+def test_columns_of_dynamic_length():
+    """The number of steps and of columns is known at a call only."""
+    x = torch.randn(45, 21)
+    planned = schedule(lower(traced(KINDS["sum"], x, dynamic=True), (x,)))
+    assert torch.allclose(targets.run_triton(planned, (x,))[0], x.sum(0), atol=1e-5)
