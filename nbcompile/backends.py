@@ -52,7 +52,7 @@ from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.profiler_ranges import profiler_ranges
 from nbcompile.codegen.wrapper import opaque_values
-from nbcompile.gpu_backend import generate_for_gpu, obstacle_to
+from nbcompile.gpu_backend import generate_for_gpu, generate_on_gpu, is_on_gpu, obstacle_to
 from nbcompile.ir import compiled_artifact
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
@@ -81,6 +81,8 @@ class BackendOptions:
     """A GPU (``sm_90``): CPU tensors are compiled for as if they lay there, and its code runs in a simulator."""
     simulation_seconds: float = 60.0
     """With a target: a call whose simulation would take longer runs through ATen."""
+    debug: bool = False
+    """On a GPU: wait after each launch, so that an error names its kernel (slow)."""
 
 
 DEFAULTS = BackendOptions()
@@ -270,6 +272,8 @@ def _generated_or_aten(
     try:
         if compiler is None:
             return generate_for_gpu(graph_module, example_inputs, stage, options)
+        if is_on_gpu(graph_module):
+            return generate_on_gpu(graph_module, example_inputs, stage, compiler, options)
         return generate(graph_module, example_inputs, stage, compiler, options)
     except (UnsupportedGraph, UnprintableIndex) as reason:
         note(f"{reason}: the graph runs through ATen")

@@ -1,6 +1,7 @@
-"""A graph compiled for a GPU that is not here: Triton kernels, which a simulator runs.
+"""A graph compiled for a GPU: Triton kernels, which the GPU that is here runs, or a simulator.
 
-    compile(f, options={"target": "sm_90"})
+    compile(f)(x_on_cuda)                          launched on the GPU (gpu/launched.py)
+    compile(f, options={"target": "sm_90"})(x)     simulated, for a GPU that is not here (gpu/target.py)
 
 In torch: torch/_inductor/codegen/triton.py, for a GPU that is there. Read next: nbcompile/gpu/target.py
 """
@@ -24,12 +25,16 @@ from nbcompile.lowering import UnsupportedGraph
 from nbcompile.record import recorder
 from nbcompile.recording.graph_record import record_generated
 from nbcompile.run_aten import attribute_of, run_through_aten
+from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile.gpu import figures, target as gpu
+    from nbcompile.gpu import figures, launched, target as gpu
+    from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
     figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
+    launched = lazy_import.module("nbcompile.gpu.launched")
+    gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
 
 
 class GpuOptions(Protocol):
@@ -49,6 +54,41 @@ class GpuOptions(Protocol):
     def simulation_seconds(self) -> float:
         """Time limit of a simulation."""
         ...
+
+    @property
+    def debug(self) -> bool:
+        """True if every launch is waited for."""
+        ...
+
+
+def is_on_gpu(graph_module: torch.fx.GraphModule) -> bool:
+    """Return whether a tensor of the graph is on a CUDA device."""
+    values = (node.meta.get("val") for node in graph_module.graph.nodes)
+    return any(isinstance(value, torch.Tensor) and value.device.type == "cuda" for value in values)
+
+
+def generate_on_gpu(
+    graph_module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    stage: str,
+    compiler: Compiler,
+    options: GpuOptions,
+) -> BoxedFunction:
+    """Like :func:`generate`, for tensors that are on the GPU of this machine.
+
+    Raises:
+        UnsupportedGraph: this graph cannot be lowered, or nothing can be launched here.
+    """
+    opened = gpu_launcher.open_launcher(compiler)
+    if isinstance(opened, gpu_launcher.NoGpu):
+        raise UnsupportedGraph(opened.reason)
+    made = launched.compile_graph(
+        graph_module, example_inputs, opened, compiler, stage, attribute=functools.partial(attribute_of, graph_module),
+        keep_sharing=stage == "inference", own_random=not options.fallback_random, debug=options.debug,
+    )  # fmt: skip
+    compiled_artifact.refuse("its kernels are for a GPU")
+    record_generated(graph_module, stage, made.emitted)
+    return made.program
 
 
 def obstacle_to(target: str) -> str:

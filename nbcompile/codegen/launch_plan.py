@@ -51,8 +51,11 @@ from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
 
 def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[LaunchPlan | None, str]:
     """Build the launch plan, or return None and the reason why the graph needs the Python wrapper."""
-    if any(tensor.device.type != "cpu" for tensor in schedule.program.tensors().values()):
-        return None, "it is not on the CPU"
+    devices = {tensor.device for tensor in schedule.program.tensors().values()}
+    if any(device.type not in ("cpu", "cuda") for device in devices):
+        return None, "it is on a device without launcher"
+    if len({device.index for device in devices if device.type == "cuda"}) > 1:
+        return None, "its tensors are on several GPUs"
     try:
         return _Planner(schedule, {kernel.name: kernel for kernel in kernels}).plan(), ""
     except NeedsPython as found:
@@ -91,6 +94,7 @@ class _Planner:
             tuple((attribute.attribute, self._shape(attribute)) for attribute in attributes),
             program.single_output,
             tuple(self.sizes.values),
+            max((_gpu(tensor.device) for tensor in self.tensors.values()), default=-1),
         )
 
     def _new(self, buffer: str | None = None) -> int:
@@ -110,7 +114,8 @@ class _Planner:
             case Kernel(name=name):
                 kernel = self.kernels[name]
                 slots = tuple(self.slots[argument] for argument in kernel.arguments)
-                self.steps.append(Launch(name, slots, tuple(map(self.sizes.named, kernel.sizes))))
+                grid = self.sizes.text(kernel.grid) if kernel.language == "triton" else -1
+                self.steps.append(Launch(name, slots, tuple(map(self.sizes.named, kernel.sizes)), grid))
             case Extern():
                 self._extern(step)
 
@@ -149,7 +154,8 @@ class _Planner:
             for buffer in self.schedule.program.buffers
             if isinstance(buffer, ExternOutput) and buffer.extern == extern.name
         ]
-        native = NATIVE.get(extern.target)
+        on_cpu = all(result.device.type == "cpu" for result in results)
+        native = NATIVE.get(extern.target) if on_cpu else None
         if native is None or not native(self, extern, results, views):
             self._call(extern, results, views)
         self.steps += map(FreeSlot, views)
@@ -228,10 +234,15 @@ class _Planner:
     # --- numbers -----------------------------------------------------------------------------------------------------
 
     def _shape(self, tensor: Tensor) -> TensorShape:
-        return TensorShape(tensor.dtype, self._numbers(tensor.layout.size), self._numbers(tensor.layout.stride))
+        sizes, strides = self._numbers(tensor.layout.size), self._numbers(tensor.layout.stride)
+        return TensorShape(tensor.dtype, sizes, strides, _gpu(tensor.device))
 
     def _numbers(self, values: Sequence[Index]) -> tuple[Number, ...]:
         return tuple(map(self.sizes.number, values))
+
+
+def _gpu(device: torch.device) -> int:
+    return (device.index or 0) if device.type == "cuda" else -1
 
 
 Native = Callable[[_Planner, Extern, Sequence[ExternOutput], list[int]], bool]

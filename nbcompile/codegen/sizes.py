@@ -11,7 +11,9 @@ nbcompile/codegen/launch_plan.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
@@ -24,6 +26,12 @@ OPERATIONS = {
     "Min": "min", "Max": "max",
 }  # fmt: skip
 """The arithmetic of sizes, by the class in SymPy (torch's own classes among them)."""
+OPERATORS: dict[type, str] = {ast.Add: "add", ast.Mult: "mul", ast.FloorDiv: "floor_div", ast.Mod: "mod"}
+"""The same, by the class in a syntax tree."""
+ON_INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "add": operator.add, "mul": operator.mul, "floor_div": operator.floordiv, "mod": operator.mod, "min": min,
+    "max": max,
+}  # fmt: skip
 
 
 class NeedsPython(Exception):
@@ -58,6 +66,35 @@ class Sizes:
     def named(self, symbol: str) -> Number:
         """Value of a symbol that a kernel takes as a parameter."""
         return self._by_name[symbol]
+
+    def text(self, expression: str) -> Number:
+        """Value of an expression in Python: whole numbers, symbols, ``+ - * // %``, ``min`` and ``max``.
+
+        Raises:
+            NeedsPython: there is something else in it.
+        """
+        return self._read(ast.parse(expression, mode="eval").body, expression)
+
+    def _read(self, tree: ast.expr, whole: str) -> Number:
+        match tree:
+            case ast.Constant(int(number)):
+                return number
+            case ast.Name(symbol) if symbol in self._by_name:
+                return self._by_name[symbol]
+            case ast.UnaryOp(ast.USub(), operand):
+                return self._folded("mul", self._read(operand, whole), -1)
+            case ast.BinOp(left, ast.Sub(), right):
+                return self._folded("add", self._read(left, whole), self._folded("mul", self._read(right, whole), -1))
+            case ast.BinOp(left, symbol, right) if type(symbol) in OPERATORS:
+                return self._folded(OPERATORS[type(symbol)], self._read(left, whole), self._read(right, whole))
+            case ast.Call(ast.Name("min" | "max" as name), [first, second], []):
+                return self._folded(name, self._read(first, whole), self._read(second, whole))
+        raise NeedsPython(f"a size is not arithmetic of whole numbers: {whole}")
+
+    def _folded(self, operation: str, first: Number, second: Number) -> Number:
+        if isinstance(first, int) and isinstance(second, int):
+            return ON_INTEGERS[operation](first, second)
+        return self._value(operation, first, second)
 
     def _computed(self, expression: sympy.Basic) -> Number:
         operation, arguments = OPERATIONS.get(type(expression).__name__), expression.args

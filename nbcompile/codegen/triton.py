@@ -151,6 +151,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         language="triton",
         types=(*(POINTERS[schedule.program.tensors()[name].dtype] for name in arguments), *("i64" for _ in sizes)),
         warps=emitter.warps,
+        grid=programs,
+        header=PRELUDE,
         rounds=" + ".join(emitter.trip_counts) or "0",
         any_order=any(
             isinstance(part, Update) and part.kind in ("store", "any") for part in flatten_statements(kernel.body)

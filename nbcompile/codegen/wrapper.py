@@ -89,6 +89,8 @@ def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
     for graph_input in inputs.values():
         # An input with other strides is copied, which is not allowed if the graph writes to it.
         mutable = ", written=True" if graph_input.name in written else ""
+        if graph_input.device.type != "cpu":
+            mutable += f", device={str(graph_input.device)!r}"
         name, layout = graph_input.name, _sizes(graph_input.layout)
         writer.line(f"{name} = expect({name}, {layout}, {graph_input.dtype}{mutable})")
     for attribute in program.buffers:

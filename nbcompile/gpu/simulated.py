@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -22,7 +23,7 @@ from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import EmittedKernel
-from nbcompile.runtime.program import Attribute, PythonWrapper
+from nbcompile.runtime.program import Attribute, PythonWrapper, expect
 from nbcompile.runtime.triton import load_source
 
 
@@ -124,7 +125,9 @@ def load(
         raise CannotLoad(refused)
     launches: list[Launch] = []
     launchers = {name: _launcher(module, each, chip, launches, seconds) for name, each in ready.items()}
-    wrapped = PythonWrapper(emitted, {**launchers, "empty_strided": _on_the_cpu}, attribute, constants or {})
+    wrapped = PythonWrapper(
+        emitted, {**launchers, "empty_strided": _on_the_cpu, "expect": _expect}, attribute, constants or {}
+    )
     return SimulatedGraph(wrapped, ready, launches)
 
 
@@ -132,6 +135,12 @@ def _on_the_cpu(size: tuple[int, ...], stride: tuple[int, ...], *, dtype: torch.
     """Allocate on the CPU what the wrapper allocates on the GPU."""
     del device
     return torch.empty_strided(size, stride, dtype=dtype)
+
+
+def _expect(*arguments: Any, device: str = "", **keywords: Any) -> object:
+    """Check an input that the wrapper takes to be on the GPU, and that is on the CPU."""
+    del device
+    return expect(*arguments, **keywords)
 
 
 def _ready(source: str, module: ModuleType, kernel: EmittedKernel, chip: Chip) -> ReadyKernel:

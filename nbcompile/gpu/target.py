@@ -13,7 +13,7 @@ In torch: nothing. Read next: nbcompile/gpu/simulated.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,10 @@ from nbcompile.gpu.build import NoTools
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import UnsupportedInstruction
+from nbcompile.gpu.refusals import apart
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
-from nbcompile.lowering.graph import can_fall_back
 from nbcompile.record import recorder
 from nbcompile.runtime.program import Attribute
 from nbcompile.scheduling import schedule
@@ -41,8 +41,6 @@ __all__ = ["NoTools", "TargetGraph", "compile_graph", "run_or_call"]
 
 DEVICE = torch.device("cuda", 0)
 """Device that tensors are assumed to be on."""
-Refusals = Mapping[str, tuple[str, tuple[str, ...]]]
-"""Reason and, where known, the fx nodes that need the missing operation, by name of the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,24 +74,14 @@ def compile_graph(
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
                 loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds)
         except NoTriton as reason:
-            more = dict(_apart(graph_module, planned, reason.refused))
+            more = dict(apart(graph_module, planned, reason.refused))
         except simulated.CannotLoad as reason:
-            more = dict(_apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
+            more = dict(apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
         else:
             return TargetGraph(planned, emitted, loaded)
         if not more.keys() - refused.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
         refused |= more
-
-
-def _apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
-    """Operators to run as extern calls: those that need the missing operation, else all of the kernel's."""
-    able = {node.name for node in graph_module.graph.nodes if can_fall_back(node)}
-    for kernel in planned.kernels():
-        if kernel.name in refusals:
-            reason, asking = refusals[kernel.name]
-            nodes = able.intersection(asking) or able.intersection(kernel.from_nodes)
-            yield from ((node, f"no code for a GPU: {reason}") for node in sorted(nodes))
 
 
 def run_or_call(

@@ -53,6 +53,10 @@ class EmittedKernel:
     """In Triton: how often the loops of one program go round, as Python over the sizes."""
     warps: int = 4
     """In Triton: of 32 threads each, that one program has."""
+    grid: str = ""
+    """In Triton: the number of programs, as Python over the sizes."""
+    header: str = ""
+    """In Triton: what the module of the function begins with."""
     any_order: bool = False
     """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
 
@@ -85,6 +89,8 @@ class TensorShape:
     dtype: torch.dtype
     size: tuple[Number, ...]
     stride: tuple[Number, ...]
+    gpu: int = -1
+    """Number of the GPU that it is on; -1: in the CPU's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,8 @@ class Launch:
     slots: tuple[int, ...]
     sizes: tuple[Number, ...] = ()
     """The symbolic sizes that it asks for."""
+    grid: Number = -1
+    """On a GPU: the number of blocks; -1: the kernel is C++."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +210,8 @@ class LaunchPlan:
     """It returns its one output and not a tuple."""
     values: tuple[Value, ...] = ()
     """The numbers that each call computes before its launches, each from earlier ones."""
+    gpu: int = -1
+    """Number of the GPU that it launches on; -1: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,12 +33,17 @@ INCLUDE = re.compile(r'^#include "(\w+\.h)"$', re.MULTILINE)
 
 
 def built(name: str, source: Path, compiler: Compiler) -> ModuleType:
-    """Load the module ``name``, built from a C file; on a cache hit it is not built again.
+    """Load the module ``name``, built from a C file, or from C++ that reads torch's headers; on a cache hit, as it is.
 
     Raises:
         BuildError: compilation fails, for example without the Python headers.
     """
     path = file(source, compiler)
+    return loaded(name, path)
+
+
+def loaded(name: str, path: Path) -> ModuleType:
+    """Load a built module."""
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
     specification = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert specification is not None
@@ -54,8 +59,9 @@ def file(source: Path, compiler: Compiler) -> Path:
         BuildError: as above.
     """
     text, more = _whole(source), _in_cpp(source)
+    in_cpp = source.suffix == ".cpp"
     return store.obtain(
-        _key(source, compiler), ".so", lambda draft: _compile(compiler, text, more, draft, _libraries())
+        _key(source, compiler), ".so", lambda draft: _compile(compiler, text, more, draft, _libraries(), in_cpp)
     )
 
 
@@ -85,7 +91,7 @@ def _key(source: Path, compiler: Compiler) -> str:
 
 
 def _in_cpp(source: Path) -> tuple[Path, ...]:
-    return tuple(each for each in (source.with_suffix(".cpp"),) if each.exists())
+    return tuple(each for each in (source.with_suffix(".cpp"),) if each.exists() and each != source)
 
 
 def _libraries() -> Path:
@@ -97,15 +103,19 @@ def _whole(source: Path) -> str:
     return INCLUDE.sub(lambda found: (source.parent / found[1]).read_text(), source.read_text())
 
 
-def _compile(compiler: Compiler, source: str, more: tuple[Path, ...], target: Path, libraries: Path) -> None:
+def _compile(
+    compiler: Compiler, source: str, more: tuple[Path, ...], target: Path, libraries: Path, in_cpp: bool
+) -> None:
     """Compile and link; linking one library of torch is enough, as it loads the others (saves 0.3 s of symbol reading).
 
     -O2 takes 1.5 times as long, at the time of the user's first kernels, and the calls are no faster.
     """
+    headers = (f"-I{libraries.parent / 'include'}", "-std=gnu++20") if in_cpp else ()
+    linked = ("-ltorch_python", "-ltorch_cpu", "-lc10") if in_cpp else ("-ltorch_python",)
     command = (
-        *compiler.command, "-O1", "-fPIC", "-shared", "-w", "-pipe", f"-I{sysconfig.get_path('include')}",
-        "-x", "c", "-", *(word for each in more for word in ("-x", "c++", str(each))), "-x", "none", "-o", str(target),
-        f"-L{libraries}", "-Wl,--no-as-needed", "-ltorch_python", f"-Wl,-rpath,{libraries}",
+        *compiler.command, "-O1", "-fPIC", "-shared", "-w", "-pipe", f"-I{sysconfig.get_path('include')}", *headers,
+        "-x", "c++" if in_cpp else "c", "-", *(word for each in more for word in ("-x", "c++", str(each))),
+        "-x", "none", "-o", str(target), f"-L{libraries}", "-Wl,--no-as-needed", *linked, f"-Wl,-rpath,{libraries}",
     )  # fmt: skip
     if sys.platform == "darwin":
         command = tuple(word for word in command if word != "-Wl,--no-as-needed") + ("-undefined", "dynamic_lookup")

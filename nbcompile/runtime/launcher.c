@@ -39,6 +39,7 @@ extern int aoti_torch_get_sizes(Handle, i64 **);
 extern int aoti_torch_get_strides(Handle, i64 **);
 extern int aoti_torch_get_dtype(Handle, int32_t *);
 extern int aoti_torch_get_device_type(Handle, int32_t *);
+extern int aoti_torch_get_device_index(Handle, int32_t *);
 extern int aoti_torch_empty_strided(i64, const i64 *, const i64 *, int32_t, int32_t, int32_t, Handle *);
 extern int aoti_torch__reinterpret_tensor(Handle, i64, const i64 *, const i64 *, i64, Handle *);
 extern int aoti_torch_delete_tensor_object(Handle);
@@ -48,7 +49,10 @@ extern i64 mode_count(void) __asm__("_ZN3c104impl20TorchDispatchModeTLS9stack_le
 extern PyObject *wrap_tensor(const void *) __asm__("_Z16THPVariable_WrapRKN2at10TensorBaseE");
 extern PyObject *THPVariableClass;
 
-enum { CPU = 0 };
+enum { CPU = 0, CUDA = 1 };
+
+#include "gpu_table.h"
+static const GpuTable *gpu = NULL; /* of gpu_launcher.cpp; NULL while no graph runs on a GPU */
 
 /* Per-call state of a kernel: the number of threads, and the index that was out of bounds. As in nbvec.h. */
 typedef struct {
@@ -196,11 +200,12 @@ typedef struct {
   int32_t dtype;
   i64 dim;
   const i64 *sizes, *strides, *offset; /* offset: NULL, where there is none */
+  int16_t device_type, device;
 } Layout;
 
 #include "output_pool.h"
 
-enum { ALLOCATE, RUN, FREE, VIEW, CALL, PRODUCT, CONVOLVE };
+enum { ALLOCATE, RUN, FREE, VIEW, CALL, PRODUCT, CONVOLVE, LAUNCH };
 
 /* Result of an extern call: its slot, and the shape that later kernels rely on. */
 typedef struct {
@@ -223,8 +228,10 @@ typedef struct {
   int by_onednn;
   const i64 *geometry;      /* CONVOLVE: strides, padding, dilation, output padding; transposed, groups */
   KernelFunction function;  /* RUN */
-  Py_ssize_t count;         /* RUN: how many slots it reads and writes */
-  const i64 *slots, *sizes; /* RUN */
+  Py_ssize_t count;         /* RUN, LAUNCH: how many slots it reads and writes */
+  const i64 *slots, *sizes; /* RUN, LAUNCH */
+  PyObject *kernel;         /* LAUNCH; borrowed */
+  const i64 *grid;          /* LAUNCH: the number of blocks */
   int lengthy;
   PyObject *name;           /* RUN; borrowed from Program.description */
 } Step;
@@ -244,6 +251,7 @@ typedef struct {
   Py_ssize_t inputs; /* these, and the tensors that the graph itself holds: the first slots */
   Py_ssize_t slots, steps, outputs, widest;
   int single, calls; /* returns one value and no tuple; calls operators of torch */
+  int device;        /* the GPU that it launches on; -1: none */
   Layout *input;
   Step *step;
   Output *output;
@@ -262,7 +270,8 @@ typedef struct {
 static int has_layout(Handle handle, const Layout *expected) {
   int32_t dtype, device;
   i64 dim, *sizes, *strides;
-  if (aoti_torch_get_device_type(handle, &device) || device != CPU) return 0;
+  if (aoti_torch_get_device_type(handle, &device) || device != expected->device_type) return 0;
+  if (device != CPU && (aoti_torch_get_device_index(handle, &device) || device != expected->device)) return 0;
   if (aoti_torch_get_dtype(handle, &dtype) || dtype != expected->dtype) return 0;
   if (aoti_torch_get_dim(handle, &dim) || dim != expected->dim) return 0;
   if (aoti_torch_get_sizes(handle, &sizes) || aoti_torch_get_strides(handle, &strides)) return 0;
@@ -286,13 +295,16 @@ typedef struct {
   PyObject **held;
   void **buffers; /* for the arguments of one kernel */
   const i64 *numbers, *values; /* the program's numbers in this call */
+  GpuState gpu;
 } Slots;
 
 /* Integers of the program with their values in this call, and a layout of them. */
 static const i64 *now(const Slots *slots, const i64 *numbers) { return slots->numbers + (numbers - slots->program->numbers); }
 
 static Layout layout_now(const Slots *slots, const Layout *layout) {
-  Layout own = {layout->dtype, layout->dim, now(slots, layout->sizes), now(slots, layout->strides), NULL};
+  Layout own = *layout;
+  own.sizes = now(slots, layout->sizes);
+  own.strides = now(slots, layout->strides);
   if (layout->offset) own.offset = now(slots, layout->offset);
   return own;
 }
@@ -367,10 +379,17 @@ static const i64 *read_numbers(PyObject *values, Numbers *numbers, Py_ssize_t *c
   return start;
 }
 
+/* A type's number, and above its lowest eight bits a device: 1 and the device's number, 0 for the CPU. */
+static void read_type(long number, Layout *layout) {
+  layout->dtype = (int32_t)(number & 255);
+  layout->device_type = number >> 8 ? CUDA : CPU;
+  layout->device = (int16_t)((number >> 8) - 1);
+}
+
 /* `offset`: a tuple of one, or NULL */
 static int read_layout(PyObject *dtype, PyObject *sizes, PyObject *strides, PyObject *offset, Numbers *numbers, Layout *layout) {
   Py_ssize_t dim, same;
-  if (dtype) layout->dtype = (int32_t)PyLong_AsLong(dtype);
+  if (dtype) read_type(PyLong_AsLong(dtype), layout);
   if (PyErr_Occurred()) return -1;
   if (!(layout->sizes = read_numbers(sizes, numbers, &dim)) || !(layout->strides = read_numbers(strides, numbers, &same))) return -1;
   if (dim != same) {
@@ -404,7 +423,7 @@ static int interpret(Program *program, const Slots *slots) {
         Layout layout = layout_now(slots, &step->layout);
         if (allocate(&layout, &slots->made[step->slot])) {
           slots->made[step->slot] = NULL;
-          return 1;
+          return PyErr_Occurred() ? -1 : 1;
         }
         if (aoti_torch_get_data_ptr(slots->made[step->slot], &slots->pointers[step->slot])) return 1;
         break;
@@ -412,6 +431,10 @@ static int interpret(Program *program, const Slots *slots) {
       case RUN:
         for (Py_ssize_t k = 0; k < step->count; k++) slots->buffers[k] = slots->pointers[step->slots[k]];
         status = run(step->function, slots->buffers, now(slots, step->sizes), step->lengthy, program->on_error, step->name);
+        break;
+      case LAUNCH:
+        for (Py_ssize_t k = 0; k < step->count; k++) slots->buffers[k] = slots->pointers[step->slots[k]];
+        status = gpu->launch(step->kernel, slots->buffers, now(slots, step->sizes), *now(slots, step->grid), &slots->gpu);
         break;
       case FREE:
         empty(slots, step->slot);
@@ -497,10 +520,13 @@ static PyObject *program_run(Program *program, PyObject **inputs) {
     result = program_slowly(program, inputs, program->given);
   } else {
     memset(slots.made, 0, 2 * program->slots * sizeof(void *));
-    status = fit < 0 ? 1 : interpret(program, &slots);
+    int entered = program->device >= 0;
+    if (entered && gpu->enter(program->device, &slots.gpu)) status = -1, entered = 0;
+    else status = fit < 0 ? 1 : interpret(program, &slots);
     if (!status) result = results_of(program, &slots);
     else if (status > 0) PyErr_SetString(PyExc_MemoryError, "could not allocate the result of a compiled graph");
     for (Py_ssize_t i = program->inputs; i < program->slots; i++) empty(&slots, i);
+    if (entered) gpu->leave(&slots.gpu);
   }
   if (memory != small) PyMem_Free(memory);
   return result;
@@ -572,6 +598,7 @@ static PyTypeObject ProgramType = {
 };
 
 /* (ALLOCATE, slot, dtype, sizes, strides) | (RUN, address, slots, sizes, lengthy, name) | (FREE, slot)
+   | (LAUNCH, GpuKernel, slots, sizes, (blocks,), name)
    | (VIEW, slot, source, sizes, strides, offset) | what operators.h reads */
 static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *step) {
   PyObject *a, *b, *c, *d, *e;
@@ -593,6 +620,16 @@ static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *s
         if (step->slots[i] < 0 || step->slots[i] >= program->slots) goto wrong;
       step->lengthy = PyObject_IsTrue(d);
       step->name = e;
+      if (step->count > program->widest) program->widest = step->count;
+      return 0;
+    case LAUNCH:
+      if (!PyArg_ParseTuple(text, "iOOOOO", &step->kind, &step->kernel, &b, &c, &d, &step->name)) return -1;
+      if (!(step->slots = read_numbers(b, numbers, &step->count)) || !(step->sizes = read_numbers(c, numbers, NULL)) ||
+          !(step->grid = read_numbers(d, numbers, NULL)))
+        return -1;
+      for (Py_ssize_t i = 0; i < step->count; i++)
+        if (step->slots[i] < 0 || step->slots[i] >= program->slots) goto wrong;
+      if (!gpu) return PyErr_SetString(PyExc_RuntimeError, "no launcher for a GPU"), -1;
       if (step->count > program->widest) program->widest = step->count;
       return 0;
     case FREE:
@@ -646,14 +683,14 @@ static Py_ssize_t count_numbers(PyObject *value) {
   return total;
 }
 
-/* make_program((inputs, steps, outputs, values), slots, single, constants, slow, on_error, owner); an input is
+/* make_program((inputs, steps, outputs, values), slots, single, constants, slow, on_error, owner[, device]); an input is
    (dtype, sizes, strides), or None for an argument that is not looked at; those of the constants come last */
 static PyObject *make_program(PyObject *module, PyObject *arguments) {
   PyObject *description, *inputs, *steps, *outputs, *values, *constants, *slow, *on_error, *owner;
   Py_ssize_t slots;
-  int single;
-  if (!PyArg_ParseTuple(arguments, "O!npO!OOO", &PyTuple_Type, &description, &slots, &single, &PyTuple_Type, &constants, &slow,
-                        &on_error, &owner))
+  int single, device = -1;
+  if (!PyArg_ParseTuple(arguments, "O!npO!OOO|i", &PyTuple_Type, &description, &slots, &single, &PyTuple_Type, &constants, &slow,
+                        &on_error, &owner, &device))
     return NULL;
   if (!PyArg_ParseTuple(description, "O!O!O!O!", &PyTuple_Type, &inputs, &PyTuple_Type, &steps, &PyTuple_Type, &outputs, &PyTuple_Type, &values))
     return NULL;
@@ -663,6 +700,7 @@ static PyObject *make_program(PyObject *module, PyObject *arguments) {
   program->vectorcall = program_call;
   program->slots = slots;
   program->single = single;
+  program->device = device;
   program->inputs = PyTuple_GET_SIZE(inputs);
   program->given = program->inputs - PyTuple_GET_SIZE(constants);
   program->steps = PyTuple_GET_SIZE(steps);
@@ -763,7 +801,15 @@ static PyObject *setup(PyObject *module, PyObject *arguments) {
   Py_RETURN_NONE;
 }
 
+/* use_gpu(address of a GpuTable) */
+static PyObject *use_gpu(PyObject *module, PyObject *address) {
+  gpu = PyLong_AsVoidPtr(address);
+  if (PyErr_Occurred()) return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"use_gpu", use_gpu, METH_O, "Take the functions of gpu_launcher.cpp."},
     {"empty_strided", (PyCFunction)(void (*)(void))empty_strided, METH_FASTCALL | METH_KEYWORDS, "A new tensor."},
     {"pool_setup", pool_setup, METH_VARARGS, "Where to read who owns a storage: output_pool.py's WordOffsets."},
     {"pool_clear", pool_clear, METH_NOARGS, "Keep nothing any longer."},

@@ -132,8 +132,9 @@ static i64 span_of(const Layout *layout) {
   return span;
 }
 
-/* A new tensor on the CPU: 0, or not 0 where there is no memory. */
+/* A new tensor: 0, or not 0 where there is no memory. */
 static int allocate(const Layout *layout, Handle *made) {
+  if (layout->device_type != CPU) return gpu->allocate(layout->dim, layout->sizes, layout->strides, layout->dtype, layout->device, made);
   i64 itemsize = (i64)aoti_torch_dtype_element_size(layout->dtype), bytes = span_of(layout) * itemsize;
   if (bytes >= POOL_SMALL && pool.ready) {
     i64 limit = pool_limit();

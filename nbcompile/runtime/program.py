@@ -69,8 +69,11 @@ def load(
     compiler: Compiler,
     attribute: Attribute | None = None,
     constants: Mapping[int, object] | None = None,
+    on_gpu: Mapping[str, Callable[..., None]] | None = None,
 ) -> LoadedGraph:
     """Build what must be built, and return the graph as a callable.
+
+    ``on_gpu`` are the kernels that run on a GPU, prepared (gpu_launcher.py).
 
     Raises:
         toolchain.BuildError: the compiler refused what we generated.
@@ -78,7 +81,10 @@ def load(
     compiled_artifact.add_program(emitted, attribute, constants)
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries = {}
+    prepared = on_gpu or {}
     for kernel in emitted.kernels:
+        if kernel.name in prepared:
+            continue
         assert library is not None
         entries[kernel.name] = Entry(
             kernel.name,
@@ -90,11 +96,12 @@ def load(
         )
     extension = launcher.extension_module(compiler)
     kernels = {name: launcher.make_kernel(entry, library, compiler) for name, entry in entries.items()}
+    kernels |= prepared
     functions = kernels if isinstance(extension, NoLauncher) else {**kernels, "empty_strided": extension.empty_strided}
     wrapped = PythonWrapper(emitted, functions, attribute or _no_attribute, constants or {})
     if emitted.plan is None or isinstance(extension, NoLauncher):
         return wrapped
-    program: LoadedGraph = _program(emitted, emitted.plan, entries, extension, wrapped, library)
+    program: LoadedGraph = _program(emitted, emitted.plan, entries, extension, wrapped, library, prepared)
     return program
 
 
@@ -105,10 +112,11 @@ def _program(
     extension: ModuleType,
     wrapped: PythonWrapper,
     library: object,
+    on_gpu: Mapping[str, object],
 ) -> Any:
     """The plan as the launcher in C understands it (launcher.c, operators.h, sizes.h)."""
     targets = {each.name: each.target for each in emitted.externs}
-    coder = _PlanEncoder(extension, entries, targets, processor.multiplies_by_onednn())
+    coder = _PlanEncoder(extension, entries, targets, processor.multiplies_by_onednn(), on_gpu)
     held = tuple(wrapped.attribute(path) for path, _ in plan.attributes)
     description = (
         (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
@@ -124,7 +132,9 @@ def _program(
     def complain(name: str, site: int, index: int, size: int) -> None:
         complaints[name](name, site, index, size)
 
-    return coder.extension.make_program(description, plan.slots, plan.single, held, wrapped, complain, library)
+    return coder.extension.make_program(
+        description, plan.slots, plan.single, held, wrapped, complain, library, plan.gpu
+    )
 
 
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
@@ -142,9 +152,11 @@ class _PlanEncoder:
     entries: Mapping[str, Entry]
     targets: Mapping[str, Any]
     by_onednn: bool
+    on_gpu: Mapping[str, object]
 
     def shape(self, shape: TensorShape) -> tuple[Any, ...]:
-        return launcher.dtype_code(self.extension, shape.dtype), _numbers(shape.size), _numbers(shape.stride)
+        number = launcher.dtype_code(self.extension, shape.dtype) | (shape.gpu + 1) << 8
+        return number, _numbers(shape.size), _numbers(shape.stride)
 
     def input(self, shape: TensorShape | None) -> object:
         return None if shape is None else self.shape(shape)
@@ -153,6 +165,8 @@ class _PlanEncoder:
         match step:
             case AllocateSlot(slot, shape):
                 return (0, slot, *self.shape(shape))
+            case Launch(name, slots, sizes, grid) if name in self.on_gpu:
+                return (7, self.on_gpu[name], slots, _numbers(sizes), (_number(grid),), name)
             case Launch(name, slots, sizes):
                 return (1, self.entries[name].address, slots, _numbers(sizes), self.entries[name].lengthy, name)
             case FreeSlot(slot):
@@ -313,16 +327,19 @@ def expect(
     stride: tuple[int, ...],
     dtype: torch.dtype,
     written: bool = False,
+    device: str = "",
 ) -> torch.Tensor | None:
     """Check an input against its guards' shape and dtype; copy it if only its strides differ.
 
     None is an effect token: it orders operators with side effects, and holds no data.
 
     Raises:
-        ValueError: another shape or dtype, or other strides where the graph writes to it.
+        ValueError: another shape, dtype or device, or other strides where the graph writes to it.
     """
     if tensor is None:
         return None
+    if device and tensor.device != torch.device(device):
+        raise ValueError(f"a graph compiled for a tensor on {device} was given one on {tensor.device}")
     if tensor.dtype != dtype or tensor.shape != size:
         raise ValueError(f"a graph compiled for {dtype}{list(size)} was given {tensor.dtype}{list(tensor.shape)}")
     if _strides_agree(tensor, stride):

@@ -1,0 +1,44 @@
+"""Text of a schedule whose kernels are for the CPU, for GPUs, or for both: C++ and Triton, one wrapper, one plan.
+
+    emit(schedule)      EmittedProgram(kernels=(kernel0 in C++, kernel1 in Triton), source="...", ...)
+
+A kernel belongs to one device (fusion keeps devices apart); what goes from one to the other is an extern copy.
+
+In torch: torch/_inductor/scheduler.py (get_backend), one for each device. Read next: nbcompile/codegen/launch_plan.py
+"""
+
+from __future__ import annotations
+
+from nbcompile.codegen import cpp, triton
+from nbcompile.codegen.kernels import emit_kernel
+from nbcompile.codegen.launch_plan import make_launch_plan
+from nbcompile.codegen.triton_values import NoTriton
+from nbcompile.codegen.wrapper import write_wrapper
+from nbcompile.ir.buffer import Extern
+from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
+from nbcompile.ir.kernel import Schedule
+
+
+def emit(schedule: Schedule) -> EmittedProgram:
+    """Generate every kernel in the language of its device, the wrapper and the launch plan.
+
+    Raises:
+        NoTriton: operations have no Triton form; the exception names the fx nodes that need them.
+    """
+    kernels: list[EmittedKernel] = []
+    refused: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for kernel in schedule.kernels():
+        try:
+            on_gpu = kernel.device.type == "cuda"
+            kernels.append(triton.emit_kernel(kernel, schedule) if on_gpu else emit_kernel(kernel, schedule))
+        except NoTriton as reason:
+            refused.update(reason.refused)
+    if refused:
+        error = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in refused.values())))
+        error.refused = refused
+        raise error
+    in_cpp = "".join(kernel.source + "\n" for kernel in kernels if kernel.language == "cpp")
+    externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
+    plan, reason_why = make_launch_plan(schedule, kernels)
+    wrapper = write_wrapper(schedule, kernels)
+    return EmittedProgram(schedule, cpp.unit(in_cpp), wrapper, tuple(kernels), externs, plan, reason_why)

@@ -1,0 +1,236 @@
+"""Machine code of a graph's kernels: from the kernel store, or compiled by worker processes side by side.
+
+    obtain([Request(kernel, "sm_90", aligned=True), ...]) -> [Cubin(Image(entry="kernel0", threads=128, ...), ptx), ...]
+
+An entry's key is the kernel's text and types, the chip, the promise about alignment and Triton's version. Triton is
+imported by the workers alone, and only where an entry is missing.
+
+In torch: torch/_inductor/async_compile.py. Read next: nbcompile/gpu/cubin_worker.py
+"""
+
+from __future__ import annotations
+
+import atexit
+import base64
+import concurrent.futures
+import contextlib
+import functools
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbcompile.gpu import elf
+from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.runtime import store
+from nbcompile.runtime.gpu_launcher import Image
+
+WORKER = Path(__file__).with_name("cubin_worker.py")
+MOST_WORKERS = 16
+
+
+class CannotCompile(RuntimeError):
+    """Reason why some kernels have no machine code."""
+
+    def __init__(self, reasons: dict[str, str]) -> None:
+        """By name of the kernel."""
+        super().__init__("; ".join(dict.fromkeys(reasons.values())))
+        self.reasons = reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One kernel to compile."""
+
+    kernel: EmittedKernel
+    chip: str
+    """Instruction set: ``sm_90``."""
+    aligned: bool = True
+    """Promise that pointers are multiples of 16."""
+
+    @property
+    def source(self) -> str:
+        """A module with this kernel alone."""
+        return f"{self.kernel.header}\n\n{self.kernel.source}"
+
+    @property
+    def signature(self) -> dict[str, str]:
+        """The argument types as Triton wants them."""
+        names = (*(f"p{at}" for at in range(len(self.kernel.arguments))), *self.kernel.sizes)
+        return dict(zip(names, self.kernel.types, strict=True))
+
+    @property
+    def key(self) -> str:
+        """Key of the entry."""
+        kernel = self.kernel
+        types, version = " ".join(kernel.types), triton_version()
+        return store.key_of(
+            "cubin", version, self.chip, str(self.aligned), str(kernel.warps), kernel.name, types, self.source
+        )
+
+    def message(self) -> dict[str, Any]:
+        """Message to a worker."""
+        checks = "device_assert" in self.kernel.source
+        options = {
+            "enable_fp_fusion": True,
+            "debug": checks,
+            "sanitize_overflow": False,
+            "num_warps": self.kernel.warps,
+        }
+        return {
+            "key": self.key, "source": self.source, "name": self.kernel.name, "signature": self.signature,
+            "capability": int(self.chip.removeprefix("sm_")), "aligned": self.aligned, "options": options,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Machine code, what a launch must know, and PTX for those who read or simulate it."""
+
+    image: Image
+    ptx: str
+
+
+@functools.cache
+def triton_version() -> str:
+    """Version of Triton, without importing it; "" where it is not installed."""
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def obtain(requests: Sequence[Request]) -> list[Cubin]:
+    """The machine code of each kernel; those that are not in the store are compiled side by side.
+
+    Raises:
+        CannotCompile: some could not be.
+    """
+    found = {request.key: _fetch(request.key) for request in requests}
+    missing = {request.key: request for request in requests if found[request.key] is None}
+    reasons: dict[str, str] = {}
+    if missing:
+        if not triton_version():
+            raise CannotCompile(
+                {each.kernel.name: "Triton is not installed (pip install nbcompile[cuda])" for each in requests}
+            )
+        for request, compiled in zip(missing.values(), _workers.compile(list(missing.values())), strict=True):
+            if isinstance(compiled, str):
+                reasons[request.kernel.name] = compiled
+            else:
+                found[request.key] = compiled
+    if reasons:
+        raise CannotCompile(reasons)
+    return [cubin for request in requests if (cubin := found[request.key]) is not None]
+
+
+loaded: dict[bytes, Cubin] = {}
+"""Machine code that this process has read: the stand-in driver looks up what it is given to run."""
+
+
+def _fetch(key: str) -> Cubin | None:
+    path = store.fetch(key, ".cubin")
+    return None if path is None else _parse(path.read_bytes())
+
+
+def _parse(content: bytes) -> Cubin:
+    header, _, rest = content.partition(b"\n")
+    facts = json.loads(header)
+    code = rest[facts["ptx_bytes"] :]
+    image = Image(code, facts["entry"], facts["threads"], facts["shared"], facts["parameters"])
+    cubin = Cubin(image, rest[: facts["ptx_bytes"]].decode())
+    loaded[code] = cubin
+    return cubin
+
+
+def _keep(key: str, answer: dict[str, Any]) -> Cubin:
+    ptx, code = answer["ptx"].encode(), base64.b64decode(answer["cubin"])
+    facts = {
+        "entry": answer["entry"], "threads": answer["threads"], "shared": answer["shared"],
+        "parameters": elf.parameters(code, answer["entry"]), "ptx_bytes": len(ptx),
+    }  # fmt: skip
+    content = json.dumps(facts).encode() + b"\n" + ptx + code
+    store.add(key, ".cubin", lambda draft: _write(draft, content))
+    return _parse(content)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+class _Worker:
+    """One process, used by one thread."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, request: Request) -> Cubin | str:
+        """The machine code, or the reason why there is none."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(request.message()) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except OSError:
+            line = ""
+        if not line:
+            return f"the process that compiles for a GPU ended ({self.process.wait()})"
+        answer = json.loads(line)
+        if "error" in answer:
+            return f"Triton cannot compile it for {request.chip}: {answer['error']}"
+        if answer["scratch"]:
+            return "it needs scratch memory of the GPU"
+        return _keep(request.key, answer)
+
+
+class _Workers:
+    """The processes, started when there is work for them, and kept until this process ends."""
+
+    def __init__(self) -> None:
+        self.idle: list[_Worker] = []
+        self.lock = threading.Lock()
+        atexit.register(self.close)
+        if hasattr(os, "register_at_fork"):  # their pipes are the parent's
+            os.register_at_fork(after_in_child=self.idle.clear)
+
+    def compile(self, requests: Sequence[Request]) -> list[Cubin | str]:
+        """Compile each; several at once."""
+        count = min(len(requests), MOST_WORKERS, len(os.sched_getaffinity(0)))
+        if count == 1:
+            return [self._one(request) for request in requests]
+        with concurrent.futures.ThreadPoolExecutor(count, "nbcompile-cubins") as threads:
+            return list(threads.map(self._one, requests))
+
+    def _one(self, request: Request) -> Cubin | str:
+        with self.lock:
+            worker = self.idle.pop() if self.idle else None
+        if worker is None or worker.process.poll() is not None:
+            worker = _Worker()
+        compiled = worker.ask(request)
+        with self.lock:
+            self.idle.append(worker)
+        return compiled
+
+    def close(self) -> None:
+        """End the processes."""
+        with self.lock:
+            workers, self.idle[:] = list(self.idle), []
+        for worker in workers:
+            with contextlib.suppress(OSError):
+                worker.process.kill()
+                worker.process.wait()
+
+
+_workers = _Workers()

@@ -1,0 +1,123 @@
+"""A graph whose tensors are on a GPU: kernels built for the chip that is here, and launched.
+
+    made = compile_graph(graph, examples, launcher, compiler, attribute=..., keep_sharing=True)
+    made.program([x])                a whole graph in one call of C (runtime/launcher.c)
+
+What has no Triton form is called as an operator of ATen instead: that operator alone, with the reason.
+
+In torch: torch/_inductor/compile_fx.py. Read next: nbcompile/gpu/cubins.py, nbcompile/runtime/gpu_launcher.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import torch_internals
+from nbcompile.codegen import devices
+from nbcompile.codegen.profiler_ranges import profiler_ranges
+from nbcompile.codegen.triton_values import NoTriton
+from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.gpu import cubins
+from nbcompile.gpu.refusals import apart
+from nbcompile.ir.compiled_artifact import Runnable
+from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
+from nbcompile.ir.kernel import Schedule
+from nbcompile.ir.profiler_ranges import current_origin
+from nbcompile.lowering import UnsupportedGraph, lower
+from nbcompile.record import recorder
+from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
+from nbcompile.runtime.program import Attribute, LoadedGraph, load
+from nbcompile.runtime.toolchain import Compiler
+from nbcompile.scheduling import schedule
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedGraph:
+    """Result of compiling a graph for the GPU that is here."""
+
+    planned: Schedule
+    emitted: EmittedProgram
+    program: LoadedGraph
+
+
+def compile_graph(
+    graph_module: torch.fx.GraphModule, examples: Sequence[Any], gpu: GpuLauncher, compiler: Compiler, stage: str, *,
+    attribute: Attribute, keep_sharing: bool, own_random: bool = False, debug: bool = False,
+) -> LaunchedGraph:  # fmt: skip
+    """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
+
+    Raises:
+        UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
+    """
+    refused: dict[str, str] = {}
+    while True:
+        with recorder.stage("lowering"):
+            program = lower(graph_module, examples, keep_sharing, own_random, None, refused)
+        with recorder.stage("scheduling"):
+            planned = schedule(program)
+        try:
+            with recorder.stage("codegen"):
+                emitted = devices.emit(planned)
+                emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))
+            with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
+                prepared = prepare(emitted, planned, gpu, debug)
+                loaded = load(emitted, compiler, attribute, opaque_values(planned), prepared)
+        except NoTriton as reason:
+            more = dict(apart(graph_module, planned, reason.refused))
+        except cubins.CannotCompile as reason:
+            more = dict(apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
+        else:
+            return LaunchedGraph(planned, emitted, loaded)
+        if not more.keys() - refused.keys():
+            raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
+        refused |= more
+
+
+def prepare(
+    emitted: Runnable, planned: Schedule, gpu: GpuLauncher, debug: bool = False
+) -> Mapping[str, Callable[..., None]]:
+    """Build the kernels that are for a GPU, and load each into its device."""
+    on_gpu = {kernel.name: kernel.device.index or 0 for kernel in planned.kernels() if kernel.device.type == "cuda"}
+    kernels = [kernel for kernel in emitted.kernels if kernel.name in on_gpu]
+    chips = {device: chip_name(gpu, device) for device in set(on_gpu.values())}
+    built = cubins.obtain([cubins.Request(kernel, chips[on_gpu[kernel.name]]) for kernel in kernels])
+    positions = _positions(emitted)
+    return {
+        kernel.name: gpu.prepare(
+            kernel, cubin.image, on_gpu[kernel.name], _unaligned(kernel, chips[on_gpu[kernel.name]]),
+            positions.get(kernel.name, ""), debug,
+        )
+        for kernel, cubin in zip(kernels, built, strict=True)
+    }  # fmt: skip
+
+
+def chip_name(gpu: GpuLauncher, device: int) -> str:
+    """``sm_90``."""
+    major, minor, _ = gpu.capability(device)
+    return f"sm_{major}{minor}"
+
+
+def _unaligned(kernel: EmittedKernel, chip: str) -> Callable[[], Image]:
+    """Build, when it is needed first, the code for pointers that are no multiples of 16."""
+
+    def build() -> Image:
+        (cubin,) = cubins.obtain([cubins.Request(kernel, chip, aligned=False)])
+        return cubin.image
+
+    torch_internals.hide_from_hook(build.__code__)
+    return build
+
+
+def _positions(emitted: Runnable) -> dict[str, str]:
+    """For the texts of errors: operators and lines of the user's program."""
+    origin = current_origin()
+    found = {}
+    for name, known in emitted.ranges:
+        lines = ", ".join(f"{file}:{line}" for file, line in known.places(origin))
+        found[name] = f"{known.operators}, {lines}" if lines else known.operators
+    return found

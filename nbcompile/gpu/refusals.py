@@ -1,0 +1,28 @@
+"""Operators that a kernel cannot have, apart from it: they are called through ATen instead.
+
+    apart(graph, planned, {"kernel0": ("no digamma", ("digamma",))})      ("digamma", "no code for a GPU: no digamma")
+
+In torch: torch/_inductor/lowering.py (make_fallback), for a whole operator. Read next: nbcompile/gpu/target.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch.fx
+
+from nbcompile.ir.kernel import Schedule
+from nbcompile.lowering.graph import can_fall_back
+
+Refusals = Mapping[str, tuple[str, tuple[str, ...]]]
+"""Reason and, where known, the fx nodes that need the missing operation, by name of the kernel."""
+
+
+def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
+    """Operators to run as extern calls: those that need the missing operation, else all of the kernel's."""
+    able = {node.name for node in graph_module.graph.nodes if can_fall_back(node)}
+    for kernel in planned.kernels():
+        if kernel.name in refusals:
+            reason, asking = refusals[kernel.name]
+            nodes = able.intersection(asking) or able.intersection(kernel.from_nodes)
+            yield from ((node, f"no code for a GPU: {reason}") for node in sorted(nodes))

@@ -1,0 +1,238 @@
+/* A CUDA device for a torch that was built without CUDA: torch's device guard and allocator, on the stand-in driver.
+ *
+ *   guard       the current device and stream of each thread; a stream's number is its native handle
+ *   allocator   cuMemAlloc of the stand-in: memory of the device is memory of the CPU, in the driver's table
+ *   tensors     empty_strided, and view and replace, which torch's own operators are made of (device.py)
+ *
+ * Compiled against torch's headers, once for a machine and a torch.
+ *
+ * In torch: c10/cuda/impl/CUDAGuardImpl.h, c10/cuda/CUDACachingAllocator.cpp. Read next: nbcompile/gpu/standin/device.py
+ */
+#include <Python.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+
+extern PyObject *wrap_tensor(const at::TensorBase &) __asm__("_Z16THPVariable_WrapRKN2at10TensorBaseE");
+
+namespace {
+
+constexpr c10::DeviceType CUDA = c10::DeviceType::CUDA;
+constexpr int DEVICES = 2;
+
+struct Driver {
+  int (*set_context)(void *);
+  int (*allocate)(uint64_t *, size_t);
+  int (*release)(uint64_t);
+  int (*synchronize)(void *);
+  int (*device_count)(int *);
+} driver;
+
+thread_local c10::DeviceIndex current = 0;
+thread_local c10::StreamId streams[DEVICES];
+c10::StreamId last_stream = 0;
+
+void enter(c10::DeviceIndex device) {
+  current = device;
+  driver.set_context((void *)(intptr_t)(device + 1));
+}
+
+c10::Stream stream_of(c10::DeviceIndex device, c10::StreamId id) {
+  return c10::Stream(c10::Stream::UNSAFE, c10::Device(CUDA, device), id);
+}
+
+struct Guard final : public c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return CUDA; }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    c10::Device before(CUDA, current);
+    enter(device.index());
+    return before;
+  }
+  c10::Device getDevice() const override { return c10::Device(CUDA, current); }
+  void setDevice(c10::Device device) const override { enter(device.index()); }
+  void uncheckedSetDevice(c10::Device device) const noexcept override { enter(device.index()); }
+  c10::Stream getStream(c10::Device device) const override { return stream_of(device.index(), streams[device.index()]); }
+  c10::Stream getDefaultStream(c10::Device device) const override { return stream_of(device.index(), 0); }
+  c10::Stream getNewStream(c10::Device device, int) const override { return stream_of(device.index(), ++last_stream); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return stream_of(device.index(), ++last_stream); }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    c10::Stream before = getStream(stream.device());
+    streams[stream.device_index()] = stream.id();
+    return before;
+  }
+  void *getStreamNativeHandle(const c10::Stream stream) const override { return (void *)(intptr_t)stream.id(); }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    int count = 0;
+    return driver.device_count(&count) ? 0 : (c10::DeviceIndex)count;
+  }
+  void record(void **event, const c10::Stream &, const c10::DeviceIndex, const c10::EventFlag) const override { *event = (void *)1; }
+  void block(void *, const c10::Stream &) const override {}
+  bool queryEvent(void *) const override { return true; }
+  void synchronizeEvent(void *) const override {}
+  void destroyEvent(void *, const c10::DeviceIndex) const noexcept override {}
+  bool queryStream(const c10::Stream &) const override { return true; }
+  void synchronizeStream(const c10::Stream &stream) const override { driver.synchronize((void *)(intptr_t)stream.id()); }
+  void synchronizeDevice(const c10::DeviceIndex) const override { driver.synchronize(nullptr); }
+  void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {}
+} guard;
+
+struct Allocator final : public c10::Allocator {
+  static void release(void *memory) { driver.release((uint64_t)(uintptr_t)memory); }
+  c10::DataPtr allocate(size_t bytes) override {
+    c10::Device device(CUDA, current);
+    uint64_t address = 0;
+    if (!bytes) return {nullptr, device};
+    enter(current);
+    int failed = driver.allocate(&address, bytes);
+    TORCH_CHECK_WITH(OutOfMemoryError, !failed, "CUDA out of memory. Tried to allocate ", bytes, " bytes on the stand-in device");
+    void *memory = (void *)(uintptr_t)address;
+    return {memory, memory, &release, device};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+  void copy_data(void *into, const void *from, size_t bytes) const override { memcpy(into, from, bytes); }
+} allocator;
+
+/* What torch asks of its CUDA library. The object that a build without CUDA has answers for itself once torch has asked for
+ * it first, so it is given this class, and its own again: neither has members. */
+struct Hooks final : public at::CUDAHooksInterface {
+  void init() const override {}
+  bool hasCUDA() const override { return true; }
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return guard.deviceCount() > 0; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return false; }
+  int getNumGPUs() const override { return guard.deviceCount(); }
+  c10::DeviceIndex deviceCount() const override { return guard.deviceCount(); }
+  c10::DeviceIndex current_device() const override { return current; }
+  c10::DeviceIndex getCurrentDevice() const override { return current; }
+  void deviceSynchronize(c10::DeviceIndex) const override { driver.synchronize(nullptr); }
+} hooks;
+
+void *own_class = nullptr;
+
+/* enable(whether torch has a CUDA device) */
+PyObject *enable(PyObject *, PyObject *wanted) {
+  void **object = (void **)&at::detail::getCUDAHooks();
+  if (!own_class) own_class = *object;
+  *object = PyObject_IsTrue(wanted) ? *(void **)&hooks : own_class;
+  Py_RETURN_NONE;
+}
+
+using Numbers = c10::SmallVector<int64_t, 8>;
+
+bool read(PyObject *tuple, Numbers &numbers) {
+  if (!PyTuple_Check(tuple)) return PyErr_SetString(PyExc_TypeError, "sizes are a tuple"), false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); i++) numbers.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+  return !PyErr_Occurred();
+}
+
+c10::TensorImpl *tensor_at(unsigned long long address) { return (c10::TensorImpl *)(uintptr_t)address; }
+
+/* Torch's exceptions must not leave C++. */
+template <typename Function> PyObject *guarded(Function function) {
+  try {
+    return function();
+  } catch (const c10::OutOfMemoryError &error) {
+    PyObject *torch = PyImport_ImportModule("torch"), *kind = torch ? PyObject_GetAttrString(torch, "OutOfMemoryError") : nullptr;
+    if (kind) PyErr_SetString(kind, error.what_without_backtrace());
+    Py_XDECREF(kind);
+    Py_XDECREF(torch);
+  } catch (const std::exception &error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+  return nullptr;
+}
+
+/* empty_strided(sizes, strides, dtype's number, device's number) */
+PyObject *empty_strided(PyObject *, PyObject *arguments) {
+  PyObject *sizes, *strides;
+  int dtype, device;
+  Numbers size, stride;
+  if (!PyArg_ParseTuple(arguments, "OOii", &sizes, &strides, &dtype, &device) || !read(sizes, size) || !read(strides, stride)) return nullptr;
+  return guarded([&]() {
+    c10::DeviceIndex before = current;
+    enter(device);
+    struct Back { c10::DeviceIndex device; ~Back() { enter(device); } } back{before};
+    return wrap_tensor(at::detail::empty_strided_generic(size, stride, &allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), (c10::ScalarType)dtype));
+  });
+}
+
+/* view(address of a TensorImpl, sizes, strides, offset): another tensor with its storage */
+PyObject *view(PyObject *, PyObject *arguments) {
+  PyObject *sizes, *strides;
+  unsigned long long address;
+  long long offset;
+  Numbers size, stride;
+  if (!PyArg_ParseTuple(arguments, "KOOL", &address, &sizes, &strides, &offset) || !read(sizes, size) || !read(strides, stride)) return nullptr;
+  return guarded([&]() {
+    c10::TensorImpl *base = tensor_at(address);
+    at::TensorBase made = at::detail::make_tensor_base<c10::TensorImpl>(
+        c10::TensorImpl::VIEW, c10::Storage(base->storage()), base->key_set(), base->dtype());
+    made.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride, offset);
+    return wrap_tensor(made);
+  });
+}
+
+/* replace(address, address): the first tensor gets storage and shape of the second */
+PyObject *replace(PyObject *, PyObject *arguments) {
+  unsigned long long first, second;
+  if (!PyArg_ParseTuple(arguments, "KK", &first, &second)) return nullptr;
+  return guarded([&]() {
+    c10::TensorImpl *into = tensor_at(first), *from = tensor_at(second);
+    into->set_storage_keep_dtype(from->storage());
+    into->set_sizes_and_strides(from->sizes(), from->strides(), from->storage_offset());
+    return Py_NewRef(Py_None);
+  });
+}
+
+/* set_stream(device, number) -> the number before */
+PyObject *set_stream(PyObject *, PyObject *arguments) {
+  int device;
+  long long number;
+  if (!PyArg_ParseTuple(arguments, "iL", &device, &number)) return nullptr;
+  long long before = streams[device];
+  streams[device] = number;
+  return PyLong_FromLongLong(before);
+}
+
+/* set_device(number) -> the number before */
+PyObject *set_device(PyObject *, PyObject *arguments) {
+  int device;
+  if (!PyArg_ParseTuple(arguments, "i", &device)) return nullptr;
+  long before = current;
+  enter(device);
+  return PyLong_FromLong(before);
+}
+
+/* install(path of the stand-in driver) */
+PyObject *install(PyObject *, PyObject *arguments) {
+  const char *path;
+  if (!PyArg_ParseTuple(arguments, "s", &path)) return nullptr;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!library) return PyErr_Format(PyExc_OSError, "%s", dlerror());
+  driver.set_context = (int (*)(void *))dlsym(library, "cuCtxSetCurrent");
+  driver.allocate = (int (*)(uint64_t *, size_t))dlsym(library, "cuMemAlloc_v2");
+  driver.release = (int (*)(uint64_t))dlsym(library, "cuMemFree_v2");
+  driver.synchronize = (int (*)(void *))dlsym(library, "cuStreamSynchronize");
+  driver.device_count = (int (*)(int *))dlsym(library, "cuDeviceGetCount");
+  c10::impl::device_guard_impl_registry[(int)CUDA].store(&guard);
+  c10::SetAllocator(CUDA, &allocator, 0);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef functions[] = {
+    {"install", install, METH_VARARGS, "Register guard and allocator with torch."},
+    {"enable", enable, METH_O, "Let torch have a CUDA device, or none."},
+    {"empty_strided", empty_strided, METH_VARARGS, "A new tensor on the device."},
+    {"view", view, METH_VARARGS, "A tensor with the storage of another."},
+    {"replace", replace, METH_VARARGS, "Give a tensor another storage and shape."},
+    {"set_stream", set_stream, METH_VARARGS, "Make a stream current in this thread."},
+    {"set_device", set_device, METH_VARARGS, "Make a device current in this thread."},
+    {nullptr},
+};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_standin_device", nullptr, -1, functions};
+}  // namespace
+
+PyMODINIT_FUNC PyInit_nbcompile_standin_device(void) { return PyModule_Create(&definition); }

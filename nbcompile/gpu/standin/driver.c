@@ -1,0 +1,328 @@
+/* A stand-in for NVIDIA's driver library, libcuda.so.1: the driver API over the CPU's memory.
+ *
+ *   memory      cuMemAlloc is malloc; each allocation is in a table, so that a launch can be checked against it
+ *   modules     are recorded, not executed: a callback receives each image, and each launch
+ *   streams     run at once, in order of the calls; an event of any kind is complete when it is recorded
+ *   capture     between cuStreamBeginCapture and cuStreamEndCapture launches are kept, and run by cuGraphLaunch
+ *   faults      standin_fail(function, result) makes the next call of one function return a CUresult, once
+ *
+ * Every call is counted, and all that change anything are written to a log, one line each.
+ *
+ * In torch: nothing. Read next: nbcompile/gpu/standin/driver.py
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int CUresult;
+typedef void *Pointer;
+typedef struct {
+  unsigned grid[3], block[3], shared;
+  Pointer stream, attributes;
+  unsigned attribute_count;
+} Launch;
+
+enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_HANDLE = 400, NOT_FOUND = 500 };
+enum { DEVICES = 2, MOST_ARGUMENTS = 64, NAME = 64 };
+
+/* ---------------------------------------------------------------- faults and log */
+
+static struct { char name[NAME]; CUresult result; int after; } fault;
+static int lost = 0; /* after a fault that ends a context, every call returns it */
+static char *log_text = NULL;
+static size_t log_used = 0, log_room = 0;
+static int logging = 1;
+
+static void note(const char *format, ...) {
+  if (!logging) return;
+  if (log_room - log_used < 512) log_text = realloc(log_text, log_room = log_room * 2 + 4096);
+  __builtin_va_list arguments;
+  __builtin_va_start(arguments, format);
+  log_used += vsnprintf(log_text + log_used, 500, format, arguments);
+  __builtin_va_end(arguments);
+  log_text[log_used++] = '\n';
+  log_text[log_used] = 0;
+}
+
+/* Errors after which a context cannot be used any more. */
+static int ends_the_context(CUresult result) {
+  return (result >= 700 && result != 701 && result != 704 && result != 705 && result != 708 && result != 709 && result < 720) ||
+         result == 4 || result == 46 || result == 214 || result == 999;
+}
+
+static CUresult injected(const char *name) {
+  if (lost) return lost;
+  if (!fault.name[0] || strcmp(fault.name, name) || fault.after-- > 0) return SUCCESS;
+  fault.name[0] = 0;
+  note("fault %s %d", name, fault.result);
+  if (ends_the_context(fault.result)) lost = fault.result;
+  return fault.result;
+}
+#define MAY_FAIL(name) do { CUresult made = injected(name); if (made) return made; } while (0)
+
+void standin_fail(const char *name, CUresult result, int after) {
+  snprintf(fault.name, NAME, "%s", name);
+  fault.result = result;
+  fault.after = after;
+}
+int standin_fault_is_pending(void) { return fault.name[0] != 0; }
+void standin_recover(void) { lost = 0; fault.name[0] = 0; }
+const char *standin_log(void) { return log_text ? log_text : ""; }
+void standin_clear_log(void) { log_used = 0; if (log_text) log_text[0] = 0; }
+void standin_set_logging(int on) { logging = on; }
+
+/* ---------------------------------------------------------------- device */
+
+static int devices = 1, driver_version = 13000;
+static __thread int context = 0; /* the number of a device and 1; 0: none is current */
+void standin_set_devices(int count, int version) { devices = count; driver_version = version; }
+
+CUresult cuInit(unsigned flags) { MAY_FAIL("cuInit"); return devices ? SUCCESS : 100; }
+CUresult cuDriverGetVersion(int *version) { MAY_FAIL("cuDriverGetVersion"); *version = driver_version; return SUCCESS; }
+CUresult cuDeviceGetCount(int *count) { MAY_FAIL("cuDeviceGetCount"); *count = devices; return SUCCESS; }
+CUresult cuDeviceGet(int *device, int at) {
+  MAY_FAIL("cuDeviceGet");
+  if (at < 0 || at >= devices) return 101;
+  *device = at;
+  return SUCCESS;
+}
+CUresult cuDeviceGetName(char *name, int length, int device) { snprintf(name, length, "stand-in for an H200"); return SUCCESS; }
+CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
+  MAY_FAIL("cuDeviceGetAttribute");
+  switch (attribute) {
+    case 1: *value = 1024; break;     /* threads of a block */
+    case 8: *value = 49152; break;    /* shared memory of a block */
+    case 10: *value = 32; break;      /* threads of a warp */
+    case 12: case 82: *value = 65536; break; /* registers of a block, of a multiprocessor */
+    case 16: *value = 132; break;     /* multiprocessors */
+    case 39: *value = 2048; break;    /* threads of a multiprocessor */
+    case 75: *value = 9; break;       /* compute capability */
+    case 76: *value = 0; break;
+    case 81: *value = 233472; break;  /* shared memory of a multiprocessor */
+    case 97: *value = 232448; break;  /* shared memory of a block, on request */
+    default: *value = 1;
+  }
+  return SUCCESS;
+}
+CUresult cuCtxGetCurrent(Pointer *found) { MAY_FAIL("cuCtxGetCurrent"); *found = (Pointer)(intptr_t)context; return SUCCESS; }
+CUresult cuCtxSetCurrent(Pointer wanted) { MAY_FAIL("cuCtxSetCurrent"); context = (int)(intptr_t)wanted; return SUCCESS; }
+CUresult cuCtxGetDevice(int *device) { if (!context) return 201; *device = context - 1; return SUCCESS; }
+CUresult cuDevicePrimaryCtxRetain(Pointer *made, int device) {
+  MAY_FAIL("cuDevicePrimaryCtxRetain");
+  *made = (Pointer)(intptr_t)(device + 1);
+  return SUCCESS;
+}
+CUresult cuCtxSynchronize(void) { MAY_FAIL("cuCtxSynchronize"); note("synchronize context"); return SUCCESS; }
+CUresult cuGetErrorString(CUresult result, const char **text) {
+  static const struct { CUresult result; const char *text; } known[] = {
+      {0, "no error"}, {1, "invalid argument"}, {2, "out of memory"}, {3, "initialization error"}, {35, "CUDA driver version is insufficient for CUDA runtime version"},
+      {46, "all CUDA-capable devices are busy or unavailable"}, {100, "no CUDA-capable device is detected"}, {101, "invalid device ordinal"},
+      {200, "device kernel image is invalid"}, {201, "invalid device context"}, {209, "no kernel image is available for execution on the device"},
+      {214, "uncorrectable ECC error encountered"}, {400, "invalid resource handle"}, {500, "named symbol not found"}, {700, "an illegal memory access was encountered"},
+      {701, "too many resources requested for launch"}, {702, "the launch timed out and was terminated"}, {710, "device-side assert triggered"},
+      {716, "misaligned address"}, {719, "unspecified launch failure"}, {803, "system has unsupported display driver / cuda driver combination"}, {999, "unknown error"}};
+  *text = "an error of the stand-in driver";
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (known[i].result == result) *text = known[i].text;
+  return SUCCESS;
+}
+CUresult cuGetErrorName(CUresult result, const char **text) { static char name[32]; snprintf(name, 32, "CUDA_ERROR_%d", result); *text = name; return SUCCESS; }
+
+/* ---------------------------------------------------------------- memory */
+
+typedef struct { uint64_t start, bytes; int device; } Block;
+static Block *blocks = NULL;
+static size_t block_count = 0, block_room = 0;
+static uint64_t allocated = 0, capacity = 141ull << 30;
+
+CUresult cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+  MAY_FAIL("cuMemAlloc");
+  if (!bytes) return INVALID_VALUE;
+  if (allocated + bytes > capacity) return OUT_OF_MEMORY;
+  void *memory;
+  if (posix_memalign(&memory, 512, bytes)) return OUT_OF_MEMORY;
+  if (block_count == block_room) blocks = realloc(blocks, (block_room = 2 * block_room + 64) * sizeof(Block));
+  blocks[block_count++] = (Block){(uint64_t)(uintptr_t)memory, bytes, context ? context - 1 : 0};
+  allocated += bytes;
+  *address = (uint64_t)(uintptr_t)memory;
+  note("allocate %zu", bytes);
+  return SUCCESS;
+}
+CUresult cuMemFree_v2(uint64_t address) {
+  for (size_t i = 0; i < block_count; i++)
+    if (blocks[i].start == address) {
+      allocated -= blocks[i].bytes;
+      note("free %llu", (unsigned long long)blocks[i].bytes);
+      free((void *)(uintptr_t)address);
+      blocks[i] = blocks[--block_count];
+      return SUCCESS;
+    }
+  return INVALID_VALUE;
+}
+CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) { *unused = capacity - allocated; *total = capacity; return SUCCESS; }
+void standin_set_capacity(uint64_t bytes) { capacity = bytes; }
+uint64_t standin_allocated(void) { return allocated; }
+size_t standin_blocks(Block *into, size_t most) {
+  for (size_t i = 0; i < block_count && i < most; i++) into[i] = blocks[i];
+  return block_count;
+}
+CUresult cuPointerGetAttribute(void *value, int attribute, uint64_t address) { *(uint64_t *)value = address; return SUCCESS; }
+
+/* ---------------------------------------------------------------- modules and launches */
+
+typedef struct { int number, device; } Module;
+typedef struct { Module *module; char name[128]; int shared_limit; } Function;
+typedef struct Kept { Function *function; Launch launch; uint64_t arguments[MOST_ARGUMENTS]; struct Kept *next; } Kept;
+typedef struct { Kept *first, *last; int count; } Graph;
+
+static void (*on_load)(int module, const void *image) = NULL;
+static int (*on_launch)(int module, const char *name, const Launch *launch, const uint64_t *arguments) = NULL;
+static int (*count_arguments)(int module, const char *name) = NULL;
+static int modules = 0;
+static long launches = 0;
+
+void standin_set_callbacks(void (*load)(int, const void *), int (*launch)(int, const char *, const Launch *, const uint64_t *), int (*count)(int, const char *)) {
+  on_load = load;
+  on_launch = launch;
+  count_arguments = count;
+}
+long standin_launches(void) { return launches; }
+
+CUresult cuModuleLoadData(Pointer *made, const void *image) {
+  MAY_FAIL("cuModuleLoadData");
+  if (!context) return 201;
+  if (memcmp(image, "\x7f" "ELF", 4)) return INVALID_IMAGE;
+  Module *module = malloc(sizeof *module);
+  *module = (Module){++modules, context - 1};
+  note("load module %d device %d", module->number, module->device);
+  if (on_load) on_load(module->number, image);
+  *made = module;
+  return SUCCESS;
+}
+CUresult cuModuleLoadDataEx(Pointer *made, const void *image, unsigned count, Pointer options, Pointer values) { return cuModuleLoadData(made, image); }
+CUresult cuModuleUnload(Pointer given) {
+  MAY_FAIL("cuModuleUnload");
+  note("unload module %d", ((Module *)given)->number);
+  free(given);
+  return SUCCESS;
+}
+CUresult cuModuleGetFunction(Pointer *found, Pointer given, const char *name) {
+  MAY_FAIL("cuModuleGetFunction");
+  Function *function = malloc(sizeof *function);
+  function->module = given;
+  function->shared_limit = 49152;
+  snprintf(function->name, sizeof function->name, "%s", name);
+  *found = function;
+  return SUCCESS;
+}
+CUresult cuFuncGetAttribute(int *value, int attribute, Pointer function) { *value = attribute == 4 ? 32 : 0; return SUCCESS; }
+CUresult cuFuncSetAttribute(Pointer given, int attribute, int value) {
+  MAY_FAIL("cuFuncSetAttribute");
+  if (attribute == 8) ((Function *)given)->shared_limit = value;
+  return SUCCESS;
+}
+CUresult cuFuncSetCacheConfig(Pointer function, int config) { return SUCCESS; }
+CUresult cuOccupancyMaxActiveClusters(int *count, Pointer function, const Launch *launch) { *count = 1; return SUCCESS; }
+CUresult cuCtxSetLimit(int limit, size_t value) { return SUCCESS; }
+CUresult cuCtxGetLimit(size_t *value, int limit) { *value = 0; return SUCCESS; }
+CUresult cuTensorMapEncodeTiled(void) { return 801; }
+
+/* ---------------------------------------------------------------- streams and graphs */
+
+enum { STREAMS = 64 };
+static struct { Pointer stream; Graph *graph; } captures[STREAMS];
+static int graphs = 0;
+
+static Graph **capture_of(Pointer stream) {
+  for (int i = 0; i < STREAMS; i++) if (captures[i].graph && captures[i].stream == stream) return &captures[i].graph;
+  return NULL;
+}
+
+static CUresult execute(Function *function, const Launch *launch, const uint64_t *arguments) {
+  launches++;
+  note("launch %s module %d device %d stream %llu grid %u block %u shared %u", function->name, function->module->number, function->module->device,
+       (unsigned long long)(uintptr_t)launch->stream, launch->grid[0], launch->block[0], launch->shared);
+  if (!on_launch) return SUCCESS;
+  int result = on_launch(function->module->number, function->name, launch, arguments);
+  if (ends_the_context(result)) lost = result;
+  return result;
+}
+
+CUresult cuLaunchKernelEx(const Launch *launch, Pointer given, void **parameters, void **extra) {
+  MAY_FAIL("cuLaunchKernel");
+  Function *function = given;
+  if (!context || context - 1 != function->module->device) return INVALID_HANDLE;
+  if (!launch->grid[0] || !launch->block[0] || launch->block[0] > 1024) return INVALID_VALUE;
+  if ((int)launch->shared > function->shared_limit) return INVALID_VALUE;
+  int count = count_arguments ? count_arguments(function->module->number, function->name) : 0;
+  if (count < 0 || count > MOST_ARGUMENTS) return INVALID_VALUE;
+  Graph **graph = capture_of(launch->stream);
+  if (graph) {
+    Kept *kept = calloc(1, sizeof *kept);
+    kept->function = function;
+    kept->launch = *launch;
+    for (int i = 0; i < count; i++) memcpy(&kept->arguments[i], parameters[i], 8);
+    if ((*graph)->last) (*graph)->last->next = kept; else (*graph)->first = kept;
+    (*graph)->last = kept;
+    (*graph)->count++;
+    note("captured %s", function->name);
+    return SUCCESS;
+  }
+  uint64_t arguments[MOST_ARGUMENTS];
+  for (int i = 0; i < count; i++) memcpy(&arguments[i], parameters[i], 8);
+  return execute(function, launch, arguments);
+}
+CUresult cuLaunchKernel(Pointer function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, Pointer stream,
+                        void **parameters, void **extra) {
+  Launch launch = {{gx, gy, gz}, {bx, by, bz}, shared, stream, NULL, 0};
+  return cuLaunchKernelEx(&launch, function, parameters, extra);
+}
+CUresult cuStreamSynchronize(Pointer stream) {
+  MAY_FAIL("cuStreamSynchronize");
+  if (capture_of(stream)) return 900; /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
+  note("synchronize stream %llu", (unsigned long long)(uintptr_t)stream);
+  return SUCCESS;
+}
+CUresult cuStreamIsCapturing(Pointer stream, int *status) { *status = capture_of(stream) != NULL; return SUCCESS; }
+CUresult cuStreamBeginCapture_v2(Pointer stream, int mode) {
+  MAY_FAIL("cuStreamBeginCapture");
+  if (!stream) return 900;
+  for (int i = 0; i < STREAMS; i++)
+    if (!captures[i].graph) {
+      captures[i].stream = stream;
+      captures[i].graph = calloc(1, sizeof(Graph));
+      note("begin capture stream %llu", (unsigned long long)(uintptr_t)stream);
+      return SUCCESS;
+    }
+  return INVALID_VALUE;
+}
+CUresult cuStreamEndCapture(Pointer stream, Pointer *made) {
+  Graph **graph = capture_of(stream);
+  if (!graph) return INVALID_VALUE;
+  *made = *graph;
+  *graph = NULL;
+  note("end capture launches %d", ((Graph *)*made)->count);
+  MAY_FAIL("cuStreamEndCapture");
+  return SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(Pointer *made, Pointer graph, unsigned long long flags) {
+  MAY_FAIL("cuGraphInstantiate");
+  *made = graph;
+  note("instantiate %d", ++graphs);
+  return SUCCESS;
+}
+CUresult cuGraphLaunch(Pointer given, Pointer stream) {
+  MAY_FAIL("cuGraphLaunch");
+  note("replay launches %d stream %llu", ((Graph *)given)->count, (unsigned long long)(uintptr_t)stream);
+  for (Kept *kept = ((Graph *)given)->first; kept; kept = kept->next) {
+    CUresult result = execute(kept->function, &kept->launch, kept->arguments);
+    if (result) return result;
+  }
+  return SUCCESS;
+}
+CUresult cuGraphDestroy(Pointer graph) { return SUCCESS; } /* the executable graph is the same object */
+CUresult cuGraphExecDestroy(Pointer given) {
+  for (Kept *kept = ((Graph *)given)->first, *next; kept; kept = next) { next = kept->next; free(kept); }
+  free(given);
+  return SUCCESS;
+}

@@ -1,0 +1,94 @@
+"""Launches on the stand-in driver, run by the simulator on the memory of the device.
+
+    executor = Executor(driver)
+    executor.attach()           from now on a launch computes: cubin -> its PTX -> all threads as NumPy arrays
+
+The driver gets machine code, as a real one does; the PTX that it was assembled from is looked up by its bytes
+(gpu/cubins.py). Every access is checked against the driver's table of allocations.
+
+In torch: nothing. Read next: nbcompile/gpu/simulator.py
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+
+from nbcompile.gpu import cubins, elf, ptx, simulator
+from nbcompile.gpu.memory import Bytes, Fault, GlobalMemory
+from nbcompile.gpu.ptx import UnsupportedInstruction
+from nbcompile.gpu.standin.driver import LaunchConfiguration, StandInDriver
+
+ILLEGAL_ACCESS, MISALIGNED, ASSERT, NOT_SUPPORTED = 700, 716, 710, 801
+HEAD = 64
+"""Bytes of the header of an ELF file."""
+
+
+class Executor:
+    """The simulator behind a driver."""
+
+    def __init__(self, driver: StandInDriver) -> None:
+        self.driver = driver
+        self.modules: dict[int, cubins.Cubin] = {}
+        self.reasons: list[str] = []
+        """Messages of the simulator about launches that failed."""
+        self.check_races = False
+
+    def attach(self) -> None:
+        """Run launches from now on."""
+        self.driver.set_callbacks(self._load, self._launch, self._count)
+
+    def _load(self, module: int, address: int) -> None:
+        size = elf.length(ctypes.string_at(address, HEAD))
+        self.modules[module] = cubins.loaded[ctypes.string_at(address, size)]
+
+    def _count(self, module: int, name: bytes) -> int:
+        return self.modules[module].image.parameters
+
+    def _launch(self, module: int, name: bytes, how: LaunchConfiguration, arguments: Any) -> int:
+        cubin = self.modules[module]
+        if (
+            how.block[0] != cubin.image.threads
+            or how.shared != cubin.image.shared
+            or cubin.image.entry != name.decode()
+        ):
+            self.reasons.append(f"{name.decode()} was launched with {how.block[0]} threads and {how.shared} bytes")
+            return 1
+        function = parsed(cubin.ptx)
+        given = [int(arguments[at]) for at in range(cubin.image.parameters)]
+        memory = HostMemory(self.check_races)
+        for start, size in self.driver.blocks():
+            memory.add(start, size)
+        try:
+            simulator.run(function, how.grid[0], given, memory, how.shared)
+        except Fault as fault:
+            self.reasons.append(str(fault))
+            return MISALIGNED if "multiple" in str(fault) else ASSERT if "check" in str(fault) else ILLEGAL_ACCESS
+        except UnsupportedInstruction as reason:
+            self.reasons.append(str(reason))
+            return NOT_SUPPORTED
+        return 0
+
+
+class HostMemory(GlobalMemory):
+    """Memory of the device where it is, not copied."""
+
+    def __init__(self, check_races: bool) -> None:
+        super().__init__(check_races)
+
+    def add(self, start: int, size: int) -> None:
+        """Add an allocation."""
+        content = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(start))
+        self.starts.append(start)
+        self.ends.append(start + size)
+        self.names.append(f"an allocation of {size} bytes")
+        self.contents.append(Bytes(content, self.check_races))
+
+
+@functools.lru_cache(maxsize=4096)
+def parsed(text: str) -> ptx.Function:
+    """PTX as data."""
+    return ptx.parse(text)

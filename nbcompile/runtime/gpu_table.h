@@ -1,0 +1,19 @@
+/* What launcher.c asks of gpu_launcher.cpp: plain C, so that launcher.c needs none of torch's headers. */
+#ifndef NBCOMPILE_GPU_TABLE
+#define NBCOMPILE_GPU_TABLE
+#include <stdint.h>
+
+/* The device that a call has made current, and the one to go back to. */
+typedef struct {
+  int device, before;
+  void *stream;
+} GpuState;
+
+/* Each returns 0, or -1 with a Python exception. */
+typedef struct {
+  int (*enter)(int device, GpuState *state);
+  void (*leave)(const GpuState *state);
+  int (*allocate)(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **made);
+  int (*launch)(void *kernel, void **pointers, const int64_t *sizes, int64_t grid, const GpuState *state);
+} GpuTable;
+#endif

@@ -1,0 +1,156 @@
+"""Faults of the driver: one clear error of eager mode's class, the state kept, the next call right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.runtime import gpu_launcher
+
+ACCELERATOR = getattr(torch, "AcceleratorError", RuntimeError)
+AT_A_LAUNCH = (1, 2, 3, 4, 46, 101, 201, 209, 214, 400, 700, 701, 702, 710, 716, 719, 999)
+"""Results that cuLaunchKernel may return, or the failure of an earlier kernel."""
+
+
+def plus_one(x):
+    return torch.sin(x) + 1
+
+
+@pytest.mark.parametrize("result", AT_A_LAUNCH)
+def test_each_result_of_a_launch_is_one_error(here, result):
+    """The class is eager's, the text has the driver's, the kernel and what to do; inputs are as they were."""
+    x = torch.randn(8, 32, device="cuda")
+    before = x.cpu()
+    compiled = nbcompile.compile(plus_one)
+    expected = compiled(x).cpu()
+    here.driver.fail("cuLaunchKernel", result)
+    kind = torch.OutOfMemoryError if result == gpu_launcher.OUT_OF_MEMORY else ACCELERATOR
+    with pytest.raises(kind, match=f"CUDA driver error {result} .*to launch kernel0") as caught:
+        compiled(x)
+    assert ("cannot use this GPU any more" in str(caught.value)) == (result in gpu_launcher.LOST)
+    here.driver.recover()
+    torch.testing.assert_close(x.cpu(), before, rtol=0, atol=0)
+    torch.testing.assert_close(compiled(x).cpu(), expected, rtol=0, atol=0)
+
+
+def test_a_device_that_was_lost_says_so_at_every_call(here):
+    """Nothing hangs and nothing returns a wrong result."""
+    x = torch.randn(8, 32, device="cuda")
+    compiled = nbcompile.compile(plus_one)
+    compiled(x)
+    here.driver.fail("cuLaunchKernel", 999)
+    for _ in range(3):
+        with pytest.raises(ACCELERATOR, match="cannot use this GPU any more"):
+            compiled(x)
+    here.driver.recover()
+
+
+def test_memory_is_freed_and_tried_for_once(here):
+    """Where an allocation fails, what nobody uses is freed, and the allocation is made again."""
+    x = torch.randn(8, 32, device="cuda")
+    compiled = nbcompile.compile(plus_one)
+    compiled(x)
+    calls = []
+    gpu_launcher.memory_holders.append(lambda: calls.append("freed"))
+    try:
+        here.driver.fail("cuMemAlloc", 2)
+        torch.testing.assert_close(compiled(x), plus_one(x))
+        assert calls == ["freed"]
+    finally:
+        gpu_launcher.memory_holders.pop()
+
+
+def test_no_memory_at_all_is_torchs_own_error(here):
+    """The class is torch.OutOfMemoryError; with memory again the same graph runs."""
+    x = torch.randn(64, 64, device="cuda")
+    compiled = nbcompile.compile(plus_one)
+    compiled(x)
+    here.driver.set_capacity(here.driver.allocated())
+    with pytest.raises(torch.OutOfMemoryError, match="out of memory"):
+        compiled(x)
+    here.driver.set_capacity()
+    torch.testing.assert_close(compiled(x), plus_one(x))
+
+
+def test_debug_names_the_kernel_and_the_line(here):
+    """With options={"debug": True} each launch is waited for, so that the failure is that kernel's."""
+    x = torch.randn(8, 32, device="cuda")
+    compiled = nbcompile.compile(plus_one, options={"debug": True})
+    compiled(x)
+    here.driver.clear_log()
+    compiled(x)
+    assert here.driver.log()[-1].startswith("synchronize stream")
+    here.driver.fail("cuStreamSynchronize", 700)
+    with pytest.raises(ACCELERATOR, match=r"illegal memory access.*kernel0: .*sin.*test_faults\.py:\d+"):
+        compiled(x)
+    here.driver.recover()
+
+
+@pytest.mark.parametrize(
+    "function", ["cuModuleLoadData", "cuModuleGetFunction", "cuCtxGetCurrent", "cuDeviceGetAttribute"]
+)
+def test_a_graph_that_cannot_be_loaded_runs_through_aten(here, function):
+    """Compiling fails with a warning that has the driver's words, and the call has eager's result."""
+    x = torch.randn(8, 32, device="cuda")
+    nbcompile.compile(lambda x: x + 1)(x)  # the driver is open
+    here.driver.fail(function, 999 if function == "cuModuleLoadData" else 1)
+    with pytest.warns(nbcompile.errors.GeneratedCodeWarning, match="CUDA driver error"):
+        result = nbcompile.compile(plus_one)(x)
+    here.driver.recover()
+    torch.testing.assert_close(result, plus_one(x))
+
+
+@pytest.mark.parametrize(
+    ("function", "result", "reason"),
+    [
+        ("cuInit", 100, "no CUDA-capable device"),
+        ("cuDriverGetVersion", 803, "cuda driver combination"),
+    ],
+)
+def test_a_driver_that_does_not_start_is_a_reason_in_the_record(here, function, result, reason):
+    """The graph runs through ATen, and the page says what the driver said."""
+    x = torch.randn(8, 32, device="cuda")
+    gpu_launcher.forget()
+    here.driver.fail(function, result)
+    found = nbcompile.explain(plus_one)(x)
+    gpu_launcher.forget()
+    torch.testing.assert_close(found.result, plus_one(x))
+    (note,) = found.record.frames[0].compiled_graph.notes
+    assert "no driver for a GPU" in note
+    assert reason in note
+
+
+def test_a_driver_that_is_too_old_is_named(here):
+    """The version that is there, the one that is needed, what to do."""
+    x = torch.randn(8, 32, device="cuda")
+    gpu_launcher.forget()
+    here.driver.set_devices(1, version=11040)
+    found = nbcompile.explain(plus_one)(x)
+    gpu_launcher.forget()
+    (note,) = found.record.frames[0].compiled_graph.notes
+    assert "too old: it has CUDA 11.4, and 12 is needed (install a newer NVIDIA driver)" in note
+
+
+def test_no_driver_library_is_a_reason_in_the_record(here, monkeypatch):
+    """A path that leads nowhere is an ordinary machine: eager's results, and the loader's words."""
+    monkeypatch.setenv(gpu_launcher.VARIABLE, "/nowhere/libcuda.so.1")
+    x = torch.randn(8, 32, device="cuda")
+    found = nbcompile.explain(plus_one)(x)
+    torch.testing.assert_close(found.result, plus_one(x))
+    (note,) = found.record.frames[0].compiled_graph.notes
+    assert "/nowhere/libcuda.so.1" in note
+
+
+def test_each_of_two_gpus_runs_its_own_code(here):
+    """Kernels are loaded and launched in the context of the tensors' device, whichever is current."""
+    here.driver.set_devices(2)
+    compiled = nbcompile.compile(plus_one)
+    for device in ("cuda:0", "cuda:1"):
+        x = torch.randn(8, 32, device=device)
+        result = compiled(x)
+        assert result.device == x.device
+        torch.testing.assert_close(result.cpu(), plus_one(x.cpu()))
+        assert torch.cuda.current_device() == 0
+    devices = {line.split(" device ")[1][0] for line in here.driver.log() if line.startswith("launch ")}
+    assert devices == {"0", "1"}

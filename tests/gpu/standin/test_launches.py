@@ -1,0 +1,201 @@
+"""What a compiled graph does to the driver: arguments, grids, streams, launches, modules, memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import nbcompile
+from nbcompile.runtime import gpu_launcher
+
+
+def launches(log) -> list[str]:
+    return [line for line in log if line.startswith("launch ")]
+
+
+def explained(function, *inputs, **how):
+    """Compile and run; results are eager's."""
+    torch.manual_seed(0)
+    found = nbcompile.explain(function, **how)(*inputs)
+    torch.manual_seed(0)
+    torch.testing.assert_close(found.result, function(*inputs), rtol=1e-4, atol=1e-5)
+    return found
+
+
+def softmax(x):
+    return torch.softmax(x * 2, -1)
+
+
+def test_a_kernel_is_launched_with_its_grid_threads_and_stream(here):
+    """One program a row, the threads and shared memory of the machine code, torch's current stream."""
+    x = torch.randn(16, 1000, device="cuda")
+    compiled = nbcompile.compile(softmax)
+    compiled(x)
+    here.driver.clear_log()
+    with here.stream(5):
+        result = compiled(x)
+    assert result.device == x.device
+    torch.testing.assert_close(result, softmax(x))
+    (launch,) = launches(here.driver.log())
+    assert launch.endswith("device 0 stream 5 grid 16 block 128 shared 16")
+
+
+def test_a_module_is_loaded_once(here):
+    """Later calls launch, and load nothing."""
+    x = torch.randn(8, 64, device="cuda")
+    compiled = nbcompile.compile(lambda x: torch.sin(x) + 1)
+    for _ in range(4):
+        compiled(x)
+    log = here.driver.log()
+    assert sum(line.startswith("load module") for line in log) == 1
+    assert len(launches(log)) == 4
+
+
+def test_memory_comes_from_torchs_allocator_and_is_freed(here):
+    """After a call only the result is allocated in addition."""
+    x = torch.randn(64, 512, device="cuda")
+    compiled = nbcompile.compile(lambda x: torch.softmax(x @ x.t(), -1).sum(0))
+    compiled(x)
+    before = here.driver.allocated()
+    result = compiled(x)
+    assert here.driver.allocated() - before == result.untyped_storage().nbytes()
+    del result
+    assert here.driver.allocated() == before
+
+
+PROGRAMS = {
+    "pointwise": (lambda x: torch.sin(x) * 2 + torch.exp(-x.abs()), [(33, 65)]),
+    "row sums": (lambda x: x.sum(-1), [(40, 700)]),
+    "column sums": (lambda x: x.sum(0), [(300, 64)]),
+    "the whole sum": (lambda x: x.sum(), [(128, 512)]),
+    "layer norm": (lambda x, w, b: torch.nn.functional.layer_norm(x, (256,), w, b), [(16, 256), (256,), (256,)]),
+    "cat": (lambda x, y: torch.cat([x, y], -1) * 2, [(8, 16), (8, 48)]),
+    "transposed": (lambda x, y: x.t() + y, [(64, 96), (96, 64)]),
+    "matrix product": (lambda x, y, b: torch.nn.functional.gelu(x @ y + b), [(32, 48), (48, 64), (64,)]),
+    "argmax": (lambda x: x.argmax(-1), [(12, 130)]),
+    "several outputs": (lambda x: (x + 1, x.max(-1).values, x[1:].clone()), [(9, 33)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_eagers(here, name):
+    """Every result is that of eager mode, computed by the launched kernels."""
+    function, shapes = PROGRAMS[name]
+    found = explained(function, *(torch.randn(shape, device="cuda") for shape in shapes))
+    assert found.record.frames[0].compiled_graph.notes == ()
+    assert launches(here.driver.log())
+    assert here.executor.reasons == []
+
+
+def test_a_symbolic_size_is_an_argument_and_the_grid_follows_it(here):
+    """The second size makes one graph for all; each launch has as many programs as its size asks for."""
+    compiled = nbcompile.compile(softmax)
+    for rows in (3, 5, 11):
+        x = torch.randn(rows, 40, device="cuda")
+        torch.testing.assert_close(compiled(x), softmax(x))
+    here.driver.clear_log()
+    compiled(torch.randn(17, 40, device="cuda"))
+    (launch,) = launches(here.driver.log())
+    assert " grid 17 " in launch
+
+
+def test_an_empty_tensor_launches_nothing(here):
+    """CUDA refuses a grid of 0."""
+    compiled = nbcompile.compile(lambda x: x + 1)
+    assert compiled(torch.randn(0, 4, device="cuda")).shape == (0, 4)
+    assert launches(here.driver.log()) == []
+
+
+def test_pointers_that_are_not_multiples_of_16_get_code_of_their_own(here):
+    """The promise of alignment is checked at each launch; another machine code is made when it is broken first."""
+    base = torch.randn(4097, device="cuda")
+    compiled = nbcompile.compile(lambda x: torch.sin(x) + 1, dynamic=False)
+    torch.testing.assert_close(compiled(base[:4096]), torch.sin(base[:4096]) + 1)
+    here.driver.clear_log()
+    torch.testing.assert_close(compiled(base[1:]), torch.sin(base[1:]) + 1)
+    compiled(base[1:])
+    log = here.driver.log()
+    assert sum(line.startswith("load module") for line in log) == 1
+    assert here.executor.reasons == []
+
+
+def test_gradients_are_computed_on_the_device(here):
+    """Forward and backward graph are launched; the gradients are eager's."""
+    model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 8)).to("cuda")
+    x = torch.randn(16, 32, device="cuda")
+    model(x).square().mean().backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    here.driver.clear_log()
+    nbcompile.compile(model)(x).square().mean().backward()
+    for parameter, wanted in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, wanted, rtol=1e-4, atol=1e-5)
+    assert len(launches(here.driver.log())) >= 3
+
+
+def test_inputs_are_written_in_place(here):
+    """A mutation of an argument is one of the tensor on the device."""
+    x = torch.randn(24, 24, device="cuda")
+    expected = x.cpu() * 3 + 1
+
+    def change(x):
+        x.mul_(3)
+        x.add_(1)
+
+    nbcompile.compile(change)(x)
+    torch.testing.assert_close(x.cpu(), expected)
+
+
+def test_a_graph_on_two_devices_is_split_between_them(here):
+    """What is on the CPU is C++, what is on the GPU Triton; copies lie between them."""
+
+    def mixed(x, y):
+        on_gpu = torch.sin(x) + 1
+        on_cpu = torch.cos(y) * 2
+        return on_gpu * on_cpu.to("cuda"), on_cpu + on_gpu.cpu()
+
+    found = explained(mixed, torch.randn(20, 30, device="cuda"), torch.randn(20, 30))
+    languages = [kernel.language for kernel in found.kernels]
+    assert {"cpp", "triton", "aten"} == set(languages)
+    assert found.record.frames[0].compiled_graph.notes == ()
+
+
+def test_triton_is_not_imported_by_the_process_that_launches(here):
+    """It is imported by the processes that compile, where something must be compiled."""
+    source = """
+import sys
+from nbcompile.gpu.standin import device
+import torch, nbcompile
+with device.standin():
+    x = torch.randn(16, 100, device="cuda")
+    torch.testing.assert_close(nbcompile.compile(lambda x: torch.softmax(x, -1))(x), torch.softmax(x, -1))
+print("triton" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["False"], ran.stderr[-2000:]
+
+
+def test_a_profiler_sees_the_kernels_by_name(here):
+    """While torch.profiler runs, each launch is a range that names operators and lines."""
+    x = torch.randn(8, 32, device="cuda")
+    compiled = nbcompile.compile(softmax)
+    compiled(x)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        compiled(x)
+    names = [event.key for event in profile.key_averages()]
+    assert any("kernel0" in name and "test_launches.py" in name for name in names)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        softmax(x)
+    assert not any("kernel0" in event.key for event in profile.key_averages())
+
+
+def test_the_grid_as_python_is_the_grid_of_the_plan():
+    """Both launch paths compute the same number of blocks."""
+    from nbcompile.ir.emitted import EmittedKernel
+
+    kernel = EmittedKernel("kernel0", "kernel0", "", ("x",), ("s0",), grid="(s0 * 7 + 1023) // 1024", language="triton")
+    assert gpu_launcher.grid_function(kernel)(1000) == 7
