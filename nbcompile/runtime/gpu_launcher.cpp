@@ -67,6 +67,7 @@ int fail(int result, const char *what, PyObject *kernel) {
 
 /* An exception of torch's as Python's. */
 int raise(const std::exception &error) {
+  if (auto *lost = dynamic_cast<const c10::AcceleratorError *>(&error)) return fail(lost->get_error_code(), "allocate memory", nullptr);
   auto *memory = dynamic_cast<const c10::OutOfMemoryError *>(&error);
   auto *known = dynamic_cast<const c10::Error *>(&error);
   PyErr_SetString(memory ? out_of_memory : PyExc_RuntimeError, known ? known->what_without_backtrace() : error.what());

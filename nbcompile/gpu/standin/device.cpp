@@ -21,7 +21,7 @@ extern PyObject *wrap_tensor(const at::TensorBase &) __asm__("_Z16THPVariable_Wr
 namespace {
 
 constexpr c10::DeviceType CUDA = c10::DeviceType::CUDA;
-constexpr int DEVICES = 2;
+constexpr int DEVICES = 2, OUT_OF_MEMORY = 2;
 
 struct Driver {
   int (*set_context)(void *);
@@ -87,6 +87,7 @@ struct Allocator final : public c10::Allocator {
     if (!bytes) return {nullptr, device};
     enter(current);
     int failed = driver.allocate(&address, bytes);
+    if (failed && failed != OUT_OF_MEMORY) throw c10::AcceleratorError({__func__, __FILE__, (uint32_t)__LINE__}, failed, "CUDA error: allocation");
     TORCH_CHECK_WITH(OutOfMemoryError, !failed, "CUDA out of memory. Tried to allocate ", bytes, " bytes on the stand-in device");
     void *memory = (void *)(uintptr_t)address;
     return {memory, memory, &release, device};

@@ -80,7 +80,7 @@ def test_debug_names_the_kernel_and_the_line(here):
     compiled(x)
     here.driver.clear_log()
     compiled(x)
-    assert here.driver.log()[-1].startswith("synchronize stream")
+    assert any(line.startswith("synchronize stream") for line in here.driver.log())
     here.driver.fail("cuStreamSynchronize", 700)
     with pytest.raises(ACCELERATOR, match=r"illegal memory access.*kernel0: .*sin.*test_faults\.py:\d+"):
         compiled(x)
@@ -94,7 +94,7 @@ def test_a_graph_that_cannot_be_loaded_runs_through_aten(here, function):
     """Compiling fails with a warning that has the driver's words, and the call has eager's result."""
     x = torch.randn(8, 32, device="cuda")
     nbcompile.compile(lambda x: x + 1)(x)  # the driver is open
-    here.driver.fail(function, 999 if function == "cuModuleLoadData" else 1)
+    here.driver.fail(function, 209 if function == "cuModuleLoadData" else 1)
     with pytest.warns(nbcompile.errors.GeneratedCodeWarning, match="CUDA driver error"):
         result = nbcompile.compile(plus_one)(x)
     here.driver.recover()
