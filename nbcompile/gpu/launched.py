@@ -118,6 +118,6 @@ def _positions(emitted: Runnable) -> dict[str, str]:
     origin = current_origin()
     found = {}
     for name, known in emitted.ranges:
-        lines = ", ".join(f"{file}:{line}" for file, line in known.places(origin))
+        lines = ", ".join(f"{file}:{line}" for file, line in known.source_lines(origin))
         found[name] = f"{known.operators}, {lines}" if lines else known.operators
     return found

@@ -160,7 +160,7 @@ def open_launcher(compiler: Compiler) -> GpuLauncher | NoGpu:
 
 
 @functools.lru_cache(maxsize=8)
-@extension.tried_in_its_own_thread
+@extension.first_call_in_its_own_thread
 def _open(compiler: Compiler, path: str) -> GpuLauncher | NoGpu:
     in_c = launcher.extension_module(compiler)
     if isinstance(in_c, NoLauncher):
