@@ -176,7 +176,7 @@ def test_exceptions_to_sizes_are_needed():
 
 
 NAMESAKES = {
-    ("aot", "JointGraph"), ("bytecode", "_Unit"), ("tools", "Finding"), ("tools", "FlakyPredicateError"), ("tools", "Outcome"),
+    ("bytecode", "_Unit"), ("tools", "Finding"), ("tools", "FlakyPredicateError"), ("tools", "Outcome"),
     ("tools", "Run"), ("tools", "_Reduction"), ("tracing", "StateVariable"),
 }  # fmt: skip
 """Class names that two modules of a package have, and that are to become two names."""
@@ -193,7 +193,7 @@ def test_class_names_are_unique_in_a_package():
     assert {name for name, count in found.items() if count > 1} == NAMESAKES
 
 
-FINISHED = ("aot", "codegen", "dispatch", "gpu", "jupyter", "lowering", "scheduling", "sphinx_ext")
+FINISHED = ("aot", "codegen", "dispatch", "gpu", "jupyter", "lowering", "rewriting", "scheduling", "sphinx_ext")
 """Packages whose names are words of docs/glossary.md, torch and LLVM."""
 IN_WORK = ("aot/joint.py", "aot/pure.py")
 """Modules of finished packages that are not finished themselves."""
@@ -285,6 +285,87 @@ def test_docstrings_begin_with_a_noun_or_a_verb(path: Path):
         if HEADLESS.match(node.value.value.strip())
     ]
     assert found == []
+
+
+DEEP_CLASSES = {"DequeVariable"}
+"""Classes with more than four ancestors of ours in a row: none may be added."""
+
+
+def test_inheritance_is_shallow():
+    """A variable tracker has at most three ancestors of ours in a row, any other class at most two."""
+    bases: dict[str, list[str]] = {}
+    trackers = set()
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+                if path.is_relative_to(PACKAGE / "tracing" / "variables"):
+                    trackers.add(node.name)
+    ancestry = nx.DiGraph((name, base) for name, found in bases.items() for base in found if base in bases)
+    ancestry.remove_edges_from(list(nx.selfloop_edges(ancestry)))
+    for name in ancestry:
+        chain = nx.dag_longest_path_length(ancestry.subgraph({name, *nx.descendants(ancestry, name)}))
+        assert chain <= (3 if name in trackers else 2) or name in DEEP_CLASSES, f"{name}: {chain} ancestors in a row"
+
+
+COMPLEXITY = 15
+COMPLEX_FUNCTIONS = 68
+"""Functions above COMPLEXITY today; the number only becomes smaller."""
+
+
+def complexity(function: ast.AST) -> int:
+    """One, and one for each decision: branch, loop, handler, operand of and/or, filter. Cases of a match are free."""
+    decisions, waiting = 1, list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue  # counted itself
+        decisions += isinstance(node, (ast.If, ast.IfExp, ast.For, ast.While, ast.ExceptHandler))
+        decisions += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+        decisions += 1 + len(node.ifs) if isinstance(node, ast.comprehension) else 0
+        waiting += ast.iter_child_nodes(node)
+    return decisions
+
+
+def test_functions_take_few_decisions():
+    """Few functions take more than fifteen decisions outside of a match, and their number does not grow."""
+    found = [
+        f"{named(path)} {node.name}"
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and complexity(node) > COMPLEXITY
+    ]
+    assert len(found) <= COMPLEX_FUNCTIONS, found
+
+
+@pytest.mark.parametrize(("source", "expected"), [
+    ("def f(a, b): return a", 1),
+    ("def f(a, b):\n if a and b: return 1\n return [c for c in a if c]", 5),
+    ("def f(a):\n match a:\n  case 1: return 2\n  case 2: return 3", 1),
+])  # fmt: skip
+def test_complexity_counts_decisions(source: str, expected: int):
+    """A branch, an operand and a filter are decisions; a case of a match is none."""
+    assert complexity(ast.parse(source).body[0]) == expected
+
+
+TERM = re.compile(r"^(\S.*)\n  \S", re.MULTILINE)
+
+
+def glossary() -> dict[str, str]:
+    """Terms and their definitions."""
+    text = (ROOT / "docs" / "glossary.md").read_text().partition("```{glossary}\n")[2].partition("\n```")[0]
+    entries = [entry.partition("\n") for entry in text.split("\n\n")]
+    return {term.strip(): definition for term, _, definition in entries}
+
+
+def test_the_glossary_leads_to_the_code():
+    """Each term of the glossary is defined once, in alphabetical order, and names modules that exist."""
+    terms = glossary()
+    assert len(terms) > 90
+    assert list(terms) == sorted(terms, key=str.lower)
+    names = [name for text in terms.values() for part in re.findall(r"\[(`[^]]+)\]", text) for name in part.split(", ")]
+    assert len(names) > 60
+    assert [name for name in names if not (PACKAGE / name.strip("`")).exists()] == []
 
 
 def test_types_go_in_no_large_circle():

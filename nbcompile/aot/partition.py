@@ -84,7 +84,7 @@ def partition_joint_graph(
         the sizes are the symbols among the primals; None if a value that the backward needs can neither be saved nor
         recomputed.
     """
-    graph = JointGraph(joint, outputs)
+    graph = ClassifiedGraph(joint, outputs)
     saved = (
         graph.saved_without_recompute()
         if static_inputs is None
@@ -106,7 +106,7 @@ def is_size(node: torch.fx.Node) -> bool:
 
 
 @dataclass(frozen=True)
-class JointGraph:
+class ClassifiedGraph:
     """A joint graph with its nodes sorted into forward and backward ones."""
 
     joint: torch.fx.Graph
@@ -195,8 +195,13 @@ class JointGraph:
         ]
 
 
-def _min_cut(graph: JointGraph, static_nodes: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
-    """Return the values to save: the edges ``(node, "in") -> (node, "out")`` that a minimum cut crosses."""
+def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
+    """Return the values to save: the edges ``(node, "in") -> (node, "out")`` that a minimum cut crosses.
+
+        source -inf-> x.in -[bytes]-> x.out -inf-> sin.in -[bytes]-> sin.out -inf-> mul_backward.in -inf-> sink
+
+    Cutting at sin saves sin(x); cutting at x saves x, and the backward recomputes sin. The cheaper edge is cut.
+    """
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     for node in graph.tensors:
@@ -226,7 +231,7 @@ def _users(node: torch.fx.Node) -> Iterable[torch.fx.Node]:
 # --- cost of saving a value -------------------------------------------------------------------------------------------
 
 
-def _cost(node: torch.fx.Node, graph: JointGraph) -> float:
+def _cost(node: torch.fx.Node, graph: ClassifiedGraph) -> float:
     """Bytes moved to save a node: read once, and written too unless the forward writes it anyway; more if far away."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
@@ -245,7 +250,7 @@ def _bytes(value: object) -> int:
 # --- nodes that are banned from recomputation -------------------------------------------------------------------------
 
 
-def _find_banned(graph: JointGraph) -> set[torch.fx.Node]:
+def _find_banned(graph: ClassifiedGraph) -> set[torch.fx.Node]:
     banned = {
         node
         for node in graph.tensors
@@ -296,7 +301,7 @@ def _is_fusible(node: torch.fx.Node) -> bool:
     return node.op == "call_function" and (is_random or _is_recomputable(node))
 
 
-def _is_materialised_in_backward(node: torch.fx.Node, graph: JointGraph) -> bool:
+def _is_materialised_in_backward(node: torch.fx.Node, graph: ClassifiedGraph) -> bool:
     """Return whether a kernel of the backward reads the node, perhaps through views, from memory.
 
     Recomputing it would store it in the backward: saving it costs one store, too, and no computation.
@@ -312,7 +317,7 @@ def _is_materialised_in_backward(node: torch.fx.Node, graph: JointGraph) -> bool
     return False
 
 
-def _banned_residuals(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
+def _banned_residuals(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
     """Residual additions: nodes that join an early value with a later one, as ``x + f(x)`` with a product in ``f``.
 
         x1 = x0 + f(x0)      x2 = x1 + f(x1)      x3 = x2 + f(x2)
@@ -338,7 +343,7 @@ def _banned_residuals(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torc
     }
 
 
-def _banned_chain_ends(graph: JointGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
+def _banned_chain_ends(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
     """Every ``MAX_RECOMPUTED_CHAIN``-th value of a recomputable chain, so that the backward stays short."""
     length: dict[torch.fx.Node, int] = {}
     banned_ends = set()

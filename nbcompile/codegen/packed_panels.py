@@ -73,6 +73,7 @@ class PackedPanel:
     @property
     def row_pitch(self) -> Index:
         """Elements from a row to the next: an odd number of vectors, at least one more than the row has."""
+        # With a power of two, the same column of all rows would fall into one cache set, and evict each other.
         return indexing.FloorDiv(self.length + 2 * ALIGNED_SIZE - 1, 2 * ALIGNED_SIZE) * 2 * ALIGNED_SIZE + ALIGNED_SIZE
 
     @property

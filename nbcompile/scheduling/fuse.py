@@ -173,7 +173,12 @@ def _unify(
 def _complete_mapping(
     group: Group, outer: dict[Symbol, Index], reduced: dict[Symbol, Index], mapping: dict[Symbol, Index]
 ) -> tuple[Group, dict[Symbol, Index]]:
-    """Match the remaining loops by their sizes, in order; or give the group new inner loops."""
+    """Match the remaining loops by their sizes, in order; or give the group new inner loops.
+
+    group      amax over rows:   for i (rows)
+    buffer     exp(x - amax):    for j (rows), k (columns)        j = i, since it reads amax[j]; k is left
+    joined     for i (rows): ...; for k (columns): ...            k becomes an inner loop of the group
+    """
     own = outer | reduced
     mapping = dict(mapping)
     unmatched = [variable for variable in own if variable not in mapping]
@@ -182,15 +187,18 @@ def _complete_mapping(
     ]
     if not unmatched:
         return group, mapping
+    # The same sizes in the same order: one loop nest serves both, as for two pointwise buffers of one shape.
     if [own[variable] for variable in unmatched] == [group.loops[variable] for variable in available]:
         return group, mapping | dict(zip(unmatched, available, strict=True))
+    # Otherwise the rest become inner loops, if the group has none, and if all of its loops are matched: as rows.
     rows = [variable for variable in group.loops if variable not in group.inner]
     if group.inner or not mapping or any(variable not in mapping.values() for variable in rows):
         raise Incompatible(f"loops over {_format_sizes(own)} and over {_format_sizes(group.loops)}")
     if any(variable in outer and variable not in mapping for variable in own) and reduced:
         raise Incompatible(f"loops over {_format_sizes(own)} and over {_format_sizes(group.loops)}")
+    # The inner loops have to be the last ones: then a row is contiguous, and the vector loop loads it whole.
     if unmatched != list(own)[-len(unmatched) :]:
-        raise Incompatible("its rows would be apart in memory")
+        raise Incompatible("its rows would not be contiguous in memory")
     # The group has only loops over rows so far: the new buffer's other loops are nested in them.
     loops = dict(group.loops)
     counter = group.counter

@@ -29,12 +29,22 @@ SIZE_HINT = 64
 
 
 def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step, ...]:
-    """The kernels and extern calls, with allocation, reuse and freeing between them."""
+    """The kernels and extern calls, with allocation, reuse and freeing between them.
+
+        launch        kernel0    kernel1    kernel2        live bytes   4    8    8      peak 8
+        buf0 (4)      write      read       .              headroom     4    0    0      peak - live
+        buf1 (4)      .          write      read           free list    -    -    buf0   reused by buf2
+        buf2 (4)      .          .          write
+
+    A buffer enters the free list after its last use. It stays there while used and waiting memory together are below
+    the peak of live bytes, which the graph needs in any case; beyond it, the oldest one is freed.
+    """
     tensors = program.tensors()
     outputs_of: dict[str, list[str]] = {}
     for tensor in tensors.values():
         if isinstance(tensor, ExternOutput):
             outputs_of.setdefault(tensor.extern, []).append(tensor.name)
+    # Their memory is not ours to reuse: outputs outlive the graph, and an extern call may return its argument's memory.
     outliving = {view.buffer for view in views_in(program.outputs)} | _aliased(program, outputs_of)
     updated_in_place = {tensor.into for tensor in tensors.values() if isinstance(tensor, Scatter)}
     last_use = _last_uses(launches, outputs_of)
@@ -44,20 +54,24 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     )
     steps: list[Step] = []
     free_list: list[str] = []
+    # A buffer that a scatter updates lives on in the scatter's result, which has the same memory.
     dead = [name for name in last_use if name not in outliving and name not in updated_in_place]
     freed = [name for name in dead if isinstance(tensors[name], ExternOutput) and not _is_reusable(tensors[name])]
     dying: dict[int, list[str]] = {}
     for name in filter(lambda name: _is_reusable(tensors[name]), dead):
         dying.setdefault(last_use[name], []).append(name)
     for at, launch in enumerate(launches):
+        # Before the launch: memory for its results. Extern calls allocate their own.
         if isinstance(launch, Kernel):
             allocated = [name for name in launch.writes if isinstance(tensors[name], LoopBuffer)]
             steps += [_memory_for(name, free_list, tensors, reusable=name not in outliving) for name in allocated]
             changed = [tensors[name] for name in launch.writes]
             steps += [Reuse(tensor.name, tensor.into) for tensor in changed if isinstance(tensor, Scatter)]
+        # The oldest first: what was used last is the most likely to be in a cache still.
         while sum(sizes[name] for name in free_list) > headroom[at]:
             freed.append(free_list.pop(0))
         steps.append(launch)
+        # Only now: a kernel must not write to memory that it still reads.
         free_list += dying.get(at, ())
     # What was not reused is freed after its last use.
     return _with_frees(steps, freed + free_list, last_use, launches)
@@ -71,6 +85,7 @@ def _headroom(
     tensors: Mapping[str, Tensor],
 ) -> list[int]:
     """For each launch, the difference between peak live bytes and its own: what the free list may hold."""
+    # Live bytes are a running sum: each buffer adds its size where its live range begins, and takes it back at the end.
     change = [0] * (len(launches) + 1)
     seen: set[str] = set()
     for at, launch in enumerate(launches):

@@ -420,18 +420,24 @@ def _dtype_and_class(left: VariableTracker, right: VariableTracker) -> tuple[obj
 
 
 def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """``left == right`` where tracing can tell; a break where it cannot."""
+    """``left == right`` where tracing can tell; a break where it cannot.
+
+    The order of the cases is that of Python: containers compare by their items, then come constants, then classes with
+    an ``__eq__`` of their own, and last identity, which is what ``object.__eq__`` does.
+    """
     left, right = _behind_proxy(realise(tracer, left)), _behind_proxy(realise(tracer, right))
     if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
         return (
             _same_kind(left, right)
             and len(left.items) == len(right.items)
             and all(
+                # As CPython does: an item that is the same object is equal, even a NaN.
                 identical(mine, theirs) or equal(tracer, mine, theirs)
                 for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=True)
             )
         )
     if isinstance(left, DictVariable) and isinstance(right, DictVariable):
+        # To look at all keys guards them: another entry would be another answer.
         left.keys(tracer), right.keys(tracer)
         ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
         if ordered and list(left.entries) != list(right.entries):
@@ -457,6 +463,7 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         if identical(left, right):
             return True
         if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
+            # The user's __eq__, traced; else the builtin that the class extends (an int's value, a tuple's items).
             found = _special(tracer, COMPARISONS["=="], left, right)
             if found is None and (parts := (built_in_part(left), built_in_part(right))) != (left, right):
                 return equal(tracer, *parts)
