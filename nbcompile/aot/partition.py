@@ -196,12 +196,7 @@ class ClassifiedGraph:
 
 
 def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
-    """Return the values to save: the edges ``(node, "in") -> (node, "out")`` that a minimum cut crosses.
-
-        source -inf-> x.in -[bytes]-> x.out -inf-> sin.in -[bytes]-> sin.out -inf-> mul_backward.in -inf-> sink
-
-    Cutting at sin saves sin(x); cutting at x saves x, and the backward recomputes sin. The cheaper edge is cut.
-    """
+    """Return the values to save: the edges ``(node, "in") -> (node, "out")`` that a minimum cut crosses."""
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     for node in graph.tensors:

@@ -98,7 +98,7 @@ class Builder:
         self.shape_env: Any = None
         """torch's ``ShapeEnv``; None where no size is symbolic."""
         self.index_checks: list[IndexCheck] = []
-        """What the operator that is being lowered looks up."""
+        """Checks of the indices that the current operator reads."""
         self.channels_last: set[str] = set()
         """Buffers in channels-last layout where the graph is contiguous."""
         self._counts: dict[str, int] = {}

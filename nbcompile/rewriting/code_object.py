@@ -53,7 +53,7 @@ def compile_function(
         compiled = compile(module, replaced.co_filename, "exec", dont_inherit=True)
     code = _with_constants(_nested(_nested(compiled)), {number: kept[each] for each, number in placeholders.items()})
     code = code.replace(co_name=replaced.co_name, co_qualname=replaced.co_qualname, co_firstlineno=line)
-    code = _with_room_for_cells(code, replaced)
+    code = _with_slots_for_cells(code, replaced)
     assert code.co_freevars == replaced.co_freevars, (code.co_freevars, replaced.co_freevars)
     return code, shown
 
@@ -78,15 +78,15 @@ def _with_constants(code: CodeType, values: dict[int, object]) -> CodeType:
     return code.replace(co_consts=tuple(map(bound, code.co_consts)))
 
 
-def _with_room_for_cells(code: CodeType, replaced: CodeType) -> CodeType:
+def _with_slots_for_cells(code: CodeType, replaced: CodeType) -> CodeType:
     """Add locals: the hook stores the cells of the replaced frame in the last locals, which may not be arguments."""
     flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     arguments = code.co_argcount + code.co_kwonlyargcount + flags
     cells = sum(each not in replaced.co_varnames[:arguments] for each in replaced.co_cellvars)
-    room = len({*code.co_varnames, *code.co_cellvars}) - arguments
-    if cells <= room:
+    free_slots = len({*code.co_varnames, *code.co_cellvars}) - arguments
+    if cells <= free_slots:
         return code
-    more = tuple(f"room_{number}" for number in range(cells - room))
+    more = tuple(f"slot_{number}" for number in range(cells - free_slots))
     # Assembled again: cells and free variables have the slots behind the locals, and their numbers change.
     return assemble(disassemble(code), code, co_varnames=(*code.co_varnames, *more))
 

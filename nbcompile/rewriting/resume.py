@@ -130,16 +130,16 @@ def resume_function_code(
     Raises:
         CannotResume: generators, class bodies, a stack of another depth.
     """
-    place = _resume_target(code, offset, stack, live, cells, line, end)
+    point = _resume_target(code, offset, stack, live, cells, line, end)
     with _LOCK:
-        known = _CODES.get(place.key())
+        known = _CODES.get(point.key())
         # A dead code object's id may be given to a new one.
-        if known is not None and _INFOS[known].original() is place.original:
+        if known is not None and _INFOS[known].original() is point.original:
             return known
-        made, info = _build(place)
-        _CODES[place.key()] = made
-        _INFOS[made] = info
-        return made
+        code_object, info = _build(point)
+        _CODES[point.key()] = code_object
+        _INFOS[code_object] = info
+        return code_object
 
 
 def resume_info(code: CodeType) -> ResumeInfo | None:
@@ -195,24 +195,24 @@ def _resume_target(
 # -- building ----------------------------------------------------------------------------------------
 
 
-def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
-    original = place.original
+def _build(point: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
+    original = point.original
     _refuse_unresumable(original)
     instructions = expand_superinstructions(disassemble(original))
-    start = _first_instruction(instructions, place)
-    if place.end is not None:
-        instructions, start = _comprehension_body(instructions, start, place.end), 0
-    line = place.line if place.line is not None else _line(instructions, start, original)
+    start = _first_instruction(instructions, point)
+    if point.end is not None:
+        instructions, start = _comprehension_body(instructions, start, point.end), 0
+    line = point.line if point.line is not None else _line(instructions, start, original)
     kept = reachable(instructions, start)
     target = instructions[start].label or Label()
     instructions[start] = replace(instructions[start], label=target)
-    body = [each for index in sorted(kept) for each in _explicit_super(instructions, index, place)]
-    layout = _layout(place, body)
-    protections = [_protection_at(instructions, start, height) for height in range(len(place.stack) + 1)]
-    prologue = list(_prologue(place, layout, protections, Position(line, line)))
+    body = [each for index in sorted(kept) for each in _explicit_super(instructions, index, point)]
+    layout = _layout(point, body)
+    protections = [_protection_at(instructions, start, height) for height in range(len(point.stack) + 1)]
+    prologue = list(_prologue(point, layout, protections, Position(line, line)))
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
-    name = f"{'torch_dynamo_resume' if place.end is None else 'comprehension'}_in_{place.function}_at_{line}"
+    name = f"{'torch_dynamo_resume' if point.end is None else 'comprehension'}_in_{point.function}_at_{line}"
     code, offsets = assemble_with_offsets(
         [*prologue, *body],
         original,
@@ -229,18 +229,18 @@ def _build(place: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     )
     info = ResumeInfo(
         original=weakref.ref(original),
-        function=place.function,
-        offset=place.offset,
+        function=point.function,
+        offset=point.offset,
         line=line,
-        stack=place.stack,
+        stack=point.stack,
         arguments=layout.arguments,
-        live=place.live,
+        live=point.live,
         cells=tuple(name for name in layout.freevars if name not in original.co_freevars),
         closure=layout.freevars,
-        parent=None if place.parent is None else weakref.ref(place.parent),
+        parent=None if point.parent is None else weakref.ref(point.parent),
         original_offsets={
             # The jump at the prologue's end stands for the place that it jumps to: a nested call may break before it.
-            **({} if body[0].label is target else {offsets[len(prologue) - 1]: place.offset}),
+            **({} if body[0].label is target else {offsets[len(prologue) - 1]: point.offset}),
             **{
                 offset: instruction.offset
                 for instruction, offset in zip(body, offsets[len(prologue) :], strict=True)
@@ -274,18 +274,18 @@ def _refuse_unresumable(code: CodeType) -> None:
         raise CannotResume(f"{code.co_qualname} is the body of a class or module: its variables are no locals")
 
 
-def _first_instruction(instructions: Sequence[Instruction], place: _ResumeTarget) -> int:
-    index = next((number for number, each in enumerate(instructions) if each.offset == place.offset), None)
+def _first_instruction(instructions: Sequence[Instruction], point: _ResumeTarget) -> int:
+    index = next((number for number, each in enumerate(instructions) if each.offset == point.offset), None)
     if index is None:
-        raise CannotResume(f"no instruction begins at offset {place.offset} of {place.original.co_qualname}")
+        raise CannotResume(f"no instruction begins at offset {point.offset} of {point.original.co_qualname}")
     began = next(number for number, each in enumerate(instructions) if each.opcode == "RESUME")
     index = max(index, began + 1)  # what stands before RESUME is the original's own prologue
     # KW_NAMES and PRECALL prepare the CALL behind them and leave the stack alone.
     while index and instructions[index].opcode in ("CALL", "PRECALL") and _prepares_call(instructions[index - 1]):
         index -= 1
     depth = stack_depth(list(instructions))[index]
-    if depth != len(place.stack) and place.end is None:
-        raise CannotResume(f"the stack before {instructions[index]} has depth {depth}, not {len(place.stack)}")
+    if depth != len(point.stack) and point.end is None:
+        raise CannotResume(f"the stack before {instructions[index]} has depth {depth}, not {len(point.stack)}")
     return index
 
 
@@ -318,24 +318,24 @@ class _Layout:
     """Cell variables that come in under another name; the prologue moves them to the slot that the body names."""
 
 
-def _layout(place: _ResumeTarget, body: Sequence[Instruction]) -> _Layout:
-    code = place.original
+def _layout(point: _ResumeTarget, body: Sequence[Instruction]) -> _Layout:
+    code = point.original
     used = {name for each in body for access, name in variable_accesses(each) if access != "cell"}
     shared = {name for each in body for access, name in variable_accesses(each) if access == "cell"}
     # PEP 709: one slot may hold a cell, then a plain local, then the cell again. As a free variable it could not;
     # and an empty cell raises another error where it is read as a free variable.
-    unbound = possibly_unbound(code, disassemble(code)) & set(place.cells)
+    unbound = possibly_unbound(code, disassemble(code)) & set(point.cells)
     # locals() would show the other name, and it shows variables that nothing else names.
     shows_all = bool(INTROSPECTION.intersection(code.co_names))
     apart = used if shows_all else used | unbound
     moved = {name: _moved_name(name, code) for name in code.co_cellvars if name in apart}
-    cells = tuple(name for name in place.cells if shows_all or name in shared or name in moved)
-    assert not set(cells) & set(place.live), "a variable is passed either as a value or as a cell"
+    cells = tuple(name for name in point.cells if shows_all or name in shared or name in moved)
+    assert not set(cells) & set(point.live), "a variable is passed either as a value or as a cell"
     taken = set(code.co_varnames)
     numbers = (f"___stack{number}" for number in itertools.count())
     free_numbers = (name for name in numbers if name not in taken)
-    operands = tuple(next(free_numbers) for slot in place.stack for _ in range(OPERANDS[slot]))
-    arguments = operands + tuple(moved.get(name, name) for name in place.live)
+    operands = tuple(next(free_numbers) for slot in point.stack for _ in range(OPERANDS[slot]))
+    arguments = operands + tuple(moved.get(name, name) for name in point.live)
     others = (name for name in code.co_varnames if name in used)
     return _Layout(
         operands,
@@ -352,9 +352,9 @@ def _moved_name(name: str, code: CodeType) -> str:
     return next(each for each in names if each not in code.co_freevars + code.co_varnames + code.co_cellvars)
 
 
-def _explicit_super(instructions: Sequence[Instruction], index: int, place: _ResumeTarget) -> Iterator[Instruction]:
+def _explicit_super(instructions: Sequence[Instruction], index: int, point: _ResumeTarget) -> Iterator[Instruction]:
     """``super()`` finds its arguments in the calling frame, where the first is no longer ``self``: pass them."""
-    instruction, code = instructions[index], place.original
+    instruction, code = instructions[index], point.original
     if (
         instruction.opcode == "LOAD_SUPER_ATTR"
     ):  # its class and self are on the stack; without this bit it asks the frame
@@ -366,7 +366,7 @@ def _explicit_super(instructions: Sequence[Instruction], index: int, place: _Res
         return
     if instructions[index - 1].opcode == "LOAD_GLOBAL":  # not 3.11's CALL behind PRECALL
         first = code.co_varnames[0]
-        if first not in place.live and first not in place.cells:
+        if first not in point.live and first not in point.cells:
             raise CannotResume(f"super() in {code.co_qualname} needs {first!r}, which is not passed on")
         opcode = "LOAD_DEREF" if first in code.co_cellvars else "LOAD_FAST"
         yield replace(instruction, opcode="LOAD_DEREF", arg=None, argval="__class__")
@@ -387,7 +387,7 @@ def _calls_bare_super(instructions: Sequence[Instruction], index: int) -> bool:
 
 
 def _prologue(
-    place: _ResumeTarget, layout: _Layout, protections: Sequence[Protection | None], position: Position
+    point: _ResumeTarget, layout: _Layout, protections: Sequence[Protection | None], position: Position
 ) -> Iterator[Instruction]:
     if layout.freevars:
         yield Instruction("COPY_FREE_VARS", len(layout.freevars))
@@ -403,7 +403,7 @@ def _prologue(
             yield Instruction("STORE_FAST", argval=name, position=position)
             yield Instruction("DELETE_FAST", argval=moved, position=position)
     operands = iter(layout.operands)
-    for slot, (outside, inside) in zip(place.stack, itertools.pairwise(protections), strict=True):
+    for slot, (outside, inside) in zip(point.stack, itertools.pairwise(protections), strict=True):
         names = [next(operands) for _ in range(OPERANDS[slot])]
         before = [Instruction("LOAD_FAST", argval=name) for name in names]
         if slot is Slot.CALL:

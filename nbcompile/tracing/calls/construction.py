@@ -282,19 +282,9 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
         source = None  # copy.copy reads this view of a class that the program made an object of: it is not guarded
     if name == "__dict__" and source is not None and not rules.is_trusted_module(str(cls.__module__)):
         return ClassDictVariable(cls, source)
-    found = class_lookup(cls, name)
-    found_on_meta = class_lookup(type(cls), name)
-    on_meta = None if owner.source is None else MethodFunctionSource(owner.source, name)
-    if isinstance(found_on_meta, property) and found_on_meta.fget is not None:
-        getter = None if on_meta is None else AttrSource(on_meta, "fget")
-        return tracer.call(tracer.wrap(found_on_meta.fget, getter), [owner])
-    if found is MISSING:
-        if isinstance(found_on_meta, types.FunctionType):
-            return MethodVariable(tracer.wrap(found_on_meta, on_meta), owner)
-        if owner.source is not None and not hasattr(cls, name):
-            tracer.guard(owner.source, GuardKind.HASATTR, (name, False))
-        return tracer.wrap(tracer.evaluate(getattr, (cls, name)), source)
-    match found:
+    if (of_metaclass := _metaclass_attribute(tracer, owner, cls, name, source)) is not None:
+        return of_metaclass
+    match found := class_lookup(cls, name):
         case types.FunctionType():
             return tracer.wrap(found, source)
         case staticmethod():
@@ -307,3 +297,21 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
             return MethodVariable(tracer.wrap(found, member), owner)
     value = tracer.evaluate(getattr, (cls, name))
     return ConstantVariable(value, source) if isinstance(value, enum.Enum) else tracer.wrap(value, source)
+
+
+def _metaclass_attribute(
+    tracer: Tracer, owner: VariableTracker, cls: type, name: str, source: Source | None
+) -> VariableTracker | None:
+    """``cls.name`` where the metaclass answers: a property of it, or what the class itself lacks; else None."""
+    found_on_meta = class_lookup(type(cls), name)
+    on_meta = None if owner.source is None else MethodFunctionSource(owner.source, name)
+    if isinstance(found_on_meta, property) and found_on_meta.fget is not None:
+        getter = None if on_meta is None else AttrSource(on_meta, "fget")
+        return tracer.call(tracer.wrap(found_on_meta.fget, getter), [owner])
+    if class_lookup(cls, name) is not MISSING:
+        return None
+    if isinstance(found_on_meta, types.FunctionType):
+        return MethodVariable(tracer.wrap(found_on_meta, on_meta), owner)
+    if owner.source is not None and not hasattr(cls, name):
+        tracer.guard(owner.source, GuardKind.HASATTR, (name, False))
+    return tracer.wrap(tracer.evaluate(getattr, (cls, name)), source)

@@ -33,7 +33,7 @@ class Purity:
         self.computes = True
         self.operators = 0
         self.checks = 0
-        """How many of the operators fail for some values of their arguments."""
+        """Number of operators that fail for some values of their arguments."""
         self._written: set[int] = set()
         """The memory that was written into."""
 
