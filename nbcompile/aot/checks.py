@@ -15,15 +15,12 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile.capture.node_meta import CHECKS
-
 
 def keep(module: torch.fx.GraphModule) -> None:
     """Replace, in a captured graph, what would lose its check."""
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in CHECKED:
             node.target = CHECKED[node.target]
-            node.meta[CHECKS] = True
 
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
@@ -35,21 +32,8 @@ def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     return (chosen.unsqueeze(-1) == classes).to(torch.int64)
 
 
-def binary_cross_entropy(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, *arguments: Any, **keywords: Any
-) -> torch.Tensor:
-    """The loss, after a check that all values are from 0 to 1: else an index into one element is 1, out of bounds."""
-    if isinstance(target, torch.Tensor):
-        inside = (input >= 0) & (input <= 1)
-        targets_inside = (target >= 0) & (target <= 1)
-        wrong = torch.stack([inside.all().logical_not(), targets_inside.all().logical_not()]).to(torch.int64)
-        torch.zeros(1, device=input.device).index_select(0, wrong)
-    return torch.nn.functional.binary_cross_entropy(input, target, weight, *arguments, **keywords)
-
-
 CHECKED: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.one_hot: one_hot,
-    torch.nn.functional.binary_cross_entropy: binary_cross_entropy,
     torch.ops.aten.one_hot: one_hot,
     torch.ops.aten.one_hot.default: one_hot,
 }

@@ -31,7 +31,7 @@ from nbcompile.aot.decompositions import Table
 from nbcompile.aot.graph_calls import is_in_place, name_of_target
 from nbcompile.aot.runtime_metadata import RuntimeMetadata, dynamic_dims, runtime_metadata_of
 from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
-from nbcompile.capture import operator_warnings, value_errors
+from nbcompile.capture import operator_warnings
 from nbcompile.ir import compiled_artifact
 from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
@@ -249,16 +249,6 @@ def _check_grad_mode_ops(joint: torch.fx.GraphModule) -> None:
             raise NeedsEagerFallback(f"{node.target} saves values for backward only in grad mode")
 
 
-CHECK_REASON = "AOTAutograd removes, as dead code, an operator that fails for some values of its arguments"
-
-
-def _check_value_errors(captured: torch.fx.Graph, traced: torch.fx.Graph) -> None:
-    """Check that what fails in eager mode because of values fails in the traced graph, too."""
-    value_errors.mark(traced)
-    if value_errors.lost(captured, traced):
-        raise NeedsEagerFallback(CHECK_REASON)
-
-
 AS_STRIDED_WRITE_REASON = "the graph mutates a tensor, and as_strided makes views of any memory"
 
 
@@ -304,7 +294,6 @@ def _compile_with_aot_autograd(
 
     def inference(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
         provenance.mark_origins(graph.graph, module.graph)
-        _check_value_errors(module.graph, graph.graph)
         compiled = compilers.inference(graph, examples)
         if len(examples) == count:
             inference_programs.append(compiled)
@@ -312,8 +301,6 @@ def _compile_with_aot_autograd(
 
     def half(role: str, compile_one: GraphCompiler) -> GraphCompiler:
         def compile_and_keep(graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
-            if role == "forward":
-                _check_value_errors(module.graph, graph.graph)
             halves[role] = compile_one(graph, examples)
             return halves[role]
 

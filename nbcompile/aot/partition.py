@@ -34,7 +34,6 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.capture.node_meta import CHECKS
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
@@ -93,8 +92,7 @@ def partition_joint_graph(
     if saved is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in saved):
         return None
     sizes = [node for node in graph.inputs if is_size(node)]
-    checks = [node for node in graph.nodes if CHECKS in node.meta and node not in graph.backward]
-    forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes, checks)
+    forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes)
     derived = [node for node in graph.nodes if node in graph.backward]
     backward = _extract([*sizes, *saved, *graph.tangents], graph.gradients, derived)
     return forward, backward, len(saved), len(sizes)
@@ -355,22 +353,16 @@ def _banned_chain_ends(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> se
 
 
 def _extract(
-    inputs: Sequence[torch.fx.Node],
-    outputs: Sequence[torch.fx.Node | None],
-    order: Sequence[torch.fx.Node],
-    kept: Sequence[torch.fx.Node] = (),
+    inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None], order: Sequence[torch.fx.Node]
 ) -> torch.fx.Graph:
-    """Extract the graph from some values to others: ``order`` in this order, other nodes before their first use.
-
-    Nodes that are ``kept`` are in it, too, used or not.
-    """
+    """Extract the graph from some values to others: ``order`` in this order, other nodes before their first use."""
     extracted = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in inputs:
         copies[node] = extracted.placeholder(node.name)
         copies[node].meta = dict(node.meta)
     results = [node for node in outputs if node is not None]
-    needed = _ancestors([*results, *kept], copies.keys())
+    needed = _ancestors(results, copies.keys())
     for node in (*(each for each in order if each in needed), *results):
         _copy(node, extracted, copies)
     extracted.output(tuple(node and copies[node] for node in outputs))
@@ -389,7 +381,7 @@ def _ancestors(results: Iterable[torch.fx.Node], inputs: Collection[torch.fx.Nod
 
 
 def _copy(root: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
-    worklist = [] if root in copies else [root]  # a gradient that the forward computed needs nothing else
+    worklist = [root]
     while worklist:
         node = worklist[-1]
         missing = [each for each in node.all_input_nodes if each not in copies]

@@ -34,8 +34,7 @@ from nbcompile.aot.decompositions import Table
 from nbcompile.aot.graph_calls import is_in_place, name_of_target
 from nbcompile.aot.sizes import SizeNodes, UnknownSize
 from nbcompile.aot.traced_graphs import InferenceGraph, requires_grad
-from nbcompile.capture.node_meta import CHECKS, ORIGIN, STACK
-from nbcompile.capture.value_errors import fails_by_value
+from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.ir.index import index, indices
 
 # Not functional, although their schemas say so: the first two alias a constant that the graph keeps,
@@ -109,8 +108,6 @@ class AtenTracer(TorchDispatchMode):
         """The node of the captured graph that runs right now."""
         self.nodes: dict[int, torch.fx.Node] = {}
         """The node of each tensor, by the tensor's id."""
-        self.marks_checks = True
-        """False while the derivative is traced, which eager mode computes later."""
         self.alive: list[torch.Tensor] = []
         """Every tensor in ``nodes``, so that no id is used twice."""
         self.holders: dict[int, list[torch.Tensor]] = {}
@@ -217,7 +214,7 @@ class AtenTracer(TorchDispatchMode):
         for tensor in self.alive:
             torch_internals.guard_on_memory_format(tensor)
         self.graph.output(tuple(outputs))
-        self.graph.eliminate_dead_code(_has_effect_or_check)
+        self.graph.eliminate_dead_code()
         return torch_internals.as_module(self.graph)
 
     def _decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -236,8 +233,6 @@ class AtenTracer(TorchDispatchMode):
             "call_function", target, self._as_nodes(args), self._as_nodes(keywords), name=name
         )
         self._set_origin(node)
-        if self.marks_checks and fails_by_value(target, args):
-            node.meta[CHECKS] = True
         return node
 
     def _set_origin(self, node: torch.fx.Node) -> None:
@@ -276,10 +271,6 @@ class AtenTracer(TorchDispatchMode):
             self.alive.append(tensor)
             self.holders.setdefault(_storage(tensor), []).append(tensor)
         self.nodes[id(tensor)] = node
-
-
-def _has_effect_or_check(node: torch.fx.Node) -> bool:
-    return CHECKS in node.meta or node.is_impure()
 
 
 @functools.cache

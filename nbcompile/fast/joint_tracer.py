@@ -65,7 +65,6 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTra
     tangents = [torch.empty_like(each, requires_grad=False) for each in differentiable_outputs]
     for number, tangent in enumerate(tangents, start=1):
         tracer.define(tangent, f"tangents_{number}")
-    tracer.marks_checks = False
     tracer.captured_node = None
     with tracer, provenance.attribute(differentiable_outputs, tracer):
         found = torch.autograd.grad(

@@ -74,15 +74,6 @@ class PhiloxState:
     """Number of counters in use by the random operators so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexCheck:
-    """Indices that are looked up along a dimension of a size."""
-
-    ids: Value
-    extent: Index
-    wraps: bool
-
-
 class Builder:
     """Builder of one program: the list of its buffers, and what lowerings have in common."""
 
@@ -97,8 +88,6 @@ class Builder:
         """The fx node that is being lowered."""
         self.shape_env: Any = None
         """torch's ``ShapeEnv``; None where no size is symbolic."""
-        self.index_checks: list[IndexCheck] = []
-        """Checks of the indices that the current operator reads."""
         self.channels_last: set[str] = set()
         """Buffers in channels-last layout where the graph is contiguous."""
         self._counts: dict[str, int] = {}

@@ -24,7 +24,7 @@ import sympy
 import torch
 from torch import fx
 
-from nbcompile.capture.node_meta import CHANNELS_LAST, CHECKS
+from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import UnsupportedDtype, cost, loads, walk, with_origin
 from nbcompile.ir.index import Symbol, index, loop_variables
@@ -46,7 +46,6 @@ from nbcompile.lowering import (
     scans,
     scatter,
     slice_scatter,
-    unused_checks,
     views,
 )
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, PhiloxState
@@ -228,7 +227,6 @@ class _Lowering:
         self.symbols: dict[Symbol, ir.SymbolSource] = {}
         self.arguments = 0
         self.single_output = False
-        self.used_whole = unused_checks.used_whole(graph_module.graph)
         self.shared = _storages_shared_by_outputs(graph_module.graph) if keep_sharing else frozenset()
 
     def run(self) -> ir.Program:
@@ -293,13 +291,6 @@ class _Lowering:
     # -- operators --------------------------------------------------------------------------------
 
     def _call(self, node: fx.Node) -> Any:
-        self.build.index_checks = []
-        result = self._lowered(node)
-        if CHECKS in node.meta and node not in self.used_whole:
-            unused_checks.keep(self.build, result)
-        return result
-
-    def _lowered(self, node: fx.Node) -> Any:
         predicted = node.meta.get("val")
         if isinstance(predicted, (torch.SymInt, int, float, bool, torch.SymFloat, torch.SymBool)):
             return self._number(node, predicted)
@@ -324,7 +315,6 @@ class _Lowering:
                 return self._realize_results(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
             except (NoLowering, UnsupportedDtype) as error:
                 reason = str(error)
-                self.build.index_checks = []
         _require_known_sizes(node, predicted)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or fallback_reason(node.target))
         self._realize_before_mutation()

@@ -17,7 +17,7 @@ import torch
 from nbcompile.ir import evaluate
 from nbcompile.ir.expr import Apply, Expr, Gather, IndexOf, Load, apply, cast, constant, cost, walk
 from nbcompile.ir.index import ZERO, Index, constant as known_number, divide, index, is_one, loop_variable
-from nbcompile.lowering.builder import Builder, IndexCheck
+from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, is_free, merge_nodes, reindexed
 from nbcompile.lowering.views import dimension
@@ -108,7 +108,6 @@ def _rows(build: Builder, x: Value, dim: int, ids: Value, wraps: bool) -> Value:
     require_same_device(x, ids)
     x = _source(build, x)
     size = [*x.size[:dim], *ids.size, *x.size[dim + 1 :]]
-    build.index_checks.append(IndexCheck(ids, x.size[dim], wraps))
     symbol, gather = build.gather(index_at(ids, dim, len(size)), x.size[dim], wraps)
     shift = ids.ndim - 1
     position = [symbol if at == dim else loop_variable(at if at < dim else at + shift) for at in range(x.ndim)]
@@ -123,7 +122,6 @@ def gather(build: Builder, x: Value, dim: int, ids: Value, *, sparse_grad: bool 
         raise NoLowering("gather with a scalar")
     dim = dimension(dim, x.ndim)
     x = _source(build, x)
-    build.index_checks.append(IndexCheck(ids, x.size[dim], wraps=False))
     symbol, gathered = build.gather(ids, x.size[dim], wraps=False)
     position = [symbol if at == dim else loop_variable(at) for at in range(x.ndim)]
     return _picked(build, x, ids.size, position, [gathered], ids)
@@ -156,7 +154,6 @@ def index_tensor(build: Builder, x: Value, index_tensors: Sequence[Value | None]
         if formula is not None:
             position[at] = formula
             continue
-        build.index_checks.append(IndexCheck(given_index, x.size[at], wraps=True))
         symbol, gathered = build.gather(ids, x.size[at], wraps=True)
         position[at] = symbol
         gathers.append(gathered)

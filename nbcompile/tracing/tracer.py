@@ -428,8 +428,7 @@ class _FrameTracer:
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
         symbols = output.inputs.symbol_cards
         assumed = self.interpreter.assumed
-        seen = bool(mutations or output.is_caught or output.purity.checks)
-        again = seen and not draws and output.only_computes()
+        again = bool(mutations or output.is_caught) and not draws and output.only_computes()
         return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws, again)
 
     def release(self) -> None:

@@ -26,7 +26,7 @@ from nbcompile import annotations as marks, errors, torch_internals
 from nbcompile.capture import nested_regions, operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.node_meta import CHECKS, STACK
+from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.source import Source, kind_of_member
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
@@ -203,11 +203,9 @@ class OutputGraph:
         self.module_calls.annotate(node, target)
         try:
             if example is None:
-                before, checks = self.purity.operators, self.purity.checks
+                before = self.purity.operators
                 example = self._run(op, target, arguments, keywords)
                 self.purity.note_call(target, keywords, self.purity.operators - before)
-                if self.purity.checks > checks:
-                    node.meta[CHECKS] = True
             else:
                 self.purity.computes = False  # it was not seen to run
             node.meta[EXAMPLE] = example
@@ -427,7 +425,7 @@ def _has_gradient(node: torch.fx.Node) -> bool:
 
 
 def _only_computes_a_number(node: torch.fx.Node) -> bool:
-    if node.target in operators.transform_steps() or CHECKS in node.meta:
+    if node.target in operators.transform_steps():
         return False
     if node.target is operator.getitem or torch_internals.is_size_accessor(node):
         return True

@@ -16,14 +16,9 @@ from typing import Any
 import torch
 import torch.utils._pytree as pytree
 
-from nbcompile.capture import value_errors
-
 _CHANGES_WITHOUT_OPERATOR = ("register_", "retain_grad", "backward", "requires_grad_", "share_memory_")
 _SECRETLY = frozenset({"native_batch_norm", "_batch_norm_impl_index", "cudnn_batch_norm", "miopen_batch_norm"})
 """Operators that write to arguments of which their schema does not say so."""
-
-_CHECK_BEFORE = frozenset({"one_hot"})
-"""Functions that look at values, and whose operators do not."""
 
 
 class Purity:
@@ -32,15 +27,12 @@ class Purity:
     def __init__(self) -> None:
         self.computes = True
         self.operators = 0
-        self.checks = 0
-        """Number of operators that fail for some values of their arguments."""
         self._written: set[int] = set()
         """The memory that was written into."""
 
     def note_call(self, target: str | Callable[..., object], keywords: Mapping[str, Any], operators: int) -> None:
         """A call, with how many operators it took."""
         name = target if isinstance(target, str) else getattr(target, "__name__", "")
-        self.checks += name.partition(".")[0] in _CHECK_BEFORE
         if not operators and (name.startswith(_CHANGES_WITHOUT_OPERATOR) or name.endswith("_")):
             self.computes = False
         if isinstance(target, FunctionType) and target.__module__.partition(".")[0] != "torch":
@@ -49,7 +41,6 @@ class Purity:
     def see(self, operator: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         """An operator that runs."""
         self.operators += 1
-        self.checks += value_errors.fails_by_value(operator, arguments)
         if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in ("aten", "prim", "prims"):
             self.computes = False  # of the user's, or with functions as its arguments
             return
