@@ -21,13 +21,17 @@ from nbcompile.rewriting.syntax import assign, located
 from nbcompile.rewriting.values import ValueBuilder
 
 
+def fill_container(values: ValueBuilder, mutation: Mutation) -> None:
+    """Append the statements that fill a container that was just built."""
+    EffectReplay(values).mutate(mutation)
+
+
 class EffectReplay:
     """Writer of the statements that replay side effects."""
 
     def __init__(self, values: ValueBuilder) -> None:
         self.body = values.body
         self.values = values
-        values.fill = self.mutate
         self.replayed: list[tuple[str, str]] = []
         """Mutated object and replaying statements of each side effect."""
 

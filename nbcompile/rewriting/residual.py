@@ -28,7 +28,7 @@ from nbcompile.capture.recipe import Mutation, Recipe
 from nbcompile.capture.trace import CapturedGraph, GraphInput, Return, Trace
 from nbcompile.rewriting.body import Body
 from nbcompile.rewriting.code_object import compile_function
-from nbcompile.rewriting.effects import EffectReplay
+from nbcompile.rewriting.effects import EffectReplay, fill_container
 from nbcompile.rewriting.graph_break import GraphBreakWriter
 from nbcompile.rewriting.sources import SourceReader
 from nbcompile.rewriting.syntax import arguments_of, assign
@@ -104,7 +104,7 @@ class _Program:
     def __init__(self, frame: Frame, single_use: frozenset[int]) -> None:
         self.body = Body(frame)
         self.sources = SourceReader(self.body)
-        self.values = ValueBuilder(self.body, self.sources, single_use)
+        self.values = ValueBuilder(self.body, self.sources, fill_container, single_use)
         self.effects = EffectReplay(self.values)
         self.end = GraphBreakWriter(self.values, self.effects)
 

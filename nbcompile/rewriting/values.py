@@ -27,15 +27,21 @@ from nbcompile.rewriting.syntax import assign, identifier
 class ValueBuilder:
     """Writer of the expressions that reconstruct values."""
 
-    fill: Callable[[Mutation], None]
-    """Appends the statements of a side effect: a container that contains itself is filled after it is built.
-
-    The replay of side effects, which needs values, sets it (rewriting/effects.py).
-    """
-
-    def __init__(self, body: Body, sources: SourceReader, single_use: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        body: Body,
+        sources: SourceReader,
+        fill: Callable[[ValueBuilder, Mutation], None],
+        single_use: frozenset[int] = frozenset(),
+    ) -> None:
         self.body = body
         self.sources = sources
+        self.fill = fill
+        """Appends the statements that fill a container, after it is built: it may contain itself (rewriting/effects.py).
+
+        It takes the builder as an argument. An object that held it would make a circle, and the frame's arguments would
+        live until the next garbage collection.
+        """
         self.shared_locals: dict[int, str] = {}
         """Locals that hold shared values, by key."""
         self.single_use = single_use
@@ -99,7 +105,7 @@ class ValueBuilder:
             self.shared_locals[key] = self.body.fresh("built")
             self.body.statements.append(assign(self.shared_locals[key], value))
             for mutation in fill:
-                self.fill(mutation)
+                self.fill(self, mutation)
         return ast.Name(self.shared_locals[key], ast.Load())
 
     def build(self, recipe: recipes.Build) -> ast.expr:

@@ -70,6 +70,17 @@ def test_products_are_not_computed_again():
     assert targets(backward).count(aten.mm) == 2  # the derivative's own
 
 
+def test_a_gradient_of_nothing_that_the_forward_computes():
+    """A backward graph whose result the forward computed already takes no inputs that nobody passes (x ** 0)."""
+
+    def f(x, index):
+        return (x[index] ** 0).sum()
+
+    x, index = learning(4), torch.tensor([0, 1])
+    nbcompile.compile(f)(x, index).backward()
+    assert x.grad.tolist() == [0.0] * 4
+
+
 def test_random_numbers_are_drawn_once():
     """A mask that was drawn is kept: drawn again it would be another."""
     forward, backward, kept = halves(lambda x: F.dropout(x, 0.5) * 2, learning(64))

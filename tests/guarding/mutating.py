@@ -283,6 +283,10 @@ def another(kind, value, expected):
                 made, {each: dict.get(value, each, 0) for each in (*value, key, "a key of nobody") if each in keys}
             )
             return made
+        case GuardKind.DICT_CONTAINS, types.MappingProxyType():
+            key, present = expected
+            keys = set(_with_or_without(value, key, present, "a key of nobody"))
+            return types.MappingProxyType({each: value.get(each, 0) for each in (*value, *keys) if each in keys})
         case ((GuardKind.SEQUENCE_LENGTH | GuardKind.DICT_LENGTH | GuardKind.DICT_KEYS), dict()):
             return _with_key(value, "a key of nobody", Other())
         case ((GuardKind.DICT_LENGTH | GuardKind.DICT_KEYS), types.MappingProxyType()):

@@ -379,6 +379,7 @@ def test_an_exception_outside_of_functions_names_no_function():
     assert told(record)[0] == "Code outside of functions raises `NameError` at line 5: `name 'later' is not defined`"
 
 
+@pytest.mark.compiles
 def test_a_changed_state_of_the_process_is_a_whole_sentence():
     """The reason that torch gives ends with a space."""
 
