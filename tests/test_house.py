@@ -32,7 +32,6 @@ LONG_MODULES = {
     "codegen/vector_expr.py", "lowering/graph.py", "lowering/builder.py", "fast/inference_tracer.py",
     # To be divided: two ideas or more.
     "tracing/tracer.py", "rewriting/resume.py", "scheduling/fuse.py", "ir/evaluate.py", "gpu/simulator.py", "aot/compile.py",
-    "api.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {

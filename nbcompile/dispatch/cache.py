@@ -206,7 +206,7 @@ def _holders(code: CodeType) -> Iterator[tuple[Holder | _Tombstone, object]]:
 
 def _name_of(key: object) -> str:
     backend = getattr(key, "backend", key)
-    if isinstance(backend, tuple):  # with options (stances.py)
+    if isinstance(backend, tuple):  # with options (eval_frame/stances.py)
         backend, options = backend
         return f"{_name_of(backend)} with options={dict(options)}"
     return getattr(backend, "__qualname__", None) or repr(backend)

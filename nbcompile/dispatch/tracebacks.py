@@ -1,7 +1,7 @@
 """Tracebacks of exceptions that go through a compiled function: the user's frames and torch's, without ours.
 
     cell:9   forward                         cell:9   forward
-    nbcompile/api.py, hook.py                torch/nn/modules/linear.py
+    nbcompile/eval_frame/, dispatch/         torch/nn/modules/linear.py
     torch/nn/modules/linear.py       ->
     nbcompile/runtime/program.py
 

@@ -12,7 +12,7 @@ torch's tracer, its variables and torch.distributed. The real package is loaded 
 torch's own functions that shall never be traced import the package as well, to ask for ``disable``; until it is
 loaded there is no tracer of torch's that could look at them, and only our frame hook is kept away.
 
-In torch: torch/_dynamo/__init__.py, torch/_compile.py. Read next: nbcompile/first_call.py
+In torch: torch/_dynamo/__init__.py, torch/_compile.py. Read next: nbcompile/eval_frame/first_call.py
 """
 
 from __future__ import annotations

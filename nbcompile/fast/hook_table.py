@@ -7,7 +7,7 @@
                                    group_guards          guard_groups, guard_cache
                                    build_guard_tree      guard_tree_stubs
                                    store_frame           disk_cache/: for later processes
-    f(x)   3rd call and later      no hook: call_path replaces the wrapper's path (api.py)
+    f(x)   3rd call and later      no hook: call_path replaces the wrapper's path (eval_frame/wrapper.py)
 
 Each mechanism is imported when its hook is called first. All of them are off with ``nbcompile.config.reference``.
 

@@ -23,9 +23,9 @@ from typing import Any
 import anywidget
 import traitlets
 
-from nbcompile.api import ORIGINAL
 from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache
+from nbcompile.eval_frame.wrapper import ORIGINAL
 from nbcompile.record import trees
 from nbcompile.record.model import Record
 from nbcompile.recording import guard_explorer as readings

@@ -27,9 +27,10 @@ from types import FunctionType, MethodType
 import torch
 from IPython.core.error import UsageError
 
-from nbcompile.api import ORIGINAL, CompiledModule
 from nbcompile.dispatch import library_calls
 from nbcompile.dispatch.skipping import code_skip_reason
+from nbcompile.eval_frame.compiled_module import CompiledModule
+from nbcompile.eval_frame.wrapper import ORIGINAL
 
 WRAP = "__nbcompile_wrap__"
 """The name that the changed tree calls; the magic binds it while the cell runs."""

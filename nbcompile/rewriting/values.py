@@ -37,7 +37,7 @@ class ValueBuilder:
         self.body = body
         self.sources = sources
         self.fill = fill
-        """Appends the statements that fill a container, after it is built: it may contain itself (rewriting/effects.py).
+        """Appends the statements that fill a container, after it is built: it may contain itself (effects.py).
 
         It takes the builder as an argument. An object that held it would make a circle, and the frame's arguments would
         live until the next garbage collection.

@@ -9,7 +9,7 @@
 Only entry points import lazily: a person who loads nbcompile, or a process whose functions were compiled by an
 earlier one, needs neither SymPy nor the tracer nor the views. Inside a package, imports are at the top and eager.
 
-In torch: torch/_dynamo/utils.py imports most of torch. Read next: nbcompile/first_call.py
+In torch: torch/_dynamo/utils.py imports most of torch. Read next: nbcompile/eval_frame/first_call.py
 """
 
 from __future__ import annotations

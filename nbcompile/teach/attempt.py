@@ -27,6 +27,8 @@ import torch
 
 import nbcompile
 from nbcompile import api, config
+from nbcompile.eval_frame.compiled_module import CompiledModule
+from nbcompile.eval_frame.wrapper import ORIGINAL
 from nbcompile.record.model import Record
 
 SECONDS = 30.0
@@ -108,10 +110,10 @@ def _attributes(function: types.FunctionType) -> set[str]:
 def is_compiled(value: object) -> bool:
     """The value is what ``torch.compile`` or ``nbcompile.compile`` returns."""
     if isinstance(value, torch.nn.Module):
-        return isinstance(value, api.CompiledModule) or type(value).__name__ == "OptimizedModule"
+        return isinstance(value, CompiledModule) or type(value).__name__ == "OptimizedModule"
     attributes = getattr(value, "__dict__", {})
     is_disabled = attributes.get("_torchdynamo_disable", False)
-    return not is_disabled and any(mark in attributes for mark in ("_torchdynamo_orig_callable", api.ORIGINAL))
+    return not is_disabled and any(mark in attributes for mark in ("_torchdynamo_orig_callable", ORIGINAL))
 
 
 def _is_filled(cell: types.CellType) -> bool:

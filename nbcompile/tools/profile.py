@@ -30,6 +30,7 @@ from torch.profiler import ProfilerActivity
 from torch.utils.flop_counter import flop_registry
 
 from nbcompile import api
+from nbcompile.eval_frame import compiled_module, wrapper
 from nbcompile.ir.profiler_ranges import COMPILE, FRAME
 from nbcompile.record.profile import KernelTime, LineTime, Machine, Place, Profile
 from nbcompile.runtime import program
@@ -56,7 +57,9 @@ def profile(function: Callable[..., Any], *, calls: int = CALLS, trace: str | Pa
     """
     if calls < 1:
         raise ValueError(f"calls must be at least 1, not {calls}")
-    compiled = function if hasattr(function, api.ORIGINAL) or _is_compiled_module(function) else api.compile(function)
+    compiled = (
+        function if hasattr(function, wrapper.ORIGINAL) or _is_compiled_module(function) else api.compile(function)
+    )
 
     def profiled(*arguments: Any, **keywords: Any) -> ProfileView:
         compiled(*arguments, **keywords)
@@ -71,7 +74,7 @@ def profile(function: Callable[..., Any], *, calls: int = CALLS, trace: str | Pa
 
 
 def _is_compiled_module(function: object) -> bool:
-    return isinstance(function, api.CompiledModule)
+    return isinstance(function, compiled_module.CompiledModule)
 
 
 @contextlib.contextmanager

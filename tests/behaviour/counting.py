@@ -5,6 +5,7 @@ import copy
 import torch
 
 import nbcompile
+from nbcompile.eval_frame import wrapper
 from tests.behaviour.support import same, watch
 
 
@@ -29,7 +30,7 @@ def counted(watched, calls):
 
 
 def plain(watched):
-    return getattr(watched.function, nbcompile.api.ORIGINAL, None) or watched.function._orig_mod
+    return getattr(watched.function, wrapper.ORIGINAL, None) or watched.function._orig_mod
 
 
 def copied(arguments):

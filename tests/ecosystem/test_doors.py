@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.api import CompiledModule
+from nbcompile.eval_frame.compiled_module import CompiledModule
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ STAGES = {
     "lowering": ("aot", "lowering", "ir", "scheduling", "codegen", "backends.py"),
     "building": ("runtime/toolchain.py", "runtime"),
     "store": ("warm", "runtime/store.py"),
-    "dispatch": ("dispatch", "driver.py", "api.py"),
+    "dispatch": ("dispatch", "eval_frame", "driver.py"),
 }
 """Of which folder or file the innermost frame of the compiler is; the longest name decides."""
 

@@ -12,6 +12,7 @@ import torch
 from nbcompile import api, backends, config
 from nbcompile.dispatch import cache
 from nbcompile.errors import GraphBreakWarning
+from nbcompile.eval_frame import wrapper
 from nbcompile.observe import torch_logs
 from nbcompile.record import recorder
 from nbcompile.torch_internals import eval_frame
@@ -201,7 +202,7 @@ def test_a_cell_that_is_run_again_frees_what_it_led_to(run, shell):
     """The function of before, its entries and what they hold are gone once its successor is defined; so is its record."""
     cell = "%%compile -q --backend eager\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3));"
     run(cell)
-    code = getattr(shell.user_ns["f"], api.ORIGINAL).__code__
+    code = getattr(shell.user_ns["f"], wrapper.ORIGINAL).__code__
     entries, function = [weakref.ref(each.code) for each in cache.entries(code)], weakref.ref(shell.user_ns["f"])
     assert len(entries) == 1
     del code

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.api import CompiledModule
+from nbcompile.eval_frame.compiled_module import CompiledModule
 from nbcompile.tools import replacement
 
 X = torch.linspace(-1, 1, 6)

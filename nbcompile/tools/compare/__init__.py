@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nbcompile import api
+from nbcompile.eval_frame.compiled_module import CompiledModule
+from nbcompile.eval_frame.wrapper import original_of
 from nbcompile.record.comparison import Comparison, EngineRun
 from nbcompile.record.model import Record
 from nbcompile.tools.compare import align, job as jobs, processes
@@ -78,9 +79,9 @@ def compare_cell(ours: Record, theirs: Finished) -> Comparison:
 
 def original(function: Any) -> Any:
     """The callable that nbcompile or torch.compile wrapped; anything else as it is."""
-    if isinstance(function, api.CompiledModule):
+    if isinstance(function, CompiledModule):
         return function._modules["_orig_mod"]
-    return getattr(function, "_torchdynamo_orig_callable", api._original(function))
+    return getattr(function, "_torchdynamo_orig_callable", original_of(function))
 
 
 def _of_job(title: str, work: jobs.CallJob | jobs.ScriptJob, seconds: float) -> Comparison:

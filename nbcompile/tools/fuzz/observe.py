@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nbcompile.api import ORIGINAL
+from nbcompile.eval_frame.wrapper import ORIGINAL
 from nbcompile.tools.fuzz.program import Raised
 
 SCALARS = (

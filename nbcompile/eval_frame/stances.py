@@ -10,7 +10,7 @@ Each is another answer to the frame hook's question what to do with a call that
 no entry accepts.
 
 In torch: _callback_from_stance in torch/_dynamo/eval_frame.py. Read next:
-nbcompile/api.py
+nbcompile/eval_frame/first_call.py
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from __future__ import annotations
 from dataclasses import replace
 from types import CodeType
 
-from nbcompile import annotations as marks, errors, first_call
+from nbcompile import annotations as marks, errors
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import LocalSource
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, FrameCallback, Outcome, SkipFrame, backend_key
+from nbcompile.eval_frame import first_call
 from nbcompile.options import Options
 from nbcompile.support.weak_identity_dict import WeakIdentityDict
 

@@ -1,0 +1,145 @@
+"""``CompiledModule``: the result of ``compile(module)``, which shares the module's parameters and attributes.
+
+    model = nbcompile.compile(net)
+    model.weight is net.weight                True
+    list(model.state_dict())                  ["_orig_mod.weight", ...]
+    isinstance(model, type(net))              False; ``torch._dynamo.OptimizedModule``: True, once that is loaded
+
+In torch: torch/_dynamo/eval_frame.py (OptimizedModule). Read next: nbcompile/eval_frame/wrapper.py
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from nbcompile import config, errors
+from nbcompile.eval_frame import wrapper
+from nbcompile.eval_frame.default_backend import expect_backend
+from nbcompile.options import Options
+
+
+def compile_callable(model: Any, options: Options, disable: bool = False) -> Any:
+    """Wrap a function or a module, so that its calls are compiled.
+
+    Raises:
+        errors.NotCallable: it is neither; and the errors of a backend that does not exist.
+    """
+    if not callable(model):
+        raise errors.NotCallable(f"A callable function is expected, but {type(model)} is provided.")
+    if disable or config.disable:
+        return model
+    expect_backend(options.backend, options.mode, options.backend_options)
+    if isinstance(model, torch.nn.Module):
+        return CompiledModule(model, options)
+    original = wrapper.original_of(model)
+    return wrapper.wrap(original, wrapper.entry_of(original, wrapper.code_of(original)), options)
+
+
+class CompiledModule(torch.nn.Module):
+    """The result of ``compile(module)``: the module itself, called through the compiler.
+
+    As torch's OptimizedModule: parameters are shared, ``state_dict`` keys get the
+    prefix ``_orig_mod.``, other attributes are those of the module. Libraries that ask
+    ``isinstance(model, torch._dynamo.OptimizedModule)`` are told that it is one (``__class__``).
+    """
+
+    def __init__(self, module: torch.nn.Module, options: Options) -> None:
+        super().__init__()
+        self._modules["_orig_mod"] = module
+        self.__dict__.pop("training", None)  # the module's: it has one mode
+        self._become(options)
+
+    def _become(self, options: Options) -> None:
+        module = self._modules["_orig_mod"]
+        assert module is not None
+        object.__setattr__(self, "_nbcompile_chosen", options)
+        called = wrapper.entry_of(module, getattr(type(module).forward, "__code__", None))
+        # A user's module is called as it is: the hook meets its forward below torch's own call.
+        call = wrapper.wrap(module.__call__, called, options)
+        call.__wrapped__ = module.forward  # type: ignore[attr-defined]  # whose signature `inspect` is to find
+        object.__setattr__(self, "_nbcompile_call", call)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """The class that ``isinstance`` sees beside the type: torch's own, once it is loaded and may be asked for."""
+        return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", type(self))
+
+    @property
+    def dynamo_ctx(self) -> Callable[[Any], Any]:
+        """A function that compiles another function or module with the options of this one."""
+        return functools.partial(compile_callable, options=self.__dict__["_nbcompile_chosen"])
+
+    def __reduce__(self) -> Any:
+        """Make a copy of the type: ``__class__`` may be torch's."""
+        return object.__new__, (type(self),), self.__getstate__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy (or a pickle) compiles the copy of the module anew."""
+        state = {**self.__dict__}
+        del state["_nbcompile_call"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._become(state["_nbcompile_chosen"])
+
+    @property
+    def forward(self) -> Callable[..., Any]:
+        """The module's own call, compiled; it has the signature of the module's ``forward``."""
+        compiled: Callable[..., Any] = self.__dict__["_nbcompile_call"]
+        return compiled
+
+    @forward.setter
+    def forward(self, function: Callable[..., Any]) -> None:
+        """Call another function in its place, as it is: libraries put conversions of results around it."""
+        object.__setattr__(self, "_nbcompile_call", function)
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Call the module as :meth:`forward` does: hooks of the module run inside, those of this wrapper around it."""
+        own = self.__dict__
+        if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+            return super().__call__(*arguments, **keywords)
+        return own["_nbcompile_call"](*arguments, **keywords)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the module's."""
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._modules["_orig_mod"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute of the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
+        if name == "forward":
+            object.__setattr__(self, name, value)
+        elif name in self.__dict__ or (name != "_orig_mod" and "_modules" not in self.__dict__):
+            super().__setattr__(name, value)
+        elif name == "_orig_mod":
+            self._modules[name] = value
+        else:
+            setattr(self._modules["_orig_mod"], name, value)
+
+    def __delattr__(self, name: str) -> None:
+        """Delete an attribute, as setting does."""
+        delattr(self._modules["_orig_mod"], name)
+
+    def __dir__(self) -> list[str]:
+        """The module's names, too."""
+        return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
+
+    def __len__(self) -> int:
+        """The module's, if it has one."""
+        return len(self._modules["_orig_mod"])  # type: ignore[arg-type]
+
+    def __bool__(self) -> bool:
+        """The module's: one without a length is true."""
+        return bool(self._modules["_orig_mod"])
+
+    def train(self, mode: bool = True) -> CompiledModule:
+        """Switch the module's mode."""
+        super().train(mode)
+        return self

@@ -1,0 +1,124 @@
+"""The function that stands for a compiled one: it calls the original with the frame hook switched on.
+
+    compiled = nbcompile.compile(f)
+    compiled(x)      path(arguments, keywords)      slow_path: the hook meets f's frame
+                                                    from the third call on, a fast call replaces slow_path
+
+Which frame the hook meets first is decided here, too: that of a user's function is met as it is; a library's own
+function (``torch.nn.Linear``) is called from a function of nbcompile's.
+
+In torch: torch/_dynamo/eval_frame.py (_TorchDynamoContext.__call__). Read next: nbcompile/eval_frame/stances.py
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import CodeType, MethodType
+from typing import Any
+
+import torch
+
+from nbcompile import annotations as marks, config, errors
+from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
+from nbcompile.eval_frame import stances
+from nbcompile.fast import call_path
+from nbcompile.options import Options
+from nbcompile.record import recorder
+from nbcompile.recording import hit_log
+
+OPTIONS = "_nbcompile_options"
+"""The attribute under which a wrapper keeps its options."""
+ORIGINAL = "_nbcompile_original"
+"""The attribute under which a wrapper keeps the function that it wraps."""
+MODULE_CALLS = (torch.nn.Module._call_impl, torch.nn.Module._wrapped_call_impl)
+
+
+def original_of(function: Any) -> Any:
+    """The callable inside a wrapper of nbcompile's; a method that is bound to an object stays bound."""
+    return function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
+
+
+def code_of(function: Callable[..., Any]) -> CodeType | None:
+    """The code that the user means: of a module's own call, which only runs hooks around it, that of ``forward``."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, torch.nn.Module) and getattr(function, "__func__", None) in MODULE_CALLS:
+        function = owner.forward
+    return getattr(function, "__code__", None)
+
+
+def entry_of(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]:
+    """The function whose frame the hook meets first.
+
+    Frames of libraries are skipped. So a library's own function (``torch.nn.Linear``) is called from one of ours.
+    """
+    with config.with_torchs():
+        wrapped = config.wrap_top_frame
+    if code is not None and skipping.code_skip_reason(code) is None and not wrapped:
+        skipping.always_look(code)
+        return fn
+    return library_calls.caller_of(fn)
+
+
+def wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Options) -> Callable[..., Any]:
+    """A function that looks like ``original`` and calls ``entry`` with the hook on."""
+    callback = stances.compiling(options)
+    call, stance, default = callback.call, marks.stance, marks.DEFAULT
+    watching = recorder.watching
+
+    def slow_path(arguments: Any, keywords: Any) -> Any:
+        if stance() is not default:
+            return _under_stance(original, entry, options, arguments, keywords)
+        if watching:
+            return hit_log.logged(call, entry, arguments, keywords)
+        if installer is not None:
+            installer.note(arguments, keywords)
+        return call(entry, arguments, keywords)
+
+    path: Callable[[Any, Any], Any] = slow_path
+
+    def install(faster: Callable[[Any, Any], Any]) -> None:
+        nonlocal path
+        path = faster
+
+    installer = call_path.installer(entry, callback, slow_path, install)
+
+    @functools.wraps(original)
+    def compiled(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return path(arguments, keywords)
+        except BaseException as error:
+            tracebacks.hide_ours(error)
+            raise
+
+    setattr(compiled, ORIGINAL, original)
+    setattr(compiled, OPTIONS, options)
+    hook.skip_code(compiled.__code__)  # type: ignore[attr-defined]
+    return compiled
+
+
+def _under_stance(
+    original: Callable[..., Any], entry: Callable[..., Any], options: Options, arguments: Any, keywords: Any
+) -> Any:
+    stance = marks.stance()
+    if stance[0] == "force_eager":
+        with hook.paused():
+            return original(*arguments, **keywords)
+    return stances.callback(options, stance, getattr(original, "__code__", None)).call(entry, arguments, keywords)
+
+
+def run(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Call a compiled function with what is compiled already: nothing new is."""
+    if not callable(fn):
+        raise errors.NotCallable(f"A callable function is expected, but {type(fn)} is provided.")
+    options = getattr(fn, OPTIONS, Options())
+    original = getattr(fn, ORIGINAL, fn)
+    return _wrap_call(original, stances.callback(options, ("eager_on_recompile", None), None))
+
+
+def _wrap_call(original: Callable[..., Any], callback: hook.FrameCallback) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def ran(*arguments: Any, **keywords: Any) -> Any:
+        return callback.call(original, arguments, keywords)
+
+    return ran

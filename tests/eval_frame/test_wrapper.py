@@ -1,0 +1,96 @@
+"""The function that stands for a compiled one."""
+
+import inspect
+import traceback
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.dispatch import library_calls
+from nbcompile.eval_frame import wrapper
+from nbcompile.options import Options
+
+
+def double(x: torch.Tensor) -> torch.Tensor:
+    """Twice x."""
+    return x * 2
+
+
+def test_a_wrapper_looks_like_what_it_wraps():
+    """Name, docstring and signature are the function's; the function and the options can be found on it."""
+    compiled = nbcompile.compile(double, backend="eager", fullgraph=True)
+    assert (compiled.__name__, compiled.__doc__) == ("double", "Twice x.")
+    assert inspect.signature(compiled) == inspect.signature(double)
+    assert getattr(compiled, wrapper.ORIGINAL) is wrapper.original_of(compiled) is double
+    assert getattr(compiled, wrapper.OPTIONS) == Options(fullgraph=True, backend="eager")
+
+
+def test_a_bound_method_stays_bound():
+    """``compile(model.method)`` wraps the method and not the function below it; it is called with its object."""
+
+    class Scale:
+        factor = 3
+
+        def apply(self, x):
+            return x * self.factor
+
+    scale = Scale()
+    assert wrapper.original_of(scale.apply) == scale.apply
+    assert torch.equal(nbcompile.compile(scale.apply, backend="eager")(torch.ones(2)), torch.full((2,), 3.0))
+
+
+def test_the_code_of_a_modules_call_is_that_of_forward():
+    """``compile(module.__call__)`` is about ``forward``; a callable without code has none."""
+    module = torch.nn.Linear(2, 2)
+    assert wrapper.code_of(module._call_impl) is torch.nn.Linear.forward.__code__
+    assert wrapper.code_of(double) is double.__code__
+    assert wrapper.code_of(torch.sin) is None
+
+
+def test_the_frame_of_a_users_function_is_met_as_it_is():
+    """A library's own function is called from a function of nbcompile's; a user's needs no such caller."""
+    assert wrapper.entry_of(double, double.__code__) is double
+    entry = wrapper.entry_of(torch.nn.functional.relu, wrapper.code_of(torch.nn.functional.relu))
+    assert entry is not torch.nn.functional.relu
+    assert entry.__code__.co_filename == library_calls.caller_of(torch.sin).__code__.co_filename
+
+
+def test_the_path_of_calls_is_replaced_once_there_is_a_faster_one(monkeypatch):
+    """The installer is given a function that replaces the slow path; later calls take what was installed."""
+    installed = []
+    monkeypatch.setattr(wrapper.call_path, "installer", lambda *rest: installed.append(rest[-1]))
+    compiled = wrapper.wrap(double, double, Options(backend="eager"))
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
+    installed[0](lambda arguments, keywords: ("fast", arguments, keywords))
+    assert compiled(1, y=2) == ("fast", (1,), {"y": 2})
+
+
+def test_run_compiles_nothing_new():
+    """``run`` uses an entry that exists, and runs any other call eagerly: no second graph."""
+    graphs = []
+
+    def backend(module, _):
+        graphs.append(module)
+        return module.forward
+
+    compiled = nbcompile.compile(double, backend=backend, dynamic=False)
+    compiled(torch.ones(2))
+    ran = nbcompile.run(compiled)
+    assert torch.equal(ran(torch.ones(2)), torch.full((2,), 2.0))
+    assert torch.equal(ran(torch.ones(5)), torch.full((5,), 2.0))
+    assert len(graphs) == 1
+    with pytest.raises(nbcompile.exc.NotCallable):
+        nbcompile.run(3)
+
+
+def test_tracebacks_show_the_users_frames():
+    """No frame of nbcompile's is between the caller's line and the line that raised."""
+
+    def fails(x):
+        raise LookupError("there is none")
+
+    with pytest.raises(LookupError) as caught:
+        nbcompile.compile(fails, backend="eager")(torch.ones(2))
+    names = [entry.name for entry in traceback.extract_tb(caught.value.__traceback__)]
+    assert names == ["test_tracebacks_show_the_users_frames", "fails"]
