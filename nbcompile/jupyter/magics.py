@@ -30,6 +30,7 @@ from IPython.display import display
 
 from nbcompile import api, backends, config
 from nbcompile.errors import InvalidBackend, InvalidMode
+from nbcompile.fast.disk_cache import writer
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.jupyter import cell as cells, nothing, peer
 from nbcompile.jupyter.status import Status
@@ -98,11 +99,13 @@ class CompileMagics(Magics):
         if cell is None:
             if not statement:
                 raise UsageError("%compile wants a function or a call, as in: %compile f(x)")
-            value = self._run(statement, options, wrap_call, f"%compile {line}")
+            with writer.postponed():
+                value = self._run(statement, options, wrap_call, f"%compile {line}")
             return None if statement.rstrip().endswith(";") else value
         if statement:
             raise UsageError(f"%%compile takes options only; {statement!r} belongs on the next line")
-        return self._run(cell, options, decorate_definitions, f"%%compile {line}".rstrip())
+        with writer.postponed():  # the thread would take the interpreter's lock from the picture
+            return self._run(cell, options, decorate_definitions, f"%%compile {line}".rstrip())
 
     def _run(self, body: str, options: argparse.Namespace, change: cells.Change, title: str) -> object:
         shell = self.shell

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import warnings
 import weakref
 
@@ -13,9 +14,12 @@ from nbcompile import api, backends, config
 from nbcompile.dispatch import cache
 from nbcompile.errors import GraphBreakWarning
 from nbcompile.eval_frame import wrapper
+from nbcompile.fast.disk_cache import writer
+from nbcompile.jupyter import magics
 from nbcompile.observe import torch_logs
 from nbcompile.record import recorder
 from nbcompile.torch_internals import eval_frame
+from nbcompile.views.explanation import Explanation
 
 
 @pytest.fixture(autouse=True)
@@ -213,3 +217,20 @@ def test_a_cell_that_is_run_again_frees_what_it_led_to(run, shell):
     assert [each() for each in entries] == [None]
     kept = shell.magics_manager.registry["SessionMagics"]._cells
     assert len(kept) == 1
+
+
+def test_the_picture_does_not_wait_for_the_store(run, shell, monkeypatch):
+    """What a cell compiled is written down when its picture is there; the call alone is not what is waited for."""
+    waiting = []
+
+    class Looked(Explanation):
+        def _repr_mimebundle_(self, include=None, exclude=None):
+            time.sleep(20 * writer.POLL_INTERVAL)
+            waiting.append(len(writer._queue.pending))
+            return super()._repr_mimebundle_(include, exclude)
+
+    monkeypatch.setattr(magics, "Explanation", Looked)
+    run("%%compile\nimport torch\ndef f(x):\n    return x.sin() + 1\nf(torch.ones(3))")
+    run("%compile f(torch.ones(3, dtype=torch.float64))")
+    assert waiting == [1, 1]
+    assert writer.flush(timeout=60)

@@ -2,6 +2,7 @@
 
     enqueue(key, write)    what is kept is data by now; making text of it and writing it is left to a thread
     flush(key)             wait for the entries of one key; flush() for all
+    with postponed():      a cell runs and its output is drawn: the thread waits for the end of this, too
 
 The thread begins when no call of a compiled function runs any more, or after ``MAX_DELAY``: it would take the
 interpreter's lock from the very call that it is to spare. It ends when nothing is left to write. Who needs an entry
@@ -22,7 +23,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +59,8 @@ class _Queue:
         self.worker: threading.Thread | None = None
         self.waiters = 0
         """Number of threads that wait for entries right now."""
+        self.postponements = 0
+        """Number of blocks under :func:`postponed` that run."""
         self.has_finalizer = False
 
 
@@ -90,6 +94,21 @@ def flush(key: str | None = None, timeout: float | None = None) -> bool:
                 queue.waiters -= 1
     _write_all()
     return True
+
+
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Inside, entries wait as they do in a call: for ``MAX_DELAY`` at most, and not if somebody needs one."""
+    queue = _queue
+    with queue.changed:
+        queue.postponements += 1
+    try:
+        yield
+    finally:
+        if queue is _queue:  # a forked child has a new one
+            with queue.changed:
+                queue.postponements -= 1
+                queue.changed.notify_all()
 
 
 def _is_pending(queue: _Queue, key: str | None) -> bool:
@@ -127,8 +146,12 @@ def _worker(queue: _Queue) -> None:
 def _wait_for_calls(queue: _Queue) -> None:
     ends = time.monotonic() + MAX_DELAY
     with queue.changed:
-        while not queue.waiters and not lifetimes.nobody_is_inside() and time.monotonic() < ends:
+        while not queue.waiters and _is_busy(queue) and time.monotonic() < ends:
             queue.changed.wait(POLL_INTERVAL)
+
+
+def _is_busy(queue: _Queue) -> bool:
+    return bool(queue.postponements) or not lifetimes.nobody_is_inside()
 
 
 def _write(entry: Entry) -> None:

@@ -135,6 +135,21 @@ def test_a_call_that_never_ends_is_no_reason_to_write_nothing(process, tmp_path,
     assert written == [True]
 
 
+def test_what_is_drawn_behind_the_call_is_not_disturbed(process, tmp_path):
+    """Under `postponed` nothing is written when the call is over, unless somebody needs it; after the block all is."""
+    with writer.postponed():
+        with writer.postponed():
+            run(FUNCTION, "f", X)
+        time.sleep(20 * writer.POLL_INTERVAL)
+        assert entries(tmp_path) == []
+        assert writer.flush(timeout=60)
+        assert len(entries(tmp_path)) == 1
+        run(FUNCTION, "g", X)
+    with writer._queue.changed:
+        assert writer._queue.changed.wait_for(lambda: not writer._queue.pending, 60), "nobody asked"
+    assert len(entries(tmp_path)) == 2
+
+
 CHANGED = {
     "a function's code": ("def helper(x): return x * 2\ndef f(x): return helper(x) + 1",
                           "module.helper.__code__ = (lambda x: x * 5).__code__"),
