@@ -122,7 +122,7 @@ DATA_DEPENDENT_OPERATOR = _kind(
     "GB0033",
     "Data dependent operator",
     "Operator `{name}` has a non-Tensor output whose value depends on data.",
-    "Consider to use a tensor operation in its place.",
+    "Consider using a tensor operation in its place.",
     "Set `config.capture_scalar_outputs = True`.",
 )
 DYNAMIC_SHAPE_OPERATOR = _kind(
@@ -188,8 +188,8 @@ LOOP = _kind(
     "NB0012",
     "GB7000",
     "graph break in loop",
-    "torch.compile detected a graph break in a for/while loop. Skipping the frame and falling back to eager, as graph "
-    "breaks in loops are not supported.",
+    "Nothing can be resumed in the middle of a loop: with a graph break in a `for` or `while` loop, the function is not "
+    "compiled.",
     "Move what breaks out of the loop, or put the loop's body into a function of its own.",
 )
 CONTEXT = _kind(
@@ -204,7 +204,7 @@ UNSUPPORTED_CONTEXT = _kind(
     "NB0014",
     "GB0142",
     "Unsupported context manager",
-    "Does not know how to enter a `{name}` context manager.",
+    "It is not known how to enter a `{name}` context manager.",
     "Avoid using the unsupported context manager.",
     SUPPORTABLE,
 )
@@ -397,7 +397,7 @@ RECURSION = _kind(
     "NB0033",
     "",
     "Calls nested too deeply",
-    "To follow a call takes some frames of Python's own stack, and of these no more than {limit} may be active.",
+    "Tracing through a call takes frames of Python's own stack, and no more than {limit} of these may be active.",
     "Write a loop in place of the recursion.",
     "Allow more of them: `sys.setrecursionlimit`.",
 )
@@ -463,8 +463,8 @@ TOLIST = _kind(
 )  # fmt: skip
 BODY_EFFECT = _kind(
     "NB0050", "GB0170", "HOP: Unsafe side effect",
-    "A function that is given to {name} changes what exists outside of it ({changed}). It may run never, once or "
-    "several times, so that such a change has no place in the graph.",
+    "A function that is given to {name} changes what exists outside of it ({changed}). It may run once, several "
+    "times or not at all, so that such a change has no place in the graph.",
     "Return the value from the function instead, and change the object outside.",
 )  # fmt: skip
 BODY_LEAK = _kind(
