@@ -89,6 +89,8 @@ THREAD_ELEMENTS = 8
 docs/design/gpu.md."""
 MAX_WARPS = 16
 """Warps: of 32 threads each, in one program. Not measured."""
+MOST_WARPS = 32
+"""Warps: what a kernel may have at most, if its threads spill registers with fewer. By definition of a block in CUDA."""
 TRITON_TILE = 32
 """Elements: side of a square tile: a warp reads and writes whole lines. Predicted: docs/design/gpu.md."""
 MIN_TRITON_TILE = 8

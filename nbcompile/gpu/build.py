@@ -12,22 +12,20 @@ In torch: torch/_inductor/runtime/triton_heuristics.py. Read next: nbcompile/gpu
 
 from __future__ import annotations
 
-import re
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from nbcompile.codegen.machine_model import MOST_WARPS
+from nbcompile.gpu import elf
 from nbcompile.gpu.chip import Chip
 from nbcompile.runtime.triton import compile_options
 
-TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 POINTER_BYTES = 16
 """Bytes: alignment of every pointer."""
 
@@ -77,13 +75,17 @@ def build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int = 
         function: What ``@triton.jit`` made.
         signature: Its argument types in Triton's notation.
         chip: For which; none need be here.
-        warps: Of 32 threads each, that one program has.
+        warps: Of 32 threads each, that one program has; it gets more if registers spill.
 
     Raises:
         CannotBuild: Triton or ptxas refuses, or is not there.
     """
     try:
-        return _build(function, signature, chip, warps)
+        built = _build(function, signature, chip, warps)
+        while built.spilled_bytes and warps < MOST_WARPS:
+            warps *= 2  # of the same elements, each of more threads holds fewer; but each may have fewer registers, too
+            built = min(built, _build(function, signature, chip, warps), key=lambda found: found.spilled_bytes)
+        return built
     except (OSError, subprocess.SubprocessError) as error:
         raise NoTools(f"the tools of CUDA that come with Triton cannot be run: {_first_line(error)}") from error
     except Exception as error:
@@ -107,25 +109,12 @@ def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) 
     compiled = triton.compile(
         source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src, warps)
     )
-    registers, spilled = _resources(compiled.asm["cubin"])
+    cubin = compiled.asm["cubin"]
     return MachineCode(
         compiled.asm["ptx"],
-        compiled.asm["cubin"],
+        cubin,
         32 * compiled.metadata.num_warps,
         compiled.metadata.shared,
-        registers,
-        spilled,
+        elf.registers(cubin),
+        elf.spilled_bytes(cubin, compiled.metadata.name),
     )
-
-
-def _resources(cubin: bytes) -> tuple[int, int]:
-    """Registers and bytes of stack of a thread."""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(cubin)
-        file.flush()
-        command = [str(TOOLS / "cuobjdump"), "--dump-resource-usage", file.name]
-        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found = re.search(r"REG:(\d+) STACK:(\d+)", text)
-    if found is None:
-        raise RuntimeError(f"cuobjdump says nothing about registers:\n{text}")
-    return int(found.group(1)), int(found.group(2))

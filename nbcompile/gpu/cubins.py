@@ -17,6 +17,7 @@ import contextlib
 import functools
 import importlib.metadata
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nbcompile.codegen.machine_model import MOST_WARPS
 from nbcompile.gpu import elf
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.runtime import store
@@ -74,14 +76,14 @@ class Request:
             "cubin", version, self.chip, str(self.aligned), str(kernel.warps), kernel.name, types, self.source
         )
 
-    def message(self) -> dict[str, Any]:
-        """Message to a worker."""
+    def message(self, warps: int) -> dict[str, Any]:
+        """Message to a worker: compile with so many warps."""
         checks = "device_assert" in self.kernel.source
         options = {
             "enable_fp_fusion": True,
             "debug": checks,
             "sanitize_overflow": False,
-            "num_warps": self.kernel.warps,
+            "num_warps": warps,
         }
         return {
             "key": self.key, "source": self.source, "name": self.kernel.name, "signature": self.signature,
@@ -178,21 +180,33 @@ class _Worker:
 
     def ask(self, request: Request) -> Cubin | str:
         """The machine code, or the reason why there is none."""
+        warps = request.kernel.warps
+        found: list[tuple[int, dict[str, Any]]] = []
+        while True:
+            answer = self._answer(request.message(warps))
+            if isinstance(answer, str):
+                return answer
+            if "error" in answer:
+                return f"Triton cannot compile it for {request.chip}: {answer['error']}"
+            if answer["scratch"]:
+                return "it needs scratch memory of the GPU"
+            found.append((elf.spilled_bytes(base64.b64decode(answer["cubin"]), answer["entry"]), answer))
+            if not found[-1][0] or warps >= MOST_WARPS:
+                return _keep(request.key, min(found, key=operator.itemgetter(0))[1])
+            warps *= 2  # of the same elements, each of more threads holds fewer
+
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any] | str:
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
-            self.process.stdin.write(json.dumps(request.message()) + "\n")
+            self.process.stdin.write(json.dumps(message) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
         except OSError:
             line = ""
         if not line:
             return f"the process that compiles for a GPU ended ({self.process.wait()})"
-        answer = json.loads(line)
-        if "error" in answer:
-            return f"Triton cannot compile it for {request.chip}: {answer['error']}"
-        if answer["scratch"]:
-            return "it needs scratch memory of the GPU"
-        return _keep(request.key, answer)
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
 
 class _Workers:

@@ -1,10 +1,13 @@
-"""The parameters of a kernel, out of its machine code.
+"""The parameters, registers and spills of a kernel, out of its machine code.
 
     parameters(cubin, "kernel0")      4: two pointers, and two that Triton added
+    registers(cubin)                  32
+    spilled_bytes(cubin, "kernel0")   0
 
 A cubin is an ELF file. Its section ``.nv.info.kernel0`` is a list of attributes; one kind of them describes a
 parameter: its ordinal, its offset, its size. Triton adds hidden parameters at the end, as many as its version has; so
-the number is read.
+the number is read. ``.nv.info`` has the registers and the stack frame of a thread. A frame alone is no spill: the call
+of a failed assertion has one. Registers are spilled where instructions of the kernel access the frame.
 
 In torch: torch/csrc/inductor/static_launcher/cuda.cpp, where the number is known. Read next: nbcompile/gpu/cubins.py
 """
@@ -18,6 +21,10 @@ PARAMETER = (0x17, 0x45)
 """Attributes that describe a parameter (KPARAM_INFO, and its second version)."""
 SIZED = 4
 """Format of attributes whose length follows; others hold two bytes."""
+REGISTERS, FRAME = 0x2F, 0x11
+"""Attributes of a kernel: its number in the symbol table, and 32-bit registers of a thread, or bytes of its stack."""
+LOCAL_ACCESSES = frozenset({0x387, 0x983})
+"""Opcodes of the stores and loads of a thread's stack (STL, LDL): the lowest 12 bits of 128, since sm_70."""
 
 
 def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
@@ -53,15 +60,43 @@ def parameters(image: bytes, entry: str) -> int:
     raise ValueError(f"the machine code says nothing of {entry}")
 
 
-def _count(content: bytes) -> int:
-    found: set[int] = set()
+def registers(image: bytes) -> int:
+    """Registers of a thread."""
+    return _of_thread(image, REGISTERS)
+
+
+def spilled_bytes(image: bytes, entry: str) -> int:
+    """Bytes of a thread's stack that hold what its registers cannot: 0 if nothing loads or stores there."""
+    code = dict(sections(image))[f".text.{entry}"]
+    accessed = any(low & 0xFFF in LOCAL_ACCESSES for low, _ in struct.iter_unpack("<QQ", code))
+    return _of_thread(image, FRAME) if accessed else 0
+
+
+def _of_thread(image: bytes, wanted: int) -> int:
+    """Attribute of the one kernel in a file."""
+    for attribute, value in _attributes(dict(sections(image)).get(".nv.info", b"")):
+        if attribute == wanted:
+            return int(struct.unpack_from("<I", value, 4)[0])
+    raise ValueError("the machine code says nothing of the registers of a thread")
+
+
+def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Iterate over a list of attributes: kind, and value of those that have a length."""
     at = 0
     while at + 4 <= len(content):
-        kind, attribute, value = struct.unpack_from("<BBH", content, at)
-        if attribute in PARAMETER and kind == SIZED:
-            ordinal = struct.unpack_from("<H", content, at + 8)[0]
-            found.add(ordinal)
-        at += 4 + (value if kind == SIZED else 0)
+        kind, attribute, length = struct.unpack_from("<BBH", content, at)
+        at += 4
+        if kind == SIZED:
+            yield attribute, content[at : at + length]
+            at += length
+
+
+def _count(content: bytes) -> int:
+    found = {
+        int(struct.unpack_from("<H", value, 4)[0])
+        for attribute, value in _attributes(content)
+        if attribute in PARAMETER
+    }
     if found != set(range(len(found))):
         raise ValueError("the machine code describes some parameters only")
     return len(found)
