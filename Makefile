@@ -80,10 +80,11 @@ docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an erro
 	$(BIN)/python -m pytest -q -m site tests/docs/test_site.py
 	@echo "build/docs/index.html"
 
-slides: $(STAMP)  ## Execute the lectures and write each as slides into build/slides (LECTURES=notebooks/course/3*.md; needs npm)
+slides: $(STAMP)  ## Execute the lectures, write each as slides into build/slides, look at them (LECTURES=notebooks/course/3*.md; needs npm)
 	@mkdir -p build/slides
 	@cd build/slides && { [ -d reveal.js ] || { npm pack --silent reveal.js@$(REVEAL) >/dev/null && tar xzf reveal.js-$(REVEAL).tgz && mv package reveal.js; }; }
 	$(BIN)/python -m nbcompile.tools.slides $(LECTURES) -o build/slides
+	$(BIN)/python -m pytest -q -m site tests/tools/test_slides.py
 
 print: slides  ## Print what `make slides` wrote as PDF, everything unfolded (needs Chromium)
 	@for page in build/slides/*.print.html; do \

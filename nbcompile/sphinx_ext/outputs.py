@@ -19,21 +19,12 @@ from sphinx.application import Sphinx
 from nbcompile.views import assets, html
 
 STYLE, SCRIPT = "nbcompile-views.css", "nbcompile-views.js"
-_CARRIED = re.compile(
-    r'<style>(?:\.nbc)+ ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>',
-    re.DOTALL,
-)
-
-
-def without_assets(body: str) -> tuple[str, int]:
-    """A page without what its outputs carry, and how many carried something."""
-    return _CARRIED.subn("", body)
 
 
 def share_assets(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
     """Called for each page before it is written: what its outputs carry goes, and the page links the files."""
     del page, template, doctree  # part of Sphinx's protocol
-    body, carried = without_assets(context.get("body", ""))
+    body, carried = assets.without_assets(context.get("body", ""))
     if carried:
         context["body"] = body
         app.add_css_file(STYLE)  # of this page only, as this is its event

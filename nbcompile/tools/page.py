@@ -19,7 +19,6 @@ from markupsafe import Markup, escape
 from nbformat import NotebookNode
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexer import Lexer
 
 from nbcompile.tools.lexer import CompileCellLexer
 
@@ -64,9 +63,10 @@ def _tags(cell: NotebookNode) -> list[str]:
     return list(cell.metadata.get("tags", []))
 
 
-def _prose(cell: NotebookNode) -> Markup:
+def prose(source: str) -> Markup:
+    """Markdown as HTML; headings have ids."""
     tokens = MarkdownIt("commonmark").enable("table")
-    return Markup(re.sub(r"<h([1-6])>(.*?)</h\1>", _with_id, tokens.render(cell.source)))
+    return Markup(re.sub(r"<h([1-6])>(.*?)</h\1>", _with_id, tokens.render(source)))
 
 
 def _with_id(found: re.Match[str]) -> str:
@@ -77,13 +77,19 @@ def _with_id(found: re.Match[str]) -> str:
 def _code(cell: NotebookNode) -> Markup:
     parts = [Markup('<section class="cell">')]
     if "remove-input" not in _tags(cell):
-        parts.append(_highlighted(cell.source, CompileCellLexer()))
-    parts += [_OUTPUTS[output.output_type](output) for output in cell.get("outputs", [])]
+        parts.append(rendered_source(cell.source))
+    parts += [rendered_output(output) for output in cell.get("outputs", [])]
     return Markup("\n").join([*parts, Markup("</section>")])
 
 
-def _highlighted(source: str, lexer: Lexer) -> Markup:
-    return Markup(highlight(source, lexer, HtmlFormatter(cssclass="code", wrapcode=True)))
+def rendered_source(source: str) -> Markup:
+    """Code of a cell, highlighted."""
+    return Markup(highlight(source, CompileCellLexer(), HtmlFormatter(cssclass="code", wrapcode=True)))
+
+
+def rendered_output(output: NotebookNode) -> Markup:
+    """One output of a cell."""
+    return _OUTPUTS[output.output_type](output)
 
 
 def _stream(output: NotebookNode) -> Markup:
@@ -94,6 +100,8 @@ def _rich(output: NotebookNode) -> Markup:
     data = output.data
     if "text/html" in data:
         return Markup('<div class="out rich">{}</div>').format(Markup(data["text/html"]))
+    if "text/markdown" in data:
+        return Markup('<div class="out rich">{}</div>').format(prose(data["text/markdown"]))
     if "image/png" in data:
         return Markup('<img class="out" alt="" src="data:image/png;base64,{}">').format(data["image/png"])
     text = data.get("text/plain", "")
@@ -106,7 +114,7 @@ def _error(output: NotebookNode) -> Markup:
 
 
 _CELLS: dict[str, Callable[[NotebookNode], Markup]] = {
-    "markdown": _prose,
+    "markdown": lambda cell: prose(cell.source),
     "code": _code,
     "raw": lambda _: Markup(""),
 }

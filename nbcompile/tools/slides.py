@@ -1,11 +1,12 @@
 """Slides of a lecture: an executed MyST notebook as a deck of reveal.js, and as a page for print.
 
-    python -m nbcompile.tools.slides notebooks/course/3_breaks.md -o build/slides --reveal reveal.js
+    python -m nbcompile.tools.slides notebooks/course/3_breaks.md -o build/slides --reveal build/slides/reveal.js
 
-A heading begins a slide; a cell with a picture is a slide below it; set-up and claims stay in the notebook. The deck
-loads reveal.js from ``--reveal``, a folder beside it (`make slides` fetches one), and nothing else.
+A heading begins a column of slides. Its text and the code that follows stand on the first one; each section of the
+picture has a slide below it, large enough to be read from the last row. Set-up and claims stay in the notebook. A deck
+is one file: reveal.js, from a folder that `make slides` fetches, is written into it, and nothing is loaded.
 
-In torch: nothing. Read next: nbcompile/tools/tour.py
+In torch: nothing. Read next: nbcompile/tools/slide_parts.py, nbcompile/tools/tour.py
 """
 
 from __future__ import annotations
@@ -13,66 +14,125 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import jinja2
-from nbconvert.exporters import SlidesExporter
+from markupsafe import Markup
 from nbformat import NotebookNode
-from nbformat.v4 import new_markdown_cell
 
-from nbcompile.tools import tour
-from nbcompile.tools.page import page
+from nbcompile.tools import slide_parts, tour
+from nbcompile.tools.page import POLICY, page, rendered_output, rendered_source
+from nbcompile.tools.slide_parts import Slide
+from nbcompile.views import assets, html
 
-TEMPLATE = """{% extends 'reveal/index.html.j2' %}
-{% block html_head_js %}{% endblock %}
-{% block html_head_js_mathjax %}{% endblock %}
-{% block html_head_css %}<style>
-.reveal { font-size: 26px } .reveal pre, .reveal code { font-size: 20px } .reveal h1 { font-size: 1.9em }
-.reveal h2 { font-size: 1.5em } .reveal .slides section { text-align: left; max-height: 100%; overflow: auto }
-.reveal .nbc, .reveal .nbc table, .reveal .nbc pre { font-size: 20px; max-width: 100% }
-.reveal table { font-size: 20px }
-.jp-InputPrompt, .jp-OutputPrompt { display: none !important }
-</style>{% endblock %}
-{% block footer_js %}<script src="{{ reveal_url_prefix }}/dist/reveal.js"></script>
-<script>Reveal.initialize({ controls: true, progress: true, hash: true, slideNumber: "c/t", transition: "none",
-  width: 1280, height: 800, center: false });</script>{% endblock %}
-"""
-"""reveal.js without jQuery, RequireJS and MathJax, which nbconvert's own template fetches; large type."""
+STYLE = Path(__file__).parent / "static" / "slides.css"
+
+_DECK = Markup("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{reveal_style}</style>
+<style>{style}</style>
+{view_style}
+</head>
+<body>
+<main class="reveal"><div class="slides">
+{columns}
+</div></main>
+{view_script}
+<script>{reveal_script}</script>
+<script>Reveal.initialize({{ hash: true, slideNumber: "c/t", transition: "none", width: 1280, height: 720, margin: 0,
+  center: false, controlsTutorial: false }});</script>
+</body>
+</html>
+""")
 
 
-def as_slides(notebook: NotebookNode) -> NotebookNode:
-    """The notebook with a slide for each heading, and one below for each picture."""
-    cells: list[NotebookNode] = []
+@dataclass(slots=True)
+class Columns:
+    """The slides so far: columns side by side, slides one below another in each."""
+
+    made: list[list[Slide]] = field(default_factory=list)
+
+    def begin(self, slide: Slide) -> None:
+        """Begin a column."""
+        self.made.append([slide])
+
+    def below(self, slide: Slide) -> None:
+        """Add a slide below the last one."""
+        if not self.made:
+            self.made.append([])
+        self.made[-1].append(slide)
+
+    def continued(self, slide: Slide) -> None:
+        """Add to the last slide if there is room on it, else below it."""
+        last = self.made[-1][-1] if self.made and self.made[-1] else None
+        if last is None or last.lines + slide.lines > slide_parts.ROOM:
+            self.below(slide)
+        else:
+            self.made[-1][-1] = Slide(last.content + slide.content, last.lines + slide.lines)
+
+
+def columns(notebook: NotebookNode) -> list[list[Slide]]:
+    """The slides of a notebook."""
+    found = Columns()
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             for part in re.split(r"^(?=##? )", cell.source, flags=re.MULTILINE):
                 if part.strip():
-                    is_heading = part.startswith("#")
-                    cells.append(_typed(new_markdown_cell(part), "slide" if is_heading else "fragment"))
+                    first, *rest = slide_parts.text(part)
+                    (found.begin if part.startswith("#") else found.continued)(first)
+                    for slide in rest:
+                        found.below(slide)
         elif cell.cell_type == "code":
-            cells.append(_typed(cell, "subslide" if _has_picture(cell) else "skip"))
-    made = NotebookNode(notebook)
-    made.cells = cells
-    return made
+            _add_code(found, cell)
+    return found.made
 
 
-def _typed(cell: NotebookNode, kind: str) -> NotebookNode:
-    cell.metadata = {**cell.metadata, "slideshow": {"slide_type": kind}}
-    return cell
+def _add_code(found: Columns, cell: NotebookNode) -> None:
+    """Code with its outputs, if one of them is a picture, a verdict or an exercise."""
+    shown = [output for output in cell.get("outputs", []) if slide_parts.is_picture(output)]
+    if not shown:
+        return
+    code = Slide(rendered_source(cell.source.strip()), cell.source.strip().count("\n") + 2)
+    if not cell.source.startswith("exercise(") or "\n" in cell.source.strip():  # else the task says all
+        found.continued(code)
+    for output in shown:
+        for part in slide_parts.parts(output):
+            if part.needs_code:
+                found.below(code)
+            (found.continued if part.is_short or part.needs_code else found.below)(part)
+    for output in cell.get("outputs", []):
+        if output.output_type == "error":
+            found.continued(Slide(rendered_output(output), 4))
 
 
-def _has_picture(cell: NotebookNode) -> bool:
-    kinds = {kind for output in cell.get("outputs", []) for kind in output.get("data", {})}
-    return bool(kinds & {"text/html", "text/markdown"})
+def deck(notebook: NotebookNode, title: str, reveal: Path) -> str:
+    """The deck as HTML, which loads nothing.
 
-
-def deck(notebook: NotebookNode, title: str, reveal: str) -> str:
-    """The deck as HTML."""
-    exporter = SlidesExporter(extra_loaders=[jinja2.DictLoader({"slides.html.j2": TEMPLATE})])
-    exporter.template_file, exporter.reveal_url_prefix = "slides.html.j2", reveal
-    notebook.metadata["title"] = title
-    text, _ = exporter.from_notebook_node(as_slides(notebook))
-    return text
+    Raises:
+        FileNotFoundError: ``reveal`` is no copy of reveal.js.
+    """
+    sections = Markup("\n").join(
+        Markup("<section>\n{}\n</section>").format(
+            Markup("\n").join(Markup("<section>{}</section>").format(slide.content) for slide in column)
+        )
+        for column in columns(notebook)
+    )
+    script = (reveal / "dist" / "reveal.js").read_text(encoding="utf-8")
+    return str(
+        _DECK.format(
+            policy=Markup(POLICY), title=title, columns=sections,
+            style=Markup(STYLE.read_text(encoding="utf-8")),
+            reveal_style=Markup((reveal / "dist" / "reveal.css").read_text(encoding="utf-8")),
+            reveal_script=Markup(script.replace("</script", "<\\/script")),
+            view_style=assets.styles(*html.ALL_STYLES), view_script=assets.script(*html.ALL_PROGRAMS),
+        )
+    )  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -80,8 +140,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Execute lectures; write each as slides, and as a page for print.")
     parser.add_argument("lectures", nargs="+", type=Path)
     parser.add_argument("-o", "--output", type=Path, default=Path("build/slides"), help="default: %(default)s")
-    parser.add_argument("--reveal", default="reveal.js", help="a copy of reveal.js, seen from the output folder")
+    parser.add_argument("--reveal", type=Path, default=Path("build/slides/reveal.js"), help="a copy of reveal.js")
     options = parser.parse_args(arguments)
+    if not (options.reveal / "dist" / "reveal.js").is_file():
+        parser.error(f"{options.reveal} is no copy of reveal.js: `make slides` fetches one")
     options.output.mkdir(parents=True, exist_ok=True)
     failed = False
     for lecture in options.lectures:

@@ -3,7 +3,8 @@
     styles("steps")                 theme.css, and the parts that some sections need
     script("trees", "what_if")      view.js, and the parts that some sections need
 
-Everything runs inside one function: a page may hold it any number of times.
+Everything runs inside one function: a page may hold it any number of times. A page that links or holds both once
+takes them out of its outputs (``without_assets``).
 
 In torch: nothing. Read next: nbcompile/views/minify.py
 """
@@ -47,6 +48,17 @@ def script(*parts: str) -> Markup:
 def module(*parts: str) -> str:
     """Script as a JavaScript module, for widgets: nothing is set up before rendering."""
     return _program("view", *parts, "widget")
+
+
+_CARRIED = re.compile(
+    r'<style>(?:\.nbc)+ ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>',
+    re.DOTALL,
+)
+
+
+def without_assets(body: str) -> tuple[str, int]:
+    """A page without what its outputs carry, and how many elements were removed."""
+    return _CARRIED.subn("", body)
 
 
 def _program(*parts: str, end: str = "") -> str:

@@ -1,36 +1,149 @@
-"""nbcompile/tools/slides.py: a notebook as a deck that loads reveal.js and nothing else."""
+"""nbcompile/tools/slides.py: a notebook as a deck that loads nothing; ``make slides`` runs the last tests over build/slides."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from nbcompile.tools.slides import as_slides, deck
+from nbcompile.tools import slide_parts
+from nbcompile.tools.slides import columns, deck, main
+from nbcompile.views import html, sections
+from tests.views import sample_records as sample
+
+BUILT = Path(__file__).parents[2] / "build" / "slides"
+
+
+def picture(record, *shown):
+    page = html.render(record, shown or sections.USUAL)
+    return new_output("display_data", data={"text/html": page, "text/plain": "picture"})
 
 
 def notebook():
-    picture = new_output("display_data", data={"text/html": "<div class=nbc>picture</div>", "text/plain": "picture"})
     claim = new_output("display_data", data={"text/plain": "✓ two graphs"})
+    task = new_output("execute_result", data={"text/markdown": "**A task** \n\n```python\ndef f(x): ...\n```"})
     return new_notebook(cells=[
         new_code_cell("%load_ext nbcompile"),
         new_markdown_cell("# Lecture\n\nGoals.\n\n## First\n\nProse."),
-        new_code_cell("%%compile\nf(x)", outputs=[picture]),
+        new_code_cell("%%compile\nf(x)", outputs=[picture(sample.simple(), "summary", "source", "graph", "guards")]),
         new_code_cell("claim(...)", outputs=[claim]),
+        new_markdown_cell("## Exercises"),
+        new_code_cell('exercise("graph-1")', outputs=[task]),
         new_code_cell("# Your answer"),
     ])  # fmt: skip
 
 
-def test_headings_and_pictures_are_slides():
-    """Each heading begins one; a picture is a slide below it; set-up, claims and empty answers are left out."""
-    kinds = [cell.metadata["slideshow"]["slide_type"] for cell in as_slides(notebook()).cells]
-    assert kinds == ["skip", "slide", "slide", "subslide", "skip", "skip"]
+@pytest.fixture
+def reveal(tmp_path):
+    """A folder like reveal.js's."""
+    folder = tmp_path / "reveal.js"
+    (folder / "dist").mkdir(parents=True)
+    (folder / "dist" / "reveal.js").write_text("const said = '</script>';")
+    (folder / "dist" / "reveal.css").write_text(".reveal { color: red }")
+    return folder
 
 
-def test_a_deck_needs_nothing_of_the_network():
-    """Every script and style sheet is a file of the copy of reveal.js that is named."""
-    page = deck(notebook(), "3_breaks", "reveal.js")
+def texts(column):
+    return [slide.content.striptags() for slide in column]
+
+
+def test_headings_are_columns_and_sections_of_a_picture_slides():
+    """Text and code of a heading share a slide; below it one for each section; set-up, claims, empty answers are left out."""
+    first, second, third = columns(notebook())
+    assert texts(first) == ["Lecture Goals."]
+    begin, *below = texts(second)
+    assert begin.startswith("First Prose. %%compile f(x)")
+    marks = [re.findall(r'data-s="?(\w+)', slide.content) for slide in second[1:]]
+    assert [each for each in marks if each] == [["source", "graph"], ["guards"]]
+    assert not any("claim" in text or "load_ext" in text for text in (begin, *below))
+    assert "A task" in " ".join(texts(third)) and 'exercise("graph-1")' not in " ".join(texts(third))
+
+
+def test_every_section_of_every_picture_has_a_slide():
+    """What a notebook shows, a deck shows, unfolded."""
+    for record in (sample.simple(), sample.recompiled(), sample.nested()):
+        page = html.render(record, sections.USUAL, assets=False)  # whose rules name sections, too
+        made = list(slide_parts.parts(picture(record)))
+        shown = re.findall(r'data-s="?(\w+)"?', " ".join(str(slide.content) for slide in made))
+        assert set(shown) == set(re.findall(r'data-s="?(\w+)"?', page))
+        assert not any(re.search(r'<details data-s="?\w+"?>', slide.content) for slide in made)
+
+
+def test_a_question_stands_below_the_code_it_is_about():
+    """Each question of --predict has a slide, with the program on it; what is revealed comes after all of them."""
+    cell = new_code_cell("%%compile --predict\nf(x)", outputs=[picture(sample.simple(), "predict", "graph")])
+    [column] = columns(new_notebook(cells=[new_markdown_cell("## Predict"), cell]))
+    asked = [index for index, slide in enumerate(column) if "n-ask" in slide.content]
+    assert asked and all("%%compile --predict" in column[index].content.striptags() for index in asked)
+    assert all(column[index].content.count("data-a=") == 1 for index in asked)
+    assert max(asked) < next(index for index, slide in enumerate(column) if 'data-s="graph"' in slide.content)
+
+
+def test_a_long_text_goes_on_on_the_next_slide():
+    """Blocks are not cut; code that is longer than a slide has two columns."""
+    code = "```python\n" + "\n".join(f"line{number} = 0" for number in range(30)) + "\n```"
+    made = list(slide_parts.text("\n\n".join([*("word " * 60 for _ in range(6)), code])))
+    assert len(made) > 2 and all(slide.lines <= slide_parts.ROOM for slide in made[:-1])
+    assert 'pre class="two-columns"' in made[-1].content and "line0" in made[-1].content
+
+
+def test_a_deck_needs_nothing_of_the_network(reveal):
+    """One file: reveal.js is written into it, and no element loads another."""
+    page = deck(notebook(), "3_breaks", reveal)
     loaded = re.findall(r"""<(?:script|link|img)\b[^>]*?(?:src|href)=["']?([^"'>\s]+)""", page)
-    assert loaded and all(name.startswith("reveal.js/") for name in loaded)
-    assert "import mermaid" not in page and "picture" in page and "✓ two graphs" not in page
-    assert "<title>3_breaks slides</title>" in page
+    assert [each for each in loaded if not each.startswith("data:")] == []
+    assert "const said" in page and ".reveal { color: red }" in page and "✓ two graphs" not in page
+    assert page.count("</script>") == page.count("<script"), "a string of reveal.js does not end its element"
+    assert page.count("<style>.nbc") == 1, "the picture's style stands once"
+    assert "<title>3_breaks</title>" in page
+
+
+def test_without_reveal_the_command_says_how_to_get_it(tmp_path, capsys):
+    """Exit code 2 and a sentence, before a lecture is executed."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["notebooks/course/1_graphs.md", "--reveal", str(tmp_path)])
+    assert stopped.value.code == 2 and "`make slides` fetches one" in capsys.readouterr().err
+
+
+SMALL = """() => {
+  const slide = Reveal.getCurrentSlide(), small = [], walker = document.createTreeWalker(slide, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim(), node = walker.currentNode.parentElement;
+    if (!text || !node.checkVisibility() || node.closest("style, script") || getComputedStyle(node).fontSize === "0px") continue;
+    const drawing = node.closest("svg"), zoom = node.currentCSSZoom ?? 1;
+    const size = parseFloat(getComputedStyle(node).fontSize) * (drawing ? node.getScreenCTM().a * zoom : zoom * Reveal.getScale());
+    const least = drawing || node.closest("pre, code") ? 18 : 24;
+    if (size < least - 0.1) small.push(`${size.toFixed(1)} px: ${text.slice(0, 40)}`);
+  }
+  return [small, slide.scrollHeight, slide.scrollWidth];
+}"""
+"""Texts of the slide that are too small to read from the last row, and how much room its content takes."""
+
+
+@pytest.mark.site
+@pytest.mark.browser
+@pytest.mark.timeout(900)
+def test_slides_can_be_read_from_the_last_row(chromium):
+    """At 1280 x 720 text has 24 pixels, code and drawings 18; a slide is as wide as the screen, and at most 1 in 10 scrolls."""
+    decks, wrong = sorted(BUILT.glob("*.slides.html")), []
+    assert decks, f"nothing is built in {BUILT}: make slides"
+    page = chromium.new_page(viewport={"width": 1280, "height": 720})
+    page.on(
+        "request", lambda request: wrong.append(request.url) if not request.url.startswith(("file:", "data:")) else None
+    )
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    for built in decks:
+        page.goto(built.as_uri())
+        page.wait_for_function("window.Reveal && Reveal.isReady()")
+        total, long = page.evaluate("Reveal.getTotalSlides()"), []
+        for number in range(total):
+            small, height, width = page.evaluate(SMALL)
+            wrong += [f"{built.stem} {number + 1}: {each}" for each in small]
+            wrong += [f"{built.stem} {number + 1}: {width} px wide"] if width > 1280 else []
+            long += [number + 1] if height > 720 else []
+            page.evaluate("Reveal.next()")
+        if len(long) * 10 > total:
+            wrong.append(f"{built.stem}: {len(long)} of {total} slides scroll: {long}")
+    assert not wrong, "\n".join(wrong)
