@@ -25,6 +25,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, overload
 
 from nbcompile import config, errors, torch_internals
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import operators
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -46,9 +47,9 @@ def step_unsupported(msg: str = "") -> None:
 
 # -- marks on functions --------------------------------------------------------------------------
 
-_marks: dict[int, tuple[object, str, str]] = {}
+_marks: dict[int, tuple[object, str, str]] = STATE.add("annotations._marks", {}, Lifetime.PROCESS)
 """By address: the function, kept so that the address stays its own, its mark, and what torch's was at that time."""
-_substitutes: dict[int, tuple[object, types.FunctionType]] = {}
+_substitutes: dict[int, tuple[object, types.FunctionType]] = STATE.add("annotations._substitutes", {}, Lifetime.PROCESS)
 """C functions, by address, and the Python functions that are traced in their place."""
 
 
@@ -292,7 +293,7 @@ class _State(threading.local):
     errors_on_break: bool | None = None
 
 
-_state = _State()
+_state = STATE.add("annotations._state", _State(), Lifetime.PROCESS)
 
 
 def errors_on_break() -> bool:
@@ -393,7 +394,7 @@ class _Stances:
         self.as_ours: Stance = DEFAULT
 
 
-_stances = _Stances()
+_stances = STATE.add("annotations._stances", _Stances(), Lifetime.PROCESS)
 _modules = sys.modules
 _TORCHS = "torch._dynamo.eval_frame"
 

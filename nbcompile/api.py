@@ -21,18 +21,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nbcompile import hooks, observe
-from nbcompile.dispatch import hook
 from nbcompile.eval_frame.compiled_module import CompiledModule, compile_callable
 from nbcompile.eval_frame.default_backend import get_default_backend, set_default_backend
 from nbcompile.eval_frame.disabling import disable
 from nbcompile.eval_frame.wrapper import ORIGINAL, run
-from nbcompile.fast import output_pool
 from nbcompile.fast.disk_cache import writer
 from nbcompile.fast.hook_table import HOOKS
-from nbcompile.observe import torch_logs
 from nbcompile.options import OWN_NAME, Options
 from nbcompile.record import recorder
 from nbcompile.support import lazy_import
+from nbcompile.support.process_state import STATE
 
 if TYPE_CHECKING:
     from nbcompile import backends
@@ -184,6 +182,4 @@ def reset() -> None:
     What is in the store stays there, and what is on its way there arrives first.
     """
     writer.flush(timeout=writer.TIMEOUT)
-    hook.reset()
-    torch_logs.reset()
-    output_pool.clear()
+    STATE.reset()

@@ -21,12 +21,13 @@ from nbcompile import errors, torch_internals
 from nbcompile.aot import runtime_wrapper
 from nbcompile.record import recorder
 from nbcompile.runtime.program import PythonWrapper
+from nbcompile.support.process_state import STATE, Lifetime
 
 Backend = Callable[..., Callable[..., Any]]
 """``(graph_module, example_inputs) -> callable``; may take ``mode=`` and ``options=`` as well."""
 
 ENTRY_POINTS = "torch_dynamo_backends"
-_registered: dict[str, Backend] = {}
+_registered: dict[str, Backend] = STATE.add("backend_registry._registered", {}, Lifetime.PROCESS)
 
 
 def lookup(

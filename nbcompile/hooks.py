@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbcompile import config
+from nbcompile.support.process_state import STATE, Lifetime
 
 if TYPE_CHECKING:
     from nbcompile.aot.traced_graphs import InferenceGraph, JointGraph
@@ -76,7 +77,7 @@ class Hooks:
 
 
 REFERENCE = Hooks()
-_installed = [REFERENCE]
+_installed = STATE.add("hooks._installed", [REFERENCE], Lifetime.PROCESS)
 
 
 def install(hooks: Hooks) -> None:

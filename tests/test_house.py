@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import importlib.util
 import re
 from collections.abc import Iterator
@@ -56,9 +57,16 @@ RECOMPILE_WARNING = "torch._dynamo hit config."
 """The warning is torch's own text, word for word."""
 
 
-def modules() -> list[Path]:
+@functools.cache
+def modules() -> tuple[Path, ...]:
     """Every module of the package that holds anything."""
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if path.read_text().strip()]
+    return tuple(path for path in sorted(PACKAGE.rglob("*.py")) if path.read_text().strip())
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a module."""
+    return ast.parse(path.read_text())
 
 
 def named(path: Path) -> str:
@@ -69,7 +77,7 @@ each_module = pytest.mark.parametrize("path", modules(), ids=named)
 
 
 def docstring(path: Path) -> str:
-    return ast.get_docstring(ast.parse(path.read_text())) or ""
+    return ast.get_docstring(tree_of(path)) or ""
 
 
 def unwrapped(text: str) -> str:
@@ -103,7 +111,7 @@ def exists_in_torch(name: str) -> bool:
 @each_module
 def test_imports_stand_at_the_top(path: Path):
     """A function imports nothing: what a module needs can be read off its head."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     inner = [
         f"{named(path)}:{node.lineno}"
         for function in ast.walk(tree)
@@ -117,7 +125,7 @@ def test_imports_stand_at_the_top(path: Path):
 @each_module
 def test_imports_are_absolute(path: Path):
     """The path of an import is part of the explanation."""
-    relative = [node.lineno for node in ast.walk(ast.parse(path.read_text()))
+    relative = [node.lineno for node in ast.walk(tree_of(path))
                 if isinstance(node, ast.ImportFrom) and node.level]  # fmt: skip
     assert not relative
 
@@ -155,7 +163,7 @@ def lengths() -> Iterator[tuple[str, int, int]]:
     for path in modules():
         name, text = str(path.relative_to(PACKAGE)), path.read_text()
         yield name, len(text.splitlines()), MODULE_LIMIT if name in LONG_MODULES else MODULE_LINES
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 yield f"{name} {node.name}", node.end_lineno - node.lineno + 1, FUNCTION_LINES
 
@@ -186,7 +194,7 @@ def test_class_names_are_unique_in_a_package():
     found = collections.Counter(
         (path.relative_to(PACKAGE).parts[0], node.name)
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
     )
     assert {name for name, count in found.items() if count > 1} == NAMESAKES
@@ -209,7 +217,7 @@ PRIVATE = {
 )
 def test_names_are_those_of_the_field(path: Path):
     """No variable, parameter, function or class of a finished package has a private word for a name."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     names |= {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
@@ -220,7 +228,7 @@ def test_names_are_those_of_the_field(path: Path):
 @each_module
 def test_each_is_no_name(path: Path):
     """No parameter is called ``each``, nor is a variable that lives longer than a line."""
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
     short = {
         id(node)
         for comprehension in ast.walk(tree)
@@ -252,7 +260,7 @@ NOUNS = {"Embedding", "Lowering", "NoLowering", "Folding", "Padding", "Spelling"
 def classes(package: str) -> Iterator[tuple[str, str]]:
     """Module and name of every class of a package."""
     for path in sorted((PACKAGE / package).glob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef) and not str(path).endswith(IN_WORK):
                 yield named(path), node.name
 
@@ -279,7 +287,7 @@ def test_docstrings_begin_with_a_noun_or_a_verb(path: Path):
     """No docstring, of a field either, opens with a relative clause: "What", "Whether", "How" ..."""
     found = [
         f"{node.lineno} {node.value.value.splitlines()[0]}"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         if HEADLESS.match(node.value.value.strip())
     ]
@@ -295,7 +303,7 @@ def test_inheritance_is_shallow():
     bases: dict[str, list[str]] = {}
     trackers = set()
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 bases[node.name] = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
                 if path.is_relative_to(PACKAGE / "tracing" / "variables"):
@@ -331,7 +339,7 @@ def test_functions_take_few_decisions():
     found = [
         f"{named(path)} {node.name}"
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and complexity(node) > COMPLEXITY
     ]
     assert len(found) <= COMPLEX_FUNCTIONS, found
@@ -377,6 +385,64 @@ def test_types_go_in_no_large_circle():
     )
     circles = [sorted(circle) for circle in nx.strongly_connected_components(arrows) if len(circle) > 2]
     assert circles == []
+
+
+TABLES = {
+    "lowering/registry.py LOWERINGS", "tracing/breaks.py KINDS", "tracing/calls/registry.py _HANDLERS",
+    "tracing/calls/registry.py _NAMED", "tracing/calls/registry.py _OF_CLASSES", "tracing/calls/registry.py _POLYFILLS",
+    "tracing/frame/instruction_table.py HANDLERS", "tracing/variables/tensor.py TENSOR_METHODS",
+}  # fmt: skip
+"""Module-level tables that imports fill, and nothing changes afterwards."""
+MUTATIONS = {
+    "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update",
+}  # fmt: skip
+LOCKS = {"ContextVar", "Lock", "RLock"}
+
+
+def changed_variables(tree: ast.Module) -> dict[str, ast.expr]:
+    """The module-level variables whose objects a function changes, by assignment, a method or ``next``."""
+    values = {}
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            values |= {target.id: node.value for target in targets if isinstance(target, ast.Name)}
+    changed = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in MUTATIONS:
+                    changed.add(name)
+                case ast.Call(func=ast.Name(id="next"), args=[ast.Name(id=name)]):
+                    changed.add(name)
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                    changed.add(name)
+                case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                    changed.add(name)
+                case ast.Global(names=names):
+                    changed |= set(names)
+    return {name: value for name, value in values.items() if name in changed}
+
+
+@each_module
+def test_state_has_one_owner(path: Path):
+    """A module-level object that functions change is registered under its own name, or is a table that imports fill."""
+    name = str(path.relative_to(PACKAGE))
+    dotted = name.removesuffix(".py").replace("/", ".")
+    for variable, value in changed_variables(tree_of(path)).items():
+        called = ast.unparse(value.func) if isinstance(value, ast.Call) else ""
+        if f"{name} {variable}" in TABLES or called.rpartition(".")[2] in LOCKS:
+            continue
+        assert called == "STATE.add", f"{name}: {variable} = {ast.unparse(value)}"
+        assert ast.literal_eval(value.args[0]) == f"{dotted}.{variable}"
+
+
+def test_the_rule_about_state_can_fail():
+    """A list that a function appends to is found; a constant and a local variable are not."""
+    assert set(changed_variables(ast.parse("a = []\ndef f(x): a.append(x)"))) == {"a"}
+    assert set(changed_variables(ast.parse("a = [0]\nb = [1]\ndef f():\n a[0] = b[0]"))) == {"a"}
+    assert changed_variables(ast.parse("A = (1, 2)\ndef f():\n b = []\n b.append(A)")) == {}
 
 
 def test_the_machine_model_states_units_and_measurements():

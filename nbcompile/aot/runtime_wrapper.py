@@ -22,9 +22,10 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
+from nbcompile.support.process_state import STATE, Lifetime
 
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
-HIDDEN_FROM_HOOK: set[CodeType] = set()
+HIDDEN_FROM_HOOK: set[CodeType] = STATE.add("aot.runtime_wrapper.HIDDEN_FROM_HOOK", set(), Lifetime.PROCESS)
 """Code of the wrappers, which the frame hook skips."""
 
 

@@ -31,6 +31,7 @@ from nbcompile.capture.source import ConstantSource, LocalSource, Scope, Source,
 from nbcompile.dispatch import lifetimes, profile
 from nbcompile.observe import torch_logs
 from nbcompile.record.model import FailedGuard
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import cache_entries
 
 TROUBLESHOOTING = "https://pytorch.org/docs/main/user_guide/torch_compiler/compile/programming_model.recompilation.html"
@@ -87,8 +88,8 @@ class _Copy(Protocol):
         """Use no entry any longer."""
 
 
-_copies: dict[int, ReferenceType[_Copy]] = {}
-_forgotten = [object()]
+_copies: dict[int, ReferenceType[_Copy]] = STATE.add("dispatch.cache._copies", {}, Lifetime.OWNER)
+_forgotten = STATE.add("dispatch.cache._forgotten", [object()], Lifetime.RESET)
 
 
 def add_copy(copy: _Copy) -> None:
@@ -233,9 +234,9 @@ class CodeState:
         self.number, self.attempts, self.skip_reason = None, 0, ""
 
 
-_numbers = [itertools.count()]
+_numbers = STATE.add("dispatch.cache._numbers", [itertools.count()], Lifetime.RESET)
 # By address, not by equality: a notebook cell that runs twice makes two equal code objects.
-_states: dict[int, CodeState] = {}
+_states: dict[int, CodeState] = STATE.add("dispatch.cache._states", {}, Lifetime.OWNER)
 
 
 def state(code: CodeType) -> CodeState:
@@ -391,7 +392,7 @@ def _join_all(first: _Atoms, second: _Atoms) -> _Atoms:
 
 
 _CodeName = tuple[object, ...]
-_memory: dict[_CodeName, dict[Source, _Values]] = {}
+_memory: dict[_CodeName, dict[Source, _Values]] = STATE.add("dispatch.cache._memory", {}, Lifetime.RESET)
 
 
 def observed(frame: Frame, dynamic: bool | None = None) -> ObservedValues:

@@ -39,6 +39,7 @@ from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, lifetimes, skipping, tracebacks
 from nbcompile.dispatch.lifetimes import pending
 from nbcompile.ir.profiler_ranges import FRAME
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, members, modes as torch_modes, set_region
 
 Result = TypeVar("Result")
@@ -96,7 +97,9 @@ class BackendKey:
         return f"BackendKey({self.backend!r})"
 
 
-_keys: WeakValueDictionary[BackendKey, BackendKey] = WeakValueDictionary()
+_keys: WeakValueDictionary[BackendKey, BackendKey] = STATE.add(
+    "dispatch.hook._keys", WeakValueDictionary(), Lifetime.OWNER
+)
 
 
 def backend_key(backend: object) -> BackendKey:
@@ -108,7 +111,7 @@ def backend_key(backend: object) -> BackendKey:
         return key
 
 
-_own_regions = itertools.count(OUR_REGION + 1)
+_own_regions = STATE.add("dispatch.hook._own_regions", itertools.count(OUR_REGION + 1), Lifetime.PROCESS)
 
 
 class FrameCallback:
@@ -189,7 +192,7 @@ def _replaced(member: str) -> str:
     return text
 
 
-_replaced_members: set[str] = set()
+_replaced_members: set[str] = STATE.add("dispatch.hook._replaced_members", set(), Lifetime.PROCESS)
 
 
 @contextmanager
@@ -214,6 +217,7 @@ def reset_code(code: CodeType) -> None:
         cache.forget(code)
 
 
+@STATE.on_reset
 def reset() -> None:
     """Forget everything that was compiled or skipped in this process; waits for what is being compiled."""
     with _compiling:

@@ -25,21 +25,24 @@ from collections.abc import Callable, Iterator, Sized
 from types import CodeType
 from weakref import ReferenceType, ref
 
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import eval_frame
 
 INSIDE = object()
 """To be read from this module: a name for it elsewhere would be one more reference."""
-pending: list[None] = []
+pending: list[None] = STATE.add("dispatch.lifetimes.pending", [], Lifetime.TASK)
 """Not empty while something waits for calls to end."""
 
 _references = map(sys.getrefcount, itertools.repeat(INSIDE))
 _quiet = next(_references)
-_nobody_is_inside: Iterator[bool] = map(_quiet.__eq__, _references)
+_nobody_is_inside: Iterator[bool] = STATE.add(
+    "dispatch.lifetimes._nobody_is_inside", map(_quiet.__eq__, _references), Lifetime.TASK
+)
 """Iterator whose every ``next`` evaluates it again."""
 _action: Iterator[Callable[[CodeType], object]] = map((id, eval_frame.reset_code).__getitem__, _nobody_is_inside)
 
-_kept: list[object] = []
-_states: list[tuple[ReferenceType[CodeType], Sized]] = []
+_kept: list[object] = STATE.add("dispatch.lifetimes._kept", [], Lifetime.TASK)
+_states: list[tuple[ReferenceType[CodeType], Sized]] = STATE.add("dispatch.lifetimes._states", [], Lifetime.TASK)
 
 
 def keep(*things: object) -> None:

@@ -34,6 +34,7 @@ import torch
 from nbcompile import config
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.libraries import SKIPPED_PACKAGES
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.support.weak_identity_dict import WeakIdentityDict
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -66,8 +67,10 @@ _SUSPENDING = {
     inspect.CO_ASYNC_GENERATOR: "asynchronous generators",
 }
 
-_always: WeakIdentityDict[CodeType, bool] = WeakIdentityDict()
-_asked_for: WeakIdentityDict[CodeType, bool] = WeakIdentityDict()
+_always: WeakIdentityDict[CodeType, bool] = STATE.add("dispatch.skipping._always", WeakIdentityDict(), Lifetime.OWNER)
+_asked_for: WeakIdentityDict[CodeType, bool] = STATE.add(
+    "dispatch.skipping._asked_for", WeakIdentityDict(), Lifetime.OWNER
+)
 
 
 def always_compile(code: CodeType) -> None:

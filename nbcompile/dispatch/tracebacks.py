@@ -18,9 +18,10 @@ from pathlib import Path
 from types import CodeType, TracebackType
 
 from nbcompile import config, errors
+from nbcompile.support.process_state import STATE, Lifetime
 
 _OURS = str(Path(__file__).parents[1]) + os.sep
-_COMPILING: list[CodeType] = []
+_COMPILING: list[CodeType] = STATE.add("dispatch.tracebacks._COMPILING", [], Lifetime.PROCESS)
 """Functions below which all is the compiler's. No set: code of residual programs has no hash."""
 
 

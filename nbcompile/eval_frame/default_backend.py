@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbcompile.options import OWN_BACKENDS
 from nbcompile.support import lazy_import
+from nbcompile.support.process_state import STATE, Lifetime
 
 if TYPE_CHECKING:
     from nbcompile import backends
@@ -21,7 +22,9 @@ else:
     backends = lazy_import.module("nbcompile.backends")
 
 Backend = str | Callable[..., Any]
-_default_backend: list[Backend] = ["inductor"]
+_default_backend: list[Backend] = STATE.add(
+    "eval_frame.default_backend._default_backend", ["inductor"], Lifetime.PROCESS
+)
 
 
 def set_default_backend(backend: Backend | None) -> None:

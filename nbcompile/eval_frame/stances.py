@@ -25,9 +25,10 @@ from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, FrameCallback, Outcome, SkipFrame, backend_key
 from nbcompile.eval_frame import first_call
 from nbcompile.options import Options
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.support.weak_identity_dict import WeakIdentityDict
 
-_seen: WeakIdentityDict[CodeType, bool] = WeakIdentityDict()
+_seen: WeakIdentityDict[CodeType, bool] = STATE.add("eval_frame.stances._seen", WeakIdentityDict(), Lifetime.PROCESS)
 """The functions that ran once under a stance ``..._then_compile``; ``reset()`` does not forget them, as in torch."""
 
 

@@ -34,6 +34,7 @@ from nbcompile.hooks import Backend
 from nbcompile.ir import compiled_artifact
 from nbcompile.record import recorder
 from nbcompile.runtime import toolchain
+from nbcompile.support.process_state import STATE, Lifetime
 
 Compiled = Callable[..., Any]
 NOTE = "compiled in the background: until it was ready, the graph ran as it was captured"
@@ -51,9 +52,9 @@ class Job:
     done: threading.Event = field(default_factory=threading.Event, repr=False)
 
 
-_jobs: list[Job] = []
-_queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-_worker: list[threading.Thread] = []
+_jobs: list[Job] = STATE.add("fast.background._jobs", [], Lifetime.TASK)
+_queue: queue.SimpleQueue[Callable[[], None]] = STATE.add("fast.background._queue", queue.SimpleQueue(), Lifetime.TASK)
+_worker: list[threading.Thread] = STATE.add("fast.background._worker", [], Lifetime.TASK)
 
 
 def jobs() -> tuple[Job, ...]:
@@ -142,7 +143,7 @@ def _serve() -> None:
 def _forget() -> None:
     """In a forked child there is no worker: what was waiting runs as it was captured."""
     global _queue  # noqa: PLW0603 - the old one may be locked for ever
-    _queue = queue.SimpleQueue()
+    _queue = STATE.add("fast.background._queue", queue.SimpleQueue(), Lifetime.TASK)
     _worker.clear()
     _jobs.clear()
 

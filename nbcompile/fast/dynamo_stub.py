@@ -34,6 +34,7 @@ import torch
 from torch._C._dynamo.eval_frame import get_eval_frame_callback, set_eval_frame
 
 from nbcompile.support.lazy_import import importing
+from nbcompile.support.process_state import STATE, Lifetime
 
 PACKAGE = "torch._dynamo"
 INDEPENDENT_MODULES = frozenset(
@@ -286,7 +287,7 @@ def _may_use_stub_functions(asking: object) -> bool:
 
 DISABLED = "__dynamo_disable"
 """The attribute of a function in which torch._compile caches its wrapper."""
-_disabled: list[Callable[..., Any]] = []
+_disabled: list[Callable[..., Any]] = STATE.add("fast.dynamo_stub._disabled", [], Lifetime.PROCESS)
 
 
 def _disable(function: Callable[..., Any], recursive: bool = True, **words: object) -> Callable[..., Any]:

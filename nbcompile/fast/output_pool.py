@@ -24,6 +24,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from nbcompile import config
+from nbcompile.support.process_state import STATE, Lifetime
 
 SEARCHED_TENSOR, SEARCHED_STORAGE = 16, 4
 """Number of words of a TensorImpl and of a storage that are searched."""
@@ -31,7 +32,7 @@ FLAGS = 0xFFFF_0000_0000_0000
 """The bits of a count that no number of owners reaches."""
 SETTING = "output_pool_megabytes"
 
-_switched_on: dict[str, ModuleType] = {}
+_switched_on: dict[str, ModuleType] = STATE.add("fast.output_pool._switched_on", {}, Lifetime.PROCESS)
 """The launchers that keep memory, by file: one for each compiler that was used. What is loaded twice has one pool."""
 
 
@@ -76,6 +77,7 @@ def state() -> State:
     return State(*map(sum, zip((0, 0, 0, 0), *(each.pool_state() for each in _switched_on.values()), strict=True)))
 
 
+@STATE.on_reset
 def clear() -> None:
     """Give back what nobody uses, and keep no longer what is in use."""
     for extension in _switched_on.values():

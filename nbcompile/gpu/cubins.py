@@ -32,6 +32,7 @@ from nbcompile.gpu import elf
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.runtime import store
 from nbcompile.runtime.gpu_launcher import Image
+from nbcompile.support.process_state import STATE, Lifetime
 
 WORKER = Path(__file__).with_name("cubin_worker.py")
 MOST_WORKERS = 16
@@ -132,7 +133,7 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
     return [cubin for request in requests if (cubin := found[request.key]) is not None]
 
 
-loaded: dict[bytes, Cubin] = {}
+loaded: dict[bytes, Cubin] = STATE.add("gpu.cubins.loaded", {}, Lifetime.PROCESS)
 """Machine code that this process has read: the stand-in driver looks up what it is given to run."""
 
 

@@ -21,8 +21,9 @@ from nbcompile.observe import torch_logs
 from nbcompile.observe.artifacts import ARTIFACTS, STEPS_WANTED
 from nbcompile.record.model import CompiledFrame, Timing
 from nbcompile.support.log_names import BY_TORCH, COMPONENTS, LIVE, NOT_HERE
+from nbcompile.support.process_state import STATE, Lifetime
 
-_loggers: dict[str, logging.Logger] = {}
+_loggers: dict[str, logging.Logger] = STATE.add("observe.artifact_logs._loggers", {}, Lifetime.PROCESS)
 
 
 class ArtifactLogs:

@@ -26,6 +26,7 @@ from pathlib import Path
 from nbcompile import config, torch_internals
 from nbcompile.errors import GraphBreakWarning, report_text, stack_lines
 from nbcompile.record.model import Break, FailedGuard, Mutation, StackLine
+from nbcompile.support.process_state import STATE, Lifetime
 
 GRAPH_BREAKS, RECOMPILES, RECOMPILES_VERBOSE, SIDE_EFFECTS = map(
     torch_internals.artifact_logger, ("graph_breaks", "recompiles", "recompiles_verbose", "side_effects")
@@ -38,12 +39,13 @@ NOTE = (
     "graph break the rest of the function is a function of its own, which is called, and compiled as any other."
 )
 
-_told: set[object] = set()
+_told: set[object] = STATE.add("observe.torch_logs._told", set(), Lifetime.RESET)
 """The title and place of each break that was told in full."""
-_warned: set[str] = set()
+_warned: set[str] = STATE.add("observe.torch_logs._warned", set(), Lifetime.PROCESS)
 """Warnings that this process has given."""
 
 
+@STATE.on_reset
 def reset() -> None:
     """Tell everything in full again."""
     _told.clear()

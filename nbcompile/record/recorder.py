@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 from nbcompile.record import model
+from nbcompile.support.process_state import STATE, Lifetime
 
 _recorders: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar("nbcompile_recorders", default=())
 _draft: contextvars.ContextVar[FrameDraft | None] = contextvars.ContextVar("nbcompile_draft", default=None)
@@ -97,7 +98,7 @@ subscribers: list[Subscriber] = []
 """All that there are; nbcompile/observe/ adds them."""
 
 
-watching: list[None] = []
+watching: list[None] = STATE.add("record.recorder.watching", [], Lifetime.TASK)
 """Not empty while anyone listens, in whatever context: what a call of a compiled function looks at."""
 
 

@@ -25,10 +25,13 @@ from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.guard_expressions import GuardExpressions
 from nbcompile.options import Options
 from nbcompile.record.model import Reading
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.support.weak_identity_dict import WeakIdentityDict
 from nbcompile.tracing.inputs.dynamism import Dynamism
 
-_readings: WeakIdentityDict[CodeType, GuardExpressions] = WeakIdentityDict()
+_readings: WeakIdentityDict[CodeType, GuardExpressions] = STATE.add(
+    "recording.guard_explorer._readings", WeakIdentityDict(), Lifetime.OWNER
+)
 
 
 def describe(frame: Frame, options: Options, check: FrameCheck, compile_id: str) -> dict[str, Any]:

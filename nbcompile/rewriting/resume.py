@@ -43,6 +43,7 @@ from nbcompile.bytecode.flow import (
 )
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
 from nbcompile.bytecode.superinstructions import expand_superinstructions
+from nbcompile.support.process_state import STATE, Lifetime
 
 
 class CannotResume(Exception):
@@ -468,5 +469,7 @@ class _ByIdentity:
 
 
 _LOCK = threading.Lock()
-_CODES: weakref.WeakValueDictionary[tuple[object, ...], CodeType] = weakref.WeakValueDictionary()
-_INFOS = _ByIdentity()
+_CODES: weakref.WeakValueDictionary[tuple[object, ...], CodeType] = STATE.add(
+    "rewriting.resume._CODES", weakref.WeakValueDictionary(), Lifetime.OWNER
+)
+_INFOS = STATE.add("rewriting.resume._INFOS", _ByIdentity(), Lifetime.OWNER)

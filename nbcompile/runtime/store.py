@@ -34,6 +34,7 @@ from pathlib import Path
 import platformdirs
 
 from nbcompile import errors
+from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_CACHE_DIR"
 FORMAT = "2"
@@ -133,7 +134,7 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     return mine.result()
 
 
-_in_progress: dict[tuple[Path, str, str], Future[Path]] = {}
+_in_progress: dict[tuple[Path, str, str], Future[Path]] = STATE.add("runtime.store._in_progress", {}, Lifetime.TASK)
 if hasattr(os, "register_at_fork"):  # the threads that build are not in the child
     os.register_at_fork(after_in_child=_in_progress.clear)
 

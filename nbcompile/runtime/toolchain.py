@@ -36,6 +36,7 @@ from typing import TextIO
 
 from nbcompile import config
 from nbcompile.runtime import processor, shared_object, store
+from nbcompile.support.process_state import STATE, Lifetime
 
 BASE_FLAGS = (
     "-std=gnu++17",
@@ -359,7 +360,7 @@ class _Builds(threading.local):
 
 
 builds = _Builds()
-_running: set[subprocess.Popen[str]] = set()
+_running: set[subprocess.Popen[str]] = STATE.add("runtime.toolchain._running", set(), Lifetime.TASK)
 
 
 @atexit.register

@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nbcompile.support.process_state import STATE, Lifetime
+
 SUBSYSTEMS = {
     "frame": "a frame is compiled, and does not run as Python",
     "graph": "code is generated for a graph, which else runs through ATen",
@@ -47,7 +49,7 @@ class Limit:
                 file.write(decision.replace("\n", " ") + "\n")
 
 
-_limits: list[Limit] = []
+_limits: list[Limit] = STATE.add("support.fuel._limits", [], Lifetime.PROCESS)
 """The active limits. They are the process's: background threads compile, too."""
 VARIABLE = "NBCOMPILE_FUEL"
 """``fusion:3:/tmp/log``: a limit for a whole process, whose decisions are written to a file as they are asked for."""

@@ -30,6 +30,7 @@ from nbcompile import api, config
 from nbcompile.eval_frame.compiled_module import CompiledModule
 from nbcompile.eval_frame.wrapper import ORIGINAL
 from nbcompile.record.model import Record
+from nbcompile.support.process_state import STATE, Lifetime
 
 SECONDS = 30.0
 """Time limit of one check."""
@@ -37,7 +38,7 @@ AGAIN = 0.2
 """Interval after which an answer that caught the exception of the time limit gets it again."""
 
 
-_numbers = itertools.count()
+_numbers = STATE.add("teach.attempt._numbers", itertools.count(), Lifetime.PROCESS)
 
 
 class Refusal(Exception):

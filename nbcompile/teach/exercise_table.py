@@ -27,9 +27,10 @@ from typing import Any
 import torch
 
 import nbcompile
+from nbcompile.support.process_state import STATE, Lifetime
 
 FOLDER = Path(__file__).parent / "exercises"
-_numbers = itertools.count()
+_numbers = STATE.add("teach.exercise_table._numbers", itertools.count(), Lifetime.PROCESS)
 
 
 class ExerciseUnknown(ValueError):

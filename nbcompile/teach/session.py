@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.teach import attempt, kinds, progress_file
 from nbcompile.teach.exercise_table import Exercise, find
 from nbcompile.teach.verdict import Verdict
 
-_current: list[str] = []
+_current: list[str] = STATE.add("teach.session._current", [], Lifetime.PROCESS)
 
 
 class NoExercise(ValueError):

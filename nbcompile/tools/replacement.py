@@ -31,10 +31,13 @@ import torch.compiler
 
 from nbcompile import api, backend_registry, backends, errors
 from nbcompile.options import OWN_BACKENDS, OWN_NAME
+from nbcompile.support.process_state import STATE, Lifetime
 
 ACCELERATE, ITS_BACKENDS = "accelerate.utils.dataclasses", "DynamoBackend"
 """The enumeration of accelerate that lists the backends which it accepts."""
-_originals: dict[str, tuple[FunctionType, FunctionType]] = {}
+_originals: dict[str, tuple[FunctionType, FunctionType]] = STATE.add(
+    "tools.replacement._originals", {}, Lifetime.PROCESS
+)
 """The functions of torch that were replaced, each with one that does what it did; empty while nothing is."""
 
 

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
+from nbcompile.support.process_state import STATE, Lifetime
+
 Handler = Callable[[int, FrameType | None], Any]
 
 NAMES = "SIGINT SIGTERM SIGALRM SIGHUP SIGQUIT SIGUSR1 SIGUSR2 SIGVTALRM SIGPROF SIGXCPU SIGBREAK"
@@ -51,7 +53,7 @@ class _Block:
             self.handlers[number](number, frame)
 
 
-_block: list[_Block | None] = [None]
+_block: list[_Block | None] = STATE.add("torch_internals.interrupts._block", [None], Lifetime.TASK)
 """Signals are handled in the main thread alone, so there is one at most."""
 
 

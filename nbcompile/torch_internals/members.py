@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from nbcompile.support.process_state import STATE, Lifetime
+
 CLASSES: tuple[type, ...] = (torch.nn.Parameter, torch.Tensor)
 """A subclass first: its version changes whenever that of a base class does."""
 HARMLESS = frozenset(
@@ -120,7 +122,7 @@ _BUILTINS = {
     name: value for name, value in _builtins.items() if isinstance(value, BuiltinFunctionType | type) and name[0] != "_"
 }
 _is_seen = True
-_accepted: list[int | None] = [None]
+_accepted: list[int | None] = STATE.add("torch_internals.members._accepted", [None], Lifetime.PROCESS)
 
 
 def _versions_are_seen() -> bool:

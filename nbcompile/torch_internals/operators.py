@@ -24,6 +24,8 @@ import torch.nn.grad
 import torch.signal
 import torch.special
 
+from nbcompile.support.process_state import STATE, Lifetime
+
 # Functions of the namespaces below that are no operators on tensors.
 _NOT_OPERATORS = frozenset(
     "compile save load manual_seed seed initial_seed get_rng_state set_rng_state is_tensor is_storage "
@@ -111,7 +113,7 @@ def operator_ids() -> frozenset[int]:
     return frozenset(id(each) for each in every)
 
 
-_KEPT: list[object] = []
+_KEPT: list[object] = STATE.add("torch_internals.operators._KEPT", [], Lifetime.PROCESS)
 
 
 def is_operator(function: object) -> bool:

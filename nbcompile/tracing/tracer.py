@@ -35,6 +35,7 @@ from nbcompile.capture.trace import Assumptions, Continue, GraphBreak, Return, T
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import Break, StackLine, Step
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.tracing import breaks
 from nbcompile.tracing.effects import process_state
 from nbcompile.tracing.effects.reconstruction import Reconstruction
@@ -53,7 +54,7 @@ from nbcompile.tracing.variables.functions import CellVariable, cell_tracker
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import TensorVariable
 
-graph_numbers = itertools.count(1)
+graph_numbers = STATE.add("tracing.tracer.graph_numbers", itertools.count(1), Lifetime.PROCESS)
 MARKS = (
     "_dynamo_dynamic_indices",
     "_dynamo_weak_dynamic_indices",

@@ -26,6 +26,7 @@ from typing import Any
 
 from nbcompile import config, errors
 from nbcompile.runtime import store
+from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_FRAMES_DIR"
 ENTRIES_OF_ONE_KEY = 16
@@ -38,10 +39,10 @@ DRAFT = ".draft"
 UNFINISHED = 3600.0
 """Seconds after which nobody writes it any more. A clock may jump in both directions."""
 
-_added = [0]
-_written: set[tuple[int, str]] = set()
+_added = STATE.add("fast.disk_cache.storage._added", [0], Lifetime.PROCESS)
+_written: set[tuple[int, str]] = STATE.add("fast.disk_cache.storage._written", set(), Lifetime.PROCESS)
 """The entries that this process made, by process (a fork inherits the set) and name."""
-_warned: set[str] = set()
+_warned: set[str] = STATE.add("fast.disk_cache.storage._warned", set(), Lifetime.PROCESS)
 
 
 def directory() -> Path:

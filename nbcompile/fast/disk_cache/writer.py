@@ -30,6 +30,7 @@ from pathlib import Path
 
 from nbcompile.dispatch import lifetimes
 from nbcompile.fast.disk_cache import storage
+from nbcompile.support.process_state import STATE, Lifetime
 
 MAX_DELAY = 5.0
 """Seconds that a call of a compiled function may go on before entries are written beside it."""
@@ -64,7 +65,7 @@ class _Queue:
         self.has_finalizer = False
 
 
-_queue = _Queue()
+_queue = STATE.add("fast.disk_cache.writer._queue", _Queue(), Lifetime.TASK)
 
 
 def enqueue(key: str, write: Callable[[], None]) -> None:
@@ -209,7 +210,7 @@ def _progress() -> tuple[object, ...]:
 def _reset_after_fork() -> None:
     """In a forked child: the thread is not there, and what still waits the parent writes."""
     global _queue  # noqa: PLW0603 - the lock of the old one may be held for ever
-    _queue = _Queue()
+    _queue = STATE.add("fast.disk_cache.writer._queue", _Queue(), Lifetime.TASK)
 
 
 if hasattr(os, "register_at_fork"):

@@ -27,6 +27,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from nbcompile.support.process_state import STATE, Lifetime
+
 KINDS = ("tensor", "python", "nn", "guards")
 BACKENDS = ("eager", "aot_eager", "inductor")
 HEADER = "from nbcompile.tools.fuzz.program import tried\n"
@@ -106,7 +108,7 @@ def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> 
         return Raised(type(error).__name__, str(error), error)
 
 
-_numbers = itertools.count()
+_numbers = STATE.add("tools.fuzz.program._numbers", itertools.count(), Lifetime.PROCESS)
 _BEGINNING = re.compile(r"^def (?:f|play)\(", re.MULTILINE)
 """Marker before a program's own text; the prelude above it is the same for all programs of a kind."""
 

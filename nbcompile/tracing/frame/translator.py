@@ -28,6 +28,7 @@ from nbcompile.bytecode.superinstructions import expand_superinstructions
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
 from nbcompile.record.model import Operand, StackLine
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.frame import instruction_table
@@ -49,7 +50,9 @@ class CodeView:
     labels: dict[Label, int]
 
 
-_views: weakref.WeakKeyDictionary[CodeType, CodeView] = weakref.WeakKeyDictionary()
+_views: weakref.WeakKeyDictionary[CodeType, CodeView] = STATE.add(
+    "tracing.frame.translator._views", weakref.WeakKeyDictionary(), Lifetime.OWNER
+)
 
 
 def code_view(code: CodeType) -> CodeView:

@@ -24,10 +24,11 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.tracing import breaks
 
 EXAMPLE = "example_value"
-births = itertools.count()
+births = STATE.add("tracing.graph.body.births", itertools.count(), Lifetime.PROCESS)
 """Numbers in the order in which trackers and bodies are created."""
 
 
