@@ -90,7 +90,7 @@ docs/design/gpu.md."""
 MAX_WARPS = 16
 """Warps: of 32 threads each, in one program. Not measured."""
 MOST_WARPS = 32
-"""Warps: what a kernel may have at most, if its threads spill registers with fewer. By definition of a block in CUDA."""
+"""Warps: the most that a kernel may have, if its threads spill registers with fewer. By definition of a CUDA block."""
 TRITON_TILE = 32
 """Elements: side of a square tile: a warp reads and writes whole lines. Predicted: docs/design/gpu.md."""
 MIN_TRITON_TILE = 8

@@ -188,8 +188,8 @@ LOOP = _kind(
     "NB0012",
     "GB7000",
     "graph break in loop",
-    "Nothing can be resumed in the middle of a loop: with a graph break in a `for` or `while` loop, the function is not "
-    "compiled.",
+    "Nothing can be resumed in the middle of a loop: with a graph break in a `for` or `while` loop, the function is "
+    "not compiled.",
     "Move what breaks out of the loop, or put the loop's body into a function of its own.",
 )
 CONTEXT = _kind(
