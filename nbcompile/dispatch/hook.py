@@ -97,6 +97,17 @@ class BackendKey:
         return f"BackendKey({self.backend!r})"
 
 
+class IsolatedBackendKey(BackendKey):
+    """Key of a wrapper that shares no entries: equal to itself alone. Used where torch has no regions (before 2.13)."""
+
+    __slots__ = ("region",)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+
 _keys: WeakValueDictionary[BackendKey, BackendKey] = STATE.add(
     "dispatch.hook._keys", WeakValueDictionary(), Lifetime.OWNER
 )
@@ -124,6 +135,8 @@ class FrameCallback:
         self.region = next(_own_regions) if isolated else OUR_REGION
         self.compile_frame = compile_frame
         self.key = backend if isinstance(backend, BackendKey) else backend_key(backend)
+        if isinstance(self.key, IsolatedBackendKey):
+            self.key.region = self.region
         self._torchdynamo_orig_backend = self.key
 
     def call(

@@ -18,11 +18,11 @@ from __future__ import annotations
 from dataclasses import replace
 from types import CodeType
 
-from nbcompile import annotations as marks, errors
+from nbcompile import annotations as marks, errors, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import LocalSource
 from nbcompile.dispatch import cache
-from nbcompile.dispatch.hook import BackendKey, FrameCallback, Outcome, SkipFrame, backend_key
+from nbcompile.dispatch.hook import BackendKey, FrameCallback, IsolatedBackendKey, Outcome, SkipFrame, backend_key
 from nbcompile.eval_frame import first_call
 from nbcompile.options import Options
 from nbcompile.support.process_state import STATE, Lifetime
@@ -63,6 +63,8 @@ def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> F
 def compiling(options: Options) -> FrameCallback:
     """The hook by default: what is new is compiled."""
     key = _shared_by(options)
+    if options.isolate_recompiles and not torch_internals.HAS_REGIONS:
+        key = IsolatedBackendKey(key.backend)
     return FrameCallback(
         lambda frame: first_call.compile_frame(frame, options, key), key, isolated=options.isolate_recompiles
     )

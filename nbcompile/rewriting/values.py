@@ -37,10 +37,10 @@ class ValueBuilder:
         self.body = body
         self.sources = sources
         self.fill = fill
-        """Appends the statements that fill a container, after it is built: it may contain itself (effects.py).
+        """Appends the statements that fill a container after it is built (rewriting/effects.py).
 
-        It takes the builder as an argument. An object that held it would make a circle, and the frame's arguments would
-        live until the next garbage collection.
+        A container may contain itself. It takes the builder as an argument. An object that held the builder would make
+        a circle, and the frame's arguments would live until the next garbage collection.
         """
         self.shared_locals: dict[int, str] = {}
         """Locals that hold shared values, by key."""

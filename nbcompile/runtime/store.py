@@ -31,9 +31,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
-import platformdirs
-
 from nbcompile import errors
+from nbcompile.support import user_folders
 from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_CACHE_DIR"
@@ -46,7 +45,7 @@ LARGEST = 1 << 30
 def directory() -> Path:
     """Cache directory: $NBCOMPILE_CACHE_DIR, else the user's; either only if it is safe."""
     chosen = os.environ.get(VARIABLE)
-    return safe(Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("nbcompile")))
+    return safe(Path(chosen).expanduser() if chosen else user_folders.user_cache_folder())
 
 
 def files(folder: Path) -> Iterator[Path]:

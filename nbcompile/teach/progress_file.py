@@ -16,8 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from nbcompile.support import user_folders
 from nbcompile.teach.exercise_table import exercises
 
 SCHEMA = 1
@@ -64,7 +63,7 @@ class Progress:
 def path() -> Path:
     """The file."""
     given = os.environ.get("NBCOMPILE_PROGRESS")
-    return Path(given) if given else platformdirs.user_data_path("nbcompile") / "progress.json"
+    return Path(given) if given else user_folders.user_data_folder() / "progress.json"
 
 
 def progress() -> Progress:

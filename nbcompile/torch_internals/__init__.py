@@ -38,6 +38,7 @@ from nbcompile.torch_internals.fakes import (
 )
 from nbcompile.torch_internals.hooks import (
     AUTOGRAD_APPLY,
+    HAS_REGIONS,
     OUR_REGION,
     add_nan_guard,
     attention_backends,
@@ -134,6 +135,7 @@ from nbcompile.torch_internals.symbols import (
 
 __all__ = [
     "AUTOGRAD_APPLY",
+    "HAS_REGIONS",
     "OUR_REGION",
     "NamedSource",
     "PytreeNode",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import CodeType
@@ -31,22 +32,41 @@ AUTOGRAD_APPLY: Any = getattr(torch.autograd.Function.apply, "__func__", vars(to
 
 # Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real
 # torch.compile, which otherwise reads every entry of the list as if it were its own when it recompiles.
-# Before torch 2.13 there are no regions: all entries stand in one list.
+# Before torch 2.13 there are no regions: the entries of one list are told apart by the key of their backend.
 OUR_REGION = 1 << 30
 
 
-set_region = getattr(eval_frame, "set_eval_frame_isolate_recompiles_id", lambda _region: -1)
+HAS_REGIONS = hasattr(eval_frame, "set_eval_frame_isolate_recompiles_id")
+"""Whether cache entries of one code object are kept apart by torch (from 2.13 on)."""
 
 
-get_region = getattr(eval_frame, "get_eval_frame_isolate_recompiles_id", lambda: -1)
+class _ActiveRegion(threading.local):
+    """The region that is active in this thread, where torch has none."""
+
+    number = -1
+
+    def set(self, number: int) -> int:
+        """Make a region active; the one that was."""
+        before, self.number = self.number, number
+        return before
+
+    def get(self) -> int:
+        return self.number
+
+
+_active = _ActiveRegion()
+set_region = getattr(eval_frame, "set_eval_frame_isolate_recompiles_id", _active.set)
+get_region = getattr(eval_frame, "get_eval_frame_isolate_recompiles_id", _active.get)
 
 
 def cache_entries(code: CodeType) -> list[Any]:
     """The ``_CacheEntry`` objects of one code object, last used first: those of the region that is active, or ours."""
     in_region = getattr(eval_frame, "_get_cache_entries_for_region", None)
+    region = max(get_region(), OUR_REGION)
     if in_region is None:
-        return list(eval_frame._debug_get_cache_entry_list(code))
-    return list(in_region(code, max(get_region(), OUR_REGION)))
+        entries = eval_frame._debug_get_cache_entry_list(code)
+        return [entry for entry in entries if getattr(entry.backend, "region", OUR_REGION) == region]
+    return list(in_region(code, region))
 
 
 def add_nan_guard(manager: Any, text: str, holds: Callable[[Any], bool]) -> None:

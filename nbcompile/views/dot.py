@@ -22,11 +22,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
-import graphviz
-
 from nbcompile.record.model import Graph, Node
 from nbcompile.views import facts
 
+try:
+    import graphviz
+except ImportError:  # a checkout on a machine with nothing but torch
+    graphviz = None  # type: ignore[assignment]
 try:
     import pygraphviz
 except ImportError:  # the `dot` program does as well
@@ -350,6 +352,8 @@ class Arrangement:
 
 def arrange(shown: tuple[Box, ...]) -> Arrangement | None:
     """Layout of the boxes; None without a layout engine."""
+    if graphviz is None:
+        return None
     # Layout needs sizes and arrows only. Without labels, no font is looked for (which takes long and may warn).
     plain = _plain_layout(_digraph(shown, labels=False).source)
     return None if plain is None else _parsed(plain, len(shown))

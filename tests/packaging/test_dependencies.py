@@ -105,6 +105,41 @@ def run(program: str, lines: list[str], tmp_path: Path) -> subprocess.CompletedP
     )
 
 
+BARE = """
+import sys
+for name in ("platformdirs", "graphviz", "pygraphviz", "IPython", "ipykernel"):
+    sys.modules[name] = None
+import torch
+import nbcompile
+from nbcompile.__main__ import main
+
+x = torch.randn(3, 4)
+function = lambda x: x.sin().sum()
+assert torch.allclose(nbcompile.compile(function)(x), function(x))
+found = nbcompile.explain(function)(x)
+assert found.kernels and "sin" in found._repr_mimebundle_()["text/html"] and "sin" in str(found)
+try:
+    main(["doctor"])
+except SystemExit as ended:
+    assert not ended.code, ended.code
+"""
+
+
+def test_a_checkout_beside_nothing_but_torch(tmp_path):
+    """On a machine without a network and without our dependencies functions are compiled, explained and listed.
+
+    That is where `make gpu` runs: platformdirs, Graphviz and IPython are missing there.
+    """
+    script = tmp_path / "program.py"
+    script.write_text(BARE)
+    where = {"PYTHONPATH": str(ROOT), "NBCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, env={**os.environ, **where}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no layout engine" in done.stdout
+
+
 def test_what_is_absent_without_extras():
     """The test below means something: an environment without extras lacks NumPy, Triton and the notebook's tools."""
     expected = {"numpy", "triton", "jupytext", "anywidget", "pytest", "sphinx"}
