@@ -37,7 +37,7 @@ OUR_REGION = 1 << 30
 
 
 HAS_REGIONS = hasattr(eval_frame, "set_eval_frame_isolate_recompiles_id")
-"""Whether cache entries of one code object are kept apart by torch (from 2.13 on)."""
+"""True if torch keeps the cache entries of one code object in regions (from 2.13 on)."""
 
 
 class _ActiveRegion(threading.local):
