@@ -102,6 +102,8 @@ class IsolatedBackendKey(BackendKey):
 
     __slots__ = ("region",)
 
+    region: int
+
     def __eq__(self, other: object) -> bool:
         return self is other
 

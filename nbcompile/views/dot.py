@@ -28,7 +28,7 @@ from nbcompile.views import facts
 try:
     import graphviz
 except ImportError:  # a checkout on a machine with nothing but torch
-    graphviz = None  # type: ignore[assignment]
+    graphviz = None
 try:
     import pygraphviz
 except ImportError:  # the `dot` program does as well
