@@ -2,7 +2,8 @@
 
     bisect(function, is_right)      BisectionResult(backend="inductor", subsystem="lowerings", bisect_number=3, ...)
 
-torch.compile asks the bisector for its backend, and each subsystem of Inductor asks it whether it may go on.
+torch.compile asks the bisector for its backend, and each subsystem of Inductor asks it whether it may go on. Its state
+is a folder of files, so a program that runs in a process of its own can take part.
 
 In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/bisect.py
 """
@@ -35,7 +36,32 @@ def bisect(function: Callable[..., Any], is_right: Callable[[Callable[..., Any]]
         torch.compiler.reset()
         return is_right(torch.compile(function, **options))
 
-    with torch._inductor.config.patch(force_disable_caches=True), contextlib.redirect_stdout(io.StringIO()):
-        found = CompilerBisector.do_bisect(trial)
+    with torch._inductor.config.patch(force_disable_caches=True):
+        found = _search(trial)
     torch.compiler.reset()
     return found
+
+
+def bisect_program(is_right: Callable[[str, str], bool]) -> Any:
+    """Find the same for a program.
+
+    Args:
+        is_right: runs the program in a process that takes part in the bisection with the backend and the folder that
+            it is given (:func:`take_part`), and judges how it ended.
+
+    Returns:
+        torch's ``BisectionResult``; None if no backend is wrong.
+    """
+    return _search(lambda: is_right(CompilerBisector.get_backend() or "", CompilerBisector.in_process_cache or ""))
+
+
+def take_part(folder: str) -> None:
+    """From here on, leave out in this process what the bisection with that folder leaves out."""
+    CompilerBisector.in_process_cache = folder
+    CompilerBisector.bisection_enabled = True
+    torch._inductor.config.force_disable_caches = True  # what another trial compiled is not loaded
+
+
+def _search(trial: Callable[[], bool]) -> Any:
+    with contextlib.redirect_stdout(io.StringIO()):
+        return CompilerBisector.do_bisect(trial)

@@ -3,6 +3,7 @@
     python -m nbcompile ablate train.py                 with less and less of the compiler: exit code, output, seconds
     python -m nbcompile ablate train.py --engine torch  the same with the real torch.compile
     python -m nbcompile bisect train.py                 the first decision with which the program fails
+    python -m nbcompile bisect train.py --engine torch  the backend and subsystem of torch.compile, the same way
     python -m nbcompile minify train.py -o small.py     the smallest graph that is wrong, as a program
     python -m nbcompile minify train.py --source        the smallest part of the program that still fails
     python -m nbcompile report-issue train.py           all of it in one file, to send
@@ -18,7 +19,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,11 @@ def add(commands: argparse._SubParsersAction) -> None:
         parser.add_argument("--replace", action="store_true", help="nbcompile.compile in the place of torch.compile")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.set_defaults(run=function, engine="nbcompile")
-        if name in ("ablate", "minify"):
-            parser.add_argument("--engine", choices=tuple(ablate.ENGINES), help="whose compiler (default: nbcompile)")
+        parser.add_argument("--engine", choices=tuple(ablate.ENGINES), help="whose compiler (default: nbcompile)")
         if name == "bisect":
             names = tuple(fuel.SUBSYSTEMS)
             parser.add_argument("--subsystem", choices=names, action="append", help="search only this; may be repeated")
+            parser.epilog = "With --engine torch, torch.compile's own subsystems are searched, backend by backend."
         if name in ("minify", "report-issue"):
             parser.add_argument("-o", "--file", type=Path, metavar="FILE", help="write the result there")
         if name == "minify":
@@ -93,10 +94,32 @@ def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: s
 def _bisect(options: argparse.Namespace) -> int:
     program = _script(options)
     eager = script.run(program, Way(backend=EAGER))
-    trial = script.trial(program, _judge(options, eager))
-    found = bisect.search(trial, options.subsystem or tuple(fuel.SUBSYSTEMS))
+    found = bisection(program, _judge(options, eager), options.engine, options.subsystem or ())
     terminal.print_json(dataclasses.asdict(found)) if options.json else print(found)
     return 1 if found.difference else 0
+
+
+def bisection(
+    program: Script, wrong: Callable[[Run], str], engine: str = "nbcompile", subsystems: Sequence[str] = ()
+) -> bisect.Bisection:
+    """Run a program again and again, each time with other decisions of the compiler.
+
+    Raises:
+        ValueError: a subsystem of nbcompile for another engine.
+    """
+    if subsystems and engine != "nbcompile":
+        raise ValueError("--subsystem names a part of nbcompile; --engine torch searches all of torch.compile")
+    with terminal.counting("bisect", "runs") as count:
+
+        def judge(found: Run) -> str:
+            count()
+            return wrong(found)
+
+        if engine == "nbcompile":
+            return bisect.search(script.trial(program, judge), subsystems or tuple(fuel.SUBSYSTEMS))
+        return bisect.bisect_torch_program(
+            lambda backend, folder: judge(script.run(program, Way(backend, engine=engine, bisection=folder)))
+        )
 
 
 def _minify(options: argparse.Namespace) -> int:
@@ -132,9 +155,11 @@ def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str,
     def holds(smaller: str) -> bool:
         nonlocal trials
         trials += 1
+        count()
         return _kind(fails(smaller)) == _kind(ending)
 
-    small = source.reduce(text, holds)
+    with terminal.counting("minify", "programs tried") as count:
+        small = source.reduce(text, holds)
     lines = (text.count("\n"), small.count("\n"))
     return small, {"script": small, "lines": lines, "ending": ending, "trials": trials}
 
@@ -171,11 +196,12 @@ def _report_issue(options: argparse.Namespace) -> int:
     eager = script.run(program, Way(backend=EAGER))
     wrong = _judge(options, eager)
     tried = {
-        "ablate": lambda: str(ablation(program, eager, wrong)),
-        "bisect": lambda: str(bisect.search(script.trial(program, wrong))),
-        "minify": lambda: script_graphs.smallest(program, with_values=options.values).script,
+        "ablate": lambda: str(ablation(program, eager, wrong, options.engine)),
+        "bisect": lambda: str(bisection(program, wrong, options.engine)),
+        "minify": lambda: script_graphs.smallest(program, options.engine, with_values=options.values).script,
     }
-    found = issue.write(program, script.run(program, Way()), eager, tried)
+    compiled = script.run(program, Way(engine=options.engine))
+    found = issue.write(program, compiled, eager, tried, options.engine)
     if options.json:
         terminal.print_json(dataclasses.asdict(found))
         return 0

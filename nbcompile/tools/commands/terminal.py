@@ -2,7 +2,8 @@
 
     print(terminal.paint("✓", "green"))      green on a terminal, plain in a pipe and where NO_COLOR is set
     terminal.print_json({"found": 3})
-    for unit in terminal.progress(units, "bisecting"): ...      a bar on stderr, on a terminal only
+    for unit in terminal.progress(units, "ablate"): ...         a bar on stderr, on a terminal only
+    with terminal.counting("bisect", "runs") as count: ...      where nobody knows how many: "bisect: 12 runs"
 
 In torch: nothing. Read next: nbcompile/tools/commands/command_line.py
 """
@@ -14,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 COLOURS = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
@@ -55,4 +57,26 @@ def progress(items: Sequence[Any], title: str, clock: Callable[[], float] = time
             drawn = True
         yield item
     if drawn:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+        _clear()
+
+
+@contextmanager
+def counting(title: str, unit: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[], None]]:
+    """A function that counts one more, with the number on standard error as :func:`progress` has its bar."""
+    started, number = clock(), 0
+
+    def count() -> None:
+        nonlocal number
+        number += 1
+        if sys.stderr.isatty() and clock() - started >= FIRST_BAR_SECONDS:
+            print(f"\r{title}: {number} {unit}", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield count
+    finally:
+        if sys.stderr.isatty() and number:
+            _clear()
+
+
+def _clear() -> None:
+    print("\r\033[K", end="", file=sys.stderr, flush=True)

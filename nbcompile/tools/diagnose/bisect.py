@@ -17,7 +17,7 @@ In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/support/fue
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +92,9 @@ def bisect(
 
     Args:
         function: a function or module that is not compiled yet.
-        predicate: what is wrong with an :class:`Outcome`, in words, or ""; without one, a difference from eager mode
-            that rounding does not explain, another exception, or a failure inside the compiler.
+        predicate: what is wrong with an :class:`Outcome` (its values, its exception, the ``seconds`` of a call), in
+            words, or ""; without one, a difference from eager mode that rounding does not explain, another exception,
+            or a failure inside the compiler.
         engine: ``"nbcompile"``, or ``"torch"`` for torch.compile: its backends and the subsystems of Inductor.
         **options: of ``compile``.
 
@@ -109,13 +110,17 @@ def bisect(
     def bisected(*arguments: Any, **keywords: Any) -> Bisection:
         wrong = predicate or differs_from_eager(function, arguments, keywords)
         if engine == "torch":
-            return _bisect_torch(function, lambda compiled: wrong(outcome.run(compiled, arguments, keywords)), options)
+            return _bisect_torch(
+                function,
+                lambda compiled: wrong(outcome.for_predicate(compiled, arguments, keywords, predicate)),
+                options,
+            )
 
         def trial(subsystem: str, allowed: int) -> tuple[str, list[str]]:
             api.reset()
             with fuel.limited(subsystem, allowed) as log, config.patch(warm_start=False, background=False):
                 compiled = api.compile(function, **{"isolate_recompiles": True, **options})
-                found = outcome.run(compiled, arguments, keywords)
+                found = outcome.for_predicate(compiled, arguments, keywords, predicate)
             api.reset()
             return wrong(found), log
 
@@ -127,14 +132,34 @@ def bisect(
 def _bisect_torch(
     function: Callable[..., Any], error: Callable[[Callable[..., Any]], str], options: Mapping[str, Any]
 ) -> Bisection:
-    """Bisect torch.compile: one finding for its backend, one for a subsystem of that."""
+    """Bisect torch.compile."""
     differences: list[str] = []
 
     def is_right(compiled: Callable[..., Any]) -> bool:
         differences.append(error(compiled))
         return not differences[-1]
 
-    found = peer_bisect.bisect(function, is_right, **options)
+    return _from_torch(peer_bisect.bisect(function, is_right, **options), differences)
+
+
+def bisect_torch_program(error: Callable[[str, str], str]) -> Bisection:
+    """Bisect torch.compile in a whole program.
+
+    Args:
+        error: what is wrong with the program when it is run with a backend, as a part of the bisection in a folder
+            (:func:`nbcompile.peer.bisect.take_part`); "" for nothing.
+    """
+    differences: list[str] = []
+
+    def is_right(backend: str, folder: str) -> bool:
+        differences.append(error(backend, folder))
+        return not differences[-1]
+
+    return _from_torch(peer_bisect.bisect_program(is_right), differences)
+
+
+def _from_torch(found: Any, differences: Sequence[str]) -> Bisection:
+    """The result of torch's bisector: one finding for the backend, one for a subsystem of it."""
     difference = next(filter(None, differences), "")
     if found is None:
         return Bisection("", trials=len(differences))

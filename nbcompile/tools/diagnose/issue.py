@@ -20,10 +20,12 @@ from pathlib import Path
 
 import torch
 
+from nbcompile.observe import trace_reader
+from nbcompile.record import codec
 from nbcompile.support import versions
 from nbcompile.tools import doctor
 from nbcompile.tools.diagnose import script
-from nbcompile.tools.diagnose.script import Run, Script
+from nbcompile.tools.diagnose.script import Run, Script, Way
 
 MOST_RECORD = 200_000
 """Characters of a record that fit into an issue."""
@@ -38,7 +40,9 @@ class Issue:
     """Title and text; a text is shown as it is, in a block of code."""
 
 
-def write(program: Script, compiled: Run, eager: Run, tried: Mapping[str, Callable[[], str]]) -> Issue:
+def write(
+    program: Script, compiled: Run, eager: Run, tried: Mapping[str, Callable[[], str]], engine: str = "nbcompile"
+) -> Issue:
     """Collect everything; what fails meanwhile is a section that says how."""
     outcome = compiled.ending or "ends well"
     parts = [
@@ -46,7 +50,7 @@ def write(program: Script, compiled: Run, eager: Run, tried: Mapping[str, Callab
         ("Program", program.path.read_text(encoding="utf-8")),
         ("Environment", "\n".join(_environment())),
         *((f"Tried: {name}", _attempt(attempt)) for name, attempt in tried.items()),
-        ("Record (JSON)", _record(program)),
+        ("Record (JSON)", _record(program) if engine == "nbcompile" else record_of_torch(program)),
     ]
     shortened = tuple((title, without_paths(text, program.path)) for title, text in parts)
     return Issue(f"{program.path.name}: {without_paths(outcome, program.path)}", shortened)
@@ -106,4 +110,19 @@ def _record(program: Script) -> str:
         if not path.exists():
             return "the process ended before a record was written"
         found = path.read_text(encoding="utf-8")
-    return found if len(found) <= MOST_RECORD else f"{len(found):,} characters: send it as a file (run --json)"
+    return _short(found)
+
+
+def record_of_torch(program: Script) -> str:
+    """The record that a trace of torch.compile holds, from one more run."""
+    with tempfile.TemporaryDirectory() as folder:
+        script.run(program, Way(engine="torch"), TORCH_TRACE=folder)
+        try:
+            opened = trace_reader.read(Path(folder))
+        except trace_reader.TraceFormatError as error:
+            return str(error)
+    return _short("\n".join(map(codec.to_json, opened.records.values())))
+
+
+def _short(record: str) -> str:
+    return record if len(record) <= MOST_RECORD else f"{len(record):,} characters: send it as a file (run --json)"

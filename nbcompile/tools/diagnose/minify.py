@@ -73,8 +73,9 @@ def minify(
     Args:
         function: a function or module that is not compiled yet.
         backend: what compiles the graphs.
-        predicate: what is wrong with an :class:`Outcome`, in words, or ""; without one, a difference from eager mode
-            that rounding does not explain, an exception of the compiler, or a failure inside it.
+        predicate: what is wrong with an :class:`Outcome` (its values, its exception, the ``seconds`` of a call), in
+            words, or ""; without one, a difference from eager mode that rounding does not explain, an exception of
+            the compiler, or a failure inside it.
         engine: ``"nbcompile"``, or ``"torch"`` for the real torch.compile.
         **options: of ``compile`` (``dynamic``, ``fullgraph``).
 
@@ -168,7 +169,7 @@ def _graph_predicate(
         expected = outcome.run(graph.forward, inputs)
         if expected.error:
             return ""  # the part that is left fails by itself
-        found = outcome.run(_compiled(graph, inputs, backend, engine), inputs)
+        found = outcome.for_predicate(_compiled(graph, inputs, backend, engine), inputs, {}, predicate)
         if predicate is not None:
             return predicate(found)
         return outcome.difference(expected, found, outcome.exact(graph.forward, inputs))

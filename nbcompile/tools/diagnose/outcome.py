@@ -28,6 +28,8 @@ ROUNDING_FACTOR = 10.0
 """A result may be so many times as far from the result in float64 as eager's is."""
 SMALLEST_TOLERANCE = 1e-5
 """Relative to the largest element, for float32; of other types as their precision differs."""
+TIMED_CALLS = 3
+"""Calls that are timed for a predicate of the user's."""
 INTERNAL_WARNINGS = (errors.GeneratedCodeWarning, errors.InternalErrorWarning)
 
 
@@ -62,6 +64,13 @@ def run(
     values = tuple(pytree.tree_leaves((result, positional, named, gradients)))
     seconds = min((_seconds(function, arguments, keywords or {}) for _ in range(timed)), default=0.0)
     return Outcome(tuple(map(_detached, values)), internal=_internal(met), seconds=seconds)
+
+
+def for_predicate(
+    function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], predicate: object
+) -> Outcome:
+    """The outcome as it is given to a predicate: to one of the user's with the time of a call."""
+    return run(function, arguments, keywords, TIMED_CALLS if predicate is not None else 0)
 
 
 def copied(values: Any) -> Any:

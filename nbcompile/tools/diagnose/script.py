@@ -23,13 +23,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 import nbcompile
 from nbcompile import api, config
-from nbcompile.support import fuel
+from nbcompile.support import fuel, lazy_import
+
+if TYPE_CHECKING:
+    from nbcompile.peer import bisect as peer_bisect
+else:
+    peer_bisect = lazy_import.module("nbcompile.peer.bisect")  # it imports torch's compiler
 
 HUNG = -1000
 """The code of a program that did not end in time."""
@@ -60,6 +65,8 @@ class Way:
     settings: tuple[tuple[str, Any], ...] = ()
     engine: str = "nbcompile"
     """``"torch"``: the real torch.compile in the place of both."""
+    bisection: str = ""
+    """The folder of a bisection of torch.compile, in which the program takes part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +90,15 @@ class Run:
         return f"exit code {self.code}: {self.last_error}".rstrip(": ") if self.code else ""
 
 
-def run(script: Script, way: Way) -> Run:
-    """Run the program in a child process."""
+def run(script: Script, way: Way, **variables: str) -> Run:
+    """Run the program in a child process, with more environment variables."""
     order = json.dumps({"path": str(script.path), "replace": script.replace, **dataclasses.asdict(way)})
     command = [sys.executable, "-m", "nbcompile.tools.diagnose.script", order, *script.arguments]
     began = time.perf_counter()
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=script.seconds, check=False, stdin=subprocess.DEVNULL,
-            env=environment(), errors="replace",
+            env={**environment(), **variables}, errors="replace",
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Run(HUNG, "", time.perf_counter() - began)
@@ -127,6 +134,8 @@ def main(arguments: list[str]) -> None:
         fuel.limit_process(order["fuel"])
     for name, value in order["settings"]:
         setattr(config, name, value)
+    if order["bisection"]:
+        peer_bisect.take_part(order["bisection"])
     by_torch = order["engine"] == "torch"
     chosen = _compile_with(order["backend"], torch.compile if by_torch else api.compile)
     nbcompile.compile = chosen

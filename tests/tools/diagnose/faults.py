@@ -1,8 +1,9 @@
-"""Twenty faults that are planted into the compiler, each with the program that meets it and what has to be named."""
+"""Faults that are planted into the compiler, each with the program that meets it and what has to be named."""
 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from nbcompile.aot import compile as aot_compile
 from nbcompile.ir.expr import apply
 from nbcompile.lowering.registry import LOWERINGS
 from nbcompile.scheduling import fuse, plan
+from nbcompile.tools.diagnose.outcome import Outcome
 
 aten = torch.ops.aten
 
@@ -31,6 +33,8 @@ class Fault:
     rung: str
     """The first rung of the ladder that differs."""
     grad: bool = False
+    predicate: Callable[[Outcome], str] | None = None
+    """What is wrong, where it is no difference from eager mode."""
 
 
 def chain(x):
@@ -43,6 +47,15 @@ def broken(x):
     y = x.cos() * 2
     print(end="")
     return y.tanh() + y.abs()
+
+
+def resumed(x):
+    y = x.cos() * 2
+    z = y.abs() + 1
+    print(end="")
+    if len(z) > 3:
+        z = z.tanh()
+    return z.exp() - y
 
 
 def rows(x):
@@ -169,6 +182,31 @@ def wrong_code(patch: Any) -> None:
     patch.setattr(backends, "generate", generate)
 
 
+PAUSE = 0.4
+"""Seconds that a slow kernel takes: more than eager mode takes on a busy machine."""
+
+
+def slow_code(patch: Any) -> None:
+    original = backends.generate
+
+    def generate(*args: Any, **kwargs: Any) -> Any:
+        compiled = original(*args, **kwargs)
+
+        def run(arguments: Any) -> Any:
+            time.sleep(PAUSE)
+            return compiled(arguments)
+
+        run._boxed_call = True
+        return run
+
+    patch.setattr(backends, "generate", generate)
+
+
+def is_slow(seen: Outcome) -> str:
+    """The predicate for it."""
+    return "slow" if seen.seconds > PAUSE else ""
+
+
 def failing_frame(patch: Any) -> None:
     original = driver._stages
 
@@ -210,9 +248,10 @@ FAULTS = (
     Fault("common subexpressions are others", wrong_elimination, twice, "pass", "eliminate_common", "decompositions", grad=True),
     Fault("a fused buffer is negated", wrong_fusion, rows, "fusion", "buf", "no passes"),
     Fault("code generation raises", failing_code, chain, "graph", "inference graph", "no lowering"),
-    Fault("a resume function fails", failing_frame, broken, "frame", "torch_dynamo_resume_in_broken", "capture"),
+    Fault("a resume function fails", failing_frame, resumed, "frame", "torch_dynamo_resume_in_resumed", "capture"),
     Fault("the graph's callable adds one", wrong_frame, chain, "frame", "chain", "capture"),
     Fault("generated code doubles", wrong_code, chain, "graph", "inference graph", "no lowering"),
+    Fault("generated code is slow", slow_code, chain, "graph", "inference graph", "no lowering", predicate=is_slow),
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ each_fault = pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: f
 def test_bisection_names_the_fault(fault, monkeypatch):
     """The finest subsystem that matters is the one with the fault, and its decision is named; coarser ones are wrong, too."""
     fault.plant(monkeypatch)
-    found = bisect(fault.program)(*faults.arguments(fault))
+    found = bisect(fault.program, predicate=fault.predicate)(*faults.arguments(fault))
     assert found.difference
     assert found.culprit.subsystem == fault.subsystem, str(found)
     assert fault.decision in found.culprit.decision, str(found)
@@ -31,9 +31,14 @@ def test_bisection_names_the_fault(fault, monkeypatch):
 
 @each_fault
 def test_the_ladder_changes_at_the_right_rung(fault, monkeypatch):
-    """The first rung that differs from eager mode is the first that has the fault."""
+    """The first rung that differs from eager mode, or is slower, is the first that has the fault."""
     fault.plant(monkeypatch)
     found = ablate(fault.program)(*faults.arguments(fault))
+    if fault.predicate is faults.is_slow:
+        assert found.first_change is None
+        assert fault.rung in [row.rung for row in found.slower]
+        assert "<- slower here" in str(found)
+        return
     assert found.first_change is not None
     assert found.first_change.rung == fault.rung, str(found)
     assert "<- changes here" in str(found)

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from nbcompile.record import codec
 from nbcompile.tools.commands.command_line import main
-from nbcompile.tools.diagnose import script
+from nbcompile.tools.diagnose import issue, script, script_graphs
 from nbcompile.tools.diagnose.script import EAGER, HUNG, Script, Way
 
 pytestmark = pytest.mark.timeout(900)  # each test runs a program some ten times
@@ -111,7 +112,7 @@ def test_minify_keeps_a_graph_that_ends_the_process(program, capsys):
 def fails_with_exp(monkeypatch):
     """Runs of programs, without processes: one that compiles an ``exp`` fails, with numbers that vary."""
 
-    def run(program: Script, way: Way) -> script.Run:
+    def run(program: Script, way: Way, **_: str) -> script.Run:
         text = program.path.read_text()
         failed = "exp()" in text and way.backend != EAGER
         return script.Run(int(failed), "", 0.1, f"AssertionError: {len(text)} elements" if failed else "")
@@ -158,6 +159,79 @@ def test_report_issue_is_one_file_without_paths(program, fails_with_exp, tmp_pat
     assert "AssertionError" in text
     assert "nbcompile.compile(graph" in text
     assert str(tmp_path) not in text
+
+
+COMPILED_OTHERWISE = """
+import torch
+
+@torch.compile
+def f(x):
+    return x + 1 if torch.compiler.is_compiling() else x - 1
+
+assert f(torch.ones(2)).sum() == 0
+"""
+WRONG_LOWERING = """
+import torch
+from torch._inductor import lowering
+aten = torch.ops.aten
+lowering.lowerings[aten.exp.default] = lowering.lowerings[aten.cos.default]
+
+@torch.compile
+def f(x):
+    return (x.sin() + 1).exp()
+
+x = torch.ones(4)
+assert torch.allclose(f(x), (x.sin() + 1).exp())
+"""
+
+
+@pytest.mark.peer
+def test_bisect_the_real_torch_compile(tmp_path, capsys):
+    """With --engine torch: a function that does something else under its tracer is wrong with the backend "eager"."""
+    path = tmp_path / "program.py"
+    path.write_text(COMPILED_OTHERWISE)
+    assert main(["bisect", str(path), "--engine", "torch", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert "AssertionError" in found["difference"]
+    assert [(each["subsystem"], each["decision"]) for each in found["findings"]] == [("backend", "eager")]
+    assert main(["bisect", str(path), "--engine", "torch", "--subsystem", "fusion"]) == 2
+    assert "--subsystem names a part of nbcompile" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.peer
+def test_bisect_names_the_lowering_of_inductor(tmp_path, capsys):
+    """A lowering that the program plants: the backend, the subsystem and the operator, each run in a process of its own."""
+    path = tmp_path / "program.py"
+    path.write_text(WRONG_LOWERING)
+    assert main(["bisect", str(path), "--engine", "torch", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [each["subsystem"] for each in found["findings"]] == ["backend", "lowerings"]
+    assert "exp" in found["findings"][1]["decision"]
+
+
+@pytest.mark.peer
+def test_report_an_issue_of_the_real_torch_compile(program, fails_with_exp, tmp_path, monkeypatch):
+    """With --engine torch, each tool tries torch.compile."""
+    engines = []
+    smallest = script_graphs.MinifiedScript("", "the smallest", (1, 1), 1)
+    monkeypatch.setattr(script_graphs, "smallest", lambda _, engine, **__: engines.append(engine) or smallest)
+    assert main(["report-issue", program(), "--engine", "torch", "-o", str(tmp_path / "issue.md")]) == 0
+    text = (tmp_path / "issue.md").read_text()
+    assert "torch.compile, capture" in text
+    assert "backend    1 of 1   eager" in text
+    assert engines == ["torch"]
+
+
+@pytest.mark.peer
+def test_the_record_in_an_issue_of_torch_compile(tmp_path):
+    """It is what the trace of one more run holds; a program that compiles nothing has none, and it is said."""
+    path = tmp_path / "program.py"
+    path.write_text(COMPILED_OTHERWISE.replace("@torch.compile", "@torch.compile(backend='eager')"))
+    (frame,) = codec.from_json(issue.record_of_torch(Script(path))).frames
+    assert (frame.function, [node.target for node in frame.graph.nodes][1:2]) == ("f", ["operator.add"])
+    path.write_text("print(1)")
+    assert "holds no" in issue.record_of_torch(Script(path))
 
 
 @pytest.mark.peer
