@@ -61,7 +61,7 @@ def new_value(scope: Scope, part: Accumulate | Carry, index_dtype: torch.dtype) 
     text = as_vector(scope, value)
     if not part.kind.startswith("arg"):
         return text
-    index = as_vector(scope, emit_value(scope, IndexOf(part.place, index_dtype)))
+    index = as_vector(scope, emit_value(scope, IndexOf(part.index, index_dtype)))
     return f"Best<{C_TYPES[part.value.dtype]}, W>{{{text}, {index}}}"
 
 

@@ -49,8 +49,8 @@ def _indices(kernel: Kernel) -> Iterator[tuple[Index, Mapping[Symbol, int]]]:
         if isinstance(part, Store):
             yield part.offset, {}
         if isinstance(part, (Accumulate, Carry)):
-            yield part.place, {}
-        for node in (*walk(part.value), *(walk(part.place) if isinstance(part, Update) else ())):
+            yield part.index, {}
+        for node in (*walk(part.value), *(walk(part.offset) if isinstance(part, Update) else ())):
             gathers = getattr(node, "gathers", ())
             ends = {gather.symbol: constant(gather.size) or LARGEST for gather in gathers}
             for index in (node.index,) if isinstance(node, IndexOf) else getattr(node, "index", ()):

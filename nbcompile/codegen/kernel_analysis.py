@@ -185,8 +185,8 @@ def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:
         if isinstance(statement, Store):
             found |= statement.offset.free_symbols
         if isinstance(statement, (Accumulate, Carry)):
-            found |= statement.place.free_symbols
-        offsets = walk(statement.place) if isinstance(statement, Update) else ()
+            found |= statement.index.free_symbols
+        offsets = walk(statement.offset) if isinstance(statement, Update) else ()
         for node in (*walk(statement.value), *offsets):
             for index in getattr(node, "index", ()) if not isinstance(node, IndexOf) else (node.index,):
                 found |= index.free_symbols

@@ -45,7 +45,7 @@ def _update(emitter: KernelEmitter, scope: Scope, update: Update, value: Value) 
     if scope.vector is not None:
         width, lanes, text = "W", "lanes", as_vector(scope, value)
     scope.origin = merge_origins(value.origin, scope.origin)
-    offset, conditions = emit_offset(scope, update.place)
+    offset, conditions = emit_offset(scope, update.offset)
     address = f"{emitter.names.pointers[update.buffer]} + {offset}"
     if update.kind != "store":
         text = f"{REDUCTIONS[update.kind]}::join(load<{C_TYPES[value.dtype]}, {width}>({address}, {lanes}), {text})"

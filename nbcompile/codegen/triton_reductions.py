@@ -52,7 +52,7 @@ def emit_combine(emitter: TritonEmitter, part: Accumulate, mask: str) -> None:
     total, value = accumulator_name(part), value_text(emitter, part.value)
     if part.kind.startswith("arg"):
         best, in_mask = emitter.fresh("better"), f" & {mask}" if mask else ""
-        index = f"({index_text(part.place)}) + tl.zeros_like({part.name}_index)"
+        index = f"({index_text(part.index)}) + tl.zeros_like({part.name}_index)"
         test = "beats_larger" if part.kind == "argmax" else "beats_smaller"
         emitter.line(f"{best} = {test}({value}, {index}, {total}, {part.name}_index){in_mask}")
         emitter.line(f"{total} = tl.where({best}, {value}, {total})")
@@ -80,7 +80,7 @@ def reduce_row(emitter: TritonEmitter, part: Accumulate) -> str:
     identity = f"tl.full([1], {_identity(part)}, {dtype})"
     emitter.line(f"{accumulator_name(part)} = {_or_else(emitter, value, identity)}")
     if part.kind.startswith("arg"):
-        index = f"({index_text(part.place)}) + tl.zeros_like(inner).to(tl.int64)"
+        index = f"({index_text(part.index)}) + tl.zeros_like(inner).to(tl.int64)"
         emitter.line(f"{part.name}_index = {_or_else(emitter, index, str(2**63 - 1))}")
     return reduce_block(emitter, part)
 
@@ -127,7 +127,7 @@ def _scanned(emitter: TritonEmitter, part: Carry) -> str:
     text = _or_else(emitter, value, value)  # to add zeros would change -0.0
     if not part.kind.startswith("arg"):
         return text
-    return f"{text}, ({index_text(part.place)}) + tl.zeros_like({emitter.block}).to(tl.int64)"
+    return f"{text}, ({index_text(part.index)}) + tl.zeros_like({emitter.block}).to(tl.int64)"
 
 
 def scan_block(emitter: TritonEmitter, part: Carry) -> None:

@@ -153,13 +153,13 @@ def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
     if not is_atomic and update.kind not in ("store", "any"):
         raise NoTriton(f"an element of {dtype} changed by {update.kind}, in turns")
     before = emitter.mask
-    _gathers(emitter, update.place.gathers, update.place.index)
-    limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {index_text(g.size)})" for g in update.place.gathers]
+    _gathers(emitter, update.offset.gathers, update.offset.index)
+    limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {index_text(g.size)})" for g in update.offset.gathers]
     if update.kind == "any":
         limits.append(value)  # what is true is stored, whoever comes first; what is false changes nothing
     mask = " & ".join([*([before] if before else []), *(f"({limit})" for limit in limits)])
     function = f"tl.atomic_{ATOMIC[update.kind]}" if is_atomic else "tl.store"
-    address = f"{emitter.pointers[update.buffer]} + ({index_text(update.place.index)})"
+    address = f"{emitter.pointers[update.buffer]} + ({index_text(update.offset.index)})"
     emitter.line(f"{function}({address}, {value}{f', {mask}' if mask else ''})")
 
 

@@ -63,7 +63,7 @@ class Store:
 class Accumulate:
     """Reduce ``value`` over the loops of the enclosing Nest; ``Local(name)`` is the result after it.
 
-    The result has ``value.dtype``; for argmax and argmin it is the ``place`` (int64)
+    The result has ``value.dtype``; for argmax and argmin it is the ``index`` (int64)
     of the extremum.
     """
 
@@ -71,7 +71,7 @@ class Accumulate:
     kind: str
     """See :class:`nbcompile.ir.buffer.Reduction`."""
     value: Expr
-    place: Index = ZERO
+    index: Index = ZERO
     """The index of this iteration, for argmax and argmin; of equal values the smallest index wins."""
 
 
@@ -80,25 +80,25 @@ class Carry:
     """Scan: combine ``value`` with the earlier iterations; ``Local(name)`` is the running result, inclusive.
 
     The enclosing Nest has one loop, which runs in order. The result has ``value.dtype``; for argmax and
-    argmin it is the ``place`` (int64) of the running extremum.
+    argmin it is the ``index`` (int64) of the running extremum.
     """
 
     name: str
     kind: str
     """See :class:`nbcompile.ir.buffer.Scan`."""
     value: Expr
-    place: Index = ZERO
+    index: Index = ZERO
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Update one element at a gathered index: ``buffer[place] += value``.
+    """Update one element at a gathered index: ``buffer[offset] += value``.
 
     An index out of bounds is an IndexError, and nothing is written for it.
     """
 
     buffer: str
-    place: IndexOf
+    offset: IndexOf
     """The offset in memory, as for Store."""
     value: Expr
     kind: str

@@ -175,9 +175,9 @@ def print_body(buffer: Buffer) -> str:
             text = f"{kind} along i{dim} so far of {print_expr(body)}"
             return text if dtype == accumulate or kind[:3] == "arg" else f"{dtype_name(dtype)}({text})"
         case Scatter(body=body, size=size, position=position, kind=kind, into=into):
-            place = f"{into}[{', '.join(map(print_expr, position))}]"
+            element = f"{into}[{', '.join(map(print_expr, position))}]"
             loops = ", ".join(f"i{at} < {print_index(n)}" for at, n in enumerate(size))
-            return f"{into} with {_print_update(place, kind, body)} for {loops or 'one element'}"
+            return f"{into} with {_print_update(element, kind, body)} for {loops or 'one element'}"
         case Extern(target=target, args=args, kwargs=kwargs):
             named = [f"{key}={print_argument(each)}" for key, each in kwargs.items()]
             return f"{target}({', '.join([*map(print_argument, args), *named])})"
@@ -187,11 +187,11 @@ def print_body(buffer: Buffer) -> str:
             assert_never(buffer)
 
 
-def _print_update(place: str, kind: str, value: Expr) -> str:
+def _print_update(element: str, kind: str, value: Expr) -> str:
     """``buf0[ids[i0]] += x[i0]``."""
     if kind in ("max", "min"):
-        return f"{place} = {kind}({place}, {print_expr(value)})"
-    return f"{place} {_UPDATE.get(kind, '=')} {print_expr(value)}"
+        return f"{element} = {kind}({element}, {print_expr(value)})"
+    return f"{element} {_UPDATE.get(kind, '=')} {print_expr(value)}"
 
 
 def print_argument(value: Any) -> str:
@@ -272,15 +272,15 @@ def print_statement(statement: Inner) -> str:
             return f"{name} = {print_expr(value)}"
         case Store(buffer, offset, value):
             return f"{buffer}[{print_index(offset)}] = {print_expr(value)}"
-        case Update(buffer, place, value, kind):
-            return _print_update(f"{buffer}[{print_index(place.index, place.gathers)}]", kind, value)
-        case Accumulate(name, kind, value, place):
+        case Update(buffer, offset, value, kind):
+            return _print_update(f"{buffer}[{print_index(offset.index, offset.gathers)}]", kind, value)
+        case Accumulate(name, kind, value, index):
             if kind in _UPDATE:
                 return f"{name} {_UPDATE[kind]} {print_expr(value)}"
-            extra = f" at {print_index(place)}" if kind[:3] == "arg" else ""
+            extra = f" at {print_index(index)}" if kind[:3] == "arg" else ""
             return f"{name} = {kind}({name}, {print_expr(value)}{extra})"
-        case Carry(name, kind, value, place):
-            extra = f" at {print_index(place)}" if kind[:3] == "arg" else ""
+        case Carry(name, kind, value, index):
+            extra = f" at {print_index(index)}" if kind[:3] == "arg" else ""
             return f"{name} = {kind} so far of {print_expr(value)}{extra}"
         case _:
             assert_never(statement)

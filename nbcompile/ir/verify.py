@@ -126,7 +126,7 @@ def _verify_scatter(buffer: Scatter, known: dict[str, Tensor], sizes: set[Symbol
         _verify_scope(body, scope, known, buffer.name)
     require(buffer.kind in SCATTERS, f"{buffer.name}: unknown kind of scatter {buffer.kind}")
     require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
-    require(len(buffer.position) == len(buffer.layout.size), f"{buffer.name}: a place has too many or few dimensions")
+    require(len(buffer.position) == len(buffer.layout.size), f"{buffer.name}: an index has too many or few dimensions")
     target = known.get(buffer.into)
     require(isinstance(target, Pointwise), f"{buffer.name} goes into {buffer.into}, which is not computed before")
     assert target is not None
@@ -277,23 +277,23 @@ class _KernelScope:
             self._nest(statement, variables)
             return
         verify_expr(statement.value, where)
-        places = walk(statement.place) if isinstance(statement, Update) else ()
-        for node in (*walk(statement.value), *places):
+        offsets = walk(statement.offset) if isinstance(statement, Update) else ()
+        for node in (*walk(statement.value), *offsets):
             match node:
                 case Local(name, dtype):
                     require(self.locals.get(name) == dtype, f"{where}: {name} is not defined as {dtype}")
-                case Load(buffer, (place,), dtype, gathers):
+                case Load(buffer, (index,), dtype, gathers):
                     require(self.types.get(buffer) == dtype, f"{where} reads {buffer} as {dtype}")
-                    self._index(place, variables | {each.symbol for each in gathers})
+                    self._index(index, variables | {each.symbol for each in gathers})
                 case Load():
                     require(False, f"{where}: {node.buffer} has no memory offset")
         match statement:
             case Store(buffer, offset, value):
                 require(self.types.get(buffer) == value.dtype, f"{where} writes {value.dtype} into {buffer}")
                 self._index(offset, variables)
-            case Update(buffer, place, value):
+            case Update(buffer, offset, value):
                 require(self.types.get(buffer) == value.dtype, f"{where} writes {value.dtype} into {buffer}")
-                self._index(place.index, variables | {each.symbol for each in place.gathers})
+                self._index(offset.index, variables | {each.symbol for each in offset.gathers})
             case Let(name, value):
                 require(name not in self.locals, f"{where}: {name} is defined twice")
                 self.locals[name] = value.dtype

@@ -74,8 +74,8 @@ def indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
                 yield node.index, False
         if isinstance(statement, Store):
             yield statement.offset, not statement.buffer.startswith("row_")
-        elif isinstance(statement, (Accumulate, Carry)) and statement.place != ZERO:
-            yield statement.place, False
+        elif isinstance(statement, (Accumulate, Carry)) and statement.index != ZERO:
+            yield statement.index, False
 
 
 def _sort_by_stride(kernel: Kernel) -> Kernel:
@@ -176,7 +176,7 @@ def _map_indices(statement: Inner, change: Callable[[Index], Index]) -> Inner:
     if isinstance(statement, Store):
         return Store(statement.buffer, change(statement.offset), value)
     if isinstance(statement, (Accumulate, Carry)):
-        return replace(statement, value=value, place=change(statement.place))
+        return replace(statement, value=value, index=change(statement.index))
     return replace(statement, value=value)
 
 
@@ -236,7 +236,7 @@ def with_pointers(kernel: Kernel) -> Kernel:
     reads: dict[str, None] = {}
     writes: dict[str, None] = {}
     for statement in statements(kernel):
-        position_nodes = walk(statement.place) if isinstance(statement, Update) else ()
+        position_nodes = walk(statement.offset) if isinstance(statement, Update) else ()
         for node in (*walk(statement.value), *position_nodes):
             if isinstance(node, Load) and node.buffer not in rows:
                 reads[node.buffer] = None
