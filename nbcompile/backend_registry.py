@@ -43,9 +43,9 @@ def lookup(
 
     @functools.wraps(function, updated=())
     def compile_with(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        page = recorder.draft()
-        if page is not None:
-            page.write_graph(backend=backend_name(backend))
+        draft = recorder.draft()
+        if draft is not None:
+            draft.write_graph(backend=backend_name(backend))
         try:
             compiled = function(graph_module, example_inputs, **keywords)
         except Exception as error:

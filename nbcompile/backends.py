@@ -278,8 +278,8 @@ def _generated_or_aten(
     except (UnsupportedGraph, UnprintableIndex) as reason:
         note(f"{reason}: the graph runs through ATen")
     except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program goes on
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        about = f"{type(error).__name__}: {error}, in {Path(place.filename).name}, {place.name}"
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        about = f"{type(error).__name__}: {error}, in {Path(last.filename).name}, {last.name}"
         text = f"code generation failed ({about}): the {stage} graph runs through ATen"
         note(text)
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)

@@ -82,11 +82,11 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 
 def _stages(frame: Frame, options: Options, compile_id: str, observer: FrameObserver) -> CompiledFrame:
-    with compiled_artifact.collecting() as made:
+    with compiled_artifact.collecting() as artifact:
         dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
         trace, compiled_graph = _trace_and_compile(frame, options, dynamism, observer)
     try:
-        return _assembled(frame, options, compile_id, observer, trace, compiled_graph, made)
+        return _assembled(frame, options, compile_id, observer, trace, compiled_graph, artifact)
     finally:
         trace.release()
 
@@ -98,7 +98,7 @@ def _assembled(
     observer: FrameObserver,
     trace: Trace,
     compiled_graph: Callable[..., object] | None,
-    made: compiled_artifact.ArtifactBuilder,
+    artifact: compiled_artifact.ArtifactBuilder,
 ) -> CompiledFrame:
     if isinstance(trace.exit, GraphBreak):
         fallback.log_breaks((*trace.exit.earlier, trace.exit.report), compile_id)
@@ -115,7 +115,7 @@ def _assembled(
         skip_codes(residual)
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         observer.rewritten(trace, residual)
-    fast.store_frame(frame, options, trace, guards, residual, compiled_graph, made)
+    fast.store_frame(frame, options, trace, guards, residual, compiled_graph, artifact)
     return CompiledFrame(compile_id, residual.code, check, options.backend)
 
 

@@ -72,9 +72,9 @@ def _skipped(observer: FrameObserver, reason: str) -> SkipFrame:
 
 def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) -> Outcome:
     """The program promises something of a size that this call does not keep: run as it stands, it says so itself."""
-    told = f"this call breaks a promise of the program: {error.failed.reason if error.failed else ''}"
-    observer.runs_eagerly(told)
-    return SkipFrame(told)
+    reason = f"this call breaks a promise of the program: {error.failed.reason if error.failed else ''}"
+    observer.runs_eagerly(reason)
+    return SkipFrame(reason)
 
 
 def _cannot_compile(options: Options, compile_id: str, observer: FrameObserver, error: breaks.Unsupported) -> Outcome:
@@ -126,13 +126,13 @@ def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outc
 
 def _internal_error(frame: Frame, options: Options, observer: FrameObserver, error: Exception) -> Outcome:
     """A mistake of ours: the function still runs, uncompiled, and the user is told."""
-    told = errors.InternalError(frame.code, error)
+    internal = errors.InternalError(frame.code, error)
     observer.runs_eagerly(f"internal error of nbcompile: {type(error).__name__}: {error}", "failed")
     if options.fullgraph or config.verbose:
-        raise told from error
+        raise internal from error
     last = "".join(traceback.format_exception(error)[-3:])
-    warnings.warn(f"{told}\n{last}", errors.InternalErrorWarning, stacklevel=2)
-    return SkipFrame(str(told), code_wide=True)
+    warnings.warn(f"{internal}\n{last}", errors.InternalErrorWarning, stacklevel=2)
+    return SkipFrame(str(internal), code_wide=True)
 
 
 def log_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str) -> None:

@@ -82,13 +82,13 @@ def generate_on_gpu(
     opened = gpu_launcher.open_launcher(compiler)
     if isinstance(opened, gpu_launcher.NoGpu):
         raise UnsupportedGraph(opened.reason)
-    made = launched.compile_graph(
+    launched_graph = launched.compile_graph(
         graph_module, example_inputs, opened, compiler, stage, attribute=functools.partial(attribute_of, graph_module),
         keep_sharing=stage == "inference", own_random=not options.fallback_random, debug=options.debug,
     )  # fmt: skip
     compiled_artifact.refuse("its kernels are for a GPU")
-    record_generated(graph_module, stage, made.emitted)
-    return made.program
+    record_generated(graph_module, stage, launched_graph.emitted)
+    return launched_graph.program
 
 
 def obstacle_to(target: str) -> str:
@@ -111,7 +111,7 @@ def generate_for_gpu(
     """
     chip = CHIPS[options.target]
     try:
-        made = gpu.compile_graph(
+        graph = gpu.compile_graph(
             graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
             keep_sharing=stage == "inference", own_random=not options.fallback_random,
             seconds=options.simulation_seconds,
@@ -119,43 +119,45 @@ def generate_for_gpu(
     except gpu.NoTools as reason:
         raise UnsupportedGraph(str(reason)) from reason
     compiled_artifact.refuse(f"its code is for {chip.name}")
-    page = recorder.draft()
-    record_generated(graph_module, stage, made.emitted)
-    told = None if page is None else _GpuPage(page, stage, made, chip)
+    draft = recorder.draft()
+    record_generated(graph_module, stage, graph.emitted)
+    gpu_record = None if draft is None else _GpuPage(draft, stage, graph, chip)
 
     def tell(reason: str) -> None:
         text = f"{reason}: the call runs through ATen"
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
-        if told is not None:
-            told.note(text)
+        if gpu_record is not None:
+            gpu_record.note(text)
 
     reference = run_through_aten(graph_module, example_inputs, stage)
-    return gpu.run_or_call(made.program, made.emitted.written, reference, tell, told.write if told else lambda: None)
+    return gpu.run_or_call(
+        graph.program, graph.emitted.written, reference, tell, gpu_record.write if gpu_record else lambda: None
+    )
 
 
 class _GpuPage:
     """The record of one graph's GPU kernels: ptxas's figures, and the memory traffic of the first call."""
 
-    def __init__(self, page: recorder.FrameDraft, stage: str, made: gpu.TargetGraph, chip: Chip) -> None:
-        self.page: recorder.FrameDraft | None = page
-        self.program = made.program
-        self.prefix = f"{page.compile_id}.{stage}."
-        self.kernels = {name: figures.built(each, chip) for name, each in made.program.kernels.items()}
-        page.write_graph(target=chip.name)
-        self._replace(page)
+    def __init__(self, draft: recorder.FrameDraft, stage: str, graph: gpu.TargetGraph, chip: Chip) -> None:
+        self.page: recorder.FrameDraft | None = draft
+        self.program = graph.program
+        self.prefix = f"{draft.compile_id}.{stage}."
+        self.kernels = {name: figures.built(each, chip) for name, each in graph.program.kernels.items()}
+        draft.write_graph(target=chip.name)
+        self._replace(draft)
 
     def write(self) -> None:
         """After the first call."""
-        page, self.page = self.page, None
-        if page is None:
+        draft, self.page = self.page, None
+        if draft is None:
             return
         for launch in self.program.launches:
             ready = self.program.kernels[launch.kernel.name]
             self.kernels[launch.kernel.name] = figures.launched(
                 self.kernels[launch.kernel.name], launch, ready.first_line
             )
-        self._replace(page)
-        page.rewrite()
+        self._replace(draft)
+        draft.rewrite()
 
     def note(self, text: str) -> None:
         """A call ran otherwise."""
@@ -163,7 +165,7 @@ class _GpuPage:
             self.page.add_to_graph("notes", text)
             self.page.rewrite()
 
-    def _replace(self, page: recorder.FrameDraft) -> None:
-        known: Any = page.graph_fields["kernels"]
+    def _replace(self, draft: recorder.FrameDraft) -> None:
+        known: Any = draft.graph_fields["kernels"]
         by_id = {self.prefix + name: each for name, each in self.kernels.items()}
-        page.write_graph(kernels=tuple(replace(each, gpu=by_id.get(each.id, each.gpu)) for each in known))
+        draft.write_graph(kernels=tuple(replace(each, gpu=by_id.get(each.id, each.gpu)) for each in known))

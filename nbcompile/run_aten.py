@@ -22,12 +22,12 @@ def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequen
     passes.make_complex_literals_exact(graph_module)
     torch_internals.forget_text_with(graph_module)
     forward = graph_module.forward
-    learns = stage != "inference"  # an inference graph's inputs may learn, where nothing that it returns does
+    may_require_grad = stage != "inference"  # an inference graph's inputs may learn, where nothing that it returns does
 
     def run(arguments: list[Any]) -> Sequence[Any]:
         values = tuple(arguments)
         arguments.clear()
-        if learns or not torch.is_grad_enabled():
+        if may_require_grad or not torch.is_grad_enabled():
             results: Sequence[Any] = forward(*values)
             return results
         torch._C._set_grad_enabled(False)

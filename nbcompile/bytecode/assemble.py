@@ -159,7 +159,7 @@ def _lay_out(units: list[_Unit]) -> list[int]:
     another jump far: repeat until nothing grows. Nothing ever shrinks, so this
     ends.
     """
-    places = {unit.instruction.label: position for position, unit in reversed(list(enumerate(units)))}
+    unit_indices = {unit.instruction.label: position for position, unit in reversed(list(enumerate(units)))}
     jumps = [(position, unit) for position, unit in enumerate(units) if unit.instruction.target is not None]
     while True:
         offsets = [0]
@@ -167,7 +167,7 @@ def _lay_out(units: list[_Unit]) -> list[int]:
             offsets.append(offsets[-1] + unit.size())
         grew = False
         for position, unit in jumps:
-            distance = offsets[places[unit.instruction.target]] - offsets[position + 1]
+            distance = offsets[unit_indices[unit.instruction.target]] - offsets[position + 1]
             assert distance == 0 or (distance < 0) == is_backward(unit.opcode), f"{unit.instruction}: wrong way"
             unit.arg = abs(distance)
             needed = max(unit.prefixes, _prefixes(unit.arg))
@@ -190,13 +190,13 @@ def _unit_bytes(unit: _Unit) -> bytes:
 
 def _exception_table(units: list[_Unit], offsets: list[int]) -> bytes:
     labelled = zip(reversed(units), reversed(offsets[:-1]), strict=True)
-    places = {unit.instruction.label: offset for unit, offset in labelled}
+    targets = {unit.instruction.label: offset for unit, offset in labelled}
     written = bytearray()
     start = 0
     for protection, group in groupby(units, key=lambda unit: unit.instruction.protection):
         size = sum(unit.size() for unit in group)
         if protection is not None:
-            written += _exception_entry(start, size, places[protection.target], protection)
+            written += _exception_entry(start, size, targets[protection.target], protection)
         start += size
     return bytes(written)
 

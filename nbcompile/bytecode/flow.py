@@ -31,19 +31,19 @@ INTROSPECTION = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 def successors(instructions: list[Instruction]) -> list[tuple[int, ...]]:
     """For each instruction, the indices of those that may run next if it does not raise."""
-    places = label_indices(instructions)
+    index_of = label_indices(instructions)
     following = []
     for index, instruction in enumerate(instructions):
         falls_through = instruction.opcode not in LEAVES and instruction.opcode not in UNCONDITIONAL_JUMPS
         after = (index + 1,) if falls_through and index + 1 < len(instructions) else ()
-        following.append((*after, places[instruction.target]) if instruction.target is not None else after)
+        following.append((*after, index_of[instruction.target]) if instruction.target is not None else after)
     return following
 
 
 def handlers(instructions: list[Instruction]) -> list[int | None]:
     """For each instruction, the index of the handler that runs if it raises."""
-    places = label_indices(instructions)
-    return [None if each.protection is None else places[each.protection.target] for each in instructions]
+    indices = label_indices(instructions)
+    return [None if each.protection is None else indices[each.protection.target] for each in instructions]
 
 
 def reachable(instructions: list[Instruction], start: int = 0) -> frozenset[int]:
@@ -122,7 +122,7 @@ def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0)
         start: index of the instruction to begin with.
         depth: the depth there.
     """
-    places = label_indices(instructions)
+    index_of = label_indices(instructions)
     depths: list[int | None] = [None] * len(instructions)
     pending = [(start, depth)]
     while pending:
@@ -132,11 +132,10 @@ def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0)
         depths[index] = here
         instruction = instructions[index]
         if instruction.protection is not None:
-            pending.append(
-                (places[instruction.protection.target], instruction.protection.depth + instruction.protection.lasti + 1)
-            )
+            depth_in_handler = instruction.protection.depth + instruction.protection.lasti + 1
+            pending.append((index_of[instruction.protection.target], depth_in_handler))
         if instruction.target is not None:
-            pending.append((places[instruction.target], here + stack_effect(instruction, jumps=True)))
+            pending.append((index_of[instruction.target], here + stack_effect(instruction, jumps=True)))
         if instruction.opcode not in LEAVES and instruction.opcode not in UNCONDITIONAL_JUMPS:
             pending.append((index + 1, here + stack_effect(instruction)))
     return depths
@@ -148,7 +147,7 @@ def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
     ``PUSH_EXC_INFO`` at the start of a handler makes its exception the current
     one and leaves the one before it on the stack; ``POP_EXCEPT`` puts that back.
     """
-    places = label_indices(instructions)
+    indices = label_indices(instructions)
     depths = stack_depth(instructions)
     slots: list[tuple[int, ...] | None] = [None] * len(instructions)
     pending: list[tuple[int, tuple[int, ...]]] = [(0, ())]
@@ -161,7 +160,7 @@ def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
         instruction = instructions[index]
         if instruction.protection is not None:
             kept = tuple(slot for slot in here if slot < instruction.protection.depth)
-            pending.append((places[instruction.protection.target], kept))
+            pending.append((indices[instruction.protection.target], kept))
         match instruction.opcode:
             case "PUSH_EXC_INFO":
                 here = (*here, depth - 1)
@@ -172,7 +171,7 @@ def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
                 swapped = {depth - 1: other, other: depth - 1}
                 here = tuple(swapped.get(slot, slot) for slot in here)
         if instruction.target is not None:
-            pending.append((places[instruction.target], here))
+            pending.append((indices[instruction.target], here))
         if instruction.opcode not in LEAVES and instruction.opcode not in UNCONDITIONAL_JUMPS:
             pending.append((index + 1, here))
     return [slot if slot is not None else () for slot in slots]
@@ -317,7 +316,7 @@ def variable_accesses(instruction: Instruction) -> list[tuple[str, str]]:
 
 
 def outer_protection(
-    instructions: Sequence[Instruction], places: Mapping[Label, int], protection: Protection | None, height: int
+    instructions: Sequence[Instruction], indices: Mapping[Label, int], protection: Protection | None, height: int
 ) -> Protection | None:
     """The first of the ranges around a range that began where the stack was at most ``height`` deep."""
     passed: set[Label] = set()
@@ -325,5 +324,5 @@ def outer_protection(
         if protection.target in passed:
             return None
         passed.add(protection.target)
-        protection = instructions[places[protection.target]].protection
+        protection = instructions[indices[protection.target]].protection
     return protection

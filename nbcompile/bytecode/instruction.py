@@ -82,8 +82,8 @@ class Instruction:
         return self.position.line
 
     def __repr__(self) -> str:
-        place = f"{self.offset:4}" if self.offset >= 0 else "   +"
-        return f"<{place} {self.opcode} {argument_text(self)}>".replace(" >", ">")
+        offset = f"{self.offset:4}" if self.offset >= 0 else "   +"
+        return f"<{offset} {self.opcode} {argument_text(self)}>".replace(" >", ">")
 
 
 def argument_text(instruction: Instruction) -> str:

@@ -170,7 +170,7 @@ class Assumptions:
     """Members of trusted modules (torch, Python's library), by their addresses."""
     codes: dict[int, tuple[CodeType, str]] = field(default_factory=dict)
     """Whatever was traced through, by the code's address, with the name of its module."""
-    made: list[tuple[FunctionType, Source, Source, int]] = field(default_factory=list)
+    initialisers: list[tuple[FunctionType, Source, Source, int]] = field(default_factory=list)
     """State of optimisers that the trace made before it read it: by which function, for which optimiser and group of
     parameters, with how many empty lists for results."""
     subclasses: list[tuple[Source | type, Source | type, bool]] = field(default_factory=list)

@@ -91,7 +91,7 @@ def can_run_in_background(inputs: Sequence[object], symbolic: bool) -> bool:
 
 def compile_later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled) -> Compiled:
     """A callable that is ``meanwhile`` until the worker has run ``compile_graph``, and then what that returned."""
-    running, job, page = [meanwhile], Job(name), recorder.draft()
+    running, job, draft = [meanwhile], Job(name), recorder.draft()
     grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.defer()
 
     def call(*arguments: Any) -> Any:
@@ -104,16 +104,16 @@ def compile_later(name: str, compile_graph: Callable[[], Compiled], meanwhile: C
                 finish()
 
     torch_internals.hide_from_hook(call.__code__)
-    if page is not None:
-        page.add_to_graph("notes", NOTE)
+    if draft is not None:
+        draft.add_to_graph("notes", NOTE)
     context = contextvars.copy_context()
     _jobs.append(job)
-    _queue.put(lambda: context.run(_work, job, run, page))
+    _queue.put(lambda: context.run(_work, job, run, draft))
     _start()
     return call
 
 
-def _work(job: Job, run: Callable[[], None], page: recorder.FrameDraft | None) -> None:
+def _work(job: Job, run: Callable[[], None], draft: recorder.FrameDraft | None) -> None:
     began, job.state = time.perf_counter(), "compiling"
     try:
         run()
@@ -123,8 +123,8 @@ def _work(job: Job, run: Callable[[], None], page: recorder.FrameDraft | None) -
         text = f"{job.name} runs as it was captured; compiling it failed ({type(error).__name__}: {error})"
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
     job.seconds = time.perf_counter() - began
-    if page is not None:
-        page.rewrite()
+    if draft is not None:
+        draft.rewrite()
     job.done.set()
 
 

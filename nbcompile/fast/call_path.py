@@ -142,11 +142,11 @@ class FastCallInstaller:
         try:
             with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class
                 extra = guard_bytecode.ExtraConditions(marks.still_default(), recorder.watching, self.entry_methods)
-                made = tools.check(*guard_bytecode.instructions(check, scope, tools, extra))
+                check_in_c = tools.check(*guard_bytecode.instructions(check, scope, tools, extra))
         except (guard_bytecode.NotEncodable, ValueError):
             return
-        if made.holds(values):
-            self._fast_call.add(made, self._runner(compiled.code))
+        if check_in_c.holds(values):
+            self._fast_call.add(check_in_c, self._runner(compiled.code))
 
     def _runner(self, code: CodeType) -> Callable[..., Any]:
         """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
@@ -175,8 +175,8 @@ _OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
 
 def calls_one_graph(code: CodeType) -> bool:
     """True if a residual program calls nothing but one graph: then nothing in it needs the frame hook."""
-    made = [(each.opname, each.argval) for each in dis.get_instructions(code)]
-    calling = [name for name, _ in made if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
-    methods = [name for _, name in made if type(name) is str and name in _OF_TENSORS]
+    instructions = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    calling = [name for name, _ in instructions if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
+    methods = [name for _, name in instructions if type(name) is str and name in _OF_TENSORS]
     plain = not any(isinstance(each, CodeType) for each in code.co_consts)
     return plain and len(calling) <= 1 + len(methods) and (_OF_MODULES | _OF_TENSORS).issuperset(code.co_names)

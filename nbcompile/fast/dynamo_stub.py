@@ -148,15 +148,15 @@ def _real(name: str) -> ModuleType:
 def _stubs(few: dict[str, dict[str, Any]]) -> Iterator[None]:
     """Inside, imported modules import names from stubs of modules that are not loaded."""
     package = vars(sys.modules[PACKAGE])
-    made = {
+    stubs = {
         part: _StubModule(name, has) for part, has in few.items() if (name := f"{PACKAGE}.{part}") not in sys.modules
     }
-    sys.modules.update((each.__name__, each) for each in made.values())
-    package.update(made)
+    sys.modules.update((each.__name__, each) for each in stubs.values())
+    package.update(stubs)
     try:
         yield
     finally:
-        for part, stub in made.items():
+        for part, stub in stubs.items():
             _remove_stub(stub.__name__)
             if package.get(part) is stub:
                 del package[part]
@@ -251,8 +251,8 @@ class _Finder:
             return None
         load_real_package(self.package)
         # The package imports this part on its way, most likely: it must not run twice.
-        made = sys.modules.get(name)
-        return None if made is None else importlib.machinery.ModuleSpec(name, _LoadedModuleLoader(made))
+        known = sys.modules.get(name)
+        return None if known is None else importlib.machinery.ModuleSpec(name, _LoadedModuleLoader(known))
 
 
 class _LoadedModuleLoader(importlib.abc.Loader):

@@ -93,11 +93,11 @@ def find_offsets() -> WordOffsets | None:
         return None
     tensor = torch.ones(3)  # nobody asked for its storage yet
     address = _words(tensor._cdata, SEARCHED_TENSOR)[in_tensor[0]]
-    alone = _words(address, SEARCHED_STORAGE)
+    before = _words(address, SEARCHED_STORAGE)
     shared = tensor.view(3)
-    strong = _changed(alone, _words(address, SEARCHED_STORAGE))
+    strong = _changed(before, _words(address, SEARCHED_STORAGE))
     del shared
-    if _words(address, SEARCHED_STORAGE) != alone or len(strong) != 1:
+    if _words(address, SEARCHED_STORAGE) != before or len(strong) != 1:
         return None
     storage = tensor.untyped_storage()
     with_object = _words(address, SEARCHED_STORAGE)
@@ -106,7 +106,7 @@ def find_offsets() -> WordOffsets | None:
     del weak_reference
     if _words(address, SEARCHED_STORAGE) != with_object or len(weak) != 1:
         return None
-    return WordOffsets(in_tensor[0], strong[0], weak[0], (alone[strong[0]] ^ with_object[strong[0]]) & FLAGS)
+    return WordOffsets(in_tensor[0], strong[0], weak[0], (before[strong[0]] ^ with_object[strong[0]]) & FLAGS)
 
 
 def _words(address: int, count: int) -> list[int]:

@@ -62,7 +62,7 @@ def run(
         UnsupportedInstruction: the simulator lacks it.
     """
     ran = Simulation()
-    constants = {name: _place(memory, name, content) for name, content in function.constants.items()}
+    constants = {name: _location(memory, name, content) for name, content in function.constants.items()}
     at_once = blocks_at_once(function, shared_bytes)
     with np.errstate(all="ignore"):
         for first in range(0, grid, at_once):
@@ -103,7 +103,7 @@ _SPACES = {
 }  # fmt: skip
 
 
-def _place(memory: GlobalMemory, name: str, content: bytes) -> int:
+def _location(memory: GlobalMemory, name: str, content: bytes) -> int:
     return memory.starts[memory.copy_bytes_in(np.frombuffer(content, np.uint8), name)]
 
 

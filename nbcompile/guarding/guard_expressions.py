@@ -251,7 +251,7 @@ def _tensor_match(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> T
             for dim in range(max(model.FORETOLD_DIMS, tensor.dim()))
         ]
         wanted += [
-            trees.same(told, number) for told, number in zip(names, expected or (), strict=False) if number is not None
+            trees.same(size, number) for size, number in zip(names, expected or (), strict=False) if number is not None
         ]
     return trees.every(wanted)
 
@@ -289,8 +289,8 @@ def _dimension_marking(readings: GuardExpressions, prepared: Leaf, scope: Scope)
     if marks.present:
         raise _NotExpressible
     absent = marks.absent
-    told = readings.of(_source(prepared), "marked({})", lambda value: any(hasattr(value, mark) for mark in absent))
-    return trees.same(told, False)
+    is_marked = readings.of(_source(prepared), "marked({})", lambda value: any(hasattr(value, mark) for mark in absent))
+    return trees.same(is_marked, False)
 
 
 def _source(prepared: Leaf) -> Source:
@@ -352,8 +352,8 @@ _LEAVES: dict[GuardKind, Callable[[GuardExpressions, Leaf, Scope], Tree]] = {
 def _global_state(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tree:
     wanted = []
     for name, value in _state().items():
-        told = readings.read(f"process.{name}", lambda _, name=name: _state()[name])  # type: ignore[misc]
-        wanted.append(trees.same(told, value))
+        process_value = readings.read(f"process.{name}", lambda _, name=name: _state()[name])  # type: ignore[misc]
+        wanted.append(trees.same(process_value, value))
     return trees.every(wanted)
 
 
@@ -361,16 +361,18 @@ def _state() -> dict[str, Atom]:
     guard: Any = torch_guards.GlobalStateGuard()
     if not hasattr(guard, "__getstate__"):  # an older torch tells nothing but whether it changed
         raise _NotExpressible
-    told = json.loads(guard.__getstate__())
-    told["default_dtype"] = str(torch.get_default_dtype())
-    return {name: value if type(value) in _ATOMS else json.dumps(value) for name, value in told.items()}
+    state = json.loads(guard.__getstate__())
+    state["default_dtype"] = str(torch.get_default_dtype())
+    return {name: value if type(value) in _ATOMS else json.dumps(value) for name, value in state.items()}
 
 
 def _mode_stack(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tree:
-    def told(name: Callable[[object], str]) -> str:
+    def class_names(name: Callable[[object], str]) -> str:
         return ", ".join(name(type(mode)) for mode in torch.overrides._get_current_function_mode_stack())
 
-    return trees.same(readings.read("process.modes", lambda _: told(readings.names.of)), told(readings.names.give))
+    return trees.same(
+        readings.read("process.modes", lambda _: class_names(readings.names.of)), class_names(readings.names.give)
+    )
 
 
 def _no_aliasing(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tree:
@@ -395,11 +397,11 @@ def _shapes(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tree
     assert isinstance(prepared.guard.expected, ShapeGuards)
     parts = prepared.guard.expected.expressions
     readable, fetchers = readable_conditions(prepared.guard.expected, scope)
-    told = [
+    texts = [
         _shape(readings, part) if part == text else trees.same(readings.read(part, _evaluated(text, fetchers)), True)
         for part, text in zip(parts, readable, strict=True)
     ]
-    return trees.every(told or [trees.constant(True)])
+    return trees.every(texts or [trees.constant(True)])
 
 
 def _shape(readings: GuardExpressions, part: str) -> Tree:

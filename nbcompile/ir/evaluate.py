@@ -423,8 +423,8 @@ class _Frame:
                     update_element(self.memory[name], (element,), kind, new)
             case Accumulate(name, kind, value, where):
                 inner = len(scope.shape) - len(outer.shape)
-                places = scope.evaluate_index(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
-                outer.locals[name] = combine(kind, scope.full(value), places, inner)
+                indices = scope.evaluate_index(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
+                outer.locals[name] = combine(kind, scope.full(value), indices, inner)
             case Carry(name, kind, value, where):
                 scope.locals[name] = scan(
                     kind, scope.full(value), scope.evaluate_index(where, {}).expand(scope.shape), -1

@@ -66,11 +66,11 @@ def _size(node: Node) -> str:
 
 
 def _bytecode(frame: CompiledFrame) -> Iterator[str]:
-    place = f"{frame.function} {frame.file} line {frame.first_line}"
+    location = f"{frame.function} {frame.file} line {frame.first_line}"
     if frame.instructions:
-        yield f"ORIGINAL BYTECODE {place} \n{disassembly(frame.instructions)}\n"
+        yield f"ORIGINAL BYTECODE {location} \n{disassembly(frame.instructions)}\n"
     if frame.residual_instructions:
-        yield f"MODIFIED BYTECODE {place} \n{disassembly(frame.residual_instructions)}\n"
+        yield f"MODIFIED BYTECODE {location} \n{disassembly(frame.residual_instructions)}\n"
 
 
 def disassembly(instructions: Iterable[Instruction]) -> str:
@@ -129,12 +129,12 @@ def guard_tree(guards: Iterable[Guard]) -> str:
         if source:
             lines.append(f"| +- GuardManager: source={source}")
         for guard in own:
-            where = f"  # {guard.stack[-1].code}  # {_place(guard)}" if guard.stack else ""
+            where = f"  # {guard.stack[-1].code}  # {_location(guard)}" if guard.stack else ""
             lines.append(f"{indent}| +- {guard.kind}: {guard.condition}{where}")
     return "\n".join(lines)
 
 
-def _place(guard: Guard) -> str:
+def _location(guard: Guard) -> str:
     last = guard.stack[-1]
     return f"{last.file}:{last.line} in {last.function}"
 
@@ -162,8 +162,8 @@ def _recompiles_verbose(frame: CompiledFrame) -> Iterator[str]:
 
 def graphs_of(frame: CompiledFrame, *stages: str) -> Iterator[Graph]:
     """The ATen graphs of a frame at the given stages."""
-    made = frame.compiled_graph
-    return (graph for graph in (made.graphs if made else ()) if graph.stage in stages)
+    compiled = frame.compiled_graph
+    return (graph for graph in (compiled.graphs if compiled else ()) if graph.stage in stages)
 
 
 def _aot_graphs(frame: CompiledFrame) -> Iterator[str]:
@@ -188,41 +188,41 @@ def _post_grad_graphs(frame: CompiledFrame) -> Iterator[str]:
 
 
 def _ir_pre_fusion(frame: CompiledFrame) -> Iterator[str]:
-    made = frame.compiled_graph
-    if made is not None and made.buffers:
+    compiled = frame.compiled_graph
+    if compiled is not None and compiled.buffers:
         yield "BEFORE FUSION\n" + "\n".join(
             f"{buffer.name}: {buffer.kind} {buffer.dtype}[{', '.join(buffer.shape)}] = {buffer.body}"
-            for buffer in made.buffers
+            for buffer in compiled.buffers
         )
 
 
 def _ir_post_fusion(frame: CompiledFrame) -> Iterator[str]:
-    made = frame.compiled_graph
-    if made is None or not made.kernels:
+    compiled = frame.compiled_graph
+    if compiled is None or not compiled.kernels:
         return
-    bodies = {each.id: each for each in made.buffers}
+    bodies = {each.id: each for each in compiled.buffers}
     lines = ["AFTER FUSION"]
-    for kernel in made.kernels:
+    for kernel in compiled.kernels:
         lines.append(f"{kernel.name}: {kernel.language}")
         lines += [f"    {bodies[name].name} = {bodies[name].body}" for name in kernel.buffers if name in bodies]
     yield "\n".join(lines)
 
 
 def _fusion(frame: CompiledFrame) -> Iterator[str]:
-    made = frame.compiled_graph
-    if made is None or not made.fusions:
+    compiled = frame.compiled_graph
+    if compiled is None or not compiled.fusions:
         return
-    yield f"===== attempting fusion: {len(made.buffers)} nodes ====="
-    for decision in made.fusions:
+    yield f"===== attempting fusion: {len(compiled.buffers)} nodes ====="
+    for decision in compiled.fusions:
         verb = "fusing {} with {}" if decision.fused else "cannot fuse {} with {}"
         yield f"{verb.format(decision.first, decision.second)}: {decision.reason}"
 
 
 def _schedule(frame: CompiledFrame) -> Iterator[str]:
-    made = frame.compiled_graph
-    if made is not None and made.kernels:
-        names = [f"  {number}: {kernel.name} ({kernel.language})" for number, kernel in enumerate(made.kernels, 1)]
-        lives = [f"  {each.buffer}: launches {each.first} to {each.last or 'the end'}" for each in made.lifetimes]
+    compiled = frame.compiled_graph
+    if compiled is not None and compiled.kernels:
+        names = [f"  {number}: {kernel.name} ({kernel.language})" for number, kernel in enumerate(compiled.kernels, 1)]
+        lives = [f"  {each.buffer}: launches {each.first} to {each.last or 'the end'}" for each in compiled.lifetimes]
         yield "\n".join(["Schedule:", *names, "Live ranges:", *lives])
 
 
@@ -233,24 +233,24 @@ def _output_code(frame: CompiledFrame) -> Iterator[str]:
 
 def output_code(frame: CompiledFrame) -> str:
     """The kernels and the program that launches them, as one text; "" where no code was generated."""
-    made = frame.compiled_graph
-    if made is None or not made.wrapper:
+    compiled = frame.compiled_graph
+    if compiled is None or not compiled.wrapper:
         return ""
-    texts = [f"{kernel.name} = '''\n{kernel.source.rstrip()}\n'''" for kernel in made.kernels if kernel.source]
-    return "\n\n\n".join([*texts, made.wrapper.rstrip()]) + "\n"
+    texts = [f"{kernel.name} = '''\n{kernel.source.rstrip()}\n'''" for kernel in compiled.kernels if kernel.source]
+    return "\n\n\n".join([*texts, compiled.wrapper.rstrip()]) + "\n"
 
 
 def _kernel_code(frame: CompiledFrame) -> Iterator[str]:
-    made = frame.compiled_graph
-    for kernel in made.kernels if made else ():
+    compiled = frame.compiled_graph
+    for kernel in compiled.kernels if compiled else ():
         if kernel.source:
             yield f"Kernel {kernel.name} ({kernel.language}):\n{kernel.source}"
 
 
 def _perf_hints(frame: CompiledFrame) -> Iterator[str]:
-    made = frame.compiled_graph
-    yield from made.notes if made else ()
-    for kernel in made.kernels if made else ():
+    compiled = frame.compiled_graph
+    yield from compiled.notes if compiled else ()
+    for kernel in compiled.kernels if compiled else ():
         if kernel.language == "aten" and kernel.reason:
             yield f"{kernel.name} runs through ATen: {kernel.reason}"
 

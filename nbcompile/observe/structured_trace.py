@@ -95,8 +95,8 @@ def entries(frame: CompiledFrame, timings: Sequence[Timing]) -> Iterator[TraceEn
     if graph is not None:
         sizes = {node.name: [_number(size) for size in node.shape] for node in graph.nodes if node.shape is not None}
         yield "dynamo_output_graph", {"sizes": sizes}, f"class {fn_name(frame)}:\n{graph.code}"
-    made = frame.compiled_graph
-    for graph in made.graphs if made else ():
+    compiled = frame.compiled_graph
+    for graph in compiled.graphs if compiled else ():
         if graph.stage in GRAPH_RECORDS:
             yield GRAPH_RECORDS[graph.stage], {}, graph.code
         else:

@@ -39,7 +39,7 @@ NOTE = (
     "graph break the rest of the function is a function of its own, which is called, and compiled as any other."
 )
 
-_told: set[object] = STATE.add("observe.torch_logs._told", set(), Lifetime.RESET)
+_logged: set[object] = STATE.add("observe.torch_logs._logged", set(), Lifetime.RESET)
 """The title and place of each break that was told in full."""
 _warned: set[str] = STATE.add("observe.torch_logs._warned", set(), Lifetime.PROCESS)
 """Warnings that this process has given."""
@@ -48,7 +48,7 @@ _warned: set[str] = STATE.add("observe.torch_logs._warned", set(), Lifetime.PROC
 @STATE.on_reset
 def reset() -> None:
     """Tell everything in full again."""
-    _told.clear()
+    _logged.clear()
 
 
 def warn_once(report: Break) -> None:
@@ -78,24 +78,24 @@ def graph_break(reports: Sequence[Break], compile_id: str) -> None:
     if not GRAPH_BREAKS.isEnabledFor(10):
         return
     first, last = reports[0], reports[-1]
-    place = f"{first.stack[-1].file}:{first.stack[-1].line}" if first.stack else "an unknown place"
-    chain = tuple((each.file, each.line) for each in first.stack) if config.nested_graph_breaks else place
+    location = f"{first.stack[-1].file}:{first.stack[-1].line}" if first.stack else "an unknown place"
+    chain = tuple((each.file, each.line) for each in first.stack) if config.nested_graph_breaks else location
     reason = _reason(last, SECOND.join(map(report_text, reports)))
     with torch_internals.compiling(compile_id):
-        if (first.title, chain) in _told:
+        if (first.title, chain) in _logged:
             GRAPH_BREAKS.debug(
                 "Graph break (user stack suppressed due to duplicate graph break) in user code at %s\n"
                 "Graph Break Reason: %s",
-                place,
+                location,
                 reason,
             )
             return
-        _told.add((first.title, chain))
-        GRAPH_BREAKS.debug("%s", "\n".join(_full(first, place, reason)))
+        _logged.add((first.title, chain))
+        GRAPH_BREAKS.debug("%s", "\n".join(_full(first, location, reason)))
 
 
-def _full(report: Break, place: str, reason: str) -> Iterable[str]:
-    yield f"Graph break in user code at {place}"
+def _full(report: Break, location: str, reason: str) -> Iterable[str]:
+    yield f"Graph break in user code at {location}"
     yield f"Graph Break Reason: {reason}"
     if report.operands:
         yield "\nStack variable source attribution:"
@@ -148,7 +148,7 @@ def _collapsed(stack: Iterable[StackLine]) -> tuple[StackLine, ...]:
     return tuple(shown)
 
 
-def recompiled(function: str, place: str, failed: Sequence[FailedGuard], compile_id: str) -> None:
+def recompiled(function: str, location: str, failed: Sequence[FailedGuard], compile_id: str) -> None:
     """Log the reasons why no entry accepted a call, newest entry first."""
     if not failed or not RECOMPILES.isEnabledFor(10):
         return
@@ -157,7 +157,7 @@ def recompiled(function: str, place: str, failed: Sequence[FailedGuard], compile
         RECOMPILES.debug(
             "Recompiling function %s in %s\n    triggered by the following guard failure(s):\n%s",
             function,
-            place,
+            location,
             reasons,
         )
 

@@ -71,7 +71,7 @@ class _GraphReader:
 
     def __init__(self, prefix: str, code: str) -> None:
         self.prefix = prefix
-        self.places = _places(code)
+        self.places = _locations(code)
         self.ids: dict[str, str] = {}
         self.count = 0
 
@@ -154,7 +154,7 @@ def _sizes(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
 
 
-def _places(code: str) -> dict[int, tuple[StackLine, ...]]:
+def _locations(code: str) -> dict[int, tuple[StackLine, ...]]:
     """The user's line of each line of a printed graph: the comment above it."""
     found: dict[int, tuple[StackLine, ...]] = {}
     current: tuple[StackLine, ...] = ()
@@ -183,10 +183,12 @@ def guards(frame: str, text: str) -> tuple[Guard, ...]:
             source = manager["source"]
         elif guard := GUARD.match(line):
             condition, *comments = map(str.strip, guard["rest"].split(" # "))
-            place = LOCATION.match(comments[-1].strip()) if comments else None
+            location = LOCATION.match(comments[-1].strip()) if comments else None
             code = comments[0].strip() if len(comments) > 1 else ""
             stack = (
-                (StackLine(place["file"], int(place["line"][:9]), place["function"], code),) if place and code else ()
+                (StackLine(location["file"], int(location["line"][:9]), location["function"], code),)
+                if location and code
+                else ()
             )
             named = re.search(r"[LG]\['[^']*'\]", condition)
             own = source if named and source else (named[0] if named else "")
@@ -249,10 +251,10 @@ def graph_break(identity: str, text: str) -> Break:
     reason = re.search(r"^Graph Break Reason: (?:Encountered graph break )?(.*)$", own, re.MULTILINE)
     older = OLDER_REASON.search(own)
     title = lines[explained - 1].strip() if explained else (older or reason or (lines or [""]) * 2)[1].strip("'")
-    place = re.search(r"in user code at (.+):(\d+)", own)
+    location = re.search(r"in user code at (.+):(\d+)", own)
     users = stack(own.partition("User code traceback:")[2])
-    if not users and place:
-        users = (StackLine(place[1], int(place[2][:9]), ""),)
+    if not users and location:
+        users = (StackLine(location[1], int(location[2][:9]), ""),)
     return Break(
         identity, "", title.removeprefix("Graph Break Reason: "),
         explanation=_paragraph(own, "Explanation"), hints=tuple(re.findall(r"^  Hint: (.*)$", own, re.MULTILINE)),

@@ -71,16 +71,16 @@ def compile_id() -> str:
 @contextmanager
 def watch() -> Iterator[Watch]:
     """Collect torch's breaks and recompilations inside the block; its log settings are restored."""
-    told = Watch()
-    listeners = {name: _Listener(_hear_break, told) for name in _BREAK_LOGS}
-    listeners[_RECOMPILE_LOG] = _Listener(_hear_recompile, told)
+    watched = Watch()
+    listeners = {name: _Listener(_hear_break, watched) for name in _BREAK_LOGS}
+    listeners[_RECOMPILE_LOG] = _Listener(_hear_recompile, watched)
     loggers = {name: logging.getLogger(name) for name in listeners}
     set_logs(dynamo=logging.ERROR, graph_breaks=True, recompiles=True)
     prior = {name: (list(logger.handlers), logger.propagate) for name, logger in loggers.items()}
     try:
         for name, logger in loggers.items():
             logger.handlers, logger.propagate = [listeners[name]], False
-        yield told
+        yield watched
     finally:
         for name, logger in loggers.items():
             logger.handlers, logger.propagate = prior[name]
@@ -102,11 +102,11 @@ def observe(function: Callable[..., object], **options: object) -> Callable[...,
             return module.forward
 
         torch._dynamo.reset()
-        with watch() as told:
+        with watch() as watched:
             result = torch.compile(function, backend=keep, **options)(*args, **keywords)  # type: ignore[call-overload]
         name = getattr(function, "__name__", type(function).__name__)
         environment = model.Environment(torch=torch.__version__)
-        return model.Record(name, environment, _frames(name, graphs, told)), result
+        return model.Record(name, environment, _frames(name, graphs, watched)), result
 
     return call
 
@@ -153,25 +153,25 @@ def _tensor_facts(value: object) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _frames(name: str, graphs: list[tuple[str, model.Graph]], told: Watch) -> tuple[model.CompiledFrame, ...]:
+def _frames(name: str, graphs: list[tuple[str, model.Graph]], watched: Watch) -> tuple[model.CompiledFrame, ...]:
     by_id = dict(graphs)
-    ids = dict.fromkeys([*(met.compile_id for met in told.breaks), *by_id])
-    return tuple(_frame(each, name, by_id.get(each), told) for each in sorted(ids, key=_in_order))
+    ids = dict.fromkeys([*(met.compile_id for met in watched.breaks), *by_id])
+    return tuple(_frame(each, name, by_id.get(each), watched) for each in sorted(ids, key=_in_order))
 
 
 def _in_order(compile_id: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", compile_id))
 
 
-def _frame(compile_id: str, name: str, graph: model.Graph | None, told: Watch) -> model.CompiledFrame:
+def _frame(compile_id: str, name: str, graph: model.Graph | None, watched: Watch) -> model.CompiledFrame:
     breaks = tuple(
         model.Break(
             id=f"{compile_id}.b{index}", kind="", title=met.title, explanation=met.text, hints=(), context="",
             stack=(model.StackLine(met.file, met.line, name),),
         )
-        for index, met in enumerate(met for met in told.breaks if met.compile_id == compile_id)
+        for index, met in enumerate(met for met in watched.breaks if met.compile_id == compile_id)
     )  # fmt: skip
-    recompiled = next((entry for entry in told.recompiles if entry.compile_id == compile_id), None)
+    recompiled = next((entry for entry in watched.recompiles if entry.compile_id == compile_id), None)
     return model.CompiledFrame(
         id=compile_id,
         function=name,
@@ -192,10 +192,10 @@ def _frame(compile_id: str, name: str, graph: model.Graph | None, told: Watch) -
 class _Listener(logging.Handler):
     """A log handler that gives every message to one function."""
 
-    def __init__(self, hear: Callable[[Watch, str], None], told: Watch) -> None:
+    def __init__(self, hear: Callable[[Watch, str], None], watched: Watch) -> None:
         super().__init__()
         self.hear = hear
-        self.told = told
+        self.told = watched
 
     def emit(self, record: logging.LogRecord) -> None:
         self.hear(self.told, record.getMessage())
@@ -205,27 +205,27 @@ _TITLE = re.compile(r"(?:^|\n)(?:Graph Break Reason: )?(?P<title>[^\n]+)\n(?:  H
 _SECOND = "*** While handling this graph break, another graph break occurred: ***"
 
 
-def _hear_break(told: Watch, text: str) -> None:
-    place = re.search(r"in user code at (.+):(\d+)\n", text)
-    file, line = (place[1], int(place[2])) if place else ("", 0)
+def _hear_break(watched: Watch, text: str) -> None:
+    location = re.search(r"in user code at (.+):(\d+)\n", text)
+    file, line = (location[1], int(location[2])) if location else ("", 0)
     # The attempts of one frame are 0/0, 0/0_1, ...: what an earlier one met, a later one meets again.
     attempt = str(CompileContext.current_trace_id() or "")
     frame = attempt.partition("_")[0]
     for part in text.split(_SECOND):
         title = _TITLE.search(part)
         met = BreakReport(frame, title["title"] if title else part.strip().splitlines()[-1], file, line, part)
-        again = any(
+        is_repeated = any(
             (graph_break.compile_id, graph_break.title, graph_break.file, graph_break.line)
             == (frame, met.title, file, line)
-            for graph_break in told.breaks
+            for graph_break in watched.breaks
         )
-        if not (again and "_" in attempt):
-            told.breaks.append(met)
+        if not (is_repeated and "_" in attempt):
+            watched.breaks.append(met)
 
 
-def _hear_recompile(told: Watch, text: str) -> None:
+def _hear_recompile(watched: Watch, text: str) -> None:
     function = re.search(r"Recompiling function (\S+) in", text)
     reasons = re.findall(r"^\s*- (\d+/\d+: .*)$", text, re.MULTILINE)
     # What follows two blanks and a hash is the user's line, not the reason.
     shown = tuple(re.split(r"\s{2,}# ", reason)[0].rstrip() for reason in reasons)
-    told.recompiles.append(Recompilation(compile_id(), function[1] if function else "", shown))
+    watched.recompiles.append(Recompilation(compile_id(), function[1] if function else "", shown))

@@ -145,8 +145,8 @@ def to_users_line(stack: tuple[StackLine, ...]) -> tuple[StackLine, ...]:
 
 def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
     """The line of the frame's own source in a user stack; None if it has none there."""
-    place = own_place(frame, stack)
-    return None if place is None else place.line
+    location = own_place(frame, stack)
+    return None if location is None else location.line
 
 
 def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:

@@ -211,26 +211,26 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     if not recorders and not interested:
         yield None
         return
-    page = FrameDraft(compile_id, function)
-    token = _draft.set(page)
+    draft = FrameDraft(compile_id, function)
+    token = _draft.set(draft)
     try:
         with ExitStack() as contexts:
             for subscriber in interested:
                 contexts.enter_context(subscriber.during(compile_id))
-            yield page
+            yield draft
     except KeyboardInterrupt:
-        page.interrupted("compilation")
+        draft.interrupted("compilation")
         raise
     except BaseException as error:
-        page.raised(error)
+        draft.raised(error)
         raise
     finally:
         _draft.reset(token)
         for recorder in recorders:
             recorder.active = None
-            page.hand_in(recorder)
+            draft.hand_in(recorder)
         for subscriber in interested:
-            subscriber.receive(page.frame(), tuple(page.timings))
+            subscriber.receive(draft.frame(), tuple(draft.timings))
 
 
 range_openers: list[Callable[[str], AbstractContextManager[object]]] = []
@@ -249,21 +249,21 @@ def stage(name: str) -> Iterator[None]:
 
 @contextmanager
 def _timed(name: str) -> Iterator[None]:
-    page = _draft.get()
-    if page is None:
+    draft = _draft.get()
+    if draft is None:
         yield
         return
     began = time.perf_counter()
-    phase = Phase(page.compile_id, str(page.frame_fields["function"]), name, page.began)
+    phase = Phase(draft.compile_id, str(draft.frame_fields["function"]), name, draft.began)
     for recorder in _recorders.get():
         recorder.active = phase
-    inside = page.stages[-1] if page.stages else ""
-    page.stages.append(name)
+    inside = draft.stages[-1] if draft.stages else ""
+    draft.stages.append(name)
     try:
         yield
     except KeyboardInterrupt:
-        page.interrupted(name)
+        draft.interrupted(name)
         raise
     finally:
-        page.stages.pop()
-        page.timings.append(model.Timing(page.compile_id, name, time.perf_counter() - began, began, inside))
+        draft.stages.pop()
+        draft.timings.append(model.Timing(draft.compile_id, name, time.perf_counter() - began, began, inside))

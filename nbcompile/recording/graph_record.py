@@ -23,41 +23,41 @@ def rewrite_and_record(
     captured: torch.fx.GraphModule,
 ) -> None:
     """Improve a graph; what it was is kept in the record if anything was done."""
-    page = recorder.draft()
-    if page is None:
+    draft = recorder.draft()
+    if draft is None:
         rewrite(graph_module)
         return
-    before = entries.graph(graph_module, page.compile_id, "traced", captured=captured.graph)
+    before = entries.graph(graph_module, draft.compile_id, "traced", captured=captured.graph)
     done = rewrite(graph_module)
     if done:
-        page.add_to_graph("graphs", before)
+        draft.add_to_graph("graphs", before)
     for text in done:
         note(text)
 
 
 def record_graph(graph_module: torch.fx.GraphModule, stage: str, captured: torch.fx.GraphModule) -> None:
     """Record an ATen graph of a stage."""
-    page = recorder.draft()
-    if page is not None:
-        page.add_to_graph("graphs", entries.graph(graph_module, page.compile_id, stage, captured=captured.graph))
+    draft = recorder.draft()
+    if draft is not None:
+        draft.add_to_graph("graphs", entries.graph(graph_module, draft.compile_id, stage, captured=captured.graph))
 
 
 def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
     """Record what was generated of a graph: buffers, fusions, lifetimes, kernels and the wrapper."""
-    page = recorder.draft()
-    if page is None:
+    draft = recorder.draft()
+    if draft is None:
         return
-    labels = entries.labels(graph_module.graph, page.compile_id, stage)
-    page.add_to_graph("buffers", *entries.buffers(emitted.schedule.program, labels))
-    page.add_to_graph("fusions", *entries.fusions(emitted.schedule.decisions, labels))
-    page.add_to_graph("lifetimes", *entries.lifetimes(emitted.schedule, labels))
-    page.add_to_graph("kernels", *entries.kernels(cpp.describe(emitted), labels))
-    earlier = str(page.graph_fields.get("wrapper", ""))
-    page.write_graph(wrapper=earlier + entries.wrapper(emitted.wrapper, labels))
+    labels = entries.labels(graph_module.graph, draft.compile_id, stage)
+    draft.add_to_graph("buffers", *entries.buffers(emitted.schedule.program, labels))
+    draft.add_to_graph("fusions", *entries.fusions(emitted.schedule.decisions, labels))
+    draft.add_to_graph("lifetimes", *entries.lifetimes(emitted.schedule, labels))
+    draft.add_to_graph("kernels", *entries.kernels(cpp.describe(emitted), labels))
+    earlier = str(draft.graph_fields.get("wrapper", ""))
+    draft.write_graph(wrapper=earlier + entries.wrapper(emitted.wrapper, labels))
 
 
 def note(text: str) -> None:
     """Tell the record what a reader of the pictures must know."""
-    page = recorder.draft()
-    if page is not None:
-        page.add_to_graph("notes", text)
+    draft = recorder.draft()
+    if draft is not None:
+        draft.add_to_graph("notes", text)

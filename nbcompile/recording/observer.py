@@ -152,10 +152,10 @@ def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ..
     return tuple(replace(each, advice=known[re.sub(r"\d+", "", each.reason)]) for each in failed)
 
 
-def _write_call(page: recorder.FrameDraft, frame: Frame, failed: tuple[model.FailedGuard, ...]) -> None:
+def _write_call(draft: recorder.FrameDraft, frame: Frame, failed: tuple[model.FailedGuard, ...]) -> None:
     code = frame.code
     info = resume_info(code)
-    page.write(
+    draft.write(
         file=code.co_filename,
         first_line=(original_code(code) or code).co_firstlineno,
         source=source_text(code),
@@ -186,37 +186,37 @@ def source_text(code: CodeType) -> str:
         return ""
 
 
-def _write_unfinished(page: recorder.FrameDraft, unfinished: tracer.FailedAttempt) -> None:
+def _write_unfinished(draft: recorder.FrameDraft, unfinished: tracer.FailedAttempt) -> None:
     """The progress of tracing, and the operator at which it ended if that is one that fails."""
     if unfinished.steps:
-        page.write(steps=unfinished.steps)
+        draft.write(steps=unfinished.steps)
     if unfinished.failed is not None:
-        page.write(failed=entries.failed(unfinished.failed, unfinished.sources))
+        draft.write(failed=entries.failed(unfinished.failed, unfinished.sources))
     if unfinished.graph is None:
         return
-    graph, failed = entries.unfinished(unfinished, page.compile_id)
+    graph, failed = entries.unfinished(unfinished, draft.compile_id)
     if links.operators(graph):
-        page.write(unfinished=graph)
+        draft.write(unfinished=graph)
         if unfinished.failed is not None and failed:
-            page.write(failed=replace(page.frame_fields["failed"], node=failed))  # type: ignore[type-var]
+            draft.write(failed=replace(draft.frame_fields["failed"], node=failed))  # type: ignore[type-var]
 
 
-def _write_trace(page: recorder.FrameDraft, trace: Trace) -> None:
-    page.write(inlined=trace.inlined)
+def _write_trace(draft: recorder.FrameDraft, trace: Trace) -> None:
+    draft.write(inlined=trace.inlined)
     if trace.graph is not None:
         sources = {each.name: expression(each.source) for each in trace.graph.inputs}
-        page.write(graph=entries.graph(trace.graph.module, page.compile_id, "captured", sources))
+        draft.write(graph=entries.graph(trace.graph.module, draft.compile_id, "captured", sources))
     if isinstance(trace.exit, GraphBreak):
-        page.write(breaks=_numbered(page, (*trace.exit.earlier, trace.exit.report)))
+        draft.write(breaks=_numbered(draft, (*trace.exit.earlier, trace.exit.report)))
 
 
-def _numbered(page: recorder.FrameDraft, reports: tuple[model.Break, ...]) -> tuple[model.Break, ...]:
-    return tuple(replace(report, id=f"{page.compile_id}.b{number}") for number, report in enumerate(reports))
+def _numbered(draft: recorder.FrameDraft, reports: tuple[model.Break, ...]) -> tuple[model.Break, ...]:
+    return tuple(replace(report, id=f"{draft.compile_id}.b{number}") for number, report in enumerate(reports))
 
 
-def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting.Residual) -> None:
-    frame_links.note(residual, page.compile_id)
-    page.write(
+def _write_residual(draft: recorder.FrameDraft, trace: Trace, residual: rewriting.Residual) -> None:
+    frame_links.note(residual, draft.compile_id)
+    draft.write(
         status="compiled",
         residual=residual.source,
         kept=entries.kept(residual.kept),
@@ -224,7 +224,7 @@ def _write_residual(page: recorder.FrameDraft, trace: Trace, residual: rewriting
         mutations=narrate_mutations(trace, residual),
     )
     if isinstance(trace.exit, GraphBreak):
-        page.write(resume_functions=_resume_functions(trace.exit, residual))
+        draft.write(resume_functions=_resume_functions(trace.exit, residual))
 
 
 def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model.Mutation, ...]:
@@ -238,11 +238,11 @@ def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model
 def _resume_functions(end: GraphBreak, residual: rewriting.Residual) -> tuple[model.ResumeFunction, ...]:
     branches = [*(("if true", "if false") if len(end.resume) == 2 else ("",)), *("" for _ in end.callers)]
     points = (*end.resume, *end.callers)
-    made = []
+    functions = []
     for point, code, branch, texts in zip(points, residual.resume_codes, branches, residual.carried, strict=True):
         carried = tuple(model.CarriedValue(*text) for text in texts)
-        made.append(model.ResumeFunction(code.co_name, point.line, carried, _remaining(code, point.line), branch))
-    return tuple(made)
+        functions.append(model.ResumeFunction(code.co_name, point.line, carried, _remaining(code, point.line), branch))
+    return tuple(functions)
 
 
 def _remaining(code: CodeType, line: int) -> str:

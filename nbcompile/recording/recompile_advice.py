@@ -255,11 +255,11 @@ def _about_duplicates(refusal: Refusal) -> Found:
     found = re.findall(r'"([^"]+)"', refusal.failed.reason)
     scope = refusal.frame.scope()
     named = {shortened(expression(each)): each for each in refusal.guard.expected}  # type: ignore[attr-defined]
-    again = next((name for name in found[1:] if isinstance(resolve(named[name], scope), torch.Tensor)), None)
-    if again is None:
+    duplicate = next((name for name in found[1:] if isinstance(resolve(named[name], scope), torch.Tensor)), None)
+    if duplicate is None:
         return None
-    return f"{again}.clone() before the call", lambda: replace(
-        refusal, guard=replace(refusal.guard, source=named[again])
+    return f"{duplicate}.clone() before the call", lambda: replace(
+        refusal, guard=replace(refusal.guard, source=named[duplicate])
     ).would_accept(lambda tensor: tensor.detach().clone().requires_grad_(tensor.requires_grad))
 
 

@@ -96,7 +96,7 @@ class GpuLauncher:
             debug: Wait after every launch, so that an error is that kernel's.
         """
         name = f"{kernel.name}: {place}" if place else kernel.name
-        made: Callable[..., None] = self.module.make_kernel(
+        launch: Callable[..., None] = self.module.make_kernel(
             name,
             device,
             len(kernel.arguments),
@@ -106,7 +106,7 @@ class GpuLauncher:
             tuple(image),
             unaligned,
         )
-        return made
+        return launch
 
 
 def grid_function(kernel: EmittedKernel) -> Callable[..., int]:

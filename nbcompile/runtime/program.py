@@ -292,7 +292,7 @@ class RangedCall:
     """One profiled call of a kernel or an operator."""
 
     label: str
-    places: tuple[tuple[str, int], ...]
+    locations: tuple[tuple[str, int], ...]
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
@@ -303,14 +303,16 @@ listeners: list[Callable[[RangedCall], None]] = []
 """Called after each profiled call (tools/profile.py)."""
 
 
-def in_range(function: Callable[..., Any], label: str, places: tuple[tuple[str, int], ...] = ()) -> Callable[..., Any]:
+def in_range(
+    function: Callable[..., Any], name: str, locations: tuple[tuple[str, int], ...] = ()
+) -> Callable[..., Any]:
     """A function whose calls torch.profiler shows under a label."""
 
     def call(*arguments: Any, **keywords: Any) -> Any:
-        with torch._C._profiler._RecordFunctionFast(label):
+        with torch._C._profiler._RecordFunctionFast(name):
             result = function(*arguments, **keywords)
         for listener in listeners:
-            listener(RangedCall(label, places, function, arguments, keywords, result))
+            listener(RangedCall(name, locations, function, arguments, keywords, result))
         return result
 
     torch_internals.hide_from_hook(call.__code__)

@@ -115,7 +115,7 @@ class Profiler:
     def called(self, call: program.RangedCall) -> None:
         """Add the sizes of one call."""
         found = self.sums[call.label]
-        found.places = call.places
+        found.places = call.locations
         tensors = {
             id(leaf): leaf
             for leaf in pytree.tree_leaves((call.arguments, call.result))

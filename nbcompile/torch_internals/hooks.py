@@ -107,8 +107,8 @@ def function_modes() -> list[object]:
 
 def device_constructors() -> set[object]:
     """The functions that take the default device: ``torch.ones``, ``torch.tensor``, ..."""
-    made: set[object] = torch.utils._device._device_constructors()
-    return made
+    constructors: set[object] = torch.utils._device._device_constructors()
+    return constructors
 
 
 def function_mode_at(index: int) -> object:

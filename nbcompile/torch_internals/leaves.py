@@ -51,8 +51,8 @@ def parameters_set(values: Sequence[Any], modules: Sequence[tuple[torch.nn.Modul
     """Inside, each module has the given tensors for its parameters and buffers."""
     set_tensors = importlib.import_module("torch.nn.utils.stateless")._reparametrize_module
     with ExitStack() as stack:
-        for module, places in modules:
-            stack.enter_context(set_tensors(module, {name: values[index] for name, index in places.items()}))
+        for module, names in modules:
+            stack.enter_context(set_tensors(module, {name: values[index] for name, index in names.items()}))
         yield
 
 

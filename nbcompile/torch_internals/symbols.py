@@ -153,10 +153,10 @@ def symbolic_context(
         } or None
     kinds = shapes.DimDynamic
     sizes = {"static": kinds.STATIC, "dynamic": kinds.DYNAMIC, "duck": kinds.DUCK, "unbacked": kinds.UNBACKED}
-    made = shapes.StatefulSymbolicContext
+    context_class = shapes.StatefulSymbolicContext
     if inside is not None:
-        made = functools.partial(shapes.SubclassSymbolicContext, inner_contexts=inside)
-    return made(
+        context_class = functools.partial(shapes.SubclassSymbolicContext, inner_contexts=inside)
+    return context_class(
         dynamic_sizes=[sizes[each.size] for each in dims],
         dynamic_strides=[kinds.DYNAMIC if each.stride_varies else kinds.INFER_STRIDE for each in dims],
         constraint_sizes=[_constraint(each) for each in dims],
@@ -359,12 +359,12 @@ def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]])
         input_contexts=[context for _, _, context in inputs],
         langs=("python", "verbose_python"),
     )
-    texts, told = (each.exprs for each in helpers)
-    return [(_BOUNDS.sub(r"\1 <= \2 <= \3", text), _note(more)) for text, more in zip(texts, told, strict=True)]
+    texts, notes = (each.exprs for each in helpers)
+    return [(_BOUNDS.sub(r"\1 <= \2 <= \3", text), _note(more)) for text, more in zip(texts, notes, strict=True)]
 
 
-def _note(told: str) -> str:
-    comment = told.rpartition("  # ")[2]
+def _note(text: str) -> str:
+    comment = text.rpartition("  # ")[2]
     return comment if comment.startswith("duck sizing") else ""
 
 

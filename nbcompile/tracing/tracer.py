@@ -423,14 +423,14 @@ class _FrameTracer:
             about_sizes = () if shapes is None else (Guard(None, GuardKind.SHAPE_ENV, shapes, stack),)
             return (*(_with_sizes(each, facts) for each in guards), *about_sizes)
 
-        if self.interpreter.steps is not None and (page := recorder.draft()) is not None:
-            page.write(steps=tuple(self.interpreter.steps))
+        if self.interpreter.steps is not None and (draft := recorder.draft()) is not None:
+            draft.write(steps=tuple(self.interpreter.steps))
         earlier = () if self.plan is None else self.plan.inlined
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
         symbols = output.inputs.symbol_cards
         assumed = self.interpreter.assumed
-        again = bool(mutations or output.is_caught) and not draws and output.only_computes()
-        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws, again)
+        runs_again = bool(mutations or output.is_caught) and not draws and output.only_computes()
+        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws, runs_again)
 
     def release(self) -> None:
         """Undo the circles among what traced, so that the call's arguments live no longer than the call."""

@@ -35,18 +35,18 @@ class Written:
         self.known = known
         self.table: list[list[Any]] = []
         self.classes: list[Description] = []
-        """The class of the value at each address, as its place among ``kinds``."""
+        """The class of the value at each address, as its index in ``kinds``."""
         self.kinds: list[Description] = []
-        self._places: dict[Source, int] = {}
+        self._numbers: dict[Source, int] = {}
         self._seen: dict[type, int] = {}
 
-    def place(self, source: Source) -> int:
+    def number_of(self, source: Source) -> int:
         """The number of a source in the table.
 
         Raises:
             NotStorable: it leads through an object that only this process has.
         """
-        found = self._places.get(source)
+        found = self._numbers.get(source)
         if found is not None:
             return found
         if isinstance(source, ConstantSource):
@@ -54,11 +54,11 @@ class Written:
         row: list[Any] = [type(source).__name__]
         for field in dataclasses.fields(source):
             value = getattr(source, field.name)
-            row.append(self.place(value) if field.name == "base" else encode(value))
+            row.append(self.number_of(value) if field.name == "base" else encode(value))
         kind = self._class_of(self.known.value(source))
         self.table.append([*row, kind])
-        self._places[source] = len(self.table) - 1
-        return self._places[source]
+        self._numbers[source] = len(self.table) - 1
+        return self._numbers[source]
 
     def _class_of(self, value: object) -> int:
         cls = type(value)
@@ -84,13 +84,13 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
         Unreadable: some value is of another class here, or not there at all.
     """
     kinds, seen = data["kinds"], {}
-    made: list[Source] = []
+    sources: list[Source] = []
     for name, *parts, kind in data["table"]:
         cls = _KINDS[name]
         names = [each.name for each in dataclasses.fields(cls)]
-        values = [made[part] if field == "base" else decode(part) for field, part in zip(names, parts, strict=True)]
+        values = [sources[part] if field == "base" else decode(part) for field, part in zip(names, parts, strict=True)]
         source: Source = cls(*values)
-        made.append(source)
+        sources.append(source)
         try:
             here = type(known.value(source))
         except Exception as error:
@@ -102,7 +102,7 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
             seen[here] = _described(here)
         if not alike(seen[here], kinds[kind]):
             raise Unreadable(f"{known_text(source)} is a {here.__qualname__}")
-    return made
+    return sources
 
 
 def known_text(source: Source) -> str:

@@ -32,28 +32,28 @@ def write(module: torch.fx.GraphModule) -> dict[str, Any]:
         NotStorable: it calls, or holds, an object that only this process has.
     """
     targets: dict[Any, int] = {}
-    places: dict[torch.fx.Node, int] = {}
+    numbers: dict[torch.fx.Node, int] = {}
     nodes: list[list[Any]] = []
     for node in module.graph.nodes:
         target = targets.setdefault(node.target, len(targets)) if node.op == "call_function" else node.target
         if node.op in ("get_attr", "call_module"):
             raise NotStorable(f"the captured graph holds {node.target}")
-        keywords = {name: _part(value, places) for name, value in node.kwargs.items()}
-        nodes.append([node.op, target, [_part(each, places) for each in node.args], keywords])
-        places[node] = len(places)
+        keywords = {name: _part(value, numbers) for name, value in node.kwargs.items()}
+        nodes.append([node.op, target, [_part(each, numbers) for each in node.args], keywords])
+        numbers[node] = len(numbers)
     return {"targets": [findable(each) for each in targets], "nodes": nodes}
 
 
-def _part(value: Any, places: dict[torch.fx.Node, int]) -> list[Any]:
+def _part(value: Any, numbers: dict[torch.fx.Node, int]) -> list[Any]:
     if isinstance(value, torch.fx.Node):
-        return ["node", places[value]]
+        return ["node", numbers[value]]
     for name, kind in _CONTAINERS.items():  # fx has subclasses of its own, which cannot be changed
         if isinstance(value, kind) and not isinstance(value, torch.Size) and not hasattr(value, "_fields"):
-            return [name, [_part(each, places) for each in value]]
+            return [name, [_part(each, numbers) for each in value]]
     if isinstance(value, dict):
-        return ["dict", [[encode(key), _part(each, places)] for key, each in value.items()]]
+        return ["dict", [[encode(key), _part(each, numbers)] for key, each in value.items()]]
     if isinstance(value, slice):
-        return ["slice", [_part(each, places) for each in (value.start, value.stop, value.step)]]
+        return ["slice", [_part(each, numbers) for each in (value.start, value.stop, value.step)]]
     return ["value", encode(complex(value) if isinstance(value, complex) else value)]
 
 
@@ -64,14 +64,14 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
         Unreadable: a function that it calls is another one now.
     """
     targets = [find(each) for each in data["targets"]]
-    made: list[Callable[..., Any]] = []
+    callables: list[Callable[..., Any]] = []
 
     def run(*arguments: Any) -> Any:
-        if not made:
+        if not callables:
             module = _module(data["nodes"], targets)
             torch_internals.forget_text_with(module)
-            made.append(torch_internals.forward_of(module))
-        return made[0](*arguments)
+            callables.append(torch_internals.forward_of(module))
+        return callables[0](*arguments)
 
     torch_internals.hide_from_hook(run.__code__)
     return run

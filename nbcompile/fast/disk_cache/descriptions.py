@@ -156,13 +156,13 @@ def _function(value: types.FunctionType, depth: int) -> Description:
         raise NotStorable(f"functions within functions, down to {value.__qualname__}")
     given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
     held = [_content(cell, depth - 1) for cell in value.__closure__ or ()]
-    told = digest_of(
+    digest = digest_of(
         (
             module_of(value), code_digest(value.__code__), [_roughly(each, depth - 1) for each in given], held,
             _text(value.__name__), _text(value.__doc__), _annotations(value.__annotations__),
         )
     )  # fmt: skip
-    return ["function", value.__module__, value.__qualname__, told]
+    return ["function", value.__module__, value.__qualname__, digest]
 
 
 def module_of(function: types.FunctionType) -> str:
@@ -322,7 +322,7 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
         NotStorable: it reads an object that cannot be described.
     """
     found: list[types.FunctionType] = [function]
-    told: list[object] = []
+    described: list[object] = []
     for callee in found:
         names = {name for code in _codes(callee.__code__) for name in code.co_names}
         for name in sorted(names & callee.__globals__.keys()):
@@ -331,8 +331,8 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
                 raise NotStorable(f"{callee.__qualname__} looks into the module {value.__name__}")
             if isinstance(value, types.FunctionType) and not is_trusted(module_of(value)) and value not in found:
                 found.append(value)
-            told.append([name, describe(value, depth)])
-    return [describe(each, depth) for each in found] + told
+            described.append([name, describe(value, depth)])
+    return [describe(each, depth) for each in found] + described
 
 
 def _codes(code: types.CodeType) -> list[types.CodeType]:

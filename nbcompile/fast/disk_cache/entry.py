@@ -68,40 +68,40 @@ def keep(
     guards: tuple[Guard, ...],
     residual: Residual,
     graph: Callable[..., object] | None,
-    made: ArtifactBuilder,
-    page: FrameDraft | None,
+    artifact: ArtifactBuilder,
+    draft: FrameDraft | None,
 ) -> None:
     """Have written down what was compiled; the record says where that cannot be done, and why.
 
     All objects of the program are described now, as they may be others when the call is over.
     """
-    with _obstacles(frame.code.co_qualname, page):
+    with _obstacles(frame.code.co_qualname, draft):
         key = keys.key(frame.code, options)
         with descriptions.memoized():
             content = _written(frame, trace, guards, residual, graph)
 
         def finish() -> None:
-            with _obstacles(frame.code.co_qualname, page):
-                compiled = None if graph is None else graphs.write(made)
-                write_later(key, {**content, "graph": compiled}, frame, page)
+            with _obstacles(frame.code.co_qualname, draft):
+                compiled = None if graph is None else graphs.write(artifact)
+                write_later(key, {**content, "graph": compiled}, frame, draft)
 
-        if made.ready is None:
+        if artifact.ready is None:
             finish()
         else:
-            made.ready.append(finish)
+            artifact.ready.append(finish)
 
 
-def write_later(key: str, content: dict[str, Any], frame: Frame, page: FrameDraft | None) -> None:
+def write_later(key: str, content: dict[str, Any], frame: Frame, draft: FrameDraft | None) -> None:
     """Queue an entry, which is data by now: making text of it takes longer than all the rest."""
     where, name = storage.folder(key).absolute(), frame.code.co_qualname
-    shown = None if page is None else page.frame()
+    shown = None if draft is None else draft.frame()
 
     def write() -> None:
-        with _obstacles(name, page):
+        with _obstacles(name, draft):
             if not storage.add(key, content, None if shown is None else record_pages.write(shown), where):
-                _tell(page, "not kept for later processes: the disk refuses")
+                _tell(draft, "not kept for later processes: the disk refuses")
 
-    _tell(page, KEPT)
+    _tell(draft, KEPT)
     writer.enqueue(key, write)
 
 
@@ -110,22 +110,22 @@ KEPT = "goes into the store, for later processes"
 
 
 @contextmanager
-def _obstacles(function: str, page: FrameDraft | None) -> Iterator[None]:
+def _obstacles(function: str, draft: FrameDraft | None) -> Iterator[None]:
     """Inside, an error means that the compiled frame is not stored; it stays valid."""
     try:
         yield
     except NotStorable as reason:
-        _tell(page, f"not kept for later processes: {reason}")
+        _tell(draft, f"not kept for later processes: {reason}")
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
         storage.warn("unwritable", f"{function} cannot be kept for later processes ({what})")
-        _tell(page, f"not kept for later processes: {what}")
+        _tell(draft, f"not kept for later processes: {what}")
 
 
-def _tell(page: FrameDraft | None, text: str) -> None:
-    if page is not None:
-        page.write(store=text)
-        page.rewrite()  # the call may be over
+def _tell(draft: FrameDraft | None, text: str) -> None:
+    if draft is not None:
+        draft.write(store=text)
+        draft.rewrite()  # the call may be over
 
 
 def _written(
@@ -142,14 +142,14 @@ def _written(
         "function": frame.code.co_qualname,
         "guards": stored_guards.write(guards, written),
         "assumed": _assumed(trace.assumed, guards, written, frame),
-        "inputs": [written.place(each.source) for each in trace.graph.inputs] if trace.graph else [],
+        "inputs": [written.number_of(each.source) for each in trace.graph.inputs] if trace.graph else [],
         "program": programs.write(residual, frame, graph),
     }
     return {**content, "addresses": written.data()}
 
 
 def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: Written, frame: Frame) -> dict[str, Any]:
-    members = [[written.place(source), descriptions.describe(value)] for source, value in assumed.members.items()]
+    members = [[written.number_of(source), descriptions.describe(value)] for source, value in assumed.members.items()]
     covered = {id(each) for each in _covered(guards, frame)}
     codes = [
         descriptions.named_code(code, module)
@@ -164,7 +164,7 @@ def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: Written, 
         "codes": codes,
         "subclasses": subclasses,
         "answers": [_asked(*each) for each in assumed.answers],
-        "made": state.write(assumed.made, written),
+        "made": state.write(assumed.initialisers, written),
     }
 
 
@@ -179,7 +179,7 @@ def _asked(function: object, arguments: tuple[object, ...], named: dict[str, obj
 
 def _addressed(subject: Source | type, written: Written) -> int | descriptions.Description:
     """A value by its address, or a class by a description with which it is found."""
-    return descriptions.findable(subject) if isinstance(subject, type) else written.place(subject)
+    return descriptions.findable(subject) if isinstance(subject, type) else written.number_of(subject)
 
 
 def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
@@ -202,12 +202,12 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
         return None
     writer.flush(key, writer.TIMEOUT)
     for path, content in storage.entries(key):
-        page = storage.page(path) if with_page else {}
-        if page is None or (page and page.get("file") != frame.code.co_filename):
+        record = storage.record(path) if with_page else {}
+        if record is None or (record and record.get("file") != frame.code.co_filename):
             continue  # compiled unwatched, or in another file: the page would say nothing, or the wrong place
         try:
-            if page:
-                record_pages.read(page)
+            if record:
+                record_pages.read(record)
             residual, check = _read(content, frame)
         except (Unreadable, NotStorable, GuardsDoNotHold):
             continue
@@ -215,7 +215,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
             storage.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
             continue
         storage.touch(path)
-        return Found(residual, check, page, storage.is_own(path))
+        return Found(residual, check, record, storage.is_own(path))
     return None
 
 
@@ -236,16 +236,16 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
 
 
 def _expect(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
-    for place, told in assumed["members"]:
-        if not descriptions.alike(descriptions.describe(known.value(sources[place])), told):
-            raise Unreadable(f"{addresses.known_text(sources[place])} is another one now")
-    for told in assumed["codes"]:
-        descriptions.expect_code(told)
+    for index, expected in assumed["members"]:
+        if not descriptions.alike(descriptions.describe(known.value(sources[index])), expected):
+            raise Unreadable(f"{addresses.known_text(sources[index])} is another one now")
+    for expected in assumed["codes"]:
+        descriptions.expect_code(expected)
 
 
 def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
-    for subject, told, answer in assumed["subclasses"]:
-        cls: Any = known.value(sources[told]) if isinstance(told, int) else descriptions.find(told)
+    for subject, known_class, answer in assumed["subclasses"]:
+        cls: Any = known.value(sources[known_class]) if isinstance(known_class, int) else descriptions.find(known_class)
         if isinstance(subject, int):
             value = known.value(sources[subject])
             now = issubclass(value, cls) if isinstance(value, type) else isinstance(value, cls)
@@ -253,9 +253,9 @@ def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Sourc
             now = issubclass(descriptions.find(subject), cls)
         if now is not answer:
             raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
-    for described, arguments, named, told in assumed["answers"]:
+    for described, arguments, named, known_class in assumed["answers"]:
         function = descriptions.find(described)
-        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != told:
+        if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != known_class:
             raise Unreadable(f"{function.__qualname__} gives another answer here")
 
 
@@ -266,7 +266,7 @@ def _make_state(content: dict[str, Any], known: SourceCache) -> None:
     if not absent:
         return
     _expect(content["assumed"], sources, known)
-    there = [told for told in content["guards"] if told[1] is None or sources[told[1]] not in absent]
+    there = [row for row in content["guards"] if row[1] is None or sources[row[1]] not in absent]
     stored_guards.read(there, sources, known)
     state.make(content["assumed"]["made"], sources, known)
 

@@ -43,11 +43,13 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     if found is None:
         return None
     compile_id = origin.compile_id = cache.next_compile_id(frame.code)
-    with recorder.frame(compile_id, frame.code.co_name) as page:
-        if page is not None:
-            record_pages.rewrite(page, found.page, failed, frame_links.calling_frame(), frame_links.resumes(frame.code))
+    with recorder.frame(compile_id, frame.code.co_name) as draft:
+        if draft is not None:
+            record_pages.rewrite(
+                draft, found.page, failed, frame_links.calling_frame(), frame_links.resumes(frame.code)
+            )
             cause = model.LOADED_AGAIN if found.is_own else model.LOADED
-            page.write(place=frame_links.resume_index(frame.code), cause=cause)
+            draft.write(place=frame_links.resume_index(frame.code), cause=cause)
     for code in found.residual.python_codes:
         skip_code(code)
     if found.residual.code_as_written is not None:

@@ -248,7 +248,7 @@ def _read(data: dict[str, Any]) -> StoredProgram:
     for kernel in data["kernels"]:
         given = {name: decode(kernel[name]) for name in KEPT_OF_KERNELS}
         kernels.append(EmittedKernel(source="", **given))
-    externs = tuple(Called(name, find(told)) for name, told in data["externs"])
+    externs = tuple(Called(name, find(row)) for name, row in data["externs"])
     plan = None if data["plan"] is None else _read_plan(data["plan"])
     ranges = tuple(
         (name, ProfilerRange(range_name, operators, tuple((file, line) for file, line in lines)))
@@ -258,8 +258,8 @@ def _read(data: dict[str, Any]) -> StoredProgram:
 
 
 def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.LoadedGraph:
-    held = {path: tensors.decode(told) for path, told in data["held"]}
-    constants = {number: find(told) for number, told in data["constants"]}
+    held = {path: tensors.decode(encoded) for path, encoded in data["held"]}
+    constants = {number: find(encoded) for number, encoded in data["constants"]}
     return program.load(_read(data), compiler, held.__getitem__, constants)
 
 

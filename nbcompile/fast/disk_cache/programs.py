@@ -118,7 +118,7 @@ def read(data: dict[str, Any], frame: Frame, graph: Callable[..., object] | None
     for statement, line in zip(statements, data["lines"], strict=True):
         set_line([statement], frame.code.co_firstlineno + line)
     as_written = frame.code.replace()
-    kept = {name: _object(told, frame, graph, as_written) for name, told in data["kept"].items()}
+    kept = {name: _object(encoded, frame, graph, as_written) for name, encoded in data["kept"].items()}
     code, shown = compile_function(frame.code, statements, kept)
     return Residual(
         code,
@@ -127,14 +127,14 @@ def read(data: dict[str, Any], frame: Frame, graph: Callable[..., object] | None
         tuple(_resume_code(each, frame) for each in data["python"]),
         tuple((target, text) for target, text in data["effects"]),
         tuple(tuple((name, text, kind) for name, text, kind in each) for each in data["carried"]),
-        as_written if any("as written" in told[0] for told in data["kept"].values()) else None,
+        as_written if any("as written" in encoded[0] for encoded in data["kept"].values()) else None,
         kept,
         tuple(frame.code.co_firstlineno + line for line in data["lines"]),
     )
 
 
-def _object(told: list[Any], frame: Frame, graph: object, as_written: CodeType) -> Any:
-    match told:
+def _object(encoded: list[Any], frame: Frame, graph: object, as_written: CodeType) -> Any:
+    match encoded:
         case ["graph"]:
             return graph
         case ["globals"]:
@@ -157,16 +157,16 @@ def _object(told: list[Any], frame: Frame, graph: object, as_written: CodeType) 
             for index in path:
                 code = code.co_consts[index]
             return code
-    raise Unreadable(f"nothing is kept so: {str(told)[:80]}")
+    raise Unreadable(f"nothing is kept so: {str(encoded)[:80]}")
 
 
-def _resume_code(place: dict[str, Any], frame: Frame) -> CodeType:
+def _resume_code(point: dict[str, Any], frame: Frame) -> CodeType:
     original = _users(frame)
-    stack = tuple(resume.Slot[name] for name in place["stack"])
-    line = original.co_firstlineno + place["line"]
+    stack = tuple(resume.Slot[name] for name in point["stack"])
+    line = original.co_firstlineno + point["line"]
     code = resume.resume_function_code(
-        original, place["offset"], stack, tuple(place["live"]), tuple(place["cells"]), line
+        original, point["offset"], stack, tuple(point["live"]), tuple(point["cells"]), line
     )
-    if code_digest(code) != place["digest"]:
+    if code_digest(code) != point["digest"]:
         raise Unreadable(f"{code.co_name} comes out differently")
     return code

@@ -18,42 +18,44 @@ OF_ONE_PROCESS = ("failed_guards", "called_from", "resumes", "cause", "store")
 """The fields of a record that belong to the call, not to the compiled frame."""
 
 
-def write(page: model.CompiledFrame) -> dict[str, Any]:
+def write(frame: model.CompiledFrame) -> dict[str, Any]:
     """A page as JSON."""
-    plain = codec.frame_to_plain(page)
+    plain = codec.frame_to_plain(frame)
     return {name: value for name, value in plain.items() if name not in OF_ONE_PROCESS} | {"cause": model.LOADED}
 
 
-def read(told: dict[str, Any]) -> model.CompiledFrame:
+def read(fields: dict[str, Any]) -> model.CompiledFrame:
     """The page again.
 
     Raises:
         codec.RecordFormatError: another version wrote it.
     """
-    return codec.frame_from_plain(told)
+    return codec.frame_from_plain(fields)
 
 
 def rewrite(
-    page: FrameDraft,
-    told: dict[str, Any],
+    draft: FrameDraft,
+    content: dict[str, Any],
     failed: tuple[model.FailedGuard, ...],
     called_from: str,
     resumes: str,
 ) -> None:
     """Fill this process's page from the one that is kept."""
-    kept = read(_renamed(told, str(told["id"]), page.compile_id))
+    kept = read(_renamed(content, str(content["id"]), draft.compile_id))
     entries = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name != "compiled_graph"}
-    page.write(**{**entries, "failed_guards": failed, "called_from": called_from, "resumes": resumes})
+    draft.write(**{**entries, "failed_guards": failed, "called_from": called_from, "resumes": resumes})
     if kept.compiled_graph is not None:
-        page.write_graph(**{each.name: getattr(kept.compiled_graph, each.name) for each in fields(kept.compiled_graph)})
+        draft.write_graph(
+            **{each.name: getattr(kept.compiled_graph, each.name) for each in fields(kept.compiled_graph)}
+        )
 
 
-def _renamed(told: Any, before: str, after: str) -> Any:
+def _renamed(content: Any, before: str, after: str) -> Any:
     """The same with every id under another compile id."""
-    if isinstance(told, dict):
-        return {name: _renamed(value, before, after) for name, value in told.items()}
-    if isinstance(told, list):
-        return [_renamed(each, before, after) for each in told]
-    if isinstance(told, str) and (told == before or told.startswith(f"{before}.")):
-        return after + told.removeprefix(before)
-    return told
+    if isinstance(content, dict):
+        return {name: _renamed(value, before, after) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_renamed(each, before, after) for each in content]
+    if isinstance(content, str) and (content == before or content.startswith(f"{before}.")):
+        return after + content.removeprefix(before)
+    return content

@@ -24,22 +24,22 @@ from nbcompile.fast.disk_cache.literals import Unreadable
 from nbcompile.guarding.accessors import SourceCache
 
 
-def write(made: Iterable[tuple[FunctionType, Source, Source, int]], written: Written) -> list[Any]:
+def write(functions: Iterable[tuple[FunctionType, Source, Source, int]], written: Written) -> list[Any]:
     """The calls that made optimiser state, as JSON."""
     return [
-        [describe(function), written.place(owner), written.place(group), lists]
-        for function, owner, group, lists in made
+        [describe(function), written.number_of(owner), written.number_of(group), lists]
+        for function, owner, group, lists in functions
     ]
 
 
-def make(told: list[Any], sources: list[Source], known: SourceCache) -> None:
+def make(rows: list[Any], sources: list[Source], known: SourceCache) -> None:
     """Call it again, as the trace did.
 
     Raises:
         Unreadable: it is another function now.
     """
-    functions = [_found(description) for description, *_ in told]
-    for function, (_, owner, group, lists) in zip(functions, told, strict=True):
+    functions = [_found(description) for description, *_ in rows]
+    for function, (_, owner, group, lists) in zip(functions, rows, strict=True):
         empty: list[list[object]] = [[] for _ in range(lists)]
         with torch.no_grad():
             function(known.value(sources[owner]), known.value(sources[group]), *empty)

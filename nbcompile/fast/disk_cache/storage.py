@@ -72,8 +72,8 @@ def read(path: Path) -> dict[str, Any] | None:
         return None
     except (OSError, ValueError):
         whole = b""
-    told, _, text = whole.partition(b"\n")
-    content = _parsed(text) if _checksum(path, text) == told else None
+    checksum, _, text = whole.partition(b"\n")
+    content = _parsed(text) if _checksum(path, text) == checksum else None
     if content is None:
         warn("damaged", f"{path} is damaged: it is not used, and what it held is compiled again")
         with contextlib.suppress(OSError, ValueError):
@@ -94,27 +94,27 @@ def _checksum(path: Path, text: bytes) -> bytes:
     return store.checksum(f"{path.parent.name}/{path.name}", text).encode()
 
 
-def page(path: Path) -> dict[str, Any] | None:
-    """The page about an entry; None where there is none."""
+def record(path: Path) -> dict[str, Any] | None:
+    """The record of the frame of an entry; None where there is none."""
     return read(path.with_suffix(".page"))
 
 
-def add(key: str, content: dict[str, Any], page: dict[str, Any] | None, where: Path | None = None) -> bool:
-    """Keep an entry, and the page about it. False, and one warning, where the disk refuses.
+def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where: Path | None = None) -> bool:
+    """Store an entry and its record. False, and one warning, where the disk refuses.
 
     Args:
         key: of the entry.
         content: what ``json`` can say.
-        page: the same; None: nobody listened.
-        where: the folder, as :func:`folder` told it when the function was compiled; None: as it tells now.
+        record: the same; None: nobody listened.
+        where: the folder that :func:`folder` returned when the function was compiled; None: what it returns now.
     """
     text = json.dumps(content).encode()
     name = hashlib.sha256(text).hexdigest()[:20]
     where = folder(key) if where is None else where
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if page is not None:
-            _write(where / f"{name}.page", json.dumps(page).encode())
+        if record is not None:
+            _write(where / f"{name}.page", json.dumps(record).encode())
         _write(where / f"{name}.json", text)
     except (OSError, ValueError) as error:
         warn("refused", f"nothing is kept for the next process: {error}")

@@ -60,10 +60,10 @@ def write(guards: Iterable[Guard], written: Written) -> list[Any]:
 
 
 def _write(guard: Guard, written: Written) -> list[Any]:
-    place = None if guard.source is None else written.place(guard.source)
+    index = None if guard.source is None else written.number_of(guard.source)
     try:
         more = [[list(each) for each in guard.members]] if guard.members else []
-        return [guard.kind.name, place, _expected(guard, written), *more]
+        return [guard.kind.name, index, _expected(guard, written), *more]
     except NotStorable as reason:
         where = "" if guard.source is None else f" {known_text(guard.source)}"
         raise NotStorable(f"{guard.kind}{where}: {reason}") from None
@@ -85,12 +85,12 @@ def _expected(guard: Guard, written: Written) -> Any:
         case Kind.DIMENSION_MARKING:
             return [[[name, sorted(dims)] for name, dims in expected.present], list(expected.absent)]
         case Kind.OBJECT_ALIASING:
-            return written.place(expected)
+            return written.number_of(expected)
         case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
-            return [written.place(each) for each in expected]
+            return [written.number_of(each) for each in expected]
         case Kind.SHAPE_ENV:
             notes = list(expected.notes)
-            return [list(expected.expressions), [written.place(each) for each in expected.sources], notes]
+            return [list(expected.expressions), [written.number_of(each) for each in expected.sources], notes]
         case _:
             return _state_of_process(kind)
 
@@ -124,44 +124,44 @@ def read(data: list[Any], sources: list[Source], known: SourceCache) -> tuple[Gu
 
 
 def _read_row(row: list[Any], sources: list[Source], known: SourceCache) -> Guard:
-    name, place, told, *members = row
-    guard = _read(GuardKind[name], place, told, sources, known)
+    name, index, stored, *members = row
+    guard = _read(GuardKind[name], index, stored, sources, known)
     return replace(guard, members=tuple((name, kind) for name, kind in members[0])) if members else guard
 
 
-def _read(kind: GuardKind, place: int | None, told: Any, sources: list[Source], known: SourceCache) -> Guard:
-    source = None if place is None else sources[place]
+def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source], known: SourceCache) -> Guard:
+    source = None if index is None else sources[index]
     if kind in _OF_VALUE and source is not None:
         expected = _OF_VALUE[kind](known.value(source))
-        _same(_described(expected), told, source)
+        _same(_described(expected), stored, source)
         return Guard(source, kind, expected)
     if kind in _LITERAL:
-        return Guard(source, kind, decode(told))
+        return Guard(source, kind, decode(stored))
     match kind:
         case Kind.TENSOR_MATCH if source is not None:
-            sizes, strides, facts = told
+            sizes, strides, facts = stored
             _same(tensor_facts(cast("torch.Tensor", known.value(source))), facts, source)
             return Guard(source, kind, TensorFacts(decode(sizes), decode(strides)))
         case Kind.DICT_KEYS if source is not None:
             keys = tuple(cast("Any", known.value(source)))
-            _same([_described(key) for key in keys], told, source)
+            _same([_described(key) for key in keys], stored, source)
             return Guard(source, kind, keys)
         case Kind.DIMENSION_MARKING:
-            present = tuple((name, frozenset(dims)) for name, dims in told[0])
-            return Guard(source, kind, TensorMarks(present, tuple(told[1])))
+            present = tuple((name, frozenset(dims)) for name, dims in stored[0])
+            return Guard(source, kind, TensorMarks(present, tuple(stored[1])))
         case Kind.OBJECT_ALIASING:
-            return Guard(source, kind, sources[told])
+            return Guard(source, kind, sources[stored])
         case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
-            return Guard(source, kind, tuple(sources[each] for each in told))
+            return Guard(source, kind, tuple(sources[each] for each in stored))
         case Kind.SHAPE_ENV:
-            expressions, about, notes = told
+            expressions, about, notes = stored
             stacks = tuple(() for _ in notes)
             return Guard(
                 source,
                 kind,
                 ShapeGuards(tuple(expressions), tuple(sources[each] for each in about), stacks, tuple(notes)),
             )
-    _same(_described_state(kind), told, source)
+    _same(_described_state(kind), stored, source)
     return Guard(source, kind, () if kind is Kind.TORCH_FUNCTION_MODE_STACK else None)
 
 
@@ -179,6 +179,6 @@ def _described_state(kind: GuardKind) -> Any:
         raise Unreadable(str(reason)) from None
 
 
-def _same(now: Any, told: Any, source: Source | None) -> None:
-    if not alike(now, told):
+def _same(now: Any, stored: Any, source: Source | None) -> None:
+    if not alike(now, stored):
         raise Unreadable(f"{known_text(source) if source is not None else 'the state of the process'} is another now")

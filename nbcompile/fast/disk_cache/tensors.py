@@ -44,8 +44,8 @@ def decode(data: list[Any]) -> torch.Tensor:
     Raises:
         Unreadable: its text is not as long as it should be.
     """
-    told, shape, stride, text = data
-    dtype, content = literals.decode(told), bytes.fromhex(text)
+    dtype_name, shape, stride, text = data
+    dtype, content = literals.decode(dtype_name), bytes.fromhex(text)
     value = torch.empty_strided(shape, stride, dtype=dtype)
     if len(content) != value.numel() * value.element_size():
         raise Unreadable(f"a constant of {len(content)} bytes")

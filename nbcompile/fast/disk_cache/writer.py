@@ -161,8 +161,8 @@ def _write(entry: Entry) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - a filter made an error of a warning; the other entries are written
-        told = (type(error), error, error.__traceback__, threading.current_thread())
-        threading.excepthook(threading.ExceptHookArgs(told))
+        failure = (type(error), error, error.__traceback__, threading.current_thread())
+        threading.excepthook(threading.ExceptHookArgs(failure))
 
 
 def _write_all() -> None:

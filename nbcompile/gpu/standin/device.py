@@ -152,8 +152,8 @@ class _Operators:
     def _new(self, size: Size, stride: Size, dtype: torch.dtype | None, device: torch.device | None) -> torch.Tensor:
         number = self.number(dtype or torch.get_default_dtype())
         index = device.index if device is not None and device.index is not None else torch.cuda.current_device()
-        made: torch.Tensor = self.module.empty_strided(tuple(size), tuple(stride), number, index)
-        return made
+        created: torch.Tensor = self.module.empty_strided(tuple(size), tuple(stride), number, index)
+        return created
 
     def fallback(self, operator: Any, *arguments: Any, **keywords: Any) -> Any:
         """Any operator, on the CPU."""
@@ -190,9 +190,9 @@ class _Operators:
         return pytree.tree_map_only(torch.Tensor, give, results)
 
     def _moved(self, tensor: torch.Tensor, device: torch.device | None) -> torch.Tensor:
-        made = self._new(tensor.shape, tensor.stride(), tensor.dtype, device)
-        on_cpu(made).copy_(tensor)
-        return made
+        created = self._new(tensor.shape, tensor.stride(), tensor.dtype, device)
+        on_cpu(created).copy_(tensor)
+        return created
 
     def _replace(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
         """Give a tensor another one's storage and shape."""
@@ -230,8 +230,8 @@ class _Operators:
 
     def as_strided(self, tensor: torch.Tensor, size: Size, stride: Size, offset: int | None = None) -> torch.Tensor:
         start = tensor.storage_offset() if offset is None else offset
-        made: torch.Tensor = self.module.view(tensor._cdata, tuple(size), tuple(stride), int(start))
-        return made
+        created: torch.Tensor = self.module.view(tensor._cdata, tuple(size), tuple(stride), int(start))
+        return created
 
     def view(self, tensor: torch.Tensor, size: Size) -> torch.Tensor:
         like = torch.empty_strided(tensor.shape, tensor.stride(), device="meta").view(size)

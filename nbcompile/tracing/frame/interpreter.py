@@ -120,7 +120,7 @@ class Interpreter:
         """The frames that ran when something could not be traced."""
         self.inlined: list[str] = []
         self.steps: list[Step] | None = [] if recording or config.verbose else None
-        self._told: set[object] = set()
+        self._recorded: set[object] = set()
         """Guards and nodes that a step is known to have added."""
         self._scope = frame.scope()
 
@@ -198,9 +198,9 @@ class Interpreter:
         """Record the guards and the nodes that the step before added."""
         if not self.steps:
             return
-        guards = [each for key, each in self.output.guards.items() if key not in self._told]
-        nodes = [each for each in self.output.graph.nodes if each.name not in self._told and each.op != "output"]
-        self._told |= {*(key for key in self.output.guards), *(each.name for each in nodes)}
+        guards = [each for key, each in self.output.guards.items() if key not in self._recorded]
+        nodes = [each for each in self.output.graph.nodes if each.name not in self._recorded and each.op != "output"]
+        self._recorded |= {*(key for key in self.output.guards), *(each.name for each in nodes)}
         if guards or nodes:
             self.steps[-1] = dataclasses.replace(
                 self.steps[-1], guards=tuple(map(_guard_text, guards)), nodes=tuple(map(_node_text, nodes))
@@ -299,7 +299,7 @@ class Interpreter:
         self.assumed.answers.append((function, tuple(arguments), dict(keywords), repr(answer)))
 
     def note_made(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
-        self.assumed.made.append((function, owner, group, lists))
+        self.assumed.initialisers.append((function, owner, group, lists))
 
     def depend_on_process(self, what: str) -> None:
         self.assumed.obstacle = self.assumed.obstacle or what

@@ -327,14 +327,14 @@ class Translator:
 
     def describe_step(self) -> tuple[str, ...]:
         """The operand stack, for the record."""
-        return tuple(map(_told, self.stack))
+        return tuple(map(_described, self.stack))
 
     def describe_locals(self) -> tuple[str, ...]:
         """The locals, for the record."""
-        return tuple(f"{name} = {_told(each)}" for name, each in self.locals.items())
+        return tuple(f"{name} = {_described(each)}" for name, each in self.locals.items())
 
 
-def _told(tracker: VariableTracker) -> str:
+def _described(tracker: VariableTracker) -> str:
     """A tracker for the record: a tensor by the name of its node."""
     node = getattr(getattr(tracker, "realised", None) or tracker, "node", None)
     return tracker.describe() if node is None else f"{type(tracker).__name__}({node})"
