@@ -45,8 +45,8 @@ def _sentences(record: Record, wrapped: Sequence[WrappedFunction], *, names_only
     called = {each.function for each in record.calls}
     for function in wrapped:
         if function.obstacle:
-            yield f"`{function.name}` {function.obstacle}"
+            yield f"`{function.title}` {function.obstacle}"
         elif names_only:
-            yield f"`{function.name}` is compiled from now on, when it is called."
+            yield f"`{function.title}` is compiled from now on, when it is called."
         elif function.name not in called:
-            yield f"`{function.name}` was not called in this cell: it is compiled when it is."
+            yield f"`{function.title}` was not called in this cell: it is compiled when it is."

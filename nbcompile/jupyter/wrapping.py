@@ -51,7 +51,7 @@ _LEFT_ALONE = {
 """Attributes of functions that must not be compiled, and the message for each."""
 _SUSPENDED = {
     inspect.isgeneratorfunction: "is a generator function, which is not compiled itself: "
-    "call it in a function that is compiled.",
+    "call it inside a function that is compiled.",
     inspect.iscoroutinefunction: "is a coroutine function, which is not compiled itself: "
     "compile the functions that it calls.",
     inspect.isasyncgenfunction: "is an asynchronous generator function, which is not compiled itself: "
@@ -71,6 +71,13 @@ class WrappedFunction:
     """Name under which its calls are recorded."""
     obstacle: str
     """Reason why it is not compiled, as the rest of a sentence; "" if it is."""
+    owner: str = ""
+    """Class whose method it is, where the user's code names only that."""
+
+    @property
+    def title(self) -> str:
+        """Name to print: ``f``, or ``Net.forward``."""
+        return f"{self.owner}.{self.name}" if self.owner else self.name
 
 
 def decorate_definitions(tree: ast.Module) -> ast.Module:
@@ -195,7 +202,7 @@ def _compile_class(cls: type[torch.nn.Module], compile_function: Compile, met: l
         met.append(WrappedFunction(cls.__name__, "has no `forward` method, so that there is nothing to compile."))
         return
     obstacle = _obstacle(forward)
-    met.append(WrappedFunction(forward.__name__, obstacle))
+    met.append(WrappedFunction(forward.__name__, obstacle, cls.__name__))
     if not obstacle and not hasattr(forward, ORIGINAL):
         cls.forward = compile_function(forward)
 
@@ -220,7 +227,10 @@ def _compile_instance(
         )
         return
     obstacle = _obstacle(forward)
-    met.append(WrappedFunction(name if code_skip_reason(forward.__code__) is not None else forward.__name__, obstacle))
+    if code_skip_reason(forward.__code__) is not None:
+        met.append(WrappedFunction(name, obstacle))
+    else:
+        met.append(WrappedFunction(forward.__name__, obstacle, name))
     if not obstacle and not hasattr(forward, ORIGINAL) and module._compiled_call_impl is None:
         # The frames of a library's own modules (torch.nn.Sequential) are not caught; a frame around them is.
         caught = code_skip_reason(forward.__code__) is None

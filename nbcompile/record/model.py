@@ -493,6 +493,8 @@ class CompiledFrame:
     """``compiled``, ``skipped`` or ``failed``."""
     cause: str
     """``first call``, ``recompiled`` or ``stance``..."""
+    method: str = ""
+    """``Net.forward``, where a decorator's wrapper of another name is that method of its first argument's class."""
     called_from: str = ""
     """Compile id of the frame in whose residual program it was called first."""
     resumes: str = ""

@@ -18,7 +18,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import CodeType
+from types import CodeType, FunctionType
 
 import torch
 
@@ -159,6 +159,7 @@ def _write_call(draft: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fa
         file=code.co_filename,
         first_line=(original_code(code) or code).co_firstlineno,
         source=source_text(code),
+        method=decorated_method(frame),
         instructions=entries.instructions(code),
         cause="recompiled" if failed else ("resumed" if info is not None else "first call"),
         failed_guards=failed,
@@ -166,6 +167,17 @@ def _write_call(draft: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fa
         resumes=frame_links.resumes(code),
         place=frame_links.resume_index(code),
     )
+
+
+def decorated_method(frame: Frame) -> str:
+    """``Net.forward``, if the frame is a decorator's ``wrapper(self, ...)`` under that name of the class; else ""."""
+    code = frame.code
+    if not code.co_argcount or code.co_varnames[0] not in frame.locals:
+        return ""
+    cls = type(frame.locals[code.co_varnames[0]])
+    members = ((name, member) for base in cls.__mro__ for name, member in vars(base).items())
+    names = [name for name, member in members if isinstance(member, FunctionType) and member.__code__ is code]
+    return f"{cls.__name__}.{names[0]}" if names and code.co_name not in names else ""
 
 
 def original_code(code: CodeType) -> CodeType | None:

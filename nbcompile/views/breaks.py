@@ -96,7 +96,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     role = (chip(node.role, "info" if node.role == "resumes" else ""), " ") if node.role else None
     path = figures.of_frame(record, frame)
     about = tag("small", _about(record, frame, path))
-    title = (code(frame.id), " ", role, tag("b", frame.function), " ", about, " ", _end(frame, distinct))
+    title = (code(frame.id), " ", role, tag("b", facts.name(frame)), " ", about, " ", _end(frame, distinct))
     size = f"its graph: {facts.count(len(operators), 'operator')}"
     graph = tag("p", size, data_r=f"{path}.graph.{figures.OPERATORS}")
     ended = tag("p", facts.ended_by(frame, distinct), data_r=figures.of_end(frame, path))

@@ -152,15 +152,24 @@ SEVERAL = 3
 """Number of entries of a function with the same graph from which on they are folded into the first."""
 
 
+def name(frame: CompiledFrame) -> str:
+    """The function as its caller knows it: a decorator's wrapper has the name of the method that it stands for."""
+    return frame.method or frame.function
+
+
 def repetitions(record: Record) -> dict[str, str]:
-    """Entries of a code object whose graph and end are those of an earlier entry, and that one, by id."""
+    """Frames of a code object that end as an earlier one does, with the same graph or none; that one, by id."""
     found: dict[str, str] = {}
     for group in links.entries(record):
         firsts: dict[object, str] = {}
         like: dict[str, str] = {}
         for frame in group:
+            look: object = None
             if frame.status == "compiled" and not frame.breaks:
                 look = tuple((node.op, node.target, node.shape) for node in frame.graph.nodes) if frame.graph else ()
+            elif frame.status == "skipped":
+                look = (frame.skip_reason, frame.instead, *((each.kind, each.stack) for each in frame.breaks))
+            if look is not None:
                 first = firsts.setdefault(look, frame.id)
                 like |= {frame.id: first} if first != frame.id else {}
         found |= like if len(like) >= SEVERAL else {}
@@ -525,11 +534,18 @@ def without_graph(frame: CompiledFrame) -> str:
     return "Not compiled, and no operator was traced: there is no graph."
 
 
+_NOT_TRACED = frozenset({
+    "DataDependentOutputException", "DynamicOutputShapeException", "Unsupported", "UnsupportedOperatorException",
+})  # fmt: skip
+"""Exceptions at operators that work in eager mode."""
+
+
 def unfinished(frame: CompiledFrame) -> str:
     """Sentence for a partial graph, which was not compiled."""
-    end = (
-        f" `{short_target(frame.failed.operator)}`, the last one, fails." if frame.failed and frame.failed.node else ""
-    )
+    end = ""
+    if frame.failed and frame.failed.node:
+        outcome = "is not traced" if frame.failed.error in _NOT_TRACED else "fails"
+        end = f" `{short_target(frame.failed.operator)}`, the last one, {outcome}."
     return f"Not compiled: this is what had been traced when tracing ended.{end}"
 
 

@@ -186,11 +186,24 @@ def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...
 
 
 def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
-    """Summaries that replace entries which differ in their guards alone."""
+    """Summaries that replace entries which differ in their guards alone, or frames skipped for one reason."""
     ids = [code(each.id) for each in others]
-    listed = [part for each in ids for part in (", ", each)][1:]
-    said = "with the same graph: what differs in their guards is shown above, the full report has all of each."
-    return tag("p", listed, f" are further entries of {first.function} ", said, class_="n-more")
+    shown = ids if len(ids) <= MANY else [*ids[: MANY - 1], ids[-1]]
+    listed = [part for each in shown for part in (", ", each)][1:]
+    if len(shown) < len(ids):
+        listed[-2] = ", …, "
+    if first.status == "skipped":
+        said = f" are further calls of {facts.name(first)} that were skipped for the same reason: see the full report."
+    else:
+        said = (
+            f" are further entries of {facts.name(first)} with the same graph: what differs in their guards is shown "
+            "above, the full report has all of each."
+        )
+    return tag("p", listed, said, class_="n-more")
+
+
+MANY = 12
+"""Number of compile ids in one sentence."""
 
 
 def _unfolded(part: Markup) -> Markup:
@@ -222,11 +235,12 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         rendered = [each and _unfolded(each) for each in rendered]
     status = chip(frame.status, _STATUS.get(frame.status, ""))
     end = facts.ended_by(frame, links.distinct_breaks(record))
-    name = tag("b", frame.function)
+    name = tag("b", facts.name(frame))
     title = (
         code(frame.id),
         " ",
         name,
+        tag("small", f" in {frame.function}, its decorator's") if frame.method else None,
         " ",
         status,
         " ",

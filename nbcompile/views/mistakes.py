@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nbcompile.record import links
-from nbcompile.record.model import RAISED, Argument, CompiledFrame, FailedCall, Node, Raised, Record, StackLine
+from nbcompile.record.model import EAGER, RAISED, Argument, CompiledFrame, FailedCall, Node, Raised, Record, StackLine
 from nbcompile.views import facts
 
 OWN_ERRORS = frozenset({
@@ -93,6 +93,8 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
             # The frame did not run, so it is in no traceback; a module of a library's is called by a line that is.
             place = (links.to_users_line(failed.stack) or raised.stack or failed.stack)[-1]
             return _traced(failed, place, -1)
+        if failed is not None and _is_within(failed, frame, raised):
+            return replace(_traced(failed, raised.stack[-1], len(raised.stack) - 1), message=raised.message)
         at = [each for each in failed.stack if (each.file, each.line) in lines] if failed else []
         if failed is None or not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
             continue
@@ -101,6 +103,13 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
         found = _traced(failed, at[-1], len(raised.stack) - 1)
         return found if raised.error == TRACED else replace(found, error=raised.error, message=raised.message)
     return None
+
+
+def _is_within(failed: FailedCall, frame: CompiledFrame, raised: Raised) -> bool:
+    """True for an operator in a library's module that was called outside of functions: no line of it is the user's."""
+    is_own = bool(links.to_users_line(failed.stack))
+    outside = bool(raised.stack) and raised.stack[-1].function == "<module>"
+    return outside and not is_own and frame.instead == EAGER and failed.error == raised.error
 
 
 def _is_same_expression(one: StackLine, other: StackLine) -> bool:
@@ -210,6 +219,9 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
     ("RuntimeError", "must match the size of tensor|broadcast|not broadcastable|must match the existing size", _ANY,
      ("Shapes broadcast from the right: each pair of sizes must be equal, or one of them 1. "
      "Insert a dimension with `unsqueeze`, or change a shape.")),
+    ("TypeError", "Concatenation operation is not implemented for NumPy arrays", "add",
+     ("The shapes of the array and of the tensor do not broadcast: from the right, each pair of sizes must be equal, "
+      "or one of them 1.")),
     ("RuntimeError", "target dtype|expected scalar type Long", "cross_entropy nll_loss",
      "The target holds class indices: convert it with `target.to(torch.int64)`."),
     ("RuntimeError", "1D target tensor expected", "cross_entropy nll_loss",
@@ -272,11 +284,13 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
      "A mask must have the sizes of the dimensions that it selects from: compare the two shapes."),
     ("IndexError", "Dimension out of range", _ANY,
      "`dim` must name a dimension that the tensor has: they count from 0, or from -1 backwards."),
+    ("IndexError", "only integers, slices", _ANY,
+     "An index is a whole number, a slice, or a tensor of whole numbers or booleans: convert it, as with `int(...)`."),
     ("IndexError", "too many indices", _ANY, "There must not be more indices than the tensor has dimensions."),
     ("IndexError", "out of range|out of bounds", _ANY,
      "Indices count from 0, so that the last one is the size less 1; -1 is the last one, too."),
     ("UnboundLocalError", _ANY, _ANY,
-     "No line that ran before has given the variable a value: give it one on every path."),
+     "The variable has no value here: no line that ran gave it one, or `del` took it away. Give it one on every path."),
     ("NameError", r"name '(\w+)' is not defined|variable '?(\w+)", _ANY,
      "The name is not defined where the line runs: check its spelling, or define it before."),
     ("TypeError", "unsupported operand.*NoneType|NoneType", _ANY,

@@ -124,7 +124,7 @@ _INSTEAD = {
 
 def _names(frames: Iterable[CompiledFrame]) -> str:
     """``f``, ``g``, ``h`` and others."""
-    names = list(dict.fromkeys(f"`{each.function}`" for each in frames))
+    names = list(dict.fromkeys(f"`{facts.name(each)}`" for each in frames))
     return ", ".join(names[:FEW]) + (" and others" if len(names) > FEW else "")
 
 
@@ -151,7 +151,7 @@ def _through_aten(record: Record) -> Iterator[Sentence]:
     for frame in record.frames:
         compiled = frame.compiled_graph
         if frame.status == "compiled" and compiled is not None and compiled.notes and not compiled.kernels:
-            yield Sentence(f"No kernel was generated for `{frame.function}`: {compiled.notes[0]}.")
+            yield Sentence(f"No kernel was generated for `{facts.name(frame)}`: {compiled.notes[0]}.")
 
 
 def _loaded(record: Record) -> Iterator[Sentence]:
@@ -218,7 +218,8 @@ def _goes_on(record: Record, frame: CompiledFrame) -> str:
 
 def _named(record: Record, frame: CompiledFrame) -> str:
     """Its name, with its compile id where another code object has the same name."""
-    return f"`{frame.function}` (frame {frame.id})" if _has_namesake(record, frame) else f"`{frame.function}`"
+    name = f"`{facts.name(frame)}`"
+    return f"{name} (frame {frame.id})" if _has_namesake(record, frame) else name
 
 
 def _has_namesake(record: Record, frame: CompiledFrame) -> bool:
@@ -247,7 +248,7 @@ def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
     values = f" (expected `{no.expected}`, got `{no.actual}`)" if no.expected and no.actual else ""
     where = f", dimension `{no.dimension}`" if no.dimension else ""
     again = "was loaded for other values" if frame.cause in FROM_STORE else "was compiled again"
-    return f"`{frame.function}` {again}, because `{no.entry}` refused a call{values}: {no.what}{where}."
+    return f"`{facts.name(frame)}` {again}, because `{no.entry}` refused a call{values}: {no.what}{where}."
 
 
 def _training_step(record: Record) -> Iterator[Sentence]:
@@ -276,10 +277,10 @@ def _left_alone(record: Record) -> Iterator[Sentence]:
         aside = facts.library(frame) or facts.is_incidental(frame)
         code = (frame.file, frame.first_line, frame.function)
         if frame.id.endswith("/-"):  # where the limit is reached there is no entry, so no number of one
-            yield Sentence(f"A further call of `{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}.")
+            yield Sentence(f"A further call of `{facts.name(frame)}` {facts.ended_by(frame, ()).rstrip('.')}.")
         elif frame.status in ("skipped", "failed") and not ((aside and record.frames[0] is not frame) or code in named):
             named.add(code)
-            yield Sentence(f"`{frame.function}` {facts.ended_by(frame, ()).rstrip('.')}{_where(frame)}.")
+            yield Sentence(f"`{facts.name(frame)}` {facts.ended_by(frame, ()).rstrip('.')}{_where(frame)}.")
 
 
 def _where(frame: CompiledFrame) -> str:

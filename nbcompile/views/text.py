@@ -112,7 +112,8 @@ def _block(title: str, body: tuple[str, ...], most: int | None) -> list[str]:
 
 
 def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> list[str]:
-    title = f"[{frame.id}] {frame.function}  {facts.place(frame.file, frame.first_line)}"
+    wrapper = f", in its decorator's {frame.function}" if frame.method else ""
+    title = f"[{frame.id}] {facts.name(frame)}{wrapper}  {facts.place(frame.file, frame.first_line)}"
     return [title, *lines.wrapped(f"{frame.status} ({frame.cause}), {facts.ended_by(frame, distinct)}", "  ", "  ")]
 
 
@@ -151,7 +152,7 @@ def _tree_lines(
     about = ", ".join(
         filter(None, (facts.span(record, frame), facts.count(len(links.operators(frame.graph)), "operator")))
     )
-    yield f"{indent}{role}[{frame.id}] {frame.function} ({about})"
+    yield f"{indent}{role}[{frame.id}] {facts.name(frame)} ({about})"
     yield from lines.wrapped(facts.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
     carried = _handed_on(frame) if facts.is_chain(frame) else _carried(frame)
     yield from (f"{indent}    {line}" for line in carried)

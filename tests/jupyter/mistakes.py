@@ -495,6 +495,119 @@ MISTAKES = (
         """),
         "IndexError", "return x[mask]", "x[mask]", "getitem", ("f32[3]", "b8[2]"), "mask",
     ),
+    Mistake(
+        "a wrong size in a module that is called outside of functions",
+        cell("""
+            net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(4, 2))
+            net(torch.ones(2, 4))
+        """),
+        "RuntimeError", "net(torch.ones(2, 4))", "net(torch.ones(2, 4))", "linear",
+        ("f32[2, 8]", "net[2].weight f32[2, 4]"), "in_features",
+    ),
+    Mistake(
+        "a wrong keyword in a list of layers",
+        cell("""
+            net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(probability=0.1))
+            net(torch.ones(2, 4))
+        """),
+        "TypeError", "nn.Dropout(probability=0.1)", "nn.Dropout(probability=0.1)", advice="no such keyword",
+    ),
+    Mistake(
+        "a variable that was deleted",
+        cell("""
+            def f(x):
+                y = x + 1
+                del x
+                return x * y
+            f(torch.ones(3))
+        """),
+        "UnboundLocalError", "return x * y", "x", advice="`del` took it away".replace("`", ""),
+    ),
+    Mistake(
+        "a float as an index",
+        cell("""
+            def f(x, i):
+                return x[i]
+            f(torch.ones(3), 1.0)
+        """),
+        "IndexError", "return x[i]", "x[i]", "getitem", ("f32[3]",), "int(...)",
+    ),
+    Mistake(
+        "an array of NumPy and a tensor of another size",
+        cell("""
+            import numpy as np
+            def f(x):
+                return np.concatenate([x.numpy(), np.ones(2)]) + torch.ones(3)
+            f(torch.ones(3))
+        """),
+        "TypeError", "+ torch.ones(3)", "np.concatenate([x.numpy(), np.ones(2)]) + torch.ones(3)", "add",
+        ("f64[5]", "f32[3]"), "do not broadcast",
+    ),
+    Mistake(
+        "wrong shapes without gradients",
+        cell("""
+            def f(x, w):
+                with torch.no_grad():
+                    h = x @ w
+                return h
+            f(torch.ones(2, 3), torch.ones(4, 5))
+        """),
+        "RuntimeError", "h = x @ w", "x @ w", "matmul", ("f32[2, 3]", "f32[4, 5]"), "last dimension",
+    ),
+    Mistake(
+        "a list of tensors of several dtypes",
+        cell("""
+            def f(ts):
+                out = ts[0]
+                for t in ts[1:]:
+                    out = out @ t
+                return out
+            f([torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64)])
+        """),
+        "RuntimeError", "out = out @ t", "out @ t", "matmul", ("f32[2, 2]", "f64[2, 2]"), ".to(",
+    ),
+    Mistake(
+        "too few values for the names",
+        cell("""
+            def f(x):
+                a, b, c = x.chunk(2)
+                return a + b
+            f(torch.ones(4))
+        """),
+        "ValueError", "a, b, c = x.chunk(2)", "a, b, c", advice="as many names",
+    ),
+    Mistake(
+        "a list that was changed before the error",
+        cell("""
+            log = []
+            def f(x):
+                log.append(x.shape[0])
+                return x @ torch.ones(5, 5)
+            f(torch.ones(3, 3))
+        """),
+        "RuntimeError", "return x @ torch.ones(5, 5)", "x @ torch.ones(5, 5)", "matmul",
+        ("f32[3, 3]", "f32[5, 5]"), "last dimension",
+    ),
+    Mistake(
+        "an error in an inner function",
+        cell("""
+            def f(x):
+                def inner(y):
+                    return y.view(7)
+                return inner(x + 1)
+            f(torch.ones(3))
+        """),
+        "RuntimeError", "return y.view(7)", "y.view(7)", "view", ("f32[3]",), "elements",
+    ),
+    Mistake(
+        "a method that is not called",
+        cell("""
+            def f(x):
+                return x.sum + 1
+            f(torch.ones(3))
+        """),
+        "TypeError", "return x.sum + 1", "x.sum + 1", advice="parentheses",
+    ),
 )  # fmt: skip
 
 ODD_CELLS = {
@@ -518,6 +631,27 @@ ODD_CELLS = {
     "same cell again": "%%compile\ndef f(x):\n    return x.sin() * 3.25\nf(torch.ones(7))",
     "storm": "%%compile\ndef f(x, tag):\n    return x + len(tag)\nfor i in range(10): f(torch.ones(3), f'tag {i}')",
     "exception of one's own": "%%compile\ndef f(x):\n    y = x.sin()\n    raise ValueError('no')\nf(torch.ones(3))",
+    "a generator, not called": "%%compile\ndef g(x):\n    yield x + 1",
+    "a class, not called": "%%compile\nclass Net(nn.Module):\n    def forward(self, x):\n        return x",
+    "an async function": "%%compile\nasync def f(x):\n    return x + 1\nf(torch.ones(3)).close()",
+    "a recursion": ("%%compile\ndef f(x, n):\n    return x if n == 0 else f(x * 2, n - 1)\nf(torch.ones(3), 5)"),
+    "an error between two calls": (
+        "%%compile\ndef f(x):\n    return x.sin()\nf(torch.ones(2))\n1 / 0\nf(torch.ones(2))"
+    ),
+    "two functions, one skipped": (
+        "%%compile\ndef good(x):\n    return x.cos() * 2\ndef bad(x):\n    for i in range(2):\n        print(i)\n"
+        "    return x.sin()\ngood(torch.ones(2)), bad(torch.ones(2))"
+    ),
+    "a lambda": "%%compile\nh = lambda x: x.sin() + 1\nh(torch.ones(3))",
+    "an error that is caught": (
+        "%%compile\ndef f(x):\n    try:\n        return x @ torch.ones(7)\n    except RuntimeError:\n"
+        "        return x\nf(torch.ones(3))"
+    ),
+    "a loop on data": (
+        "%%compile\ndef f(x):\n    while x.sum() < 10:\n        x = x * 2\n    return x\nf(torch.ones(3))"
+    ),
+    "no inputs": "%%compile\ndef f():\n    return torch.ones(3).sin()\nf()",
+    "numbers alone": "%%compile\ndef f(a, b):\n    return a + b\nf(1, 2)",
     "numpy and dict": (
         "%%compile\nimport numpy as np\ndef f(d):\n    return {'a': np.mean(d['x'].numpy())}\nf({'x': torch.ones(3)})"
     ),

@@ -61,6 +61,9 @@ def test_a_recursion_without_end_is_no_wall(explained):
     assert "calls itself without an end" in " ".join(summary.split())
     assert summary.count("f ran eagerly as a whole") == 1
     assert "is called with" not in summary
+    assert "the last one, fails" not in picture["text/plain"], "the operator at which the limit is reached is not wrong"
+    assert "were skipped for the same reason" in picture["text/html"]
+    assert len(picture["text/html"].encode()) <= 60_000
 
 
 def test_an_exception_after_a_compiled_function_has_no_frame_of_ours(explained):

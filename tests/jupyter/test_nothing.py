@@ -24,7 +24,7 @@ SENTENCES = {
     "a generator": ("%%compile -b eager\ndef g(x):\n    yield x + 1\nlist(g(x))", "g is a generator function"),
     "a coroutine": ("%%compile -b eager\nasync def c(x):\n    return x + 1\nc(x).close()", "c is a coroutine function"),
     "not called": ("%%compile -b eager\ndef n(x): return x", "n was not called in this cell: it is compiled when it is."),
-    "a class, not called": ("%%compile -b eager\nclass N(torch.nn.Module):\n    def forward(self, x): return x", "forward was not called in this cell"),
+    "a class, not called": ("%%compile -b eager\nclass N(torch.nn.Module):\n    def forward(self, x): return x", "N.forward was not called in this cell"),
     "a plain class": ("%%compile -b eager\nclass S:\n    @classmethod\n    def s(cls, x): return x + 1\nS.s(x)", "S is a class that is no nn.Module"),
     "no forward": ("%%compile -b eager\nclass M(torch.nn.Module): pass", "M has no forward method"),
     "disabled": ("%%compile -b eager\n@torch.compiler.disable\ndef d(x): return x\nd(x)", "d is not compiled: it is marked with torch.compiler.disable."),

@@ -213,8 +213,9 @@ class OutputGraph:
                 # The operator read a number from a tensor on the way, and no result says which.
                 raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
         except BaseException as error:
-            if recorder.draft() is not None:
-                inner = error.__cause__ or error  # the operator's own
+            inner = error.__cause__ or error  # the operator's own
+            # An interrupt, or too deep a recursion, may come anywhere: the operator is not at fault.
+            if recorder.draft() is not None and isinstance(inner, Exception) and not isinstance(inner, RecursionError):
                 self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
             self.graph.erase_node(node)
             raise

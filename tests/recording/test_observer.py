@@ -1,0 +1,71 @@
+"""What the record says of a frame before it is traced."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+from torch import nn
+
+import nbcompile
+from nbcompile.views import text
+
+
+def checked(function):
+    """A decorator as libraries have it."""
+
+    @functools.wraps(function)
+    def wrapper(self, *args):
+        return function(self, *args)
+
+    return wrapper
+
+
+class Decorated(nn.Module):
+    @checked
+    def forward(self, x):
+        return x.sin()
+
+
+class Child(Decorated):
+    pass
+
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return x.sin()
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "method"),
+    [
+        (Decorated, "wrapper", "Decorated.forward"),
+        (Child, "wrapper", "Child.forward"),
+        (Plain, "forward", ""),
+    ],
+)
+def test_a_decorated_method_has_the_name_that_is_called(module, function, method):
+    """The wrapper's own name stands behind it; a method under its own name needs no other."""
+    nbcompile.reset()
+    record = nbcompile.explain(module(), backend="eager")(torch.ones(3)).record
+    (frame,) = record.frames
+    assert (frame.function, frame.method) == (function, method)
+    title = f"[{frame.id}] {method}, in its decorator's wrapper  " if method else f"[{frame.id}] forward  "
+    assert title in text.render(record)
+
+
+def test_a_function_of_no_class_has_no_method():
+    """A decorator around a function, and a function without arguments."""
+
+    @checked
+    def f(x):
+        return x.sin()
+
+    def g():
+        return torch.ones(2)
+
+    for function, arguments in ((f, (torch.ones(3),)), (g, ())):
+        nbcompile.reset()
+        record = nbcompile.explain(function, backend="eager")(*arguments).record
+        assert [frame.method for frame in record.frames] == [""]
