@@ -99,7 +99,8 @@ DIFFERENCES = (
         "those that torch's fake tensors promise", "graphs are made for promised strides, as those of `torch.compile` are",
     ),
     Difference(
-        "dropout", "`dropout` that drops nothing (`training=False`)", "its argument itself", "a copy",
-        "torch's decomposition copies; in `torch.compile`, too",
+        "dropout", "`dropout` that drops nothing (`training=False`)", "its argument itself",
+        "a copy; with torch 2.15, its memory",
+        "torch's decomposition copies (that of 2.15 does not); in `torch.compile`, too",
     ),
 )  # fmt: skip

@@ -49,6 +49,7 @@ LIVE = {
 
 BY_TORCH = {
     "annotation": "annotations of graphs",
+    "native_dsl_compile": "kernels of torch's own that are compiled when they are called (2.15)",
     "not_implemented": "dispatch to tensor subclasses and modes that returned NotImplemented",
     "onnx_diagnostics": "the ONNX exporter",
     "sym_node": "each operation on a symbolic number",
@@ -60,6 +61,7 @@ NOT_HERE = {
     "aot_graphs_effects": "effect tokens are no nodes of its graphs; see aot_graphs",
     "auto_chunker": "it has no auto chunker",
     "autotuning": "it does not time alternatives of a kernel",
+    "autotuning_inputs": "it does not time alternatives of a kernel",
     "benchmarking": "it does not time kernels while it compiles",
     "compiled_autograd": "it has no compiled autograd",
     "compiled_autograd_verbose": "it has no compiled autograd",
@@ -77,8 +79,9 @@ NOT_HERE = {
     "node_runtime_estimation": "it does not estimate the time of nodes",
     "overlap": "it does not reorder collectives",
     "overlap_scheduling": "it does not reorder collectives",
+    "partitioned_scatter": "it does not divide a scatter into parts",
 }
-"""Names of torch 2.13 that mean nothing here, and why."""
+"""Names of torch 2.13 to 2.15 that mean nothing here, and why."""
 
 COMPONENTS = {
     "dynamo": ("bytecode", "graph_code", "guards", "trace_source", "trace_bytecode", "trace_call"),

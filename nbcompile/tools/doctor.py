@@ -65,9 +65,9 @@ def _python() -> Finding:
 
 
 def _torch() -> Finding:
-    inside = versions.is_tested()
-    words = str(torch.__version__) + ("" if inside else f": tested with {versions.tested()}")
-    return Finding("torch", inside, words, needed=True)
+    supported = versions.TORCH[0] <= versions.torch_version() <= versions.TORCH[1]
+    words = str(torch.__version__) + ("" if versions.is_tested() else f": tested with {versions.tested()}")
+    return Finding("torch", supported, words, needed=True)
 
 
 def _range(versions: tuple[versions.Version, versions.Version]) -> str:

@@ -592,6 +592,7 @@ NOT_A_GRAPH_VALUE = _kind(
 )  # fmt: skip
 
 
+PRINT_HINT = "Print outside of the compiled function: return the value, and print it where the function is called."
 REMOVABLE = (GRAPH_BREAK, SKIP_FRAME, STEP_UNSUPPORTED)
 """Calls that somebody wrote in order to break."""
 _TORCH = str(Path(torch.__file__).parent) + os.sep
@@ -635,7 +636,12 @@ class Unsupported(Exception):
             called = f" (line {own.line}: `{own.code}`)" if own is not None else ""
             message = f"The call is in torch's own code, in `{self.stack[-1].function}`: it cannot be removed. "
             return (f"{message}Make the call that leads there{called} outside of the compiled function.",)
-        return tuple(hint.format_map(_UnknownKeys(self.details)) for hint in self.kind.hints)
+        hints = (PRINT_HINT, *self.kind.hints[1:]) if self.is_print() else self.kind.hints
+        return tuple(hint.format_map(_UnknownKeys(self.details)) for hint in hints)
+
+    def is_print(self) -> bool:
+        """True for a call of ``print``, which is the break that most people meet first."""
+        return self.kind is BUILTIN_OPERATOR and self.details.get("name") == "print"
 
     def forget_values(self) -> None:
         """Drop the tracebacks: the frames in them know the call's arguments, which are to live no longer than it."""

@@ -534,7 +534,7 @@ def without_graph(frame: CompiledFrame) -> str:
     return "Not compiled, and no operator was traced: there is no graph."
 
 
-_NOT_TRACED = frozenset({
+_ONLY_WHILE_TRACED = frozenset({
     "DataDependentOutputException", "DynamicOutputShapeException", "Unsupported", "UnsupportedOperatorException",
 })  # fmt: skip
 """Exceptions at operators that work in eager mode."""
@@ -544,7 +544,7 @@ def unfinished(frame: CompiledFrame) -> str:
     """Sentence for a partial graph, which was not compiled."""
     end = ""
     if frame.failed and frame.failed.node:
-        outcome = "is not traced" if frame.failed.error in _NOT_TRACED else "fails"
+        outcome = "is not traced" if frame.failed.error in _ONLY_WHILE_TRACED else "fails"
         end = f" `{short_target(frame.failed.operator)}`, the last one, {outcome}."
     return f"Not compiled: this is what had been traced when tracing ended.{end}"
 

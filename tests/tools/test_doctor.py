@@ -5,10 +5,24 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import nbcompile
 from nbcompile.tools import doctor
 
 PACKAGE = Path(nbcompile.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("version", "is_there"), [("2.13.0+cpu", True), ("2.14.1", True), ("2.16.0", False), ("2.10.0", False)]
+)
+def test_versions_of_torch(monkeypatch, version, is_there):
+    """Within the bounds a version is good, and one that the tests were not run with says so; others are not good."""
+    monkeypatch.setattr(doctor.torch, "__version__", version)
+    found = next(finding for finding in doctor.examine() if finding.what == "torch")
+    assert (found.there, found.needed) == (is_there, True)
+    assert ("tested with" in found.words) == (version != "2.13.0+cpu")
+    assert version in found.words
 
 
 def environment() -> doctor.Finding:

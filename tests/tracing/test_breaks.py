@@ -7,6 +7,7 @@ import torch
 import nbcompile
 from nbcompile import api
 from nbcompile.record import links
+from nbcompile.tracing import breaks
 
 
 def breaks_of(function, *arguments):
@@ -48,3 +49,17 @@ def test_a_backward_pass_is_not_said_to_be_impossible():
     (report,) = breaks_of(learn, torch.ones(3, requires_grad=True))
     assert "fundamental" not in " ".join(report.hints)
     assert "outside of the compiled function" in report.hints[0]
+
+
+def test_a_print_is_to_be_moved():
+    """Nobody writes a polyfill for it; another function of Python's keeps the general advice."""
+
+    def shown(x):
+        print(x.sin())
+        return x + 1
+
+    (report,) = breaks_of(shown, torch.ones(3))
+    assert report.hints[0] == breaks.PRINT_HINT
+    assert "config.reorderable_logging_functions" in report.hints[1]
+    other = breaks.unsupported(breaks.BUILTIN_OPERATOR, name="input", types="[]")
+    assert other.hints()[0].startswith("Avoid calling builtin `input`")
