@@ -518,8 +518,18 @@ def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) ->
 
 
 def named_once(reason: str) -> str:
-    """A reason without a repetition of its first words: ``graph break: graph break in loop``."""
-    return re.sub(r"^graph break: (?=graph break)", "", reason)
+    """A reason without a repetition of its first words (``graph break: graph break in loop``), and in plain words."""
+    return re.sub(r"^graph break: (?=graph break)", "", _IN_PLAIN_WORDS.get(reason, reason))
+
+
+_IN_PLAIN_WORDS = {
+    f"graph break: {title}": "an operator fails while it is traced, and Python runs it"
+    for title in (
+        "NotImplementedError/UnsupportedFakeTensorException when running FX node",
+        "TypeError when making fake tensor call",
+    )
+}
+"""Titles of torch's that name its own classes."""
 
 
 def inlined(frame: CompiledFrame) -> list[str]:

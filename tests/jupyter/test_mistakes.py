@@ -119,3 +119,14 @@ def test_what_raises_nothing_is_no_mistake(run, shell):
     for cell in cells:
         ran = run(cell)
         assert " raises " not in ran.pictures[0]["text/plain"].split("\n\n")[0]
+
+
+def test_an_operator_whose_error_is_caught(run):
+    """The function returns what eager mode returns, and the reason for the skip is in plain words."""
+    api.reset()
+    run(mistakes.SETUP.partition("\n")[2])
+    ran = run(mistakes.ODD_CELLS["an error that is caught"])
+    assert ran.error is None
+    assert ran.value.tolist() == [1.0, 1.0, 1.0]
+    said = " ".join(ran.pictures[0]["text/plain"].split("\n\n")[0].split())
+    assert "f ran eagerly as a whole: an operator fails while it is traced, and Python runs it (line 4)." in said
