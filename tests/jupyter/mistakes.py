@@ -1,14 +1,19 @@
 """Mistakes that beginners make, one cell each, and what the first screen has to say of each.
 
-Acceptance runs them again: ``python -m tests.jupyter.mistakes`` runs all of them in a kernel and prints the table.
+``python -m tests.jupyter.mistakes`` runs all of them in a kernel and prints a table; with ``--pictures FOLDER`` it has a
+browser draw eight of them: light, dark and narrow.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
+import shutil
+import sys
 import textwrap
 from dataclasses import dataclass
+from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
@@ -714,5 +719,30 @@ def table() -> str:
     return "\n".join(rows)
 
 
+DRAWN = (
+    "wrong size of a Linear", "a wrong size in a module that is called outside of functions", "a variable that was deleted",
+    "index out of range in an embedding", "print under fullgraph", "step of an optimizer", "storm", "an error that is caught",
+)  # fmt: skip
+LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "narrow": ("light", 400)}
+
+
+def draw(folder: Path) -> None:
+    """Screenshots of the outputs of :data:`DRAWN`, each in each of :data:`LOOKS`."""
+    cells = {each.name: f"%%compile\n{each.cell}" for each in MISTAKES} | ODD_CELLS
+    found = run({name: cells[name] for name in DRAWN})
+    folder.mkdir(parents=True, exist_ok=True)
+    with importlib.import_module("playwright.sync_api").sync_playwright() as play:  # the tests do without
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"))
+        for look, (scheme, width) in LOOKS.items():
+            page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            for name in DRAWN:
+                page.set_content(f"<!doctype html><meta charset=utf-8><body>{found[name]['html']}")
+                page.screenshot(path=folder / f"{name.replace(' ', '_')}.{look}.png")
+        browser.close()
+
+
 if __name__ == "__main__":
-    print(table())  # noqa: T201
+    if sys.argv[1:2] == ["--pictures"]:
+        draw(Path(sys.argv[2]))
+    else:
+        print(table())  # noqa: T201
