@@ -137,6 +137,11 @@ _OURS = f"{Path(__file__).parents[1]}{os.sep}"
 _LIBRARY = re.compile(r"/(?:site-packages|dist-packages|python3\.\d+)/(?!site-packages|dist-packages)(.+\.py)$")
 
 
+def is_generated(file: str) -> bool:
+    """True for a file that is nowhere: ``nbcompile/dispatch/<call of net._call_impl>``."""
+    return file.endswith(">")
+
+
 def to_users_line(stack: tuple[StackLine, ...]) -> tuple[StackLine, ...]:
     """A stack up to the innermost line of the user's own; nothing where every line is a library's."""
     last = max((index for index, each in enumerate(stack) if not library(each.file)), default=-1)

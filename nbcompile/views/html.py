@@ -245,7 +245,9 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         status,
         " ",
         tag("small", f"{frame.cause}, {end}", data_r=figures.of_end(frame)),
-        tag("small", f" · {library}") if (library := facts.library(frame)) else None,
+        tag("small", f" · {library}")
+        if (library := facts.library(frame)) and not links.is_generated(frame.file)
+        else None,
     )
     body = tag("div", rendered, class_="n-split")
     return tag("details", tag("summary", title), body, class_="n-frame", data_f=frame.id, open=opened)

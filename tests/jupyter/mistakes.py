@@ -723,6 +723,7 @@ DRAWN = (
     "wrong size of a Linear", "a wrong size in a module that is called outside of functions", "a variable that was deleted",
     "index out of range in an embedding", "print under fullgraph", "step of an optimizer", "storm", "an error that is caught",
 )  # fmt: skip
+PAGE = '<!doctype html><meta charset=utf-8><meta name=color-scheme content="light dark"><body>'
 LOOKS = {"light": ("light", 1280), "dark": ("dark", 1280), "narrow": ("light", 400)}
 
 
@@ -736,7 +737,7 @@ def draw(folder: Path) -> None:
         for look, (scheme, width) in LOOKS.items():
             page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
             for name in DRAWN:
-                page.set_content(f"<!doctype html><meta charset=utf-8><body>{found[name]['html']}")
+                page.set_content(f"{PAGE}{found[name]['html']}")
                 page.screenshot(path=folder / f"{name.replace(' ', '_')}.{look}.png")
         browser.close()
 

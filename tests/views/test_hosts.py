@@ -11,6 +11,7 @@ import torch
 import nbcompile
 from nbcompile import api
 from nbcompile.record.model import Lifetime
+from nbcompile.tracing import breaks
 from nbcompile.views import html, sections
 from tests.views import hosts, sample_records as sample
 from tests.views.paper import letters, text_of
@@ -212,6 +213,19 @@ def test_tables_fit_a_narrow_page(browser_page):
     assert (seen["wide"], seen["broken"], seen["blank"]) == ([], [], 0)
     assert seen["tables"] > 8
     assert seen["numbers"]
+
+
+def test_the_longest_title_of_a_break_fits_a_narrow_page(browser_page):
+    """torch's titles have names of classes in them, joined by slashes: they break only where nothing else helps."""
+    record = sample.save_break()
+    title = max((kind.title for kind in breaks.KINDS.values()), key=lambda text: max(map(len, text.split())))
+    frames = tuple(
+        dataclasses.replace(frame, breaks=tuple(dataclasses.replace(each, title=title) for each in frame.breaks))
+        for frame in record.frames
+    )
+    shown = browser_page(html.render(dataclasses.replace(record, frames=frames), "breaks"), width=400)
+    assert title.split()[0][:20] in shown.content()
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 # --- people who cannot see, or use no mouse ----------------------------------------------------
