@@ -156,6 +156,7 @@ class _GpuPage:
             self.kernels[launch.kernel.name] = figures.launched(
                 self.kernels[launch.kernel.name], launch, ready.first_line
             )
+        self.kernels = figures.disassembled(self.kernels, self.program.kernels)
         self._replace(draft)
         draft.rewrite()
 

@@ -9,13 +9,17 @@ In torch: nothing. Read next: nbcompile/gpu/predict.py
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, replace
 
+from nbcompile.gpu import predict, sass
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.costs import SECTOR
 from nbcompile.gpu.simulated import Launch, ReadyKernel
 from nbcompile.record import model
+
+DISASSEMBLED = 8
+"""Kernels of a graph whose machine code is printed, at most: it takes half a second of a processor each."""
 
 
 def built(ready: ReadyKernel, chip: Chip) -> model.Gpu:
@@ -28,8 +32,22 @@ def built(ready: ReadyKernel, chip: Chip) -> model.Gpu:
         machine_code.shared_bytes,
         machine_code.threads,
         machine_code.occupancy(chip),
+        peak_bytes=predict.REACHED * chip.bytes_per_second / 1e6,
+        peak_instructions=chip.multiprocessors * predict.SCHEDULERS * chip.cycles_per_second / 1e6,
         lines=tuple(model.GpuLine(line, ptx=texts) for line, texts in _texts(ready).items()),
     )
+
+
+def disassembled(gpus: Mapping[str, model.Gpu], ready: Mapping[str, ReadyKernel]) -> dict[str, model.Gpu]:
+    """The figures of the first kernels with the machine's instructions in each line."""
+    shown = list(gpus)[:DISASSEMBLED]
+    found = sass.of_all({name: ready[name].built for name in shown})
+    return {name: _with_sass(gpu, found.get(name, {}), ready[name].first_line) for name, gpu in gpus.items()}
+
+
+def _with_sass(gpu: model.Gpu, found: Mapping[int, tuple[str, ...]], first_line: int) -> model.Gpu:
+    names = {line - first_line + 1: tuple(_counted(list(each))) for line, each in found.items()}
+    return replace(gpu, lines=tuple(replace(line, sass=names.get(line.line, ())) for line in gpu.lines))
 
 
 def launched(gpu: model.Gpu, launch: Launch, first_line: int) -> model.Gpu:
@@ -44,6 +62,9 @@ def launched(gpu: model.Gpu, launch: Launch, first_line: int) -> model.Gpu:
         least=launch.touched,
         predicted_us=launch.times.predicted * 1e6,
         roofline_us=launch.times.roofline * 1e6,
+        limit=launch.times.limit,
+        instructions=costs.instructions,
+        tiles=tuple(model.GpuTile(*astuple(each)) for each in launch.tiles),
         lines=tuple(
             replace(
                 line,
@@ -75,4 +96,4 @@ def _counted(names: list[str]) -> Iterator[str]:
 
 def is_access(name: str) -> bool:
     """Return whether an instruction accesses global memory, the most expensive kind."""
-    return name.startswith(("ld.global", "st.global", "atom.global", "red.global"))
+    return name.startswith(("ld.global", "st.global", "atom.global", "red.global", "LDG", "STG", "ATOMG", "RED."))

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from nbcompile.gpu import tiles
 from nbcompile.gpu.values import Array
 
 
@@ -190,6 +191,8 @@ class GlobalMemory:
     contents: list[Bytes] = field(default_factory=list)
     storages: dict[int, int] = field(default_factory=dict)
     """Positions by the storage's own address: views of one storage share its bytes."""
+    watches: dict[int, tiles.Watch] = field(default_factory=dict)
+    """By position: who accesses which elements of a tensor is noted."""
 
     def copy_in(self, tensor: torch.Tensor, name: str) -> int:
         """Copy a tensor in; return the address of its first element. Its whole storage is accessible, as on a GPU.
@@ -204,6 +207,8 @@ class GlobalMemory:
             content = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
             at = self.copy_bytes_in(content, name)
             self.storages[storage.data_ptr()] = at
+            if (watch := tiles.watch(tensor, name)) is not None:
+                self.watches[at] = watch
         return self.starts[at] + int(tensor.storage_offset()) * tensor.element_size()
 
     def copy_bytes_in(self, content: Array, name: str) -> int:
@@ -224,17 +229,23 @@ class GlobalMemory:
         found = np.empty((len(addresses), width), np.uint8)
         for at, chosen, offsets in self._by_tensor(addresses, width, what):
             found[chosen] = self.contents[at].load(offsets, width, actors.take(chosen), what)
+            if at in self.watches:
+                self.watches[at].note(offsets, width, actors.block[chosen], written=False)
         return found
 
     def store(self, addresses: Array, values: Array, actors: Actors, what: str) -> None:
         """Write ``uint8[threads, width]``; raises as :meth:`load`."""
         for at, chosen, offsets in self._by_tensor(addresses, values.shape[1], what):
             self.contents[at].store(offsets, values[chosen], actors.take(chosen), what)
+            if at in self.watches:
+                self.watches[at].note(offsets, values.shape[1], actors.block[chosen], written=True)
 
     def note_updates(self, addresses: Array, width: int, actors: Actors, what: str) -> None:
         """Check and record atomic updates; raises as :meth:`load`."""
         for at, chosen, offsets in self._by_tensor(addresses, width, what):
             self.contents[at].note_updates(offsets, width, actors.take(chosen), what)
+            if at in self.watches:
+                self.watches[at].note(offsets, width, actors.block[chosen], written=True)
 
     def exchange(self, address: int, width: int, change: Callable[[Array], Array], what: str) -> Array:
         """An atomic update of one element: what it was."""

@@ -172,6 +172,22 @@ def _of_one_line(block: re.Match[str]) -> str:
     return (first[0] if first else "") + _PLACE.sub("\n", block[1])
 
 
+def lines(text: str) -> list[int]:
+    """For each line of the text, from 0, the line of the generated module that it comes from; 0 if unknown."""
+    found: list[int] = []
+    line, in_block = 0, 0
+    for row in text.split("\n"):
+        if "// begin inline asm" in row:
+            in_block = 1
+        elif "// end inline asm" in row:
+            in_block = 0
+        elif place := re.match(r"\s*\.loc\s([^\n]*)", row):
+            line = line if in_block == 2 else _line(place.group(1).partition("//")[0], line)
+            in_block = 2 if in_block else 0  # as _of_one_line
+        found.append(line)
+    return found
+
+
 def _line(location: str, before: int) -> int:
     """The line in the generated module (file 1): of the call, where a function was inlined."""
     file, line = (_INLINED.findall(location) or [location.split()[:2]])[-1]

@@ -21,6 +21,7 @@ from nbcompile.gpu import costs, estimate, predict, ptx, simulator
 from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, MachineCode, NoTools, build
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import GlobalMemory
+from nbcompile.gpu.tiles import Tile
 from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.runtime.program import Attribute, PythonWrapper, expect
@@ -63,6 +64,8 @@ class Launch:
     times: predict.Times
     touched: int
     """Bytes that are read or written, each counted once."""
+    tiles: tuple[Tile, ...] = ()
+    """Of each tensor, the programs that access it."""
 
     @property
     def costs(self) -> costs.Costs:
@@ -176,7 +179,8 @@ def _launcher(
                 original.copy_(value)
         touched = memory.touched()
         times = predict.times(built, blocks, costs.total(ran.lines.values()), ran.waits, touched, chip)
-        launches.append(Launch(kernel, built, blocks, ran.lines, times, touched))
+        accessed = tuple(each.tile() for each in memory.watches.values() if each.is_read or each.is_written)
+        launches.append(Launch(kernel, built, blocks, ran.lines, times, touched, accessed))
 
     return launch
 

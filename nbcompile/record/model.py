@@ -293,6 +293,24 @@ class GpuLine:
     """Bytes of the sectors that would hold what the threads use."""
     ptx: tuple[str, ...] = ()
     """The instructions that the line became, each name once, with a count: ``4 ld.global.v4.b32``."""
+    sass: tuple[str, ...] = ()
+    """The instructions of the machine that ptxas made of them: ``2 LDG.E.128``."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTile:
+    """The programs (blocks of threads) that access a tensor, sampled in a grid, as the tensor lies in memory."""
+
+    buffer: str
+    access: str
+    """``read``, ``written``, or both."""
+    height: int
+    width: int
+    rows: int
+    """Rows of the grid."""
+    columns: int
+    programs: tuple[int, ...] = ()
+    """By cell, row by row; -1 for none, -2 for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +341,16 @@ class Gpu:
     """Microseconds, by a model (gpu/predict.py): nothing ran on a GPU."""
     roofline_us: float = 0.0
     """Microseconds for :attr:`least` at the full bandwidth of the memory, and a launch."""
+    limit: str = ""
+    """What takes longest in the model: ``memory``, ``issue`` (of instructions) or ``latency``."""
+    instructions: int = 0
+    """PTX instructions executed by warps."""
+    peak_bytes: float = 0.0
+    """Bytes of memory a microsecond that the GPU reaches."""
+    peak_instructions: float = 0.0
+    """Instructions of warps a microsecond that it can issue."""
     lines: tuple[GpuLine, ...] = ()
+    tiles: tuple[GpuTile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

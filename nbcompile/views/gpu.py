@@ -2,8 +2,8 @@
 
     sm_90   29 registers   0 B spilled   16 B shared   occupancy 100 %   moved 48 kB, least 48 kB   3.1 µs predicted
 
-Below it, line by line of the kernel: the bytes that the line moves against the least that would do, and the PTX that it
-became. A row is linked to the operators of its line, and so to the source.
+Below it, line by line of the kernel: the bytes that the line moves against the least that would do, the PTX that it
+became, and the SASS that ptxas made of that. A row is linked to the operators of its line, and so to the source.
 
 In torch: nothing. Read next: nbcompile/views/kernels.py
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from markupsafe import Markup
 
 from nbcompile.record.model import CompiledGraph, Gpu, GpuLine, Kernel
-from nbcompile.views import costs
+from nbcompile.views import costs, gpu_pictures
 from nbcompile.views.graph import words
 from nbcompile.views.markup import Limits, code, fold, row, table, tag
 
@@ -23,7 +23,7 @@ _HEAD = (
     "GPU", "registers", "spilled", "shared", "occupancy", "blocks", "moved", "least", "coalescing", "predicted",
     "roofline",
 )  # fmt: skip
-_PIECES = 6
+_PIECES = 4
 """Number of different instructions of a line that are named."""
 
 
@@ -45,8 +45,31 @@ def render(kernel: Kernel, by_line: Mapping[int, tuple[str, ...]], limits: Limit
     lines, more = limits.cut([each for each in gpu.lines if each.instructions or each.ptx])
     text = kernel.source.split("\n")
     rows = [_line(each, text[each.line - 1].strip(), words(by_line.get(each.line, ()))) for each in lines]
-    below = table("Lines of the kernel", ("line", "Triton", "moved", "least", "instructions", "PTX"), rows)
-    return tag("div", figures, fold("Line by line: bytes and PTX", below, more) if rows else None)
+    below = table("Lines of the kernel", ("line", "Triton", "moved", "least", "instructions", "PTX", "SASS"), rows)
+    drawn = gpu_pictures.tiles(gpu)
+    return tag(
+        "div",
+        figures,
+        fold("Line by line: bytes, PTX and SASS", below, more) if rows else None,
+        fold("Tiles: which program accesses which elements", drawn, tag("p", _TILES)) if drawn else None,
+    )
+
+
+_TILES = tag(
+    "small",
+    "A colour and a number for each program (block of threads), sampled; grey: several programs. A row of a drawing is "
+    "a run of neighbours in memory.",
+)
+
+
+def roofline(compiled: CompiledGraph) -> Markup | None:
+    """The kernels of a graph under the roofline of its GPU."""
+    drawn = gpu_pictures.roofline(compiled.kernels)
+    said = (
+        "A kernel as high as the line is as fast as memory or issue allow; small ones are far below it, as the launch "
+        "alone takes 2 µs. By a model (gpu/predict.py): nothing ran on a GPU."
+    )
+    return tag("div", drawn, tag("p", tag("small", said))) if drawn else None
 
 
 def text(kernel: Kernel) -> Iterator[str]:
@@ -79,6 +102,10 @@ def _time(microseconds: float) -> str:
 
 def _line(line: GpuLine, text: str, linked: str) -> Markup:
     moved = (costs.words(line.moved), costs.words(line.least)) if line.moved else ("", "")
-    shown = ", ".join(line.ptx[:_PIECES]) + (f", {len(line.ptx) - _PIECES} more" if len(line.ptx) > _PIECES else "")
-    cells = (code(text), *moved, str(line.instructions) if line.instructions else "", code(shown))
+    shown = (code(_named(names)) if names else "" for names in (line.ptx, line.sass))
+    cells = (code(text), *moved, str(line.instructions) if line.instructions else "", *shown)
     return row(tag("th", str(line.line)), *cells, nodes=linked)
+
+
+def _named(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_PIECES]) + (f", {len(names) - _PIECES} more" if len(names) > _PIECES else "")

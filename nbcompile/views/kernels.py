@@ -30,6 +30,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     names = {node.id: node.name for node in frame.graph.nodes} if frame.graph else {}
     parts = (
         [tag("p", note, class_="n-callout") for note in compiled.notes],
+        gpu.roofline(compiled),
         [_kernel(each, at, found, names, limits, drawn[each.id], opened=len(kernels) == 1) for at, each in kernels],
         more,
         _fusions(compiled, found, limits), _buffers(compiled, found, limits), memory.render(compiled, found, limits),

@@ -1,0 +1,57 @@
+"""Which program accesses which elements: noted while a kernel is simulated."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import numpy as np
+
+import nbcompile
+from nbcompile.gpu import tiles
+
+
+def grids(function, *inputs):
+    """Of the last kernel, by what is accessed: the grid of programs."""
+    nbcompile.reset()
+    kernel = nbcompile.explain(function, options={"target": "sm_90"})(*inputs).kernels[-1]
+    found = [(each.access, np.array(each.programs).reshape(each.rows, each.columns)) for each in kernel.gpu.tiles]
+    return [grid for access, grid in found if access == "read"], [grid for access, grid in found if access == "written"]
+
+
+def test_a_program_reads_its_row_and_all_read_the_weight():
+    """A layer norm of 8 rows."""
+    read, (written,) = grids(lambda x, w: torch.layer_norm(x, (64,), w), torch.randn(8, 64), torch.randn(64))
+    rows, weight = sorted(read, key=len, reverse=True)
+    expected = np.repeat(np.arange(8)[:, None], 32, 1)
+    assert (rows == expected).all()
+    assert (written == expected).all()
+    assert (weight == tiles.SEVERAL).all()
+
+
+def test_a_transposed_tensor_is_read_in_tiles():
+    """Each program reads one square and writes another: 2 by 4 tiles of 32 by 32, sampled."""
+    (read,), (written,) = grids(lambda x: x.t().contiguous(), torch.randn(64, 128))
+    assert (read[0] == np.repeat(read[0, ::8], 8)).all()
+    assert len(np.unique(read)) == len(np.unique(written)) == 8
+    for program in range(8):
+        assert (read == program).sum() * 8 == read.size
+        assert (written == program).sum() * 8 == written.size
+
+
+def test_elements_that_nobody_accesses():
+    """Every second one."""
+    read, _ = grids(lambda x: x[::2] * 3, torch.randn(64))
+    assert read[0].tolist() == [[0, -1] * 31 + [0, -1]] or read[0].tolist() == [[0, -1] * 31 + [0]]
+
+
+def test_a_tensor_is_drawn_as_it_lies_in_memory():
+    """Its rows are runs of neighbours, whatever its shape says."""
+    transposed = tiles.watch(torch.zeros(5, 7).t(), "x")
+    assert (transposed.height, transposed.width) == (5, 7)
+    spread = tiles.watch(torch.zeros(5, 7)[:, ::3], "x")
+    assert (spread.height, spread.width) == (1, 35)
+    assert tiles.watch(torch.zeros(0, 7), "x") is None
