@@ -30,7 +30,7 @@ LONG_MODULES = {
     # One class or a family of classes, whose methods share state.
     "tracing/variables/functions.py", "tracing/variables/objects.py", "tracing/variables/contexts.py",
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
-    "codegen/vector_expr.py", "lowering/graph.py", "lowering/builder.py", "fast/inference_tracer.py",
+    "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
     # To be divided: two ideas or more.
     "tracing/tracer.py", "rewriting/resume.py", "scheduling/fuse.py", "ir/evaluate.py", "gpu/simulator.py", "aot/compile.py",
 }  # fmt: skip

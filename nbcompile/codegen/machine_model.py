@@ -84,6 +84,12 @@ MIN_PANELS = 8
 
 TRITON_BLOCK = 1024
 """Elements: of one program of a pointwise kernel, and of one iteration of a looped reduction. Not measured."""
+LONG_ROW, LONG_ROW_BLOCK = 1 << 13, 1 << 12
+"""Elements: an iteration of a looped reduction over a row from the first number on takes the second, with more warps,
+as each iteration waits for its loads. Predicted: docs/design/gpu.md."""
+UNEVEN_BLOCK, UNEVEN_LENGTH = 128, 1 << 16
+"""Elements: of a pointwise program with one element a thread, where a mask forbids vectors, and the longest such loop.
+Predicted: docs/design/gpu.md."""
 THREAD_ELEMENTS = 8
 """Elements: of a persistent row in each thread, while the program may have more warps. Predicted:
 docs/design/gpu.md."""

@@ -33,7 +33,16 @@ from nbcompile.codegen.kernel_analysis import (
     stored_buffers,
     vectorises_outer_loop,
 )
-from nbcompile.codegen.machine_model import MAX_WARPS, THREAD_ELEMENTS, TRITON_BLOCK, TRITON_TILE
+from nbcompile.codegen.machine_model import (
+    LONG_ROW,
+    LONG_ROW_BLOCK,
+    MAX_WARPS,
+    THREAD_ELEMENTS,
+    TRITON_BLOCK,
+    TRITON_TILE,
+    UNEVEN_BLOCK,
+    UNEVEN_LENGTH,
+)
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_reductions import (
     declare_accumulators,
@@ -169,8 +178,8 @@ def _columns(emitter: TritonEmitter) -> str:
     if kernel.scratch:
         raise NoTriton("a scratch row inside a vectorised outer loop")
     steps = max((_steps(part) for part in kernel.body if isinstance(part, Nest)), default=1)
-    block = TRITON_BLOCK // steps
     total = indexing.product([loop.size for loop in kernel.loops])
+    block = (_block(total) if steps == 1 else TRITON_BLOCK) // steps
     writer.line(f"element = tl.program_id(0){emitter.int64_cast} * {block} + tl.arange(0, {block})")
     _begin_block(emitter, "element", total, block, kernel.loops)
     for statement in kernel.body:
@@ -179,6 +188,14 @@ def _columns(emitter: TritonEmitter) -> str:
         else:
             emit_statement(emitter, statement)
     return f"({index_text(total)} + {block - 1}) // {block}"
+
+
+def _block(total: Index) -> int:
+    """Elements of one program of a pointwise kernel."""
+    known = indexing.constant(total)
+    is_uneven = known is not None and known % 4 != 0 and known <= UNEVEN_LENGTH
+    # No vector of 4 elements fits the mask: with several elements a thread, each access would skip the others'.
+    return UNEVEN_BLOCK if is_uneven else TRITON_BLOCK
 
 
 def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
@@ -330,20 +347,24 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     writer = emitter.writer
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     length = indexing.product([loop.size for loop in nest.loops])
+    block = TRITON_BLOCK
+    if (indexing.constant(length) or 0) >= LONG_ROW:
+        block = LONG_ROW_BLOCK
+        emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
     for accumulator in nest.body:
         if isinstance(accumulator, (Accumulate, Carry)):
-            declare_accumulators(emitter, accumulator, str(TRITON_BLOCK))
-    emitter.trip_counts.append(f"({python_index(length)} + {TRITON_BLOCK - 1}) // {TRITON_BLOCK}")
-    writer.line(f"for begin in range(0, {index_text(length)}, {TRITON_BLOCK}):")
+            declare_accumulators(emitter, accumulator, str(block))
+    emitter.trip_counts.append(f"({python_index(length)} + {block - 1}) // {block}")
+    writer.line(f"for begin in range(0, {index_text(length)}, {block}):")
     writer.depth += 2
-    writer.line(f"inner = begin + tl.arange(0, {TRITON_BLOCK})")
-    _begin_block(emitter, "inner", length, TRITON_BLOCK, nest.loops)
+    writer.line(f"inner = begin + tl.arange(0, {block})")
+    _begin_block(emitter, "inner", length, block, nest.loops)
     before = dict(emitter.locals)
     for part in nest.body:
         if isinstance(part, Accumulate):
             emit_combine(emitter, part, emitter.mask)
         elif isinstance(part, Carry):
-            scan_next_block(emitter, part, str(TRITON_BLOCK), f"tl.arange(0, {TRITON_BLOCK}) == {TRITON_BLOCK - 1}")
+            scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
         else:
             emit_statement(emitter, part)
     emitter.locals = before

@@ -181,8 +181,8 @@ def lines(text: str) -> list[int]:
             in_block = 1
         elif "// end inline asm" in row:
             in_block = 0
-        elif place := re.match(r"\s*\.loc\s([^\n]*)", row):
-            line = line if in_block == 2 else _line(place.group(1).partition("//")[0], line)
+        elif directive := re.match(r"\s*\.loc\s([^\n]*)", row):
+            line = line if in_block == 2 else _line(directive.group(1).partition("//")[0], line)
             in_block = 2 if in_block else 0  # as _of_one_line
         found.append(line)
     return found

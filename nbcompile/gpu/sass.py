@@ -23,14 +23,14 @@ from nbcompile.gpu import ptx
 from nbcompile.gpu.build import MachineCode
 
 DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
-_PLACE = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
+_PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
 _INSTRUCTION = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)")
 _AROUND = frozenset({"NOP", "BRA"})
 """Instructions that fill the end of the code."""
 
 
 def of_all(kernels: Mapping[str, MachineCode]) -> dict[str, dict[int, tuple[str, ...]]]:
-    """Those of several kernels, by name, read side by side."""
+    """Instructions of several kernels, by name, printed side by side."""
     if not kernels:
         return {}
     with ThreadPoolExecutor(len(kernels)) as threads:
@@ -57,7 +57,7 @@ def _instructions(text: str, of_ptx: Sequence[int]) -> Iterator[tuple[int, str]]
     """Iterate over the instructions, each with its line."""
     line = 0
     for row in text.split("\n"):
-        if place := _PLACE.search(row):
-            line = of_ptx[int(place.group(1)) - 1]
+        if found_line := _PTX_LINE.search(row):
+            line = of_ptx[int(found_line.group(1)) - 1]
         elif (instruction := _INSTRUCTION.match(row)) and instruction.group(1) not in _AROUND:
             yield line, instruction.group(1)

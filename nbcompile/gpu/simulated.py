@@ -65,7 +65,7 @@ class Launch:
     touched: int
     """Bytes that are read or written, each counted once."""
     tiles: tuple[Tile, ...] = ()
-    """Of each tensor, the programs that access it."""
+    """Programs that access each tensor."""
 
     @property
     def costs(self) -> costs.Costs:

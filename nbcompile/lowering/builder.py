@@ -42,11 +42,9 @@ from nbcompile.ir.index import (
     is_one,
     loop_variable,
     loop_variables,
-    product,
     reduction_variable,
     simplify,
     stride_along,
-    unflatten,
 )
 from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_addresses
 from nbcompile.lowering import split_reduction
@@ -100,7 +98,7 @@ class Builder:
 
     def target_device(self, device: torch.device) -> torch.device:
         """The device for which code is generated, for a tensor of a device."""
-        return self.device if self.device is not None and device.type == "cpu" else device
+        return self.device if self.device is not None and device.type in ("cpu", "meta") else device
 
     # -- names ----------------------------------------------------------------
 
@@ -196,13 +194,14 @@ class Builder:
         """Reduce over some dimensions: a new buffer, unless all of these have one element."""
         kept_dims = [at for at in range(value.ndim) if at not in dims]
         reduced_dims = [at for at in dims if not is_one(value.size[at])]
-        if self.device is not None and reduced_dims:
+        if value.device.type == "cuda" and reduced_dims:
             number = split_reduction.split_count(
                 [value.size[at] for at in kept_dims], [value.size[at] for at in reduced_dims], kind,
                 along_columns=self._reads_along_columns(value, kept_dims, reduced_dims),
             )  # fmt: skip
             if number > 1:
-                return self._split_reduction(value, kept_dims, reduced_dims, number, keepdim, kind, dtype, accumulate)
+                result = split_reduction.in_parts(self, value, kept_dims, reduced_dims, number, kind, dtype, accumulate)
+                return _keep_dims(result, value.size, kept_dims) if keepdim else result
         mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept_dims)}
         mapping |= {loop_variable(at): reduction_variable(to) for to, at in enumerate(reduced_dims)}
         mapping |= {loop_variable(at): ZERO for at, extent in enumerate(value.size) if is_one(extent)}
@@ -226,30 +225,6 @@ class Builder:
             rows += any(stride_along(offset, loop_variable(at)) == ONE for at in reduced_dims)
             columns += any(stride_along(offset, loop_variable(at)) == ONE for at in kept_dims)
         return columns > rows
-
-    def _split_reduction(
-        self, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], number: int, keepdim: bool,
-        kind: str, dtype: torch.dtype, accumulate: torch.dtype,
-    ) -> Value:  # fmt: skip
-        """Reduce in two steps: the parts of the reduced dimensions, then the partial results.
-
-        sum of x[4096]       partial[p] = sum over r < 64 of x[64*p + r]      p < 64
-                             result     = sum over p < 64 of partial[p]
-        """
-        reduced_sizes = [value.size[at] for at in reduced_dims]
-        length = product(reduced_sizes) / number
-        part, inside = loop_variable(len(kept_dims)), loop_variable(len(kept_dims) + 1)
-        coordinates = unflatten(length * part + inside, reduced_sizes, {part: index(number), inside: length})
-        position: list[Index] = [ZERO] * value.ndim
-        for to, at in enumerate(kept_dims):
-            position[at] = loop_variable(to)
-        for at, coordinate in zip(reduced_dims, coordinates, strict=True):
-            position[at] = coordinate
-        size = tuple(value.size[at] for at in kept_dims)
-        split = reindexed(value, (*size, index(number), length), position)
-        partial = self.reduce(split, [len(kept_dims) + 1], False, kind, accumulate, accumulate)
-        result = self.reduce(partial, [len(kept_dims)], False, kind, dtype, accumulate)
-        return _keep_dims(result, value.size, kept_dims) if keepdim else result
 
     def scan(self, value: Value, dim: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype) -> Value:
         """Scan along a dimension: a new buffer."""

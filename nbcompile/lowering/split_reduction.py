@@ -12,9 +12,18 @@ In torch: torch/_inductor/ir.py (Reduction.num_splits). Read next: nbcompile/low
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from nbcompile.ir.index import Index, constant, product
+import torch
+
+from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, constant
+from nbcompile.ir.index import ZERO, Index, constant as known, index, loop_variable, product, unflatten
 from nbcompile.ir.kernel import MAX_REGISTER_ROW
+from nbcompile.lowering.value import Value, reindexed
+
+if TYPE_CHECKING:
+    from nbcompile.lowering.builder import Builder
 
 MAX_PROGRAMS = 2048
 """Number of programs that about 130 multiprocessors run at once."""
@@ -26,12 +35,16 @@ MIN_ROW, MIN_COLUMN = 2048, 16
 """Elements of the shortest parts."""
 SHORT_COLUMN = 128
 """Elements. A program reduces a shorter column in less time than a second launch takes."""
+WHOLE_LINE = 32
+"""Elements: the length of parts is a multiple of it where no number of parts divides the length."""
 ASSOCIATIVE_KINDS = ("sum", "prod", "max", "min", "any", "all")
 """Reductions whose partial results can be combined in any order."""
+INDEX_KINDS = {"argmax": "max", "argmin": "min"}
+"""Reductions to an index, and the reductions to the value that it has."""
 
 
 def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *, along_columns: bool) -> int:
-    """Number of parts of equal length to split a reduction into; 1: do not split.
+    """Number of parts of equal length (the last may be shorter) to split a reduction into; 1: do not split.
 
     Args:
         results: Sizes of the result.
@@ -39,12 +52,94 @@ def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *
         kind: The kind of reduction.
         along_columns: Whether it is an outer reduction: neighbours in memory belong to different results.
     """
-    result_count, length = constant(product(results)), constant(product(reduced))
-    if kind not in ASSOCIATIVE_KINDS or result_count is None or length is None or not result_count:
+    result_count, length = known(product(results)), known(product(reduced))
+    splits = kind in ASSOCIATIVE_KINDS or kind in INDEX_KINDS
+    if not splits or result_count is None or length is None or not result_count:
         return 1
     programs = -(-result_count // COLUMNS_PER_PROGRAM) if along_columns else result_count
     if programs >= ENOUGH_PROGRAMS or length < (SHORT_COLUMN if along_columns else MAX_REGISTER_ROW + 1):
         return 1
     shortest = MIN_COLUMN if along_columns else MIN_ROW
     most = min(MAX_PROGRAMS // programs, length // shortest)
-    return next((parts for parts in range(most, max(most // 4, 1), -1) if length % parts == 0), 1)
+    dividing = (parts for parts in range(most, max(most // 4, 1), -1) if length % parts == 0)
+    return next(dividing, -(-length // _rounded_length(length, most)))
+
+
+def _rounded_length(length: int, parts: int) -> int:
+    return -(-length // (parts * WHOLE_LINE)) * WHOLE_LINE
+
+
+def in_parts(
+    build: Builder, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], number: int,
+    kind: str, dtype: torch.dtype, accumulate: torch.dtype,
+) -> Value:  # fmt: skip
+    """Reduce in two steps: the parts of the reduced dimensions, then the partial results.
+
+    sum of x[4096]       partial[p] = sum over r < 64 of x[64*p + r]      p < 64
+                         result     = sum over p < 64 of partial[p]
+    """
+    split = _parts(value, kept_dims, reduced_dims, number, kind, accumulate)
+    at = len(kept_dims)
+    if kind in INDEX_KINDS:
+        return _first_index(build, split, at, kind, dtype, accumulate)
+    partial = build.reduce(split, [at + 1], False, kind, accumulate, accumulate)
+    return build.reduce(partial, [at], False, kind, dtype, accumulate)
+
+
+def _parts(
+    value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], number: int, kind: str, dtype: torch.dtype
+) -> Value:
+    """View of a value with the parts, and what is in each, as its last two dimensions."""
+    sizes = [value.size[at] for at in reduced_dims]
+    whole = known(product(sizes)) or 0
+    per_part = whole // number if whole % number == 0 else _rounded_length(whole, number)
+    length = index(per_part)
+    part, inside = loop_variable(len(kept_dims)), loop_variable(len(kept_dims) + 1)
+    coordinates = unflatten(length * part + inside, sizes, {part: index(number), inside: length})
+    position: list[Index] = [ZERO] * value.ndim
+    for to, at in enumerate(kept_dims):
+        position[at] = loop_variable(to)
+    for at, coordinate in zip(reduced_dims, coordinates, strict=True):
+        position[at] = coordinate
+    size = tuple(value.size[at] for at in kept_dims)
+    split = reindexed(value, (*size, index(number), length), position)
+    if per_part * number == whole:
+        return split
+    inside_of_all = apply("lt", IndexOf(length * part + inside, torch.int64), constant(whole, torch.int64))
+    return replace(split, body=Masked(inside_of_all, split.body, _identity(kind, split.body.dtype)))
+
+
+def _identity(kind: str, dtype: torch.dtype) -> Expr:
+    """The value that changes no result."""
+    if kind in ("sum", "any"):
+        return constant(0, dtype)
+    if kind in ("prod", "all"):
+        return constant(1, dtype)
+    lowest = kind in ("max", "argmax")
+    if dtype.is_floating_point:
+        return constant(float("-inf") if lowest else float("inf"), dtype)
+    if dtype == torch.bool:
+        return constant(not lowest, dtype)
+    limits = torch.iinfo(dtype)
+    return constant(limits.min if lowest else limits.max, dtype)
+
+
+def _first_index(
+    build: Builder, split: Value, at: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype
+) -> Value:
+    """The first index of the best element: the first one of the first part whose best is as good as that of all."""
+    parts, length = split.size[at], split.size[at + 1]
+    better = INDEX_KINDS[kind]
+    best_of_part = build.reduce(split, [at + 1], False, better, accumulate, accumulate)
+    indices = build.reduce(split, [at + 1], False, kind, torch.int64, accumulate)
+    best = build.reduce(best_of_part, [at], True, better, accumulate, accumulate)
+    size = best_of_part.size
+    everywhere = reindexed(best, size, [*map(loop_variable, range(at)), ZERO])
+    mine, of_all = best_of_part.body, everywhere.body
+    is_best = apply("eq", mine, of_all)
+    if accumulate.is_floating_point:
+        is_best = apply("logical_or", is_best, apply("isnan", mine))  # nan is the best of all, and equal to nothing
+    candidate = apply("add", indices.body, IndexOf(loop_variable(at) * length, torch.int64))
+    none = constant(torch.iinfo(torch.int64).max, torch.int64)
+    candidates = replace(indices, body=apply("where", is_best, candidate, none), size=(*size[:at], parts))
+    return build.reduce(candidates, [at], False, "min", dtype, torch.int64)

@@ -50,9 +50,9 @@ def roofline(kernels: Iterable[Kernel]) -> Markup | None:
         return None
     gpu = dots[0][1]
     ridge = gpu.peak_instructions / gpu.peak_bytes
-    places = [(name, each.instructions / each.least, each.instructions / each.predicted_us) for name, each in dots]
-    xs = _decades([ridge, *(x for _, x, _ in places)])
-    ys = _decades([gpu.peak_instructions, *(y for _, _, y in places)])
+    points = [(name, each.instructions / each.least, each.instructions / each.predicted_us) for name, each in dots]
+    xs = _decades([ridge, *(x for _, x, _ in points)])
+    ys = _decades([gpu.peak_instructions, *(y for _, _, y in points)])
     across, down = _scale(xs, LEFT, WIDTH - 12), _scale(ys, HEIGHT - BOTTOM, TOP)
     lowest = max(10.0 ** xs[0], 10.0 ** ys[0] / gpu.peak_bytes)
     corners = (
@@ -64,7 +64,7 @@ def roofline(kernels: Iterable[Kernel]) -> Markup | None:
     drawing = tag(
         "svg", tag("style", _STYLE), tag("rect", width=WIDTH, height=HEIGHT, class_="g"),
         _axes(xs, ys, across, down), tag("path", d=f"M{roof}", class_="r"),
-        [_dot(name, across(x), down(y)) for name, x, y in places],
+        [_dot(name, across(x), down(y)) for name, x, y in points],
         xmlns="http://www.w3.org/2000/svg", width=WIDTH, height=HEIGHT, viewBox=f"0 0 {WIDTH} {HEIGHT}",
     )  # fmt: skip
     said = "; ".join(f"{name} reaches {_share(each):.0%}, limited by {each.limit or 'memory'}" for name, each in dots)
@@ -86,10 +86,10 @@ def _decades(values: list[float]) -> tuple[int, int]:
 def _scale(ends: tuple[int, int], begin: float, end: float) -> Scale:
     """A logarithmic scale, from decades to pixels."""
 
-    def place(value: float) -> float:
+    def position(value: float) -> float:
         return begin + (math.log10(value) - ends[0]) / (ends[1] - ends[0]) * (end - begin)
 
-    return place
+    return position
 
 
 def _axes(xs: tuple[int, int], ys: tuple[int, int], across: Scale, down: Scale) -> Iterator[Markup]:
@@ -129,10 +129,10 @@ def tiles(gpu: Gpu) -> Markup | None:
     tones = {program: f"p{at % _COLOURS}" for at, program in enumerate(seen)} | {SEVERAL: "s", -1: "n"}
     drawn: list[Markup] = []
     y = 0
-    for each in gpu.tiles:
-        drawn.append(tag("text", f"{each.buffer}: {_size(each)}, {each.access}", x=2, y=y + 12))
-        drawn.extend(_grid(each, y + 18, tones))
-        y += 18 + each.rows * LINE + 8
+    for tile in gpu.tiles:
+        drawn.append(tag("text", f"{tile.buffer}: {_size(tile)}, {tile.access}", x=2, y=y + 12))
+        drawn.extend(_grid(tile, y + 18, tones))
+        y += 18 + tile.rows * LINE + 8
     wide = max(max(each.columns for each in gpu.tiles) * CELL + 4, 300)
     drawing = tag(
         "svg", tag("style", _STYLE, _TONES), tag("rect", width=wide, height=y, class_="g"), drawn,
@@ -174,6 +174,6 @@ def _grid(tile: GpuTile, top: int, tones: Mapping[int, str]) -> Iterator[Markup]
                 white = "w" if tones[program] == "p0" else ""
                 numbers.append(tag("text", str(program), x=left + 3, y=top + line * LINE + 9, class_=white))
             x += wide
-    for tone, places in paths.items():
-        yield tag("path", d="".join(places), class_=tone)
+    for tone, parts in paths.items():
+        yield tag("path", d="".join(parts), class_=tone)
     yield tag("g", numbers, class_="i")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import nbcompile
 from nbcompile.ir.buffer import Reduction
-from nbcompile.ir.index import indices
+from nbcompile.ir.expr import loads
+from nbcompile.ir.index import indices, stride_along
 from nbcompile.lowering import lower, split_reduction
+from nbcompile.scheduling import schedule
 from tests.lowering.programs import traced
 
 GPU = torch.device("cuda", 0)
@@ -24,12 +27,13 @@ GPU = torch.device("cuda", 0)
         ((256,), (4096,), "sum", True, 256),
         ((1 << 16,), (4096,), "sum", True, 1),
         ((256,), (127,), "sum", True, 1),
-        ((), (1 << 20,), "argmax", False, 1),
-        ((), (1_000_003,), "sum", False, 1),
+        ((), (1 << 20,), "argmax", False, 512),
+        ((), (1_000_003,), "sum", False, 481),
+        ((4,), (50257,), "max", False, 24),
     ],
 )
 def test_how_many_parts(results, reduced, kind, along_columns, expected):
-    """As many as fill a GPU; none where programs are many, where parts would be short, or where places matter."""
+    """As many as fill a GPU, also of a prime length; none where programs are many, or where parts would be short."""
     found = split_reduction.split_count(indices(results), indices(reduced), kind, along_columns=along_columns)
     assert found == expected
 
@@ -49,6 +53,52 @@ def test_a_cpu_reduces_as_a_whole():
 def test_a_length_that_only_a_call_knows_is_reduced_as_a_whole():
     """How many parts it should have is known only then."""
     assert len(reductions(lambda x: x.sum(), torch.randn(1 << 16), dynamic=True)) == 1
+
+
+TIED = (1.0, float("nan"), float("-inf"))
+"""A number that stands in several parts."""
+
+
+@pytest.mark.parametrize("best", TIED)
+@pytest.mark.parametrize("function", [torch.argmax, lambda x: x.argmin(-1), lambda x: x.view(2, -1).argmax(1)])
+def test_the_first_place_of_the_best(function, best):
+    """In whichever part; 40,009 is a prime, so that the last part is shorter."""
+    pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+    x = torch.full((2, 40_009), -1.0 if best == best and best > 0 else best)
+    x[:, 30_000] = x[:, 39_999] = best
+    compiled = nbcompile.compile(function, options={"target": "sm_90"})
+    assert torch.equal(compiled(x), function(x))
+    assert torch.equal(compiled(-x), function(-x))
+    assert len(reductions(function, x)) >= 3
+
+
+@pytest.mark.parametrize("kind", ["sum", "amax", "amin", "prod", "any", "all"])
+def test_a_prime_length(kind):
+    """What is beyond the end of the last part changes nothing."""
+    pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+    torch.manual_seed(0)
+    function, x = getattr(torch, kind), torch.rand(40_009) + 0.5
+    if kind == "prod":
+        x = 1 + (x - 1) / 1e3
+    for given in (x, -x if kind in ("amax", "amin") else x, x.bool() if kind in ("any", "all") else x):
+        found = nbcompile.compile(lambda x: function(x), options={"target": "sm_90"})(given)
+        torch.testing.assert_close(found, function(given), rtol=1e-4, atol=1e-4)
+    assert len(reductions(lambda x: function(x), x)) == 2
+
+
+def test_columns_of_a_tall_matrix_are_read_along_their_rows():
+    """The parts of 32 neighbouring columns are one program's, however the partial results lie."""
+    program = lower(traced(lambda x: x.sum(0), X := torch.randn(8192, 32)), [X], device=GPU)
+    first, *_ = schedule(program).kernels()
+    assert first.vector_variable == first.loops[-1].variable
+    assert stride_along(next(loads(first.body[0].body[0].value)).index[0], first.vector_variable) == 1
+
+
+def test_graphs_on_a_gpu_are_split_too():
+    """Where tensors lie on a GPU nobody names a target: their device is enough."""
+    with FakeTensorMode():
+        x = torch.empty(1 << 16, device="cuda")
+        assert len(reductions(lambda x: x.sum(), x, device=None)) == 2
 
 
 PROGRAMS = {
