@@ -142,6 +142,8 @@ def _through_aot(
         return as_captured(graph_module, self_overlapping_writes.REASON)
     if hidden_writes.writes_through_data(graph_module):
         return as_captured(graph_module, hidden_writes.REASON)
+    if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):
+        return as_captured(graph_module, "the graph sets the default dtype, which no ATen operator does")
     try:
         return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
     except NeedsEagerFallback as reason:

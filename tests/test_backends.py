@@ -395,3 +395,23 @@ def test_a_float_out_of_a_tensor_compiles_to_generated_code():
         for n in (2.5, 0.5, 3.5):
             arguments = torch.tensor(n, dtype=torch.float64), torch.arange(8.0)
             assert torch.equal(function(*arguments), scaled(*arguments))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"])
+def test_a_graph_may_set_the_default_dtype(backend):
+    """Every run sets it, for the operators behind it and for what comes after the graph."""
+
+    def program(x):
+        torch.set_default_dtype(torch.float64)
+        wide = torch.ones(2) + x / 2
+        return wide, torch.arange(2) / 2
+
+    compiled, x = nbcompile.compile(program, backend=backend), torch.ones(2, dtype=torch.float32)
+    try:
+        for _ in range(3):
+            torch.set_default_dtype(torch.float32)
+            wide, halves = compiled(x)
+            assert (wide.dtype, halves.dtype, torch.get_default_dtype()) == (torch.float64,) * 3
+            assert wide.tolist() == [1.5, 1.5] and halves.tolist() == [0, 0.5]
+    finally:
+        torch.set_default_dtype(torch.float32)

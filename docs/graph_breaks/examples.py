@@ -1139,3 +1139,14 @@ def nb0127_fixed(x):
     (first,) = torch.autograd.grad(loss, x, retain_graph=True)
     (second,) = torch.autograd.grad(loss, x)
     return first + second
+
+
+def nb0128(x):
+    with torch.profiler.profile() as profiler:
+        y = x + 1
+    return y, profiler
+
+
+def nb0128_fixed(x):
+    with torch.profiler.profile():
+        return x + 1

@@ -345,6 +345,14 @@ NOT_ITERABLE = _kind(
     "Pass a list or a tuple of its items.",
     SUPPORTABLE,
 )
+PROFILER_ESCAPES = _kind(
+    "NB0128",
+    "GB0212",
+    "torch.profiler object escaped from compiled region",
+    "A `{name}` that the traced code made measures nothing, and would have to outlive the graph.",
+    "Make the profiler outside of the compiled function, around its call.",
+    SUPPORTABLE,
+)
 GENERATOR_RECIPE = _kind(
     "NB0101",
     "GB8335",

@@ -639,11 +639,6 @@ KNOWN: dict[tuple[str, str], str] = {
     ("float32_matmul_precision", "details"): "torch breaks at a function of torch that returns no tensor",
     ("exponential_moving_average", "details"): "inputs come in the order in which they are looked at",
     ("old_weight_norm", "details"): "inputs come in the order in which they are looked at",
-    **_known(
-        "default_dtype_is_set",
-        "graphs details reasons",
-        "torch makes it an operator of the graph, which AOTAutograd then runs with a wrong result",
-    ),
 }
 
 _AGREE_ON: dict[str, tuple[tuple[int, int], ...]] = {

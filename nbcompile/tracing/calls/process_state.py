@@ -2,10 +2,8 @@
 
     torch.use_deterministic_algorithms(True)
     with sdpa_kernel(SDPBackend.MATH): ...
+    torch.set_default_dtype(torch.float64)     no ATen operator: such a graph runs as it was captured
     torch.set_default_device("cpu")            a function mode, traced through; done after the graph has run
-
-Not so torch.set_default_dtype, which breaks the graph: below the captured graph, fake
-tensors remember what torch.ones(3) was under another default.
 
 In torch: torch/_dynamo/variables/torch.py. Read next: nbcompile/tracing/effects/process_state.py
 """
@@ -41,6 +39,13 @@ def _use_deterministic(tracer: Tracer, arguments: Arguments, keywords: Keywords)
     mode = realise(tracer, arguments[0]).constant() if arguments else given["mode"]
     target = torch._C._set_deterministic_algorithms
     tracer.output.state_call(target, (mode,), {"warn_only": given.get("warn_only", False)})
+    return ConstantVariable(None)
+
+
+@handles(torch.set_default_dtype)
+def _set_default_dtype(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    (dtype,) = (realise(tracer, each).constant() for each in (*arguments, *keywords.values()))
+    tracer.output.state_call(torch.set_default_dtype, (dtype,))
     return ConstantVariable(None)
 
 

@@ -38,6 +38,7 @@ from nbcompile.tracing.variables.functions import (
     SkippedVariable,
 )
 from nbcompile.tracing.variables.sequences import SequenceVariable
+from nbcompile.tracing.variables.subclasses import made_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
 DYNAMO = "torch._dynamo.decorators"
@@ -375,6 +376,17 @@ def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 @handles(torch.nn.Parameter)
 def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     raise breaks.unsupported(breaks.PARAMETER, "")
+
+
+@handles(torch.Tensor._make_subclass)
+def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``torch.Tensor._make_subclass(cls, data)``: what a class without operators of its own makes its tensors with."""
+    cls, data = (realise(tracer, each) for each in arguments[:2])
+    wanted = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
+    known = all(each.is_constant() for each in wanted) and not any(each.constant() for each in wanted)
+    if not isinstance(data, TensorVariable) or not known or torch_internals.is_wrapper(getattr(cls, "value", None)):
+        raise breaks.unsupported(breaks.TENSOR_SUBCLASS, "torch.Tensor._make_subclass", name=cls.describe())
+    return made_of(data.call_method(tracer, "detach", [], {}), getattr(cls, "value", None))
 
 
 def _legacy(cls: type) -> None:

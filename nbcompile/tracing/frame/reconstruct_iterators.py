@@ -5,8 +5,8 @@
 
 What is still to come is left to come: it may depend on what happens until then.
 A generator that nothing has asked yet, of the program itself too, is made by the
-call that made it; one that waits at a yield, and an iterator that has no row
-here, cannot be made again.
+call that made it; one of the program that waits at a yield, and an iterator that
+is neither new nor has a row here, cannot be made again.
 
 In torch: ZipVariable.reconstruct and its like in torch/_dynamo/variables/iter.py.
 Read next: nbcompile/tracing/polyfills/builtins.py
@@ -44,6 +44,9 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
     if generator.finished or code in _SETTLED:
         return reconstruction.iterator(generator.unpack(generator.interpreter))
     row = _ROWS.get(code)
+    if row is None and code in _MADE_BY and not generator.started:
+        function: Callable[..., Any] = _MADE_BY[code]
+        return _call(reconstruction, Constant(function, function.__name__), *_bound(generator))
     if row is None:
         return None if generator.started else _called(generator, reconstruction)
     build, find_parts = row
@@ -69,6 +72,12 @@ def _called(generator: GeneratorVariable, reconstruction: Reconstructor) -> Reci
     frame = generator.frame
     if frame.function is None or frame.is_polyfill:
         return None
+    return _call(reconstruction, reconstruction.recipe(frame.function), *_bound(generator))
+
+
+def _bound(generator: GeneratorVariable) -> Parts:
+    """What the parameters of a generator's function are bound to, while nothing has been asked of it."""
+    frame = generator.frame
     names = iter(frame.code.co_varnames)
     take = functools.partial(itertools.islice, names)
     positional, keyword_only = list(take(frame.code.co_argcount)), list(take(frame.code.co_kwonlyargcount))
@@ -80,7 +89,7 @@ def _called(generator: GeneratorVariable, reconstruction: Reconstructor) -> Reci
         extra = _local(generator, next(names))
         assert isinstance(extra, DictVariable)
         keywords.update({str(key.constant()): value for key, value in extra.entries.values()})
-    return _call(reconstruction, reconstruction.recipe(frame.function), arguments, keywords)
+    return arguments, keywords
 
 
 def finished_generator() -> Iterator[object]:
@@ -138,6 +147,24 @@ def _repeat(generator: GeneratorVariable) -> Parts | None:
     return [item, ConstantVariable(times.constant() - done)], {}  # type: ignore[operator]
 
 
+def _enumerate(generator: GeneratorVariable) -> Parts | None:
+    index = _local(generator, "index" if generator.started else "start")
+    if not index.is_constant():
+        return None if generator.started else ([_local(generator, "iterable"), index], {})
+    following = ConstantVariable(index.constant() + generator.started)  # type: ignore[operator]
+    return [_looped_over(generator) if generator.started else _local(generator, "iterable"), following], {}
+
+
+def _while_true(generator: GeneratorVariable) -> Parts:
+    items = _looped_over(generator) if generator.started else _local(generator, "iterable")
+    return [_local(generator, "predicate"), items], {}
+
+
+def _starmap(generator: GeneratorVariable) -> Parts:
+    items = _looped_over(generator) if generator.started else _local(generator, "iterable")
+    return [_local(generator, "function"), items], {}
+
+
 def _cycle(generator: GeneratorVariable) -> Parts | None:
     return None if generator.started else ([_local(generator, "iterable")], {})
 
@@ -159,4 +186,23 @@ _ROWS: dict[CodeType, tuple[type, Callable[[GeneratorVariable], Parts | None]]] 
     more_polyfills.count.__code__: (itertools.count, _count),
     more_polyfills.repeat.__code__: (itertools.repeat, _repeat),
     more_polyfills.cycle.__code__: (itertools.cycle, _cycle),
+    polyfills.enumerate_.__code__: (enumerate, _enumerate),
+    more_polyfills.takewhile.__code__: (itertools.takewhile, _while_true),
+    more_polyfills.filterfalse.__code__: (itertools.filterfalse, _while_true),
+    more_polyfills.starmap.__code__: (itertools.starmap, _starmap),
 }
+_MADE_BY: dict[CodeType, Any] = {
+    part.__code__: made_by
+    for part, made_by in (
+        (more_polyfills.chain, itertools.chain),
+        (more_polyfills.chain_from_iterable, itertools.chain.from_iterable),
+        (more_polyfills.islice, itertools.islice),
+        (more_polyfills.accumulate, itertools.accumulate),
+        (more_polyfills.zip_longest, itertools.zip_longest),
+        (more_polyfills.dropwhile, itertools.dropwhile),
+        (more_polyfills.pairwise, itertools.pairwise),
+        (more_polyfills.compress, itertools.compress),
+        (more_polyfills.groupby, itertools.groupby),
+    )
+}
+"""What makes each of the others; once they have given an item, part of their state is in C and cannot be made."""

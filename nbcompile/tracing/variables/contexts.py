@@ -240,6 +240,31 @@ class NullContextVariable(ContextVariable):
         return Call(Constant(self.cls, "nullcontext"), (reconstruction.recipe(self.result),))
 
 
+class ProfilerVariable(NullContextVariable):
+    """A profiler, or a range of one: of no meaning for what is compiled, as in torch.
+
+    It measures nothing of it either: one that the traced code made is nothing that anybody could ask afterwards.
+    """
+
+    def __init__(self, cls: type, source: Source | None = None) -> None:
+        super().__init__(ConstantVariable(None), source)
+        self.cls = cls
+
+    def describe(self) -> str:
+        return f"ProfilerContextVariable({self.cls.__name__})"
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        return self
+
+    def renewed(self) -> ContextVariable:
+        return ProfilerVariable(self.cls)
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        raise breaks.unsupported(breaks.PROFILER_ESCAPES, self.describe(), name=self.cls.__name__)
+
+
 class Settings:
     """``patch_dynamo_config(...)`` as a residual program enters it: both torch's settings and ours change."""
 
@@ -357,6 +382,7 @@ def grad_mode(
     return StateVariable(cls, value, torch.is_grad_enabled, torch._C._set_grad_enabled, source, arguments)
 
 
+PROFILERS = (torch.autograd.profiler.record_function, torch.autograd.profiler.profile, torch.profiler.profile)
 SETTINGS = ("DynamoConfigPatchProxy", "ErrorOnGraphBreakDecoratorContextManager")
 """torch's classes by name: whoever made one has imported them."""
 
@@ -389,6 +415,8 @@ def from_call(cls: type, tracer: Tracer, arguments: Arguments, keywords: Keyword
     """The tracker of a manager that the traced code makes; None for any other class."""
     if cls is contextlib.nullcontext:
         return NullContextVariable(arguments[0] if arguments else keywords.get("enter_result", ConstantVariable(None)))
+    if cls in PROFILERS:  # whatever it is to measure
+        return ProfilerVariable(cls)
     if cls not in MANAGERS:
         return None
     plain = [
@@ -476,11 +504,6 @@ def _autocast(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str,
     return AutocastVariable(arguments, keywords)
 
 
-def _without_effect(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
-    """A profiler's range: of no meaning for what is compiled, as in torch."""
-    return NullContextVariable(ConstantVariable(None))
-
-
 def _autocast_on(device: str) -> Maker:
     def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
         names = ("enabled", "dtype", "cache_enabled")
@@ -499,6 +522,4 @@ MANAGERS: dict[type, Maker] = {
     torch.cuda.amp.autocast: _autocast_on("cuda"),
     WITHOUT_CLASSES: lambda tracer, arguments, keywords: WithoutOverridesVariable(WITHOUT_CLASSES),
     WITHOUT_OVERRIDES: lambda tracer, arguments, keywords: WithoutOverridesVariable(WITHOUT_OVERRIDES),
-    torch.autograd.profiler.record_function: _without_effect,
-    torch.autograd.profiler.profile: _without_effect,
 }

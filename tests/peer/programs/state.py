@@ -317,3 +317,36 @@ def grad_mode_is_set_in_c_to_a_number():
         return x
 
     return f, [(ones(3),)]
+
+
+@program()
+def default_dtype_is_set_for_a_while():
+    def f(x):
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float64)
+        y = torch.tensor(1.0) + torch.zeros(2).sum()
+        torch.set_default_dtype(before)
+        return y, torch.zeros(2).dtype, x.sin()
+
+    return f, [(ones(3),), (ones(3),)]
+
+
+@program()
+def profiler_around_a_part():
+    def f(x):
+        with torch.profiler.profile():
+            y = x + 1
+        return y * 2
+
+    return f, [(ones(3),)]
+
+
+@program()
+def profiler_made_before_it_is_entered():
+    def f(x):
+        profiler = torch.autograd.profiler.profile(enabled=True)
+        with profiler as entered:
+            y = x + 1
+        return y * 2 if entered is profiler else y
+
+    return f, [(ones(3),)]

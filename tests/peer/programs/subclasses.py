@@ -178,3 +178,30 @@ def subclass_in_a_container():
         return d["x"] + d["y"]
 
     return f, [({"x": ones(3).as_subclass(Plain), "y": ones(3)},)]
+
+
+@program()
+def subclass_made_of_data():
+    def f(x):
+        tensor = torch.Tensor._make_subclass(Plain, x + 1)
+        return tensor, torch.Tensor._make_subclass(Plain, x * 2) + 1, type(tensor) is Plain, tensor.requires_grad
+
+    return f, [(ones(3),), (ones(3, requires_grad=True),)]
+
+
+@program()
+def subclass_with_its_own_new():
+    class Tagged(torch.Tensor):
+        @staticmethod
+        def __new__(cls, data, tag):
+            made = torch.Tensor._make_subclass(cls, data)
+            made.tag = tag
+            return made
+
+        def scaled(self):
+            return self * self.tag
+
+    def f(x):
+        return Tagged(x, 3).scaled()
+
+    return f, [(ones(3),)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import types
 
 import pytest
@@ -119,3 +121,80 @@ def test_a_generator_that_did_not_start_outlives_its_graph(program):
 def test_what_is_returned_is_a_generator():
     """torch.compile returns an iterator of a tuple, here it stays what it is."""
     assert isinstance(nbcompile.compile(returned, backend="eager")(torch.ones(2)), types.GeneratorType)
+
+
+ITERATORS = {
+    "enumerate": lambda x: enumerate([x, x + 1, x + 2], 3),
+    "chain": lambda x: itertools.chain([x], [x + 1, 5]),
+    "chain.from_iterable": lambda x: itertools.chain.from_iterable([[x], [x + 1, 5]]),
+    "islice": lambda x: itertools.islice([x + 1, x + 2, x], 1, 3),
+    "accumulate": lambda x: itertools.accumulate([x, x + 1], operator.mul),
+    "accumulate from": lambda x: itertools.accumulate([x, 2], initial=5),
+    "zip_longest": lambda x: itertools.zip_longest([x], [1, 2], fillvalue=7),
+    "starmap": lambda x: itertools.starmap(operator.add, [(x, 1), (2, 3)]),
+    "takewhile": lambda x: itertools.takewhile(lambda n: n < 3, [1, 2, 3, 1]),
+    "dropwhile": lambda x: itertools.dropwhile(lambda n: n < 2, [1, 2, 3, 1]),
+    "pairwise": lambda x: itertools.pairwise([x, 1, 2]),
+    "compress": lambda x: itertools.compress([x, 1, 2], [1, 0, 1]),
+    "filterfalse": lambda x: itertools.filterfalse(lambda n: n < 2, [1, 2, 3, 1]),
+    "groupby": lambda x: itertools.groupby([1, 1, 2]),
+}
+ONCE_ASKED = {"enumerate", "starmap", "takewhile", "filterfalse"}
+"""Those of which all state is known once they have given an item."""
+
+
+def described(value):
+    """A value without identities; iterators, which groups are, by all their items."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    return [described(each) for each in value] if hasattr(value, "__iter__") else value
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+@pytest.mark.parametrize("name", ITERATORS)
+def test_an_iterator_of_the_library_outlives_its_graph(name, asked):
+    """It is of its own class and gives what is left, and what is computed beside it is compiled."""
+    make = ITERATORS[name]
+
+    def program(x):
+        iterator = make(x)
+        for _ in range(asked):
+            next(iterator)
+        return iterator, x * 2
+
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module
+
+    x = torch.ones(2)
+    (iterator, doubled), (expected, _) = (
+        nbcompile.compile(program, backend=backend, isolate_recompiles=True)(x),
+        program(x),
+    )
+    assert type(iterator) is type(expected)
+    assert described(iterator) == described(expected) and doubled.tolist() == [2, 2]
+    assert bool(graphs) or (asked and name not in ONCE_ASKED)
+
+
+@pytest.mark.parametrize("name", ["enumerate", "chain", "islice", "takewhile", "compress"])
+def test_an_iterator_of_the_library_follows_its_list(name):
+    """What is appended after the graph comes out of it, as in eager mode."""
+    make = {
+        "enumerate": enumerate,
+        "chain": itertools.chain,
+        "islice": lambda items: itertools.islice(items, None),
+        "takewhile": lambda items: itertools.takewhile(lambda item: item is not None, items),
+        "compress": lambda items: itertools.compress(items, itertools.repeat(1)),
+    }[name]
+
+    def program(x):
+        items = [x, x + 1]
+        iterator = make(items)
+        torch._dynamo.graph_break()
+        items.append(x + 2)
+        return list(iterator)
+
+    x = torch.ones(2)
+    assert described(nbcompile.compile(program, backend="eager")(x)) == described(program(x))
