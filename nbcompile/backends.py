@@ -14,6 +14,8 @@ thing more than the one before, so that a wrong result can be pinned on a stage.
     aot_eager_decomp_partition   + decompositions and the min-cut partition
     inductor                     + our loop-level IR, fusion and generated code (the default)
 
+Others of torch's names stand for one of them: eager_noexcept, eager_debug, aot_eager_default_partitioner, cudagraphs.
+
 In torch: torch/_dynamo/backends/, torch/_inductor/compile_fx.py. Read next:
 nbcompile/aot/compile.py, then nbcompile/lowering/
 """
@@ -105,6 +107,47 @@ def aot_eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any])
     """AOTAutograd, and then ATen operator by operator."""
     compilers = _compilers(run_through_aten, graph_module)
     return _through_aot(graph_module, example_inputs, compilers, recompute=False)
+
+
+@register
+def eager_noexcept(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Like ``eager``, for tests: an exception of the graph itself is told as one that nobody expects."""
+    run = eager(graph_module, example_inputs)
+
+    def run_without_exceptions(*arguments: Any) -> Any:
+        try:
+            return run(*arguments)
+        except Exception as error:
+            raise errors.GraphRaised("Unexpected exception when running generated GraphModule") from error
+
+    return hidden(run_without_exceptions)
+
+
+@register
+def eager_debug(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """Like ``eager``, with a check of what each operator's schema says of writes and aliases."""
+    run, check = eager(graph_module, example_inputs), torch_internals.schema_check_mode()
+
+    def run_checked(*arguments: Any) -> Any:
+        with check():
+            return run(*arguments)
+
+    return hidden(run_checked)
+
+
+@register
+def aot_eager_default_partitioner(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]
+) -> Callable[..., Any]:
+    """Torch's name for ``aot_eager``, which keeps for the backward graph what eager would."""
+    return aot_eager(graph_module, example_inputs)
+
+
+@register
+def cudagraphs(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """AOTAutograd, and operator by operator; no graph of the device is recorded, which the record says."""
+    note("CUDA graphs are not recorded: the graph runs operator by operator")
+    return aot_eager(graph_module, example_inputs)
 
 
 @register

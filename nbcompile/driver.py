@@ -29,7 +29,7 @@ from nbcompile.dispatch.hook import BackendKey, Outcome, SkipFrame, skip_code
 from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.profiler_ranges import of_frame, stage_range
-from nbcompile.observe import torch_logs
+from nbcompile.observe import dynamo_counters, torch_logs
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.recording.observer import FrameObserver, observing
@@ -73,8 +73,12 @@ def _compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     torch_logs.recompiled(frame.code.co_name, where, failed, compile_id)
     with observing(frame, compile_id) as observer, of_frame(frame.code, compile_id):
         observer.called(options, failed)
+        dynamo_counters.add("frames", "total")
         try:
-            return _stages(frame, options, compile_id, observer)
+            with dynamo_counters.timed("frame"):
+                compiled = _stages(frame, options, compile_id, observer)
+            dynamo_counters.add("frames", "ok")
+            return compiled
         except Exception as error:  # noqa: BLE001 - raised again where nothing else is said of it
             interrupts.release()
             interrupts.pass_on(error)
@@ -103,7 +107,7 @@ def _assembled(
     if isinstance(trace.exit, GraphBreak):
         fallback.log_breaks((*trace.exit.earlier, trace.exit.report), compile_id)
     fast = hooks.active()
-    with recorder.stage("guards"), collector_paused():
+    with recorder.stage("guards"), dynamo_counters.timed("guards"), collector_paused():
         with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
             guards = filtering.filter_guards(trace.guards(), frame, options.guard_filter)
         check = guarding.build_check(guards, frame, fast.group_guards(guards), fast.size_conditions(guards))
@@ -113,6 +117,7 @@ def _assembled(
             residual = rewriting.residual_program(frame, trace, compiled_graph)
         fallback.log_side_effects(trace, residual, compile_id)
         skip_codes(residual)
+        dynamo_counters.count_resumes(residual.resume_codes)
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         observer.rewritten(trace, residual)
     fast.store_frame(frame, options, trace, guards, residual, compiled_graph, artifact)
@@ -140,7 +145,7 @@ def _trace_and_compile(
     observer.traced(trace, attempt)
     hooks.active().before_backend(trace)
     try:
-        with recorder.stage("backend"):
+        with recorder.stage("backend"), dynamo_counters.timed("backend"):
             return trace, _compile_graph(trace, frame, options)
     except errors.BackendCompilerFailed as error:
         names = torch_internals.floats_to_be_constant(error.inner_exception)
@@ -158,6 +163,7 @@ def _compile_graph(trace: Trace, frame: Frame, options: Options) -> Callable[...
         return None
     if backends.is_one_autograd_function(options.backend) and _is_differentiated_inside(trace):
         return backends.as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
+    dynamo_counters.count_graph(graph.module)
     backend = backends.lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
     with torch._C.DisableTorchFunction():

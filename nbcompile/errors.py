@@ -43,6 +43,10 @@ class BackendCompilerFailed(NbcompileError):
         self.inner_exception = inner
 
 
+class GraphRaised(NbcompileError):
+    """A graph raised under the backend ``eager_noexcept``; its cause is what it raised."""
+
+
 class InvalidBackendOption(NbcompileError):
     """``options={...}`` names something that our backend does not know."""
 

@@ -20,7 +20,7 @@ from nbcompile.capture.trace import Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
 from nbcompile.guarding import check as guarding
-from nbcompile.observe import torch_logs
+from nbcompile.observe import dynamo_counters, torch_logs
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
 from nbcompile.recording.observer import FrameObserver, narrate_mutations, observing
@@ -87,17 +87,18 @@ def _cannot_compile(options: Options, compile_id: str, observer: FrameObserver, 
         observer.raises(f"{reports[0].title.rstrip('.')}; {why} a graph break is an error")
         _warn(reports)
         raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
-    log_breaks(reports, compile_id)
+    log_breaks(reports, compile_id, is_skipped=True)
     error.forget_values()
     skipped = _skipped(observer, f"graph break: {error.kind.title}")
     # A stack that is used up now may not be the next time, and what is called from here finds less of it.
     return replace(skipped, code_wide=False, nested=True) if error.kind is breaks.RECURSION else skipped
 
 
-def log_breaks(reports: Sequence[model.Break], compile_id: str) -> None:
-    """Warn of graph breaks, unless a view shows them, and log them."""
+def log_breaks(reports: Sequence[model.Break], compile_id: str, is_skipped: bool = False) -> None:
+    """Warn of graph breaks, unless a view shows them, log them and count them; the frame may be skipped for them."""
     _warn(reports)
     torch_logs.graph_break(reports, compile_id)
+    dynamo_counters.count_breaks(reports, is_skipped)
 
 
 def _warn(reports: Sequence[model.Break]) -> None:

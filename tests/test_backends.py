@@ -415,3 +415,26 @@ def test_a_graph_may_set_the_default_dtype(backend):
             assert wide.tolist() == [1.5, 1.5] and halves.tolist() == [0, 0.5]
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("backend", ["eager_noexcept", "eager_debug", "aot_eager_default_partitioner", "cudagraphs"])
+def test_names_of_torch_are_backends(backend):
+    """They compute what eager computes, and its derivative."""
+    x = torch.ones(3, requires_grad=True)
+    result = nbcompile.compile(lambda x: (x * x).sin(), backend=backend)(x)
+    result.sum().backward()
+    expected = torch.ones(3, requires_grad=True)
+    (expected * expected).sin().sum().backward()
+    assert torch.equal(result, (expected * expected).sin()) and torch.equal(x.grad, expected.grad)
+
+
+def test_eager_noexcept_tells_of_a_graph_that_raises():
+    """What the graph raises is the cause of an exception that says so."""
+
+    def program(x):
+        torch._assert_async(x.sum() > 5, "too small")
+        return x + 1
+
+    with pytest.raises(errors.GraphRaised, match="Unexpected exception") as raised:
+        nbcompile.compile(program, backend="eager_noexcept")(torch.ones(2))
+    assert isinstance(raised.value.__cause__, RuntimeError)

@@ -51,7 +51,7 @@ ANNOTATIONS = {
     "is_dynamo_compiling", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked",
     "eval_frame", "external_utils", "OptimizedModule", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "patch_dynamo_config", "reset",
     "run",
-    "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "trace_rules",
+    "set_stance", "skip_frame", "step_unsupported", "substitute_in_graph", "trace_rules", "utils",
 }  # fmt: skip
 RECOMPILE_WARNING = "torch._dynamo hit config."
 """The warning is torch's own text, word for word."""

@@ -67,6 +67,12 @@ def guards_context() -> ModuleType:
     return importlib.import_module("torch._guards")
 
 
+def schema_check_mode() -> type:
+    """SchemaCheckMode: a dispatch mode that checks what operators write and return against their schemas."""
+    found: type = importlib.import_module("torch._subclasses.schema_check_mode").SchemaCheckMode
+    return found
+
+
 def partitioners() -> ModuleType:
     """Partitioners of a joint graph into forward and backward (min-cut, or as eager would save)."""
     return importlib.import_module("torch._functorch.partitioners")

@@ -386,7 +386,9 @@ def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     known = all(each.is_constant() for each in wanted) and not any(each.constant() for each in wanted)
     if not isinstance(data, TensorVariable) or not known or torch_internals.is_wrapper(getattr(cls, "value", None)):
         raise breaks.unsupported(breaks.TENSOR_SUBCLASS, "torch.Tensor._make_subclass", name=cls.describe())
-    return made_of(data.call_method(tracer, "detach", [], {}), getattr(cls, "value", None))
+    detached = data.call_method(tracer, "detach", [], {})
+    assert isinstance(detached, TensorVariable)
+    return made_of(detached, getattr(cls, "value", None))
 
 
 def _legacy(cls: type) -> None:

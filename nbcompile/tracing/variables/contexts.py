@@ -218,7 +218,7 @@ class InferenceModeVariable(ContextVariable):
 class NullContextVariable(ContextVariable):
     """``contextlib.nullcontext(result)``."""
 
-    cls = contextlib.nullcontext
+    cls: type = contextlib.nullcontext
     keeps_state = False
 
     def __init__(self, result: VariableTracker, source: Source | None = None) -> None:
