@@ -8,6 +8,7 @@ In torch: torch/_dynamo/backends/registry.py. Read next: nbcompile/backends.py
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,7 @@ def lookup(
     """
     function = _by_name(backend) if isinstance(backend, str) else backend
     keywords = {key: value for key, value in (("mode", mode), ("options", options)) if value}
+    own = getattr(function, "__module__", "").startswith("nbcompile.")
 
     @functools.wraps(function, updated=())
     def compile_with(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -47,7 +49,8 @@ def lookup(
         if draft is not None:
             draft.write_graph(backend=backend_name(backend))
         try:
-            compiled = function(graph_module, example_inputs, **keywords)
+            with contextlib.nullcontext() if own else torch_internals.tracing_context(graph_module):
+                compiled = function(graph_module, example_inputs, **keywords)
         except Exception as error:
             raise errors.BackendCompilerFailed(backend_name(backend), error) from error
         if not callable(compiled):

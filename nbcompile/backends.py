@@ -192,7 +192,7 @@ def _through_aot(
     except NeedsEagerFallback as reason:
         return as_captured(graph_module, str(reason))
     except Exception as error:
-        asked_by_torch = torch_internals.guards_context().TracingContext.try_get() is not None
+        asked_by_torch = torch_internals.is_traced_by_torch()
         # Eager asks for derivatives one by one, and only for those that are wanted; here the whole one failed.
         of_derivative = (
             isinstance(error, RuntimeError) and torch.is_grad_enabled() and any(map(requires_grad, example_inputs))

@@ -438,3 +438,23 @@ def test_eager_noexcept_tells_of_a_graph_that_raises():
     with pytest.raises(errors.GraphRaised, match="Unexpected exception") as raised:
         nbcompile.compile(program, backend="eager_noexcept")(torch.ones(2))
     assert isinstance(raised.value.__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_backend_finds_the_context_of_the_trace(dynamic):
+    """A function as a backend may ask for torch's TracingContext, whose fake mode is the graph's, and hand on to ours."""
+    found = []
+
+    def backend(module, inputs):
+        context = torch._guards.TracingContext.get()
+        (placeholder, *_) = (node.meta["example_value"] for node in module.graph.find_nodes(op="placeholder"))
+        found.append(getattr(placeholder, "fake_mode", context.fake_mode) is context.fake_mode)
+        return backends.inductor(module, inputs)
+
+    compiled = nbcompile.compile(lambda x: (x.sin() * x.shape[0]).sum(), backend=backend, dynamic=dynamic)
+    for size in (3, 4):
+        x = torch.ones(size, requires_grad=True)
+        compiled(x).backward()
+        assert torch.allclose(x.grad, x.detach().cos() * size)
+    assert found and all(found)
+    assert torch._guards.TracingContext.try_get() is None

@@ -117,7 +117,7 @@ def _compile(
     try:
         return _compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     except torch_internals.fake_tensor().DynamicOutputShapeException:
-        if torch_internals.guards_context().TracingContext.try_get() is not None:
+        if torch_internals.is_traced_by_torch():
             raise  # called by the real torch.compile, which handles it
     # The derivative of x[mask] = y has data-dependent sizes: allow unbacked symbols now.
     inputs = torch_internals.with_unknown_sizes(example_inputs)
@@ -153,7 +153,7 @@ def _has_dynamo_symbols(module: torch.fx.GraphModule) -> bool:
 
     It passes the tensors of this call; AOTAutograd finds the fake tensors with symbolic sizes in the context.
     """
-    if torch_internals.guards_context().TracingContext.try_get() is None:
+    if not torch_internals.is_traced_by_torch():
         return False
     values = (node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder"))
     return any(map(_is_symbolic, values))
@@ -328,7 +328,7 @@ def _compile_with_aot_autograd(
     with contextlib.ExitStack() as stack:
         stack.enter_context(interrupts.deferred())
         stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
-        if internals.TracingContext.try_get() is None:
+        if not torch_internals.is_traced_by_torch():
             fake_mode = internals.detect_fake_mode(example_inputs)
             if fake_mode is None:
                 fake_mode = torch_internals.fake_tensor().FakeTensorMode()

@@ -62,6 +62,23 @@ def new_fake_mode(shape_env: Any) -> Any:
     return fake_tensor().FakeTensorMode(shape_env=shape_env, allow_non_fake_inputs=False)
 
 
+@contextlib.contextmanager
+def tracing_context(graph_module: torch.fx.GraphModule) -> Iterator[None]:
+    """The context that a backend of the user's own may ask for (``TracingContext.get()``): the graph's fake mode."""
+    internals = guards_context()
+    examples = [node.meta.get("example_value") for node in graph_module.graph.find_nodes(op="placeholder")]
+    context = internals.TracingContext(internals.detect_fake_mode(examples))
+    context.is_ours = True
+    with internals.tracing(context):
+        yield
+
+
+def is_traced_by_torch() -> bool:
+    """True inside of the real torch.compile, whose context knows the graph's symbols."""
+    context = guards_context().TracingContext.try_get()
+    return context is not None and not hasattr(context, "is_ours")
+
+
 def with_unknown_sizes(values: Sequence[Any]) -> list[Any]:
     """Example inputs as fake tensors whose mode makes symbols of sizes and numbers that only the run knows."""
     fake_mode = guards_context().detect_fake_mode(values)

@@ -382,13 +382,15 @@ def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
 def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``torch.Tensor._make_subclass(cls, data)``: what a class without operators of its own makes its tensors with."""
     cls, data = (realise(tracer, each) for each in arguments[:2])
+    value = getattr(cls, "value", None)
     wanted = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
     known = all(each.is_constant() for each in wanted) and not any(each.constant() for each in wanted)
-    if not isinstance(data, TensorVariable) or not known or torch_internals.is_wrapper(getattr(cls, "value", None)):
+    special = value in (torch.nn.Parameter, torch.nn.Buffer) or torch_internals.is_wrapper(value)
+    if not isinstance(data, TensorVariable) or not known or special:
         raise breaks.unsupported(breaks.TENSOR_SUBCLASS, "torch.Tensor._make_subclass", name=cls.describe())
     detached = data.call_method(tracer, "detach", [], {})
     assert isinstance(detached, TensorVariable)
-    return made_of(detached, getattr(cls, "value", None))
+    return made_of(detached, value)
 
 
 def _legacy(cls: type) -> None:

@@ -76,7 +76,7 @@ def _called(generator: GeneratorVariable, reconstruction: Reconstructor) -> Reci
 
 
 def _bound(generator: GeneratorVariable) -> Parts:
-    """What the parameters of a generator's function are bound to, while nothing has been asked of it."""
+    """Arguments of a generator's function, while nothing has been asked of it."""
     frame = generator.frame
     names = iter(frame.code.co_varnames)
     take = functools.partial(itertools.islice, names)
@@ -205,4 +205,4 @@ _MADE_BY: dict[CodeType, Any] = {
         (more_polyfills.groupby, itertools.groupby),
     )
 }
-"""What makes each of the others; once they have given an item, part of their state is in C and cannot be made."""
+"""Constructors of the others; once they have given an item, part of their state is in C and cannot be made."""
