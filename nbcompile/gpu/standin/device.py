@@ -117,6 +117,21 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=tensor.dtype).set_(raw.untyped_storage(), offset, tensor.shape, tensor.stride())
 
 
+def _tensors_for_numbers(operator: Any, arguments: Sequence[Any]) -> Iterator[Any]:
+    """Make tensors of numbers where the schema asks for tensors: ``x | 1`` reaches ``bitwise_or.Tensor`` with the 1.
+
+    A number decides a result's dtype less than a tensor without dimensions: it takes the dtype of one of its kind.
+    """
+    dtypes = [value.dtype for value in arguments if isinstance(value, torch.Tensor)]
+    for argument, value in zip(operator._schema.arguments, arguments, strict=False):
+        if isinstance(value, (bool, int, float, complex)) and str(argument.type) == "Tensor":
+            made = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+            same_kind = [each for each in dtypes if torch.result_type(torch.empty((), dtype=each), value) == each]
+            yield made.to(same_kind[0]) if same_kind else made
+        else:
+            yield value
+
+
 class _Operators:
     """Kernels for the dispatch key CUDA."""
 
@@ -173,6 +188,7 @@ class _Operators:
             return mine
 
         given, named = pytree.tree_map_only(torch.Tensor, borrow, (arguments, keywords))
+        given = tuple(_tensors_for_numbers(operator, given))
         if named.get("device") is not None:
             named = {**named, "device": torch.device("cpu")}
         results = operator(*given, **named)

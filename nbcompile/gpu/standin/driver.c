@@ -215,7 +215,7 @@ CUresult cuModuleGetFunction(Pointer *found, Pointer given, const char *name) {
   *found = function;
   return SUCCESS;
 }
-CUresult cuFuncGetAttribute(int *value, int attribute, Pointer function) { *value = attribute == 4 ? 32 : 0; return SUCCESS; }
+CUresult cuFuncGetAttribute(int *value, int attribute, Pointer function) { *value = attribute == 0 ? 1024 : attribute == 4 ? 32 : 0; return SUCCESS; }
 CUresult cuFuncSetAttribute(Pointer given, int attribute, int value) {
   MAY_FAIL("cuFuncSetAttribute");
   if (attribute == 8) ((Function *)given)->shared_limit = value;

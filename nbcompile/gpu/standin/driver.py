@@ -96,6 +96,10 @@ class StandInDriver:
         self._callbacks = (ON_LOAD(load), ON_LAUNCH(launched), COUNT(count))
         self.library.standin_set_callbacks(*self._callbacks)
 
+    def clear_callbacks(self) -> None:
+        """Count launches, and execute nothing (to measure)."""
+        self.library.standin_set_callbacks(None, None, None)
+
     def fail(self, function: str, result: int, after: int = 0) -> None:
         """Make one call of a function return a CUresult: the next one, or one later."""
         if function not in FUNCTIONS:

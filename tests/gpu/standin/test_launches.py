@@ -91,6 +91,37 @@ def test_results_are_eagers(here, name):
     assert here.executor.reasons == []
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_kernels_are_those_of_a_target(here, name):
+    """What is launched is what is generated, simulated and costed for a target without a GPU: the same text."""
+    function, shapes = PROGRAMS[name]
+    inputs = [torch.randn(shape) for shape in shapes]
+    launched = nbcompile.explain(function)(*(value.to("cuda") for value in inputs))
+    simulated = nbcompile.explain(function, options={"target": "sm_90"})(*inputs)
+    assert [kernel.source for kernel in launched.kernels] == [kernel.source for kernel in simulated.kernels]
+
+
+def test_a_whole_sum_is_computed_by_many_programs(here):
+    """One program would read all of the tensor alone: the parts are summed by many, and their sums by one."""
+    explained(lambda x: x.sum(), torch.randn(512, 512, device="cuda"))
+    first, second = launches(here.driver.log())
+    assert " grid 128 " in first and " grid 1 " in second
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int8, torch.bool, torch.float32])
+def test_numbers_beside_tensors_have_the_types_of_eager_mode(here, dtype):
+    """``x + 1``, ``x + 0.5`` and ``x | 1`` give on the device what they give on the CPU, also without dimensions."""
+    for x in (torch.ones(4).to(dtype), torch.ones(()).to(dtype)):
+        for function in (lambda x: x + 1, lambda x: x + 0.5, lambda x: x % 3, lambda x: x | 1):
+            try:
+                expected = function(x)
+            except RuntimeError:
+                continue
+            found = function(x.to("cuda"))
+            assert found.dtype == expected.dtype
+            assert torch.equal(found.cpu(), expected)
+
+
 def test_a_symbolic_size_is_an_argument_and_the_grid_follows_it(here):
     """The second size makes one graph for all; each launch has as many programs as its size asks for."""
     compiled = nbcompile.compile(softmax)

@@ -1,0 +1,160 @@
+"""Run all parts on the GPU that is here, each in a process of its own, and write what they found.
+
+    python -m benchmarks.gpu                     what `make gpu` runs: at most 8 minutes
+    python -m benchmarks.gpu --standin           the same on the stand-in driver, without a GPU
+    python -m benchmarks.gpu kernels --again     one part, though it was done
+
+A part that is done is not done again, until what it depends on changes: the GPU, the versions, nbcompile's own files.
+Rows are kept one by one (build/gpu/PART.jsonl): what is cut off goes on with the next part.
+
+Read next: benchmarks/gpu/parts.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+BUDGET = 480
+NAMES = ("doctor", "launches", "checks", "calibration", "kernels", "models", "predictions")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what was asked for; 0 if every part ended and nothing differs."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(NAMES)}; all of them if none is named")
+    parser.add_argument("--standin", action="store_true", help="on the stand-in driver: no GPU is needed")
+    parser.add_argument("--again", action="store_true", help="do again what is done")
+    parser.add_argument("--seconds", type=float, default=BUDGET, help=f"for all parts together ({BUDGET})")
+    parser.add_argument("--one", choices=NAMES, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if unknown := set(given.parts) - set(NAMES):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}: {', '.join(NAMES)}")
+    folder = ROOT / "build" / ("gpu-standin" if given.standin else "gpu")
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.one:
+        return run_here(given.one, given.standin, given.seconds, folder)
+    return run_all(given.parts or NAMES, given.standin, given.again, given.seconds, folder)
+
+
+def run_here(name: str, standin: bool, seconds: float, folder: Path) -> int:
+    """Run one part in this process; rows are written as they come."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.gpu import machine, parts
+
+    run, _ = parts.PARTS[name]
+    with machine.opened(standin) as gpu, (folder / f"{name}.jsonl").open("w") as out:
+        for row in run(gpu, time.monotonic() + seconds):
+            out.write(json.dumps(row) + "\n")
+            out.flush()
+            print(f"  {name}: {row.get('name', '')}", flush=True)
+    return 0
+
+
+def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path) -> int:
+    """Run each part that is not done, within its share of the time; then write the page."""
+    from benchmarks.gpu import report
+
+    began, key, shares = time.monotonic(), key_of_all(), {"doctor": 40, "launches": 60, "checks": 110, "calibration": 15, "kernels": 130, "models": 80, "predictions": 45}  # fmt: skip
+    for name in NAMES:
+        done = folder / f"{name}.json"
+        if name not in names or (not again and done.exists() and json.loads(done.read_text())["key"] == key):
+            continue
+        left = began + seconds - time.monotonic()
+        if left < 5:
+            print(f"{name}: the time is up; run the command again to go on")
+            continue
+        share = min(shares[name] * seconds / BUDGET, left)
+        print(f"{name} (at most {share:.0f} s)", flush=True)
+        started = time.monotonic()
+        error = _run_part(name, standin, share)
+        written = folder / f"{name}.jsonl"
+        rows = [json.loads(line) for line in written.read_text().splitlines()] if written.exists() else []
+        # A part that failed is done again by the next run.
+        done.write_text(
+            json.dumps(
+                {"key": "" if error else key, "rows": rows, "error": error, "seconds": time.monotonic() - started}
+            )
+        )
+    found = {name: json.loads(path.read_text()) for name in NAMES if (path := folder / f"{name}.json").exists()}
+    command = "make gpu STANDIN=1" if standin else "make gpu"
+    (folder / "gpu.json").write_text(json.dumps({"date": datetime.now(UTC).isoformat(), "parts": found}, indent=1))
+    target = folder / "page.md" if standin else ROOT / "docs" / "measured_on_gpu.md"
+    target.write_text(report.page(found, command))
+    print(f"{folder / 'gpu.json'}\n{target}")
+    wrong = [
+        row["name"]
+        for part in found.values()
+        for row in part["rows"]
+        if row.get("equal") is False or row.get("bits") is False
+    ]
+    failed = [f"{name}: {part['error']}" for name, part in found.items() if part["error"]]
+    for line in (*(f"not equal: {name}" for name in wrong), *failed):
+        print(line)
+    return 1 if wrong or failed else 0
+
+
+def _run_part(name: str, standin: bool, seconds: float) -> str:
+    """The error of a part, or "". One that does not end in time is stopped."""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu",
+        "--one",
+        name,
+        "--seconds",
+        str(seconds),
+        *(["--standin"] * standin),
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=_environment(standin), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        _, text = process.communicate(timeout=seconds + 60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return f"stopped after {seconds + 60:.0f} s"
+    if process.returncode == 0:
+        return ""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    return lines[-1] if lines else f"exit code {process.returncode}"
+
+
+def _environment(standin: bool) -> dict[str, str]:
+    """Of a part: Triton's own launcher is linked to libcuda.so.1, which the system's loader has to find."""
+    if not standin:
+        return dict(os.environ)
+    from benchmarks.gpu.launching import library_folder
+    from nbcompile.gpu.standin.driver import StandInDriver
+    from nbcompile.runtime import toolchain
+
+    folders = [str(library_folder(StandInDriver.build(toolchain.find()).path)), os.environ.get("LD_LIBRARY_PATH", "")]
+    return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, folders))}
+
+
+def key_of_all() -> str:
+    """What results depend on: versions, and the files of nbcompile and of this package."""
+    import torch
+
+    found = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
+    for path in sorted((*(ROOT / "nbcompile").rglob("*"), *(ROOT / "benchmarks" / "gpu").glob("*.py"))):
+        if path.suffix in (".py", ".c", ".cpp", ".h") and path.is_file():
+            found.update(path.read_bytes())
+    if torch.cuda.is_available():
+        found.update(torch.cuda.get_device_name().encode())
+    return found.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
