@@ -28,10 +28,13 @@ CHROMIUM ?= $(firstword $(foreach name,chromium chromium-browser google-chrome,$
 # package: the Pythons to install for, 4 GB of downloads for each where torch comes built for CUDA. LATEST=1: without
 # constraints.txt, as README's first command.
 PYTHONS ?= $(PYTHON)
+# gpu: the first Python whose torch sees a GPU, else .venv's.
+GPU_PYTHON ?= $(or $(shell for each in python3 $(PYTHON); do $$each -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' \
+                2>/dev/null && echo $$each && break; done),$(BIN)/python)
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs slides print package lint bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -100,6 +103,10 @@ lint: $(STAMP)  ## Style, types, and the storeys of the house
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Without .venv and a network: the Python of the machine, beside its own torch and Triton.
+gpu:  ## Check and measure all on the CUDA GPU that is here: at most 8 minutes (PARTS="checks kernels", STANDIN=1 without a GPU)
+	$(GPU_PYTHON) -m benchmarks.gpu $(PARTS) $(if $(STANDIN),--standin)
 
 bench: $(STAMP)  ## Measure against eager and torch.compile, write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --docs

@@ -24,35 +24,42 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from benchmarks.gpu import machine, parts, report
+from benchmarks.gpu.launching import library_folder
+from nbcompile.gpu.standin.driver import StandInDriver
+from nbcompile.runtime import toolchain
+
 ROOT = Path(__file__).parents[2]
 BUDGET = 480
-NAMES = ("doctor", "launches", "checks", "calibration", "kernels", "models", "predictions")
+SHARES = {
+    "doctor": 40, "launches": 60, "checks": 110, "calibration": 15, "kernels": 130, "models": 80, "predictions": 45,
+}  # fmt: skip
+"""Seconds of each part, of the budget."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 0 if every part ended and nothing differs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(NAMES)}; all of them if none is named")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(SHARES)}; all of them if none is named")
     parser.add_argument("--standin", action="store_true", help="on the stand-in driver: no GPU is needed")
     parser.add_argument("--again", action="store_true", help="do again what is done")
     parser.add_argument("--seconds", type=float, default=BUDGET, help=f"for all parts together ({BUDGET})")
-    parser.add_argument("--one", choices=NAMES, help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=SHARES, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    if unknown := set(given.parts) - set(NAMES):
-        parser.error(f"there is no part {', '.join(sorted(unknown))}: {', '.join(NAMES)}")
+    if unknown := given.parts and set(given.parts) - set(SHARES):
+        parser.error(f"there is no part {', '.join(sorted(unknown))}: {', '.join(SHARES)}")
     folder = ROOT / "build" / ("gpu-standin" if given.standin else "gpu")
     folder.mkdir(parents=True, exist_ok=True)
     if given.one:
         return run_here(given.one, given.standin, given.seconds, folder)
-    return run_all(given.parts or NAMES, given.standin, given.again, given.seconds, folder)
+    return run_all(given.parts or tuple(SHARES), given.standin, given.again, given.seconds, folder)
 
 
 def run_here(name: str, standin: bool, seconds: float, folder: Path) -> int:
     """Run one part in this process; rows are written as they come."""
-    sys.path.insert(0, str(ROOT))
-    from benchmarks.gpu import machine, parts
-
-    run, _ = parts.PARTS[name]
+    run = parts.PARTS[name]
     with machine.opened(standin) as gpu, (folder / f"{name}.jsonl").open("w") as out:
         for row in run(gpu, time.monotonic() + seconds):
             out.write(json.dumps(row) + "\n")
@@ -63,10 +70,8 @@ def run_here(name: str, standin: bool, seconds: float, folder: Path) -> int:
 
 def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path) -> int:
     """Run each part that is not done, within its share of the time; then write the page."""
-    from benchmarks.gpu import report
-
-    began, key, shares = time.monotonic(), key_of_all(), {"doctor": 40, "launches": 60, "checks": 110, "calibration": 15, "kernels": 130, "models": 80, "predictions": 45}  # fmt: skip
-    for name in NAMES:
+    began, key = time.monotonic(), key_of_all()
+    for name, share_of_all in SHARES.items():
         done = folder / f"{name}.json"
         if name not in names or (not again and done.exists() and json.loads(done.read_text())["key"] == key):
             continue
@@ -74,7 +79,7 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
         if left < 5:
             print(f"{name}: the time is up; run the command again to go on")
             continue
-        share = min(shares[name] * seconds / BUDGET, left)
+        share = min(share_of_all * seconds / BUDGET, left)
         print(f"{name} (at most {share:.0f} s)", flush=True)
         started = time.monotonic()
         error = _run_part(name, standin, share)
@@ -86,7 +91,7 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
                 {"key": "" if error else key, "rows": rows, "error": error, "seconds": time.monotonic() - started}
             )
         )
-    found = {name: json.loads(path.read_text()) for name in NAMES if (path := folder / f"{name}.json").exists()}
+    found = {name: json.loads(path.read_text()) for name in SHARES if (path := folder / f"{name}.json").exists()}
     command = "make gpu STANDIN=1" if standin else "make gpu"
     (folder / "gpu.json").write_text(json.dumps({"date": datetime.now(UTC).isoformat(), "parts": found}, indent=1))
     target = folder / "page.md" if standin else ROOT / "docs" / "measured_on_gpu.md"
@@ -135,18 +140,12 @@ def _environment(standin: bool) -> dict[str, str]:
     """Of a part: Triton's own launcher is linked to libcuda.so.1, which the system's loader has to find."""
     if not standin:
         return dict(os.environ)
-    from benchmarks.gpu.launching import library_folder
-    from nbcompile.gpu.standin.driver import StandInDriver
-    from nbcompile.runtime import toolchain
-
     folders = [str(library_folder(StandInDriver.build(toolchain.find()).path)), os.environ.get("LD_LIBRARY_PATH", "")]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(filter(None, folders))}
 
 
 def key_of_all() -> str:
     """What results depend on: versions, and the files of nbcompile and of this package."""
-    import torch
-
     found = hashlib.sha256(f"{torch.__version__} {sys.version}".encode())
     for path in sorted((*(ROOT / "nbcompile").rglob("*"), *(ROOT / "benchmarks" / "gpu").glob("*.py"))):
         if path.suffix in (".py", ".c", ".cpp", ".h") and path.is_file():

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.programs import FULL, SMALL
+from nbcompile.gpu.standin import device
 
 FLUSHED = 256 << 20
 """Bytes that are written between two calls: more than any L2 cache holds."""
@@ -84,8 +85,6 @@ def opened(standin: bool) -> Iterator[Gpu]:
         RuntimeError: there is none.
     """
     if standin:
-        from nbcompile.gpu.standin import device
-
         with device.standin() as here:
             yield Gpu("the stand-in for an H200", "sm_90", here)
         return

@@ -45,6 +45,20 @@ def _side(size: int) -> int:
     return 1 << (size.bit_length() // 2)
 
 
+def _squares(side: int) -> tuple[torch.Tensor, ...]:
+    return torch.randn(side, side), torch.randn(side, side)
+
+
+def _images_of(size: int) -> tuple[torch.Tensor]:
+    side = _side(size) // 16 or 2
+    return (torch.randn(4, 64, side, side),)
+
+
+def _rms_norm(size: int) -> Made:
+    inputs = (*_rows(size, 2048, 1, torch.bfloat16), torch.ones(2048, dtype=torch.bfloat16))
+    return lambda x, w: F.rms_norm(x, (2048,), w), inputs
+
+
 def _layer_norm_trains(size: int) -> Made:
     x, weight, bias = *_rows(size, 1024), torch.ones(1024), torch.zeros(1024)
     return lambda x, w, b: F.layer_norm(x, (1024,), w, b).sum(), tuple(t.requires_grad_() for t in (x, weight, bias))
@@ -118,10 +132,8 @@ KERNELS: dict[str, GpuProgram] = {
     "bias": GpuProgram(lambda size: (lambda x, b: x + b, (*_rows(size, 1024), torch.randn(1024)))),
     "cast_bf16": GpuProgram(lambda size: (lambda x: x.to(torch.bfloat16), _flat(size, 1))),
     "mask": GpuProgram(lambda size: (lambda x: x.masked_fill(x < 0, -1e9), _flat(size, 1))),
-    "transpose_add": GpuProgram(
-        lambda size: (lambda x, y: x.t() + y, (torch.randn(_side(size), _side(size)), torch.randn(_side(size), _side(size))))
-    ),
-    "channels_last": GpuProgram(lambda size: (lambda x: x.permute(0, 2, 3, 1).contiguous(), (torch.randn(4, 64, _side(size) // 16 or 2, _side(size) // 16 or 2),))),
+    "transpose_add": GpuProgram(lambda size: (lambda x, y: x.t() + y, _squares(_side(size)))),
+    "channels_last": GpuProgram(lambda size: (lambda x: x.permute(0, 2, 3, 1).contiguous(), _images_of(size))),
     "cat": GpuProgram(lambda size: (lambda x, y: torch.cat((x, y * 2), -1), _rows(size, 512, 2))),
     "rope": GpuProgram(lambda size: (_rope, (*_rows(size, 128), torch.randn(128), torch.randn(128)))),
     "sum_all": GpuProgram(lambda size: (lambda x: x.sum(), _flat(size, 1))),
@@ -132,7 +144,7 @@ KERNELS: dict[str, GpuProgram] = {
     "softmax_1k": GpuProgram(lambda size: (lambda x: x.softmax(-1), _rows(size, 1024))),
     "softmax_32k": GpuProgram(lambda size: (lambda x: x.softmax(-1), _rows(size, 32000))),
     "log_softmax": GpuProgram(lambda size: (lambda x: F.log_softmax(x, -1), _rows(size, 1000))),
-    "rms_norm_bf16": GpuProgram(lambda size: (lambda x, w: F.rms_norm(x, (2048,), w), (*_rows(size, 2048, 1, torch.bfloat16), torch.ones(2048, dtype=torch.bfloat16)))),
+    "rms_norm_bf16": GpuProgram(_rms_norm),
     "layer_norm": GpuProgram(_layer_norm_trains, trains=True),
     "cross_entropy": GpuProgram(_cross_entropy_trains, trains=True),
     "batch_norm": GpuProgram(_batch_norm),
@@ -150,13 +162,10 @@ class Block(nn.Module):
 
     def __init__(self, width: int, norm: Callable[[int], nn.Module], gated: bool) -> None:
         super().__init__()
-        self.first, self.second, self.gated = norm(width), norm(width), gated
+        self.first, self.second = norm(width), norm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.gate, self.down = (
-            nn.Linear(width, 2 * width),
-            nn.Linear(width, 2 * width),
-            nn.Linear(2 * width, width),
-        )
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.gate = nn.Linear(width, 2 * width) if gated else None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
@@ -164,7 +173,7 @@ class Block(nn.Module):
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         y = self.second(x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y) if self.gated else F.gelu(self.up(y)))
+        return x + self.down(F.silu(self.gate(y)) * self.up(y) if self.gate is not None else F.gelu(self.up(y)))
 
 
 def _transformer(size: int, norm: Callable[[int], nn.Module], gated: bool) -> Made:
@@ -225,11 +234,20 @@ def _images(size: int) -> Made:
     return nn.Sequential(*(Residual(channels) for _ in range(3))), (torch.randn(batch, channels, side, side),)
 
 
+def _ranking(size: int) -> Made:
+    return Ranking(), (torch.randint(0, 1000, (8192 if size >= FULL else 16, 8)),)
+
+
+def _recurrent(size: int) -> Made:
+    width, batch = (512, 128) if size >= FULL else (16, 4)
+    return Recurrent(width), (torch.randn(8, batch, width),)
+
+
 MODELS: dict[str, GpuProgram] = {
     "perceptron": GpuProgram(_perceptron, trains=True, products=True),
     "transformer": GpuProgram(lambda size: _transformer(size, nn.LayerNorm, gated=False), trains=True, products=True),
     "llama": GpuProgram(lambda size: _transformer(size, nn.RMSNorm, gated=True), trains=True, products=True),
     "images": GpuProgram(_images, trains=True, products=True),
-    "ranking": GpuProgram(lambda size: (Ranking(), (torch.randint(0, 1000, (8192 if size >= FULL else 16, 8)),)), trains=True),
-    "recurrent": GpuProgram(lambda size: (Recurrent(512 if size >= FULL else 16), (torch.randn(8, 128 if size >= FULL else 4, 512 if size >= FULL else 16),)), trains=True),
+    "ranking": GpuProgram(_ranking, trains=True),
+    "recurrent": GpuProgram(_recurrent, trains=True),
 }  # fmt: skip

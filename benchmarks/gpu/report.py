@@ -11,6 +11,10 @@ from typing import Any
 
 Row = dict[str, Any]
 NO_TIME = "–"
+STANDIN = (
+    "There is no GPU here: kernels ran in the simulator, on the stand-in driver. Results are checked; times on the "
+    f"device are not there ({NO_TIME})."
+)
 
 
 def page(found: dict[str, dict[str, Any]], command: str) -> str:
@@ -21,11 +25,7 @@ def page(found: dict[str, dict[str, Any]], command: str) -> str:
         f"Written by `{command}`. {_versions(machine)}", "",
     ]  # fmt: skip
     if "stand-in" in machine.get("gpu", ""):
-        lines += [
-            "There is no GPU here: kernels ran in the simulator, on the stand-in driver. Results are checked; times on the"
-            f" device are not there ({NO_TIME}).",
-            "",
-        ]
+        lines += [STANDIN, ""]
     for name, write in SECTIONS.items():
         part = found.get(name)
         lines += [f"## {name.capitalize()}", ""]
@@ -45,8 +45,8 @@ def _versions(machine: Row) -> str:
         return "The doctor was not run."
     driver = machine["driver"]
     return (
-        f"{machine['chip']}, CUDA {driver // 1000}.{driver % 1000 // 10}, torch {machine['torch']}, Triton {machine['triton']}, "
-        f"Python {machine['python']}."
+        f"{machine['chip']}, CUDA {driver // 1000}.{driver % 1000 // 10}, torch {machine['torch']}, "
+        f"Triton {machine['triton']}, Python {machine['python']}."
     )
 
 
@@ -84,10 +84,9 @@ def _checks(rows: Sequence[Row]) -> list[str]:
     ran = [row for row in rows if not row["reason"].startswith("eager")]
     exact = [row for row in ran if row["bits"] is not None]
     wrong = [row for row in ran if not row["equal"] or row["bits"] is False]
-    lines = [
-        f"{len(rows)} programs: {len(ran)} ran, {sum(row['equal'] for row in ran)} are equal to eager mode; of {len(exact)} "
-        f"without approximate instructions {sum(row['bits'] for row in exact)} have the simulator's bits."
-    ]
+    equal, same = sum(row["equal"] for row in ran), sum(row["bits"] for row in exact)
+    text = f"{len(rows)} programs: {len(ran)} ran, {equal} are equal to eager mode; of {len(exact)} without "
+    lines = [text + f"approximate instructions {same} have the simulator's bits."]
     return (
         [
             *lines,
@@ -113,14 +112,16 @@ def _calibration(rows: Sequence[Row]) -> list[str]:
 
 
 def _programs(rows: Sequence[Row]) -> list[str]:
-    head = ("program", "equal", "first call, s", "eager, us", "torch.compile, us", "max-autotune, us", "nbcompile, us", "GB/s",
-            "torch.compile / nbcompile", "host: torch, us", "host: nbcompile, us")  # fmt: skip
+    head = (
+        "program", "equal", "first call, s", "eager, us", "torch.compile, us", "max-autotune, us", "nbcompile, us",
+        "GB/s", "torch.compile / nbcompile", "host: torch, us", "host: nbcompile, us",
+    )  # fmt: skip
     lines = table(
         head,
         [
             (
-                row["name"] + (", training" if row["trains"] else ""), row["equal"], row["first_call_s"], row["eager_us"],
-                row.get("torch_default_us"), row.get("torch_max_autotune_us"), row["nbcompile_us"],
+                row["name"] + (", training" if row["trains"] else ""), row["equal"], row["first_call_s"],
+                row["eager_us"], row.get("torch_default_us"), row.get("torch_max_autotune_us"), row["nbcompile_us"],
                 row["bytes"] / row["nbcompile_us"] / 1e3 if row["nbcompile_us"] else None,
                 _ratio(row.get("torch_default_us"), row["nbcompile_us"]), row.get("torch_default_host_us"),
                 row.get("nbcompile_host_us"),
