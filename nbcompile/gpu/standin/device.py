@@ -125,9 +125,9 @@ def _tensors_for_numbers(operator: Any, arguments: Sequence[Any]) -> Iterator[An
     dtypes = [value.dtype for value in arguments if isinstance(value, torch.Tensor)]
     for argument, value in zip(operator._schema.arguments, arguments, strict=False):
         if isinstance(value, (bool, int, float, complex)) and str(argument.type) == "Tensor":
-            made = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
-            same_kind = [each for each in dtypes if torch.result_type(torch.empty((), dtype=each), value) == each]
-            yield made.to(same_kind[0]) if same_kind else made
+            scalar = torch.tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
+            same_kind = [dtype for dtype in dtypes if torch.result_type(torch.empty((), dtype=dtype), value) == dtype]
+            yield scalar.to(same_kind[0]) if same_kind else scalar
         else:
             yield value
 
