@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType, FunctionType
+from typing import cast
 
 import torch
 
@@ -172,9 +173,12 @@ def _write_call(draft: recorder.FrameDraft, frame: Frame, failed: tuple[model.Fa
 def decorated_method(frame: Frame) -> str:
     """``Net.forward``, if the frame is a decorator's ``wrapper(self, ...)`` under that name of the class; else ""."""
     code = frame.code
-    if not code.co_argcount or code.co_varnames[0] not in frame.locals:
+    arguments = [frame.locals[name] for name in code.co_varnames[: code.co_argcount][:1] if name in frame.locals]
+    if not code.co_argcount and code.co_flags & inspect.CO_VARARGS:  # wrapper(*args, **kwargs)
+        arguments = list(cast(tuple[object, ...], frame.locals.get(code.co_varnames[code.co_kwonlyargcount], ())))
+    if not arguments:
         return ""
-    cls = type(frame.locals[code.co_varnames[0]])
+    cls = type(arguments[0])
     members = ((name, member) for base in cls.__mro__ for name, member in vars(base).items())
     names = [name for name, member in members if isinstance(member, FunctionType) and member.__code__ is code]
     return f"{cls.__name__}.{names[0]}" if names and code.co_name not in names else ""

@@ -22,6 +22,22 @@ def checked(function):
     return wrapper
 
 
+def counted(function):
+    """The same, without a name for the object."""
+
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+class Counted(nn.Module):
+    @counted
+    def forward(self, x):
+        return x.sin()
+
+
 class Decorated(nn.Module):
     @checked
     def forward(self, x):
@@ -42,6 +58,7 @@ class Plain(nn.Module):
     [
         (Decorated, "wrapper", "Decorated.forward"),
         (Child, "wrapper", "Child.forward"),
+        (Counted, "wrapper", "Counted.forward"),
         (Plain, "forward", ""),
     ],
 )
@@ -62,10 +79,14 @@ def test_a_function_of_no_class_has_no_method():
     def f(x):
         return x.sin()
 
+    @counted
     def g():
         return torch.ones(2)
 
-    for function, arguments in ((f, (torch.ones(3),)), (g, ())):
+    def h():
+        return torch.ones(2)
+
+    for function, arguments in ((f, (torch.ones(3),)), (g, ()), (h, ())):
         nbcompile.reset()
         record = nbcompile.explain(function, backend="eager")(*arguments).record
         assert [frame.method for frame in record.frames] == [""]
