@@ -31,8 +31,12 @@ def wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
     """Wrap prose to 80 columns; existing line breaks are preserved."""
     lines: list[str] = []
     for part in text.split("\n"):
+        indent = rest if lines else first
+        if part and part.isprintable() and part == part.strip() and len(indent) + len(part) <= WIDTH - 4:
+            lines.append(indent + part)  # as most are: a model has thousands of guards
+            continue
         lines += textwrap.wrap(
-            part, WIDTH - 4, initial_indent=rest if lines else first, subsequent_indent=rest,
+            part, WIDTH - 4, initial_indent=indent, subsequent_indent=rest,
             break_long_words=False, break_on_hyphens=False,
         )  # fmt: skip
     return lines
