@@ -25,8 +25,8 @@ from typing import Any
 from nbcompile import torch_internals
 from nbcompile.errors import report_text
 from nbcompile.observe.artifacts import disassembly, fn_name, guard_tree, output_code
-from nbcompile.record import codec
-from nbcompile.record.model import EACH_CALL, CompiledFrame, Record, Timing
+from nbcompile.record import codec, reproducer
+from nbcompile.record.model import EACH_CALL, FROM_STORE, CompiledFrame, Record, Timing
 
 RECORD = "nbcompile_record"
 """The artifact that holds a frame as our own JSON."""
@@ -95,20 +95,39 @@ def entries(frame: CompiledFrame, timings: Sequence[Timing]) -> Iterator[TraceEn
     if graph is not None:
         sizes = {node.name: [_number(size) for size in node.shape] for node in graph.nodes if node.shape is not None}
         yield "dynamo_output_graph", {"sizes": sizes}, f"class {fn_name(frame)}:\n{graph.code}"
-    compiled = frame.compiled_graph
-    for graph in compiled.graphs if compiled else ():
-        if graph.stage in GRAPH_RECORDS:
-            yield GRAPH_RECORDS[graph.stage], {}, graph.code
-        else:
-            yield from _artifact(f"{graph.stage}_graph", graph.code)
-    if output_code(frame):
-        yield "inductor_output_code", {"filename": f"nbcompile/{fn_name(frame)}.py"}, output_code(frame)
+    yield from _backend(frame)
+    yield from _artifact("residual_program", frame.residual)
     yield from _artifact(f"{frame.function}_MODIFIED_BYTECODE", disassembly(frame.residual_instructions))
     if frame.guards:
         yield "dynamo_cpp_guards_str", {}, guard_tree(frame.guards).removeprefix("GUARDS:\n\n")
     yield "compilation_metrics", metrics(frame, timings), None
     yield from _artifact(RECORD, codec.to_json(Record(frame.function, frames=(frame,), timings=tuple(timings))), "json")
     yield from (("chromium_event", {}, event) for event in events(timings))
+
+
+def _backend(frame: CompiledFrame) -> Iterator[TraceEntry]:
+    """The graphs and the code that the backend made of the captured graph, and a program that does it again."""
+    compiled = frame.compiled_graph
+    if compiled is None or frame.graph is None:
+        return
+    code = output_code(frame)
+    yield from _artifact("before_pre_grad_graph", frame.graph.code if code else "")
+    for graph in compiled.graphs:
+        if graph.stage not in GRAPH_RECORDS:
+            yield from _artifact(f"{graph.stage}_graph", graph.code)
+            continue
+        yield GRAPH_RECORDS[graph.stage], {}, graph.code
+        if code and graph.stage != "joint":
+            yield "inductor_post_grad_graph", {}, graph.code
+    if code:
+        yield "inductor_output_code", {"filename": f"nbcompile/{fn_name(frame)}.py"}, code
+    with contextlib.suppress(ValueError):  # a graph that no text can say
+        yield from _artifact("fx_graph_runnable", reproducer.script(frame))
+    if frame.store or frame.cause in FROM_STORE:
+        found = "hit" if frame.cause in FROM_STORE else "miss"
+        yield from _artifact(
+            f"fx_graph_cache_{found}", json.dumps({"cause": frame.cause, "store": frame.store}), "json"
+        )
 
 
 def _artifact(name: str, text: str, encoding: str = "string") -> Iterator[TraceEntry]:

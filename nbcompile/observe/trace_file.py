@@ -28,6 +28,8 @@ MOST_LINE = 4 << 20
 """Bytes of one line."""
 MOST_PAYLOAD = 8 << 20
 """Characters of one payload."""
+MOST_KEPT = 256 << 20
+"""Characters of all payloads of a trace together, which are kept in memory."""
 GZIP = b"\x1f\x8b"
 METADATA = re.compile(r"^(?:\[rank(?P<rank>\d+)\]:)?[VIWEC]\d{4} [\d:.]+ \d+ .{0,1000}?\] (?P<json>\{.*\})\s*$")
 OF_EVERY_RECORD = frozenset((
@@ -57,6 +59,9 @@ class Problems:
 
     unreadable_lines: int = 0
     cut_payloads: int = 0
+    kept: int = 0
+    """Characters of the payloads so far."""
+    left_out_payloads: int = 0
     messages: list[str] = field(default_factory=list)
 
     def sentences(self) -> list[str]:
@@ -64,6 +69,7 @@ class Problems:
         counted = [
             (self.unreadable_lines, "{} lines are no records of a trace and are left out"),
             (self.cut_payloads, "{} payloads are longer than 8 MiB and are cut"),
+            (self.left_out_payloads, "{} payloads are left out: those before them have 256 MiB"),
         ]
         return [*(text.format(number) for number, text in counted if number), *self.messages]
 
@@ -133,6 +139,10 @@ def _name(metadata: dict[str, Any]) -> str:
 
 def _entry(metadata: dict[str, Any], payload: list[str], length: int, problems: Problems) -> Entry:
     problems.cut_payloads += length > MOST_PAYLOAD
+    if problems.kept + min(length, MOST_PAYLOAD) > MOST_KEPT:
+        problems.left_out_payloads += bool(payload)
+        payload = []
+    problems.kept += sum(map(len, payload))
     key = next((key for key in metadata if key not in OF_EVERY_RECORD), "")
     rank, attempt = metadata.get("rank"), metadata.get("attempt")
     return Entry(

@@ -109,7 +109,8 @@ def read(path: Path) -> OpenedTrace:
         for entry in entries(file, WANTED, problems):
             own = ranks.setdefault(rank if entry.rank is None else entry.rank, _RankEntries())
             _add(own, entry, problems)
-    records = {rank: _record(rank, own) for rank, own in sorted(ranks.items()) if own.frames}
+    found = {rank: own for rank, own in sorted(ranks.items()) if own.frames}
+    records = {rank: _record(own, f" (rank {rank})" if len(found) > 1 else "") for rank, own in found.items()}
     if not records:
         raise TraceFormatError(f"{path} holds no compiles of a structured trace (TORCH_TRACE)")
     if any(not own.is_complete for own in ranks.values()):
@@ -182,7 +183,7 @@ def _whole(value: object) -> int:
 # --- records ---------------------------------------------------------------------------------------------------------
 
 
-def _record(rank: int, own: _RankEntries) -> Record:
+def _record(own: _RankEntries, where: str) -> Record:
     frames: list[CompiledFrame] = []
     timings: list[Timing] = []
     for entry in sorted(own.frames.values(), key=lambda frame: [int(part) for part in re.findall(r"\d+", frame.id)]):
@@ -191,7 +192,7 @@ def _record(rank: int, own: _RankEntries) -> Record:
         timings += whole.timings if whole else _timings(entry)
     named = next((frame.function for frame in frames if frame.function), "trace")
     return Record(
-        named if len(frames) == 1 else f"{named} (rank {rank})",
+        f"{named}{where}" if own.is_complete else f"{named}{where} in a trace of torch.compile",
         Environment(torch=own.torch),
         tuple(frames),
         tuple(timings),

@@ -277,12 +277,20 @@ LONGEST_HEAD = 4_000
 LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp"}
 
 
+OPERATOR_CALL = re.compile(
+    r"^ {1,50}(?:\w{1,100} = )?(?P<name>(?:extern_kernels|torch\.ops|aten)\.[\w.]{1,200})\(", re.MULTILINE
+)
+"""A line of the wrapper that calls an operator, in the place of a generated kernel."""
+
+
 def kernels(prefix: str, code: str) -> tuple[Kernel, ...]:
-    """The kernels in Inductor's output code."""
-    return tuple(
+    """The kernels in Inductor's output code, and the operators that its wrapper calls."""
+    generated = [
         Kernel(prefix + name, name, LANGUAGES.get(engine, engine), code[begin:end].strip("\n"))
         for name, engine, begin, end in _kernel_texts(code)
-    )
+    ]
+    called = [match["name"] for match in OPERATOR_CALL.finditer(wrapper(code))]
+    return (*generated, *(Kernel(f"{prefix}call{at}", name, "aten", "") for at, name in enumerate(called)))
 
 
 def wrapper(code: str) -> str:

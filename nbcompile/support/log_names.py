@@ -49,9 +49,9 @@ LIVE = {
 
 BY_TORCH = {
     "annotation": "annotations of graphs",
-    "native_dsl_compile": "kernels of torch's own that are compiled when they are called (2.15)",
+    "graph_code_verbose": "a captured graph with symbolic sizes, before and after assertions about them are added",
+    "native_dsl_compile": "each kernel of an operator that torch itself writes in a DSL, compiled or found",
     "not_implemented": "dispatch to tensor subclasses and modes that returned NotImplemented",
-    "onnx_diagnostics": "the ONNX exporter",
     "sym_node": "each operation on a symbolic number",
     "trace_shape_events": "each event of the shape environment",
 }
@@ -69,19 +69,19 @@ NOT_HERE = {
     "cudagraph_static_inputs": "it records no CUDA graphs",
     "custom_format_test_artifact": "it is for torch's own tests",
     "ddp_graphs": "it does not split graphs for DDP",
-    "graph_code_verbose": "see graph_code and aot_graphs",
     "graph_region_expansion": "it does not look for repeated regions while it traces",
-    "hierarchical_compile": "it compiles no region on its own",
+    "hierarchical_compile": "its backends compile nested regions as a part of the graph around them",
     "incremental": "it does not time alternatives of a kernel",
     "inductor_metrics": "see fusion, which says the bytes of each decision",
     "loop_ordering": "see ir_post_fusion",
     "loop_tiling": "see kernel_code",
     "node_runtime_estimation": "it does not estimate the time of nodes",
+    "onnx_diagnostics": "no part of torch 2.11 or later prints it",
     "overlap": "it does not reorder collectives",
     "overlap_scheduling": "it does not reorder collectives",
-    "partitioned_scatter": "it does not divide a scatter into parts",
+    "partitioned_scatter": "it has no pass that splits a scatter in parts",
 }
-"""Names of torch 2.13 to 2.15 that mean nothing here, and why."""
+"""Names of torch 2.11 to 2.15 that mean nothing here, and why."""
 
 COMPONENTS = {
     "dynamo": ("bytecode", "graph_code", "guards", "trace_source", "trace_bytecode", "trace_call"),

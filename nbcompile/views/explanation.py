@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from nbcompile.record import codec, links
+from nbcompile.record import codec, links, reproducer
 from nbcompile.record.model import Break, CompiledFrame, Graph, Guard, Kernel, Record
-from nbcompile.views import chain, for_marimo, html, report, reproducer, sections, text, timings
+from nbcompile.views import chain, for_marimo, html, report, sections, text, timings
 
 MOST_TEXT = 20_000
 """Characters: limit of an output's plain text, which is saved with the notebook in addition to the HTML."""

@@ -57,7 +57,7 @@ from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
-model = torch.compile(DistributedDataParallel(model))
+model = DistributedDataParallel(torch.compile(model))
 for step in range(2):
     model(torch.randn(8 if step == 0 or rank == 0 else 9, 16)).sum().backward()
 dist.destroy_process_group()
@@ -120,7 +120,8 @@ def row(name: str, trace: Path) -> str:
     (trace.parent / f"{name}.html").write_text(records.page(name, opened), encoding="utf-8")
     seen: list[Record] = list(opened.records.values())
     frames = [frame for record in seen for frame in record.frames]
-    kernels = sum(len(frame.compiled_graph.kernels) for frame in frames if frame.compiled_graph)
+    made = [kernel for frame in frames if frame.compiled_graph for kernel in frame.compiled_graph.kernels]
+    kernels = sum(bool(kernel.source) for kernel in made)
     counts = (
         len(seen), len(frames), sum(frame.graph is not None for frame in frames), sum(len(frame.guards) for frame in frames),
         sum(len(frame.breaks) for frame in frames), sum(bool(frame.failed_guards) for frame in frames), kernels,

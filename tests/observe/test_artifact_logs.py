@@ -137,6 +137,22 @@ def test_a_name_without_a_meaning_is_reported_once():
 
 
 @pytest.mark.compiles
+def test_torch_prints_the_assertions_about_sizes():
+    """graph_code_verbose is torch's own pass, which runs here too: its graph is printed, and no line says otherwise."""
+    torch_logs._warned.clear()
+    told: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())
+    with listening(graph_code_verbose=True) as said:
+        passes = logging.getLogger("torch.fx.passes.runtime_assert.__graph_code_verbose")
+        passes.addHandler(handler)
+        run(lambda x: x.sin() * x.shape[0], torch.ones(5), dynamic=True, backend="eager")
+        passes.removeHandler(handler)
+    assert any("insert_deferred_runtime_asserts" in text for text in told)
+    assert said == []
+
+
+@pytest.mark.compiles
 def test_a_whole_component():
     """+dynamo prints the front end's artifacts, and none of the backend's."""
     with listening(dynamo=logging.DEBUG) as said:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from nbcompile.observe import structured_trace
+from nbcompile.record.model import LOADED
 from tests.observe import programs
 from tests.views import sample_records
 
@@ -43,6 +45,7 @@ def test_each_compile_has_its_pages(parsed):
     assert {
         "dynamo_output_graph", "aot_joint_graph", "aot_forward_graph", "aot_backward_graph", "dynamo_cpp_guards_str",
         "compilation_metrics", "dynamo_graph_break_reason", "f_ORIGINAL_BYTECODE", "f_MODIFIED_BYTECODE",
+        "before_pre_grad_graph", "inductor_post_grad_graph", "fx_graph_runnable", "residual_program",
     } <= first  # fmt: skip
     assert any(name.startswith("inductor_output_code") for name in first)
     again = "".join(path.name for path in (pages / "-_0_1_0").iterdir())
@@ -62,6 +65,22 @@ def test_the_pages_say_what_happened(parsed):
     assert [each["ph"] for each in events].count("B") == [each["ph"] for each in events].count("E") > 0
     (graph,) = (pages / "-_0_0_0").glob("dynamo_output_graph*")
     assert "torch.relu" in graph.read_text()
+
+
+def test_the_program_on_a_page_runs(parsed, tmp_path):
+    """fx_graph_runnable is a program: it compiles the graph again, and compares it with eager mode."""
+    _, pages = parsed
+    (page,) = (pages / "-_0_0_0").glob("fx_graph_runnable*")
+    assert "0/0: compiled equals eager" in programs.run(tmp_path, page.read_text()).stdout
+
+
+def test_a_frame_from_the_store_is_a_hit():
+    """tlparse marks pages by these names: a frame that was loaded is a hit, one that was compiled a miss."""
+    frame = next(frame for frame in sample_records.simple().frames if frame.compiled_graph)
+    for cause, name in ((LOADED, "fx_graph_cache_hit"), ("first call", "fx_graph_cache_miss")):
+        changed = dataclasses.replace(frame, cause=cause, store="goes into the store, for later processes")
+        named = [metadata.get("name") for _, metadata, _ in structured_trace.entries(changed, [])]
+        assert [known for known in named if known and known.startswith("fx_graph_cache")] == [name]
 
 
 def test_a_folder_that_refuses(tmp_path):

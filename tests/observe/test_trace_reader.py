@@ -7,6 +7,7 @@ import gzip
 import json
 import random
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -74,12 +75,25 @@ def test_its_guards_kernels_symbols_and_times(opened):
     first, again = opened.records[0].frames[:2]
     assert {"TENSOR_MATCH", "GLOBAL_STATE"} <= {guard.kind for guard in first.guards}
     assert any(guard.source == "L['w']" and guard.kind == "TENSOR_MATCH" for guard in first.guards)
-    assert [kernel.language for kernel in first.compiled_graph.kernels] == ["cpp", "cpp"]
+    assert [kernel.language for kernel in first.compiled_graph.kernels if kernel.source] == ["cpp", "cpp"]
     assert 'extern "C"' in first.compiled_graph.kernels[0].source
     assert 'extern "C"' not in first.compiled_graph.wrapper
     assert [symbol.name for symbol in again.symbols] == ["s77"]
     outer = [each for each in opened.records[0].timings if each.frame == "0/0" and not each.inside]
     assert sum(each.seconds for each in outer) > 1
+
+
+def test_operators_that_its_code_calls_are_counted(opened):
+    """The products of matrices are calls of the library, forward and backward, and no generated kernels."""
+    (record,) = opened.records.values()
+    called = [kernel for kernel in record.frames[0].compiled_graph.kernels if kernel.language == "aten"]
+    assert [kernel.name for kernel in called] == ["extern_kernels.mm", "extern_kernels.mm"]
+    assert len({kernel.id for kernel in record.frames[0].compiled_graph.kernels}) == 4
+
+
+def test_it_is_named_after_its_compiler(opened):
+    """The title says whose trace it is, and no rank where there are none."""
+    assert opened.records[0].function == "f in a trace of torch.compile"
 
 
 def test_it_is_drawn(opened, tmp_path):
@@ -274,6 +288,33 @@ def test_limits(tmp_path, monkeypatch):
     monkeypatch.setattr(trace_file, "MOST_BYTES", 2_000)
     trace = trace_reader.read(tmp_path / "it.log")
     assert any("is read up to" in note for note in trace.notes)
+
+
+def test_payloads_that_are_many(tmp_path, monkeypatch):
+    """Beyond a limit for all of them together they are left out, in one sentence; the compiles are there."""
+    monkeypatch.setattr(trace_file, "MOST_KEPT", 10_000)
+    lines = [record_line("dynamo_output_graph", {}, "x" * 4_000, frame_id=number) for number in range(5)]
+    trace = trace_reader.read(write(tmp_path / "it.log", lines))
+    assert len(trace.records[0].frames) == 5
+    assert any("3 payloads are left out" in note for note in trace.notes)
+
+
+def test_a_file_that_unpacks_to_a_hundred_times_its_size(tmp_path, monkeypatch):
+    """It is read up to the limit, in memory that has no part in it: neither lines nor payloads are kept whole."""
+    monkeypatch.setattr(trace_file, "MOST_BYTES", 64 << 20)
+    monkeypatch.setattr(trace_file, "MOST_PAYLOAD", 1 << 20)
+    bomb = tmp_path / "bomb.log.gz"
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        file.write(record_line("dynamo_output_graph", {}).encode())
+        for _ in range(24):
+            file.write(b"\t" + b"a" * (4 << 20))
+    assert bomb.stat().st_size < 1 << 20
+    tracemalloc.start()
+    trace = trace_reader.read(bomb)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert any("is read up to" in note for note in trace.notes)
+    assert peak < 32 << 20
 
 
 def test_reasons_of_older_versions():

@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 import nbcompile
-from nbcompile.views import reproducer
+from nbcompile.record import reproducer
 from nbcompile.views.explanation import Explanation
 from tests.views import sample_records as sample
 
