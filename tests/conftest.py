@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -34,6 +35,12 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """On the reference path there is nothing to find out about the mechanisms that it switches off."""
+    if item.get_closest_marker("fast_path") and os.environ.get("NBCOMPILE_REFERENCE", "0") not in ("", "0"):
+        pytest.skip("about a mechanism of fast/, which NBCOMPILE_REFERENCE switches off")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

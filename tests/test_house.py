@@ -458,3 +458,21 @@ def test_the_machine_model_states_units_and_measurements():
     for text in texts:
         assert re.match(r"""['"]+[A-Z][a-z]+[a-z ,]*: """, text), f"no unit: {text}"
         assert re.search(r"[Mm]easured|Predicted|By definition|By accuracy", text), f"no measurement: {text}"
+
+
+WITHOUT_TEST = 302
+"""Modules without a test at the mirrored path; the number only becomes smaller."""
+
+
+def has_mirrored_test(path: Path) -> bool:
+    """True if ``tests/`` has the module's test at its own path, or in a file that begins with its name."""
+    folder = ROOT / "tests" / path.relative_to(PACKAGE).parent
+    return any(folder.glob(f"test_{path.stem}.py")) or any(folder.glob(f"test_{path.stem}_*.py"))
+
+
+def test_tests_mirror_the_tree():
+    """``nbcompile/record/model.py`` has its test in ``tests/record/test_model.py``: for more and more modules."""
+    missing = [
+        named(path) for path in modules() if path.stem not in ("__init__", "__main__") and not has_mirrored_test(path)
+    ]
+    assert len(missing) <= WITHOUT_TEST, f"{len(missing)} modules: {missing}"

@@ -191,6 +191,7 @@ print([name for name in ("torch._functorch.aot_autograd", "torch._functorch.part
 """
 
 
+@pytest.mark.fast_path
 def test_a_training_step_does_not_import_autograds_tracer():
     """A pure training step is recorded and cut here."""
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, timeout=300, check=True)
@@ -251,6 +252,7 @@ def is_seen_through_a_twin(x):
     return y + twin
 
 
+@pytest.mark.fast_path
 @pytest.mark.parametrize(
     "function", [adds_to_a_product, fills_zeros, draws_in_place, is_seen_through_a_twin], ids=lambda each: each.__name__
 )
@@ -326,6 +328,7 @@ class Grows(nn.Module):
         return torch.cat([y, x.new_ones(x.shape[0] // 2, 6)]), y.sum() / (x.shape[0] + 1)
 
 
+@pytest.mark.fast_path
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
 def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch, caplog):
     """A training step with symbolic sizes is recorded, too; the derivative gets the sizes with what is kept."""

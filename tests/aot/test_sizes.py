@@ -120,6 +120,7 @@ print("torch._functorch.aot_autograd" in sys.modules)
 """
 
 
+@pytest.mark.fast_path
 def test_a_second_size_does_not_import_autograds_tracer():
     """Graphs with symbolic sizes and without gradients are recorded in one go; AOTAutograd's import takes 1.4 s."""
     done = subprocess.run([sys.executable, "-c", SECOND_SIZE], capture_output=True, text=True, timeout=300, check=True)
