@@ -67,7 +67,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """An attribute of a remade value."""
+    """An attribute of a reconstructed value."""
 
     base: Recipe
     name: str

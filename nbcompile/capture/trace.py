@@ -91,7 +91,7 @@ class StackSlot:
     """One slot of the operand stack at a break."""
 
     kind: Literal["value", "null", "exit"]
-    """``exit``: the exit slot of an active ``with``; the recipe makes its manager again."""
+    """``exit``: the exit slot of an active ``with``; the recipe reconstructs its manager."""
     recipe: Recipe | None = None
 
 

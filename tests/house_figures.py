@@ -1,0 +1,77 @@
+"""The figures of docs/design/house.md, of the tree as it is.
+
+python -m tests.house_figures
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+
+import grimp
+import networkx as nx
+
+from tests import test_house as house
+
+NO_PROSE = re.compile(r"#\s*(?:--|type:|noqa|fmt:|ruff|mypy|pragma)")
+
+
+def spread(sizes: list[int]) -> str:
+    """Count, median, 99th percentile and maximum."""
+    ordered = sorted(sizes)
+    return f"{len(ordered)}; {ordered[len(ordered) // 2]}, {ordered[int(len(ordered) * 0.99)]}, {ordered[-1]}"
+
+
+def comments(text: str) -> tuple[int, int]:
+    """The number of prose comments, and of lines with code or a docstring."""
+    layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    prose, code = 0, set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            prose += not NO_PROSE.match(token.string)
+        elif token.type not in layout:
+            code.add(token.start[0])
+    return prose, len(code)
+
+
+def rooms() -> str:
+    """Folders and loose modules of the package, the imports between them, floors, and circles of more than one."""
+    graph = grimp.build_graph("nbcompile", exclude_type_checking_imports=True)
+    arrows = {
+        (importer.split(".")[1], imported.split(".")[1])
+        for importer in graph.modules
+        for imported in graph.find_modules_directly_imported_by(importer)
+        if importer.count(".") and imported.count(".")
+    }
+    between = nx.DiGraph([arrow for arrow in arrows if arrow[0] != arrow[1]])
+    circles = [sorted(part) for part in nx.strongly_connected_components(between) if len(part) > 1]
+    floors = nx.dag_longest_path_length(nx.condensation(between)) + 1
+    return f"{between.number_of_nodes()} rooms, {between.number_of_edges()} arrows, {floors} floors, circles: {circles}"
+
+
+def main() -> None:
+    """Print a line for each figure."""
+    functions = [
+        node
+        for path in house.modules()
+        for node in ast.walk(house.tree_of(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+    texts = [path.read_text() for path in house.modules()]
+    lines = [len(text.splitlines()) for text in texts]
+    counted = [comments(text) for text in texts]
+    print("modules:", spread(lines), "; above 400 lines:", sum(size > 400 for size in lines))
+    print("functions:", spread([node.end_lineno - node.lineno + 1 for node in functions]))
+    print("functions above 15 decisions:", sum(house.complexity(node) > house.COMPLEXITY for node in functions))
+    print(f"prose comments for each line: {sum(one for one, _ in counted) / sum(two for _, two in counted):.4f}")
+    for word in ("told", "stands", "place", "made", "prefetch", "topological"):
+        print(f"{word}:", sum(len(re.findall(rf"\b{word}", text)) for text in texts))
+    modules = [path for path in house.modules() if path.stem not in ("__init__", "__main__")]
+    print("modules with a mirrored test:", sum(map(house.has_mirrored_test, modules)), "of", len(modules))
+    print("the import graph:", rooms())
+
+
+if __name__ == "__main__":
+    main()
