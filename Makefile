@@ -34,7 +34,7 @@ GPU_PYTHON ?= $(or $(shell for each in python3 $(PYTHON); do $$each -c 'import t
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs course slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -78,10 +78,13 @@ test-3.%:
 	  $(MAKE) --no-print-directory test PYTHON=python3.$* VENV=.venv-3.$* EXTRAS=dev TESTS='$(FRONT_END)', \
 	  echo "there is no python3.$* here: its tests are left out")
 
-docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error, and so is what readers would see
-	$(BIN)/python -m sphinx -E -W --keep-going -q -b html -d build/doctrees . build/docs
+docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an error, and so is what readers would see (CACHED=1: execute pages only if they, or the compiler, changed)
+	$(if $(CACHED),NBCOMPILE_DOCS_CACHED=1) $(BIN)/python -m sphinx $(if $(CACHED),,-E) -W --keep-going -q -b html -d build/doctrees . build/docs
 	$(BIN)/python -m pytest -q -m site tests/docs/test_site.py
 	@echo "build/docs/index.html"
+
+course: $(STAMP)  ## Do the six lectures in a kernel, with right answers and with wrong ones; check every exercise; count both
+	$(BIN)/python -m pytest -q $(SHARED) -m "course or not slow" tests/teach
 
 slides: $(STAMP)  ## Execute the lectures, write each as slides into build/slides, look at them (LECTURES=notebooks/course/3*.md; needs npm)
 	@mkdir -p build/slides

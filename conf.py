@@ -5,6 +5,9 @@ import importlib.metadata
 import os
 import shutil
 import tempfile
+from pathlib import Path
+
+from nbcompile.sphinx_ext.page_cache import cache_folder
 
 project = "nbcompile"
 author = "the nbcompile developers"
@@ -21,7 +24,10 @@ exclude_patterns = ["**/.ipynb_checkpoints", "**/jupyter_execute", "docs/_*", "b
 os.environ["NBCOMPILE_FRAMES_DIR"] = tempfile.mkdtemp(prefix="nbcompile-docs-")
 atexit.register(shutil.rmtree, os.environ["NBCOMPILE_FRAMES_DIR"], ignore_errors=True)
 os.environ["NBCOMPILE_PROGRESS"] = os.environ["NBCOMPILE_FRAMES_DIR"] + "/progress.json"  # of exercises
-nb_execution_mode = "force"
+# `make docs CACHED=1` keeps outputs of pages under a name that changes with the compiler, and with what it runs on.
+IS_CACHED = bool(os.environ.get("NBCOMPILE_DOCS_CACHED"))
+nb_execution_mode = "cache" if IS_CACHED else "force"
+nb_execution_cache_path = str(cache_folder(Path(__file__).parent / "build" / "pages")) if IS_CACHED else ""
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_execution_timeout = 600

@@ -18,6 +18,8 @@ from sphinx.application import Sphinx
 
 from nbcompile.sphinx_ext.behaviours import Behaviours
 from nbcompile.sphinx_ext.break_pages import write_pages
+from nbcompile.sphinx_ext.course_table import CourseTable
+from nbcompile.sphinx_ext.differences import Differences
 from nbcompile.sphinx_ext.module_map import ModuleMap
 from nbcompile.sphinx_ext.outputs import share_assets, write_assets
 from nbcompile.sphinx_ext.ratios import Ratios
@@ -33,6 +35,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
         app.add_lexer(name, CompileCellLexer)
     app.add_directive("module-map", ModuleMap)
     app.add_directive("behaviours", Behaviours)
+    app.add_directive("course-table", CourseTable)
+    app.add_directive("differences", Differences)
     app.add_directive("ratios", Ratios)
     app.add_directive("settings", Settings)
     app.connect("builder-inited", _add_assets)

@@ -1,6 +1,7 @@
 """Supported versions of Python and torch, and one clear error for all others.
 
     torch 2.10    ImportError: nbcompile 0.1.0 needs torch 2.11 or later; this is torch 2.10.0. Install ...
+    no torch      ImportError: nbcompile 0.1.0 needs torch, which is not installed for /usr/bin/python. ...
     torch 2.16    a warning: nbcompile 0.1.0 is tested with torch 2.11, 2.12, 2.13, 2.15; this is torch 2.16.0. ...
 
 Asked before anything else is imported, since what is missing in another version would be named instead.
@@ -14,9 +15,18 @@ import re
 import sys
 import warnings
 
-import torch
-
 VERSION = "0.1.0"
+
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise  # a part of torch's own is not there: its message says which
+    said = (
+        f"nbcompile {VERSION} needs torch, which is not installed for {sys.executable}. Install it: pip install torch"
+    )
+    raise ModuleNotFoundError(said, name="torch") from None
+
 PYTHON = ((3, 11), (3, 13))
 """The first and the last version whose bytecode is known."""
 TORCH = ((2, 11), (2, 15))

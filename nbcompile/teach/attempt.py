@@ -92,7 +92,7 @@ def expect_function(answer: object, name: str) -> types.FunctionType:
     if is_compiled(answer):
         raise Refusal(f"`{name}` is compiled already. Leave out the call of `compile`: the check compiles it itself.")
     if isinstance(answer, type) or not isinstance(answer, types.FunctionType):
-        raise Refusal(f"a function `{name}` is expected, and this is {_kind(answer)}.")
+        raise Refusal(f"a function `{name}` is expected, and this is {kind_of(answer)}.")
     cells = [cell.cell_contents for cell in answer.__closure__ or () if _is_filled(cell)]
     used = [answer.__globals__.get(word) for word in answer.__code__.co_names]
     compilers = (torch.compile, nbcompile.compile)
@@ -124,7 +124,8 @@ def _is_filled(cell: types.CellType) -> bool:
         return False
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """The end of a sentence "this is ..."."""
     if isinstance(value, type):
         return f"the class `{value.__name__}`"
     return "None" if value is None else f"of type `{type(value).__name__}`"

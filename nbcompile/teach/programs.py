@@ -1,6 +1,6 @@
 """Exercises whose answer is a program: it is run beside the reference, compiled, and its record is read.
 
-    one graph          no break:                 "breaks at line 3, `print(x)`, because ..."
+    one graph          no break:                 "it breaks at line 3, `print(x)`, because ..."
     entries            few compilations:         "is compiled 3 times: call 2 failed a guard on `k`, ..."
     arguments          the same, by what is passed: a function that prepares arguments
     operators          this very graph:          "its graph is sin, mul, and sin, add is asked for"
@@ -69,7 +69,7 @@ def describe_break(found: Break) -> str:
         return f"there is a graph break: {found.title}."
     line = links.to_users_line(found.stack)[-1]
     explanation = found.explanation.strip().rstrip(".").splitlines()[0] if found.explanation.strip() else found.title
-    return f"breaks at line {line.line}, `{line.code}`, because: {found.title}. {explanation}."
+    return f"it breaks at line {line.line}, `{line.code}`, because: {found.title}. {explanation}."
 
 
 def _expect_operators(exercise: Exercise, record: Record) -> None:

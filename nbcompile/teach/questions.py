@@ -23,7 +23,7 @@ from nbcompile.views import facts
 def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """A tuple of arguments: after the calls of the exercise, this one hits, or fails the guard that is asked for."""
     if not isinstance(answer, tuple):
-        raise Refusal(f"a tuple of arguments is expected, `(x, ...)`, and this is of type `{type(answer).__name__}`.")
+        raise Refusal(f"a tuple of arguments is expected, `(x, ...)`, and this is {attempt.kind_of(answer)}.")
     function = exercise.reference_object("f")
     compiled = api.compile(function, backend="eager", isolate_recompiles=True)
     with config.patch(warm_start=False):

@@ -1,6 +1,6 @@
 """Verdict: the outcome of a check as one sentence, for text and for notebooks.
 
-    check(f)      ✗ it is right, but breaks at line 3, `print(x)`, because ...   (hint() helps)
+    check(f)      ✗ it is right, but it breaks at line 3, `print(x)`, because ...   (hint() helps)
 
 In torch: nothing. Read next: nbcompile/teach/session.py
 """

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from nbcompile.sphinx_ext import course_table
+from nbcompile.sphinx_ext.course_table import BOOK, count, rows
 from nbcompile.teach.exercise_table import exercises
 
 ROOT = Path(__file__).parents[2]
-TABLE = ROOT / "docs" / "design" / "course.md"
 LECTURES = sorted((ROOT / "notebooks" / "course").glob("*.md"))
 each_lecture = pytest.mark.parametrize("lecture", LECTURES, ids=lambda path: path.stem)
 
@@ -64,12 +65,25 @@ def test_the_containers_name_what_is_there():
     assert python == "python-3.11"
 
 
-def test_the_table_of_pages_is_true():
-    """docs/design/course.md: executed cells and claims of each page are counted as they are; 16 pages of torch's contents."""
-    rows = re.findall(r"^\| .*? \| \[.*?\]\((.*?)\) \| (\d+) \| (\d+) \| (\d+) \|$", TABLE.read_text(), re.MULTILINE)
-    assert len(rows) == 16 + 1 + len(LECTURES)
-    for path, count, pictures, claims in rows:
-        text = (TABLE.parent / path).read_text()
-        assert len(cells(text)) == int(count) >= 3, path
-        assert len(re.findall(r"^\s*claim\(", text, re.MULTILINE)) == int(claims) >= 1, path
-        assert 1 <= int(pictures) <= int(count), path
+def test_a_page_of_the_book_has_its_parts():
+    """16 pages: three executed cells or more, a picture, a claim, a prediction, and what differs from torch.compile."""
+    found = rows()
+    assert len(BOOK) == 16 and len(found) == 16 + 1 + len(LECTURES)
+    for row in found:
+        assert row.cells >= 3 and row.pictures and row.claims and row.predictions, row
+    for row in found[: len(BOOK)]:
+        text = (ROOT / row.page).read_text()
+        section = text.partition("\n## In the real torch.compile\n")[2]
+        assert "```{differences}" in section, row.page
+        assert "known_differences.md" in section, row.page
+
+
+def test_the_table_counts_what_a_page_executes(tmp_path, monkeypatch):
+    """A cell that is quoted and not executed, or a claim in prose, is not counted."""
+    monkeypatch.setattr(course_table, "ROOT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A\n\n```python\nclaim(1)\n```\n\nclaim(it)\n\n```{code-cell}\n%%compile --predict\nf(x)\n```\n\n"
+        "```{code-cell}\n:tags: [hide-input]\nseen.show()\nclaim('a', True)\n```\n"
+    )
+    assert count("A", page) == course_table.Row("A", "page.md", 2, 2, 1, 1)

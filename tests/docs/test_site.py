@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from bs4 import BeautifulSoup, NavigableString, Tag
 
+from nbcompile.sphinx_ext.course_table import rows
+
 SITE = Path(__file__).parents[2] / "build" / "docs"
 pytestmark = [pytest.mark.site, pytest.mark.timeout(1800)]
 NO_PROSE = ("pre", "code", "script", "style", "svg", "title", "kbd", "samp", "textarea")
@@ -204,3 +206,107 @@ def test_no_page_is_wider_than_its_window(chromium):
                 said = "unfolded, " if opened else ""
                 wrong += [f"{name(path)}, {said}{width} px: {each}" for each in page.evaluate(TOO_WIDE)]
     assert not wrong, "\n".join(wrong)
+
+
+WCAG = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+FEW = ("cases", "graph_breaks", "design")
+"""Folders of pages that are alike: every tenth of them is looked at."""
+
+
+@pytest.mark.browser
+def test_axe_finds_nothing(chromium):
+    """WCAG 2.2 AA as far as a program can tell: wide and light, narrow and dark, with every fold open, without a network."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-core comes with axe-playwright-python"
+    ).Axe()
+    alike = [path for path in pages() if path.parent.name in FEW]
+    chosen = [path for path in pages() if path not in alike] + alike[::10]
+    wrong = []
+    for theme, width in (("light", 1280), ("dark", 390)):
+        page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+        page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
+        for path in chosen:
+            if soup(path).find("meta", attrs={"http-equiv": "refresh"}):
+                continue
+            page.goto(path.as_uri(), wait_until="load")
+            page.evaluate(
+                "theme => { document.documentElement.dataset.theme = theme;"
+                "document.querySelectorAll('article details').forEach(each => { each.open = true; }); }",
+                theme,
+            )
+            found = axe.run(page, options={"runOnly": {"type": "tag", "values": WCAG}}).response
+            assert found["passes"], f"axe looked at nothing in {name(path)}"
+            wrong += [
+                f"{name(path)}, {theme}: {each['id']}: {each['nodes'][0]['target']} {each['nodes'][0]['failureSummary']}"
+                for each in found["violations"]
+            ]
+        page.close()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_picture_has_a_text():
+    """An image says what it shows, a drawing has a name, and every drawn graph of ours is there as a table, too."""
+    wrong = []
+    for path in pages():
+        for image in article(path).find_all("img"):
+            if not image.get("alt", "").strip():
+                wrong.append(f"{name(path)}: {str(image)[:120]}")
+        for drawing in article(path).find_all("svg"):
+            named = drawing.get("aria-label") or drawing.find("title") or drawing.get("aria-hidden") == "true"
+            if not named and not drawing.find_parent(attrs={"aria-hidden": "true"}):
+                wrong.append(f"{name(path)}: {str(drawing)[:120]}")
+        for graph in article(path).select('.nbc [data-s="graph"]'):
+            if graph.find("img") and not graph.find("table"):
+                wrong.append(f"{name(path)}: a graph without a table")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.browser
+def test_search_finds_pages_without_a_network(chromium):
+    """The index is a file of the site: words of a page lead to it, opened from a disk."""
+    page = chromium.new_page()
+    page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
+    for word, wanted in (
+        ("recompilation", "recompilation"),
+        ("residual program", "core_concepts"),
+        ("fusion", "5_loops"),
+    ):
+        page.goto(f"{(SITE / 'search.html').as_uri()}?q={word}")
+        page.wait_for_selector("#search-results li a", timeout=20_000)
+        page.wait_for_function(
+            "/finished|found/i.test(document.querySelector('#search-results').textContent)", timeout=20_000
+        )
+        found = page.eval_on_selector_all("#search-results li a", "links => links.map(each => each.href)")
+        assert any(wanted in link for link in found), (word, found[:20])
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "height", "theme"), [(1280, 720, "light"), (1280, 720, "dark"), (390, 844, "light")])
+def test_the_front_page_begins_with_a_live_picture(chromium, width, height, theme):
+    """Source and graph of a compiled function stand in the first screen, and an operator that is clicked marks its line."""
+    page = chromium.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+    page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
+    page.goto((SITE / "docs" / "index.html").as_uri())
+    page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    for section in ("source", "graph"):
+        box = page.locator(f".nbc [data-s={section}]").first.bounding_box()
+        assert box and box["y"] + 100 < height, (section, box)
+    page.locator(".nbc [data-s=graph] svg [data-n]").nth(1).click()
+    assert page.locator(".nbc [data-s=source] .n-on").count() > 0
+
+
+@pytest.mark.browser
+def test_every_page_of_the_book_asks_a_question_that_keys_answer(chromium):
+    """Without a kernel or a network: Tab reaches the choices, Enter presses one, the answer unfolds and the score is said."""
+    page = chromium.new_page()
+    page.route(lambda url: not url.startswith(("file:", "data:")), lambda route: route.abort())
+    for row in rows():
+        page.goto((SITE / row.page).with_suffix(".html").as_uri())
+        question = page.locator(".n-ask > li").first
+        assert question.locator("ol > li").count() >= 2, row.page
+        right = int(question.get_attribute("data-a"))
+        button = question.locator("ol > li button").nth(right)
+        button.focus()
+        page.keyboard.press("Enter")
+        assert question.locator("details").first.evaluate("each => each.open"), row.page
+        assert page.locator(".nbc [role=status]", has_text="Right. 1 right of 1").count() == 1, row.page

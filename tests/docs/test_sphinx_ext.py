@@ -11,7 +11,8 @@ from pygments.token import Keyword, Operator
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from nbcompile.sphinx_ext import ratios
+from nbcompile.sphinx_ext import page_cache, ratios
+from nbcompile.sphinx_ext.differences import differences, programs
 from nbcompile.sphinx_ext.module_map import rows
 from nbcompile.sphinx_ext.outputs import SCRIPT, STYLE, share_assets, write_assets
 from nbcompile.tools.lexer import CompileCellLexer
@@ -91,3 +92,29 @@ def test_a_line_without_a_ratio_is_refused(line):
     with pytest.raises(ValueError, match=r"words|could not convert"):
         ratios.read(line)
     assert ratios.read("a: b: 0.5") == ("a: b", 0.5)
+
+
+def test_differences_of_a_subject_are_those_of_the_tests():
+    """Every program of a file is counted, and every known difference of one is found, with its reason."""
+    names = programs(["random_draws"])
+    assert len(names) > 10 and "draws_of_the_module" in names
+    found = {each.program: each for each in differences(names)}
+    assert set(found) < set(names)
+    assert found["draws_of_the_module"].aspects == ("details",) and "drawn number" in found["draws_of_the_module"].why
+    with pytest.raises(FileNotFoundError):
+        programs(["no_such_file"])
+
+
+def test_outputs_of_pages_are_kept_for_one_state_of_the_compiler(tmp_path, monkeypatch):
+    """The folder is the same for the same sources and another one after a change; three of them are kept."""
+    package = tmp_path / "package"
+    package.mkdir()
+    monkeypatch.setattr(page_cache, "ROOT", tmp_path)
+    monkeypatch.setattr(page_cache, "FOLDERS", ("package",))
+    made = []
+    for text in ("1", "1", "2", "3", "4"):
+        (package / "a.py").write_text(text)
+        (package / "notes.txt").write_text(f"{len(made)}")  # no page shows it
+        made.append(page_cache.cache_folder(tmp_path / "pages"))
+    assert made[0] == made[1] and len(set(made)) == 4
+    assert [each.exists() for each in made[1:]] == [False, True, True, True]

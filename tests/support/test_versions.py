@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 import warnings
@@ -108,3 +109,14 @@ def test_the_constraints_name_a_tested_torch():
     """constraints.txt pins a version that is called tested."""
     [pinned] = re.findall(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), flags=re.MULTILINE)
     assert version(pinned) in versions.TESTED
+
+
+@pytest.mark.parametrize("module", ["nbcompile", "nbcompile.teach", "nbcompile.tools.claims"])
+def test_without_torch_a_sentence_says_so(module):
+    """The last line of the traceback, in a notebook as in a script: what is missing, where, and how to install it."""
+    code = f"import sys; sys.modules['torch'] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1
+    assert last.startswith("ModuleNotFoundError: nbcompile ") and "needs torch, which is not installed for" in last
+    assert last.endswith("Install it: pip install torch")

@@ -32,7 +32,7 @@ def test_there_are_sixty_exercises():
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda exercise: exercise.id)
-def test_an_exercise(exercise):
+def test_an_exercise(exercise, record_property):
     """The solution is accepted; three wrong answers or more are refused, each with the sentence that is written there."""
     accepted = verdict(exercise, exercise.solution)
     assert accepted, accepted.says
@@ -41,3 +41,5 @@ def test_an_exercise(exercise):
         refused = verdict(exercise, wrong.answer, QUICK if "did not end" in wrong.says else 60.0)
         assert not refused, f"accepted: {wrong.answer}"
         assert wrong.says in refused.says
+    for name, number in (("exercise", 1), ("accepted", 1), ("refused", len(exercise.wrong))):
+        record_property(name, number)

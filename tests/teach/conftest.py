@@ -1,0 +1,28 @@
+"""The last lines of a run say how many exercises there are, and how many answers were accepted and refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+WORDS = {
+    "exercise": "exercises", "accepted": "solutions accepted", "refused": "wrong answers refused",
+    "accepted in lectures": "solutions accepted in lectures", "refused in lectures": "answers refused in lectures",
+}  # fmt: skip
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Add up what the tests counted, in whichever process each of them ran."""
+    counted: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call":
+                counted.update({name: number for name, number in report.user_properties if name in WORDS})
+    if counted:
+        terminalreporter.section("course")
+        terminalreporter.write_line(
+            ", ".join(f"{counted[name]} {words}" for name, words in WORDS.items() if name in counted)
+        )
