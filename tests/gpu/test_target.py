@@ -14,6 +14,7 @@ import nbcompile
 from nbcompile import backends, errors, gpu_backend
 from nbcompile.gpu import build, simulator
 from nbcompile.gpu.chip import CHIPS
+from nbcompile.lowering import split_reduction
 
 ON_SM_90 = {"target": "sm_90"}
 
@@ -158,11 +159,19 @@ def test_a_row_of_dynamic_length():
     assert languages(explained(softmax, torch.randn(3, 90), dynamic=True)) == ["triton"]
 
 
+@pytest.fixture
+def whole(monkeypatch):
+    """Nothing is reduced in parts, as if there were programs enough."""
+    monkeypatch.setattr(split_reduction, "ENOUGH_PROGRAMS", 1)
+
+
+@pytest.mark.usefixtures("whole")
 def test_a_row_that_is_too_long_for_registers():
-    """As a row of dynamic length; it is a prime, so that nothing is done in parts."""
+    """As a row of dynamic length."""
     assert languages(explained(softmax, torch.randn(2, 20_011))) == ["triton"]
 
 
+@pytest.mark.usefixtures("whole")
 def test_a_long_scan_is_read_back_from_memory():
     """It cannot be made again: threads wait for one another before they load what others stored."""
 
