@@ -2,6 +2,7 @@
 
     python -m tests.gpu.corpus               every page and program
     python -m tests.gpu.corpus softmax sum   those whose names contain one of the words
+    python -m tests.gpu.corpus --write       the 46 graphs, as the table of docs/design/gpu_corpus.md
 
 One row a graph: whether all of it is generated, whether the simulated code gives eager's numbers, the worst coalescing
 and the most registers of its kernels, and predicted over least time of the whole graph.
@@ -13,6 +14,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -200,8 +202,60 @@ def _wanted(words: Sequence[str]) -> Iterator[tuple[str, Callable[[], list[Row]]
     return ((name, each) for name, each in every.items() if not words or any(word in name for word in words))
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "design" / "gpu_corpus.md"
+PAGE_HEAD = """# The 46 graphs on a GPU
+
+Written by `python -m tests.gpu.corpus --write`: the graphs of `tests/gpu/graphs.py`, compiled for sm_90 (an H200) and run in
+the simulator. A graph that trains is a line for the forward and one for the backward.
+
+- *generated*: every kernel has code for a GPU. Sorting, matrix products, convolutions and complex numbers are calls of ATen, which
+  are not counted among the kernels.
+- *equal*: the simulated results are eager's. Two graphs are too large to run, and dropout draws other numbers.
+- *coalescing* and *registers* of the worst kernel; *spilled*: bytes of a thread.
+- *predicted*: microseconds of all launches, by the model of `gpu/predict.py`; nothing was measured. *over least*: predicted over
+  the roofline, launches included in both.
+
+| graph | stage | kernels | generated | equal | faults | coalescing | registers | spilled | predicted | over least |
+|---|---|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def page_row(row: Row) -> str:
+    """As a row of the page."""
+    generated = "yes" if not row.refused else row.refused
+    if not row.launches:
+        ran = "not run" if row.kernels else "ATen alone"
+        return f"| {row.name} | {row.stage} | {row.kernels} | {generated if row.kernels else '-'} | {ran} | | | | | | |"
+    equal = "not compared" if GRAPHS[row.name].options else row.differs or ("no" if row.fault else "yes")
+    spilled = max(each.built.spilled_bytes for each in row.launches)
+    return (
+        f"| {row.name} | {row.stage} | {row.kernels} | {generated} | {equal} | {row.fault or 0} | {row.coalescing:.0%} | "
+        f"{row.registers} | {spilled} | {row.predicted:.1f} | {row.ratio:.2f} |"
+    )
+
+
+def write_page() -> None:
+    """Write the table of the 46 graphs."""
+    rows = []
+    for name in GRAPHS:
+        rows.extend(graph(name))
+        print(rows[-1].text(), flush=True)
+    ran = [row for row in rows if row.launches]
+    most = max(ran, key=lambda row: row.ratio)
+    summary = (
+        f"{len(GRAPHS)} graphs, {len(rows)} lines: {sum(bool(row.refused) for row in rows)} with a refused kernel, "
+        f"{len(ran)} simulated, {sum(bool(row.differs) for row in ran)} different from eager mode, "
+        f"{sum(bool(row.fault) for row in ran)} faults; at most {most.ratio:.2f} times the least time ({most.name})."
+    )
+    text = PAGE_HEAD + "\n".join(map(page_row, rows)) + f"\n\n{summary}\n"
+    PAGE.write_text(text.replace("%", " %"), encoding="utf-8")
+
+
 def main(words: Sequence[str]) -> None:
-    """Print the table."""
+    """Print the table, or write the page."""
+    if "--write" in words:
+        write_page()
+        return
     print(HEAD)
     rows = []
     for _, each in _wanted(words):
