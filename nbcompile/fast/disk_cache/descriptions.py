@@ -229,12 +229,12 @@ def _outline(value: Any, depth: int) -> object:
     What a program reads of values that stand there, it guards.
     """
     if isinstance(value, types.FunctionType):
-        value = _without_torchs_compiler(value)
+        value = without_torchs_compiler(value)
         code, cells = value.__code__, value.__closure__ or ()
-        held = [_outline(_content_of(each), depth - 1) for each in cells] if depth else len(cells)
+        held = [_outline(content_of(each), depth - 1) for each in cells] if depth else len(cells)
         constants = [
             constant
-            for below in _codes(code)
+            for below in codes_of(code)
             for constant in below.co_consts
             if type(constant) in _COMPARED and constant is not value.__doc__
         ]
@@ -248,16 +248,17 @@ def _outline(value: Any, depth: int) -> object:
     return type(value).__qualname__
 
 
-def _without_torchs_compiler(value: types.FunctionType) -> types.FunctionType:
+def without_torchs_compiler(value: types.FunctionType) -> types.FunctionType:
     """A method that a real torch.compile in this process has wrapped, as it was before."""
     if module_of(value).split(".")[:2] == ["torch", "_dynamo"]:
-        held = [_content_of(each) for each in value.__closure__ or ()]
+        held = [content_of(each) for each in value.__closure__ or ()]
         original = getattr(value, "_torchdynamo_orig_callable", None)
         return next((each for each in (original, *held) if isinstance(each, types.FunctionType)), value)
     return value
 
 
-def _content_of(cell: types.CellType) -> object:
+def content_of(cell: types.CellType) -> object:
+    """The content of a cell; None if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -324,7 +325,7 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
     found: list[types.FunctionType] = [function]
     described: list[object] = []
     for callee in found:
-        names = {name for code in _codes(callee.__code__) for name in code.co_names}
+        names = {name for code in codes_of(callee.__code__) for name in code.co_names}
         for name in sorted(names & callee.__globals__.keys()):
             value = callee.__globals__[name]
             if isinstance(value, types.ModuleType) and not is_trusted(value.__name__):
@@ -335,9 +336,10 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
     return [describe(each, depth) for each in found] + described
 
 
-def _codes(code: types.CodeType) -> list[types.CodeType]:
+def codes_of(code: types.CodeType) -> list[types.CodeType]:
+    """A code object and all that is nested in it."""
     nested = [each for each in code.co_consts if isinstance(each, types.CodeType)]
-    return [code, *(below for each in nested for below in _codes(each))]
+    return [code, *(below for each in nested for below in codes_of(each))]
 
 
 def _found_operator(name: str) -> Any:

@@ -2,7 +2,7 @@
 
     the function      bytecode, constants, names, lines, nested functions; not its file
     how               options, settings, environment variables
-    with what         nbcompile's own source, torch, Python, the compiler, the processor
+    with what         nbcompile's own source, torch and what its functions are, Python, the compiler, the processor
 
 Everything else that an entry depends on stands in its guards and is checked value by value.
 
@@ -21,6 +21,7 @@ from types import CodeType
 import torch
 
 from nbcompile import config
+from nbcompile.fast.disk_cache import library
 from nbcompile.fast.disk_cache.descriptions import code_digest, digest_of
 from nbcompile.fast.disk_cache.literals import NotStorable, encode
 from nbcompile.options import OWN_BACKENDS, Options
@@ -36,9 +37,9 @@ def key(code: CodeType, options: Options) -> str:
     """The name of the folder of one function's entries.
 
     Raises:
-        NotStorable: it is compiled in a way that has no name.
+        NotStorable: it is compiled in a way that has no name, or a function of torch is replaced.
     """
-    return digest_of((code_digest(code), _how(options), surroundings()))
+    return digest_of((code_digest(code), _how(options), surroundings(), library.state()))
 
 
 def _how(options: Options) -> list[object]:
@@ -87,10 +88,10 @@ def own_source() -> str:
     """Our own files, by name, size and time of change of each file (a tenth of reading them all)."""
     home = str(Path(__file__).parents[2])
     files = []
-    for folder, _, names in os.walk(home):
-        for name in names:
-            if name.endswith((".py", ".c", ".h")):
-                path = os.path.join(folder, name)  # noqa: PTH118 - some hundred files at each start
-                found = os.stat(path)  # noqa: PTH116
-                files.append((path.removeprefix(home), found.st_size, found.st_mtime_ns))
+    for folder, folders, names in os.walk(home):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:  # of whatever suffix: C++ and its headers are parts of kernels, tables say what is lowered
+            path = os.path.join(folder, name)  # noqa: PTH118 - some hundred files at each start
+            found = os.stat(path)  # noqa: PTH116
+            files.append((path.removeprefix(home), found.st_size, found.st_mtime_ns))
     return digest_of(sorted(files))

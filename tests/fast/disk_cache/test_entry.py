@@ -600,8 +600,11 @@ def test_a_patched_torch_is_noticed_by_a_later_process(process, patch, monkeypat
             torch.testing.assert_close(run.call("f", x), run.module.f(x))
 
 
+SOURCES = (".c", ".cpp", ".h", ".txt", ".toml")
+
+
 def test_entries_of_another_compiler_have_another_key(monkeypatch):
-    """The key knows every module of the package: one that was edited, or is new, finds no old entry."""
+    """The key knows every module, source in C and C++, header and table of the package: an edited one finds no old entry."""
     seen = []
 
     def stat(path):
@@ -610,4 +613,6 @@ def test_entries_of_another_compiler_have_another_key(monkeypatch):
 
     monkeypatch.setattr(keys, "os", types.SimpleNamespace(walk=os.walk, path=os.path, stat=stat))
     keys.own_source.__wrapped__()
-    assert set(Path(nbcompile.__file__).parent.rglob("*.py")) <= set(seen)
+    parts = {path for path in Path(nbcompile.__file__).parent.rglob("*.*") if path.suffix in (".py", *SOURCES)}
+    assert parts <= set(seen)
+    assert {path.suffix for path in parts} == {".py", *SOURCES}
