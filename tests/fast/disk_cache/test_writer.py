@@ -223,15 +223,33 @@ def test_a_warning_that_is_an_error_stops_no_other_entry(process, tmp_path, monk
     assert len(entries(tmp_path)) == 1
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises: a shell has its background jobs ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt_a_waiting_thread(ident):
+    """Send Ctrl-C to a thread as soon as it waits for the writer, however busy the machine is."""
+    for _ in range(6000):
+        if writer._queue.waiters:
+            break
+        time.sleep(0.01)
+    signal.pthread_kill(ident, signal.SIGINT)
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of threads")
-def test_an_interrupt_while_somebody_waits_loses_nothing(held, tmp_path):
+def test_an_interrupt_while_somebody_waits_loses_nothing(held, interruptible, tmp_path):
     """Ctrl-C ends the waiting, not the writing."""
     run(FUNCTION, "f", X)
     assert held.began.wait(60)
-    main = threading.main_thread().ident
-    threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    thread = threading.Thread(target=interrupt_a_waiting_thread, args=(threading.main_thread().ident,))
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         writer.flush()
+    thread.join()
     assert writer._queue.waiters == 0
     held.set()
     assert writer.flush(timeout=60)
