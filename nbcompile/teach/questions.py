@@ -85,8 +85,10 @@ def _as_written(text: str) -> str:
 
 def check_prediction(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """A number for each program of the exercise."""
-    if not isinstance(answer, (list, tuple)) or not all(type(number) is int for number in answer):
-        raise Refusal(f"a list of numbers is expected, and this is {answer!r:.60}.")
+    if not isinstance(answer, (list, tuple)):
+        raise Refusal(f"a list of numbers is expected, and this is {attempt.kind_of(answer)}.")
+    if other := [value for value in answer if type(value) is not int]:
+        raise Refusal(f"a list of numbers is expected, and an element of this is {attempt.kind_of(other[0])}.")
     key = keys(exercise)
     if len(answer) != len(key):
         raise Refusal(f"{len(key)} numbers are expected, one for each program, and these are {len(answer)}.")
