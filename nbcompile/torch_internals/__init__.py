@@ -37,6 +37,7 @@ from nbcompile.torch_internals.fakes import (
     unsee_last_write,
     with_unknown_sizes,
     without_overrides,
+    without_own_context,
 )
 from nbcompile.torch_internals.hooks import (
     AUTOGRAD_APPLY,
@@ -250,4 +251,5 @@ __all__ = [
     "with_unknown_sizes",
     "without_function_modes",
     "without_overrides",
+    "without_own_context",
 ]

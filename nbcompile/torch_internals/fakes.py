@@ -73,6 +73,17 @@ def tracing_context(graph_module: torch.fx.GraphModule) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def without_own_context() -> Iterator[None]:
+    """Suspend the context of :func:`tracing_context`: AOTAutograd chooses a fake mode that fits its inputs."""
+    internals = guards_context()
+    if not hasattr(internals.TracingContext.try_get(), "is_ours"):
+        yield
+        return
+    with internals.tracing(None):
+        yield
+
+
 def is_traced_by_torch() -> bool:
     """True inside of the real torch.compile, whose context knows the graph's symbols."""
     context = guards_context().TracingContext.try_get()
