@@ -390,11 +390,12 @@ class _FrameTracer:
         reconstruction = Reconstruction(self.interpreter)
         pending = break_points.pending(broken, plan.resumes)
         managers = [context.manager for frame in chain for context in frame.contexts]
-        for manager in reversed(managers):
-            assert isinstance(manager, ContextVariable)
+        entered = [manager for manager in managers if isinstance(manager, ContextVariable)]
+        assert len(entered) == len(managers)
+        for manager in reversed(entered):
             manager.exit(self.interpreter)
         action, resume, outer = break_points.describe(broken, pending, callers, reconstruction)
-        contexts = tuple(map(reconstruction.recipe, managers))
+        contexts = tuple(manager.recipe_to_enter(reconstruction) for manager in entered)
         mutations = reconstruction.mutations()
         self._close_generators()
         opcode = "step" if isinstance(action, Continue) else broken.current.opcode

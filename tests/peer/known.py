@@ -23,6 +23,11 @@ KNOWN: dict[tuple[str, str], str] = {
         (name, "reasons"): "both refuse a view of a strided nested tensor; torch names the step that met it first"
         for name in ("jagged_sdpa", "jagged_sdpa_contiguous")
     },
+    **_known(
+        "iterators_are_returned",
+        "graphs details reasons",
+        "torch skips the frame for an iterator of the library; here it is made again, and what is beside it compiled",
+    ),
     ("generic_namedtuple", "reasons"): "torch breaks where a subscripted class is made; here it is traced",
     ("namedtuple_subclass_attribute_set_inside", "details"): "results of a graph in the order of the tuple's own items",
     **_known("entries_of_a_class_dict", "graphs details reasons", "torch breaks at an entry that is not there"),

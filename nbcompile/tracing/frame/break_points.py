@@ -34,7 +34,7 @@ from nbcompile.tracing.frame.handlers.calls import pending_call, pending_call_ex
 from nbcompile.tracing.frame.handlers.loads import save_and_clear
 from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker
-from nbcompile.tracing.variables.contexts import ExitVariable
+from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
 
 REASONS = {
     "CALL": "when attempting to trace CALL: a function call, e.g. f(x, y)",
@@ -109,7 +109,10 @@ def _slot(tracker: VariableTracker, reconstruction: Reconstruction) -> StackSlot
     if isinstance(tracker, NullVariable):
         return StackSlot("null")
     if isinstance(tracker, ExitVariable):
-        return StackSlot("exit", reconstruction.recipe(tracker.context))
+        context = tracker.context
+        if isinstance(context, ContextVariable):
+            return StackSlot("exit", context.recipe_to_enter(reconstruction))
+        return StackSlot("exit", reconstruction.recipe(context))
     return StackSlot("value", reconstruction.recipe(tracker))
 
 

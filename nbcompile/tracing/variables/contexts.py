@@ -72,6 +72,10 @@ class ContextVariable(VariableTracker):
         """Another manager, made of the same arguments."""
         self.no_method("clone")
 
+    def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
+        """Recipe of what is left at a break, and entered again after it."""
+        return reconstruction.recipe(self)
+
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Use as a decorator: ``@torch.no_grad()`` on a function that the traced code defines."""
         return DecoratedVariable(self, arguments[0])
@@ -258,6 +262,13 @@ class ProfilerVariable(NullContextVariable):
 
     def renewed(self) -> ContextVariable:
         return ProfilerVariable(self.cls)
+
+    def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
+        return (
+            super().recipe_to_enter(reconstruction)
+            if self.source is not None
+            else Call(Constant(contextlib.nullcontext, "nullcontext"))
+        )
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:

@@ -350,3 +350,15 @@ def profiler_made_before_it_is_entered():
         return y * 2 if entered is profiler else y
 
     return f, [(ones(3),)]
+
+
+@program()
+def break_in_ranges_of_a_profiler():
+    def f(x):
+        with torch.profiler.record_function("outer"), torch.profiler.profile():
+            y = x + 1
+            torch._dynamo.graph_break()
+            y = y * 2
+        return y + 3
+
+    return f, [(ones(3),)]
