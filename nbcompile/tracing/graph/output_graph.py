@@ -213,13 +213,23 @@ class OutputGraph:
                 # The operator read a number from a tensor on the way, and no result says which.
                 raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
         except BaseException as error:
-            inner = error.__cause__ or error  # the operator's own
-            # An interrupt, or too deep a recursion, may come anywhere: the operator is not at fault.
-            if recorder.draft() is not None and isinstance(inner, Exception) and not isinstance(inner, RecursionError):
-                self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
+            self._note_failure(op, target, node, error)
             self.graph.erase_node(node)
             raise
         return node
+
+    def _note_failure(
+        self, op: str, target: str | Callable[..., object], node: torch.fx.Node, error: BaseException
+    ) -> None:
+        """Keep the operator that failed, for the record.
+
+        The exception is no local variable of the caller, whose frame is in its traceback: that circle would keep the
+        arguments of the compiled function alive.
+        """
+        inner = error.__cause__ or error  # the operator's own
+        # An interrupt, or too deep a recursion, may come anywhere: the operator is not at fault.
+        if recorder.draft() is not None and isinstance(inner, Exception) and not isinstance(inner, RecursionError):
+            self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
 
     def _run(
         self, op: str, target: str | Callable[..., object], arguments: Sequence[Any], keywords: Mapping[str, Any]
