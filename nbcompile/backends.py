@@ -188,8 +188,7 @@ def _through_aot(
     if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):
         return as_captured(graph_module, "the graph sets the default dtype, which no ATen operator does")
     try:
-        with torch_internals.without_own_context():
-            return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
+        return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
     except NeedsEagerFallback as reason:
         return as_captured(graph_module, str(reason))
     except Exception as error:

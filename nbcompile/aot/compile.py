@@ -97,7 +97,7 @@ def compile_graph(
     _check_no_as_strided_write(module.graph)
     provenance.mark_captured(module.graph)
     checks.keep(module)
-    with operator_warnings.shown_before(module):
+    with torch_internals.without_own_context(), operator_warnings.shown_before(module):
         return _compile(module, example_inputs, compilers, decompositions or {}, recompute, mutate_in_graph)
 
 

@@ -41,7 +41,7 @@ HEAD = ("contents", "page", "cells", "pictures", "claims", "predictions")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CountedPage:
     """One page."""
 
     contents: str
@@ -52,17 +52,17 @@ class Row:
     predictions: int
 
 
-def count(contents: str, path: Path) -> Row:
+def count(contents: str, path: Path) -> CountedPage:
     """The row of a page."""
     text = path.read_text(encoding="utf-8")
     cells = re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     shown = sum(bool(re.search(r"^%%compile|\.show\(", cell, re.MULTILINE)) for cell in cells)
     claims = len(re.findall(r"^\s*claim\(", "\n".join(cells), re.MULTILINE))
     asked = len(re.findall(r"^%%compile\b.*--predict", text, re.MULTILINE))
-    return Row(contents, str(path.relative_to(ROOT)), len(cells), shown, claims, asked)
+    return CountedPage(contents, str(path.relative_to(ROOT)), len(cells), shown, claims, asked)
 
 
-def rows() -> list[Row]:
+def rows() -> list[CountedPage]:
     """The 16 pages of the book, the page beyond them, and the lectures."""
     book = [count(contents, ROOT / "docs" / f"{name}.md") for contents, name in BOOK.items()]
     lectures = sorted((ROOT / "notebooks" / "course").glob("*.md"))

@@ -86,4 +86,4 @@ def test_the_table_counts_what_a_page_executes(tmp_path, monkeypatch):
         "# A\n\n```python\nclaim(1)\n```\n\nclaim(it)\n\n```{code-cell}\n%%compile --predict\nf(x)\n```\n\n"
         "```{code-cell}\n:tags: [hide-input]\nseen.show()\nclaim('a', True)\n```\n"
     )
-    assert count("A", page) == course_table.Row("A", "page.md", 2, 2, 1, 1)
+    assert count("A", page) == course_table.CountedPage("A", "page.md", 2, 2, 1, 1)

@@ -30,8 +30,9 @@ import warnings
 import torch
 
 import nbcompile
-from nbcompile import config, first_call
+from nbcompile import config
 from nbcompile.dispatch.hook import SkipFrame
+from nbcompile.eval_frame import first_call
 from nbcompile.fast.disk_cache import entry, storage, writer
 from tests.fast.disk_cache import changes
 from tests.fast.disk_cache.changes import Changed
