@@ -24,6 +24,10 @@ ROWS, COLUMNS, COLUMNS_OF_ONE_ROW = 16, 32, 64
 """Cells of the grid, at most."""
 
 
+MOST_ELEMENTS = 1 << 26
+"""Elements of a tensor that is watched, at most: each takes 8 bytes."""
+
+
 @dataclass(slots=True)
 class Watch:
     """One tensor while a kernel runs."""
@@ -84,12 +88,14 @@ class Tile:
 
 
 def watch(tensor: torch.Tensor, name: str) -> Watch | None:
-    """Begin to note the accesses to a tensor; None if it has no element."""
+    """Begin to note the accesses to a tensor; None if it has no element, or covers too many to note each."""
     if not tensor.numel():
         return None
     sizes = sorted(zip(tensor.stride(), tensor.shape, strict=True))
     adjacent = [size for stride, size in sizes if stride == 1 and size > 1]
     elements = 1 + sum((size - 1) * stride for stride, size in sizes)
+    if elements > MOST_ELEMENTS:
+        return None
     width = adjacent[-1] if adjacent else 1
     if elements % width or width == 1:
         width = elements

@@ -55,3 +55,10 @@ def test_a_tensor_is_drawn_as_it_lies_in_memory():
     spread = tiles.watch(torch.zeros(5, 7)[:, ::3], "x")
     assert (spread.height, spread.width) == (1, 35)
     assert tiles.watch(torch.zeros(0, 7), "x") is None
+
+
+def test_a_tensor_that_covers_too_many_elements_is_not_watched():
+    """A view with a stride of 1 Gi elements would take 8 bytes for each of them."""
+    far = torch.empty(4, dtype=torch.int8, device="meta").as_strided((3,), (1 << 30,))
+    assert tiles.watch(far, "far") is None
+    assert tiles.watch(torch.zeros(4, 8), "near") is not None

@@ -163,6 +163,7 @@ OPTIONAL = {
     "nbcompile.gpu.standin": "cuda",
     "nbcompile.teach.classroom": "notebook",
     "nbcompile.tools.slides": "docs",
+    "nbcompile.tools.slide_parts": "docs",
     "nbcompile.jupyter.widget": "widget",
     "nbcompile.views.live": "widget",
     "nbcompile.tools.page": "notebook",
