@@ -42,6 +42,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", _add_assets)
     app.connect("builder-inited", write_pages)
     app.add_css_file("nbcompile-docs.css")
+    app.add_js_file("nbcompile-docs.js")
     app.connect("html-page-context", share_assets)
     app.connect("build-finished", write_assets)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
