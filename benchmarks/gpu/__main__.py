@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -132,8 +133,8 @@ def _run_part(name: str, standin: bool, seconds: float) -> str:
         return f"stopped after {seconds + 60:.0f} s"
     if process.returncode == 0:
         return ""
-    lines = [line for line in text.strip().splitlines() if line.strip()]
-    return lines[-1] if lines else f"exit code {process.returncode}"
+    raised = re.findall(r"^[\w.]*(?:Error|Exception|Interrupt)\b.*", text, re.MULTILINE)
+    return raised[-1] if raised else f"exit code {process.returncode}"
 
 
 def _environment(standin: bool) -> dict[str, str]:

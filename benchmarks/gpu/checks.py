@@ -10,11 +10,9 @@ Read next: benchmarks/gpu/parts.py
 from __future__ import annotations
 
 import copy
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,9 +20,8 @@ import torch
 import nbcompile
 from benchmarks.gpu.machine import Gpu, on_device
 from nbcompile.record.model import Kernel
+from tests.cases import cases
 
-CASES = Path(__file__).parents[2] / "tests" / "cases"
-PROGRAM = re.compile(r"```python\n(.*?)```\n", re.DOTALL)
 APPROXIMATE = (".approx", ".full")
 """Parts of the names of instructions whose result is not the nearest number."""
 TOLERANCES = {torch.bfloat16: (3e-2, 3e-2), torch.float16: (5e-3, 5e-3), torch.float64: (1e-7, 1e-7)}
@@ -48,10 +45,10 @@ class Check:
 
 def pages() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...], bool]]:
     """Name, program, inputs and whether sizes are symbolic, of each case page of the tests."""
-    for path in sorted(CASES.glob("*.md")):
+    for path in cases.CASES:
         names: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
         torch.manual_seed(0)
-        exec(compile(PROGRAM.search(path.read_text()).group(1), str(path), "exec"), names)
+        exec(compile(cases.PROGRAM.search(path.read_text()).group(1), str(path), "exec"), names)
         yield path.stem, names["program"], tuple(names["inputs"]), bool(names.get("dynamic", False))
 
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
-import tempfile
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -29,6 +27,7 @@ from nbcompile.codegen import triton
 from nbcompile.gpu import cubins
 from nbcompile.lowering import lower
 from nbcompile.runtime import gpu_launcher, toolchain
+from nbcompile.runtime.triton import load_source
 from nbcompile.scheduling import schedule
 
 KERNELS = 100
@@ -93,16 +92,8 @@ def _triton_launch(gpu: Gpu, kernel: Any, x: torch.Tensor, out: torch.Tensor) ->
     """The same kernel through Triton's JIT function and its launcher in C."""
     if gpu.standin:
         _use_standin_for_triton(gpu)
-    namespace = types.ModuleType("nbcompile_benchmark_kernel")
-    folder = Path(tempfile.mkdtemp())
-    path = folder / "nbcompile_benchmark_kernel.py"
-    path.write_text(f"{kernel.header}\n\n{kernel.source}")
-    sys.path.insert(0, str(folder))
-    try:
-        namespace = __import__("nbcompile_benchmark_kernel")
-    finally:
-        sys.path.remove(str(folder))
-    function = getattr(namespace, kernel.name)
+    module = load_source(f"{kernel.header}\n\n{kernel.source}")
+    function = getattr(module, kernel.name)
     return lambda: function[(1,)](x, out, num_warps=kernel.warps)
 
 

@@ -210,16 +210,18 @@ class Ranking(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent network, written as a loop."""
+    """A recurrent network with gates, written as a loop."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.cell, self.head = nn.GRUCell(width, width), nn.Linear(width, 4)
+        self.gates, self.new = nn.Linear(2 * width, 2 * width), nn.Linear(2 * width, width)
+        self.head = nn.Linear(width, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         state = torch.zeros_like(x[0])
         for step in x:
-            state = self.cell(step, state)
+            update, reset = self.gates(torch.cat([step, state], -1)).sigmoid().chunk(2, -1)
+            state = torch.lerp(self.new(torch.cat([step, reset * state], -1)).tanh(), state, update)
         return self.head(state)
 
 

@@ -32,8 +32,26 @@ def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     return (chosen.unsqueeze(-1) == classes).to(torch.int64)
 
 
+def binary_cross_entropy(
+    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None = None, *arguments: Any, **keywords: Any
+) -> torch.Tensor:
+    """The loss of probabilities and targets that were checked: each is from 0 to 1."""
+    loss = torch.nn.functional.binary_cross_entropy
+    if not isinstance(target, torch.Tensor):
+        return loss(input, target, weight, *arguments, **keywords)
+    return loss(_from_0_to_1(input), _from_0_to_1(target), weight, *arguments, **keywords)
+
+
+def _from_0_to_1(values: torch.Tensor) -> torch.Tensor:
+    """The same values; if one is not from 0 to 1, a table of one element is read at index 1, which is out of bounds."""
+    outside = ((values >= 0) & (values <= 1)).all().logical_not().to(torch.int64)
+    inside = torch.ones(1, dtype=torch.bool, device=values.device).gather(0, outside.reshape(1))
+    return torch.where(inside, values, 0)
+
+
 CHECKED: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.one_hot: one_hot,
+    torch.nn.functional.binary_cross_entropy: binary_cross_entropy,
     torch.ops.aten.one_hot: one_hot,
     torch.ops.aten.one_hot.default: one_hot,
 }

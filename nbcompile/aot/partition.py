@@ -381,7 +381,7 @@ def _ancestors(results: Iterable[torch.fx.Node], inputs: Collection[torch.fx.Nod
 
 
 def _copy(root: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
-    worklist = [] if root in copies else [root]
+    worklist = [] if root in copies else [root]  # a gradient that the forward computed needs nothing else
     while worklist:
         node = worklist[-1]
         missing = [each for each in node.all_input_nodes if each not in copies]

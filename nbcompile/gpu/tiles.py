@@ -22,8 +22,6 @@ NOBODY, SEVERAL = -1, -2
 """Programs of an element that none accesses, or more than one."""
 ROWS, COLUMNS, COLUMNS_OF_ONE_ROW = 16, 32, 64
 """Cells of the grid, at most."""
-
-
 MOST_ELEMENTS = 1 << 26
 """Elements of a tensor that is watched, at most: each takes 8 bytes."""
 

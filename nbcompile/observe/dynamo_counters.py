@@ -28,7 +28,7 @@ TIMES = {"frame": "_compile.compile_inner", "backend": "OutputGraph.call_user_co
 
 
 def _of_torch(name: str) -> Any:
-    """One of the dicts of torch's module; an empty one that is thrown away if the program has not imported it."""
+    """One of the dicts of torch's module; None if the program has not imported it."""
     return getattr(sys.modules.get("torch._dynamo.utils"), name, None)
 
 

@@ -1,7 +1,7 @@
 """Process state: one object that knows all that modules remember between calls, and one ``reset``.
 
-    _told: set[str] = STATE.add("observe.torch_logs._told", set(), Lifetime.RESET)
-    STATE.parts()       [StatePart("observe.torch_logs._told", {...}, Lifetime.RESET), ...]
+    _logged: set[object] = STATE.add("observe.torch_logs._logged", set(), Lifetime.RESET)
+    STATE.parts()       [StatePart("observe.torch_logs._logged", {...}, Lifetime.RESET), ...]
     STATE.reset()       calls the functions that are marked with @STATE.on_reset; ``nbcompile.reset()`` does this
 
 A module keeps its part under a name of its own, so that a look-up costs what it always did. No other variable of a

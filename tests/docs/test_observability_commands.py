@@ -1,0 +1,97 @@
+"""The commands of docs/design/observability.md, as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "design" / "observability.md"
+COMMANDS = re.findall(r"^\| .* \| `(.*)` \|$", PAGE.read_text().partition("## tlparse")[0], re.MULTILINE)
+PROGRAMS = {
+    "program.py": """
+import torch, nbcompile
+@nbcompile.compile(dynamic=False)
+def f(x):
+    y = x + 1
+    torch._dynamo.graph_break()
+    return y * 2
+f(torch.ones(3))
+f(torch.ones(4))
+""",
+    "right.py": """
+import torch, nbcompile
+print(nbcompile.compile(lambda x: (x + 1).sum())(torch.ones(3)).item())
+""",
+    "with_torch.py": """
+import torch
+print(torch.compile(lambda x: (x + 1).sum(), backend="eager")(torch.ones(3)).item())
+""",
+}
+SAYS = {
+    "TORCH_LOGS=graph_breaks python program.py": "Graph break in user code at",
+    "TORCH_LOGS=recompiles_verbose python program.py": "guard 0 failures:",
+    "TORCH_LOGS=graph_code,guards,bytecode,aot_graphs,output_code python program.py": "Output code: ",
+    "TORCH_LOGS=+dynamo python program.py": "TRACE FX call",
+    "TORCH_LOGS=ddp_graphs python program.py": "TORCH_LOGS=ddp_graphs prints nothing of nbcompile",
+    "python -m nbcompile logs": "recompiles_verbose",
+    "TORCH_COMPILE_DEBUG=1 python program.py": "torch_compile_debug",
+    "TORCH_TRACE=trace python program.py && tlparse trace/*.log -o pages --no-browser": "Stats { ok:",
+    "python -m nbcompile open trace": "y = x + 1",
+    "python -m nbcompile compare right.py": "torch.compile",
+    "python -m nbcompile run --replace with_torch.py": "1 graph",
+    "python -m nbcompile report program.py": "program.html",
+    "python -m nbcompile explain NB0005": "NB0005",
+    'python -c "import program, nbcompile; print(nbcompile.prometheus())"': "# TYPE nbcompile",
+    "python -m nbcompile profile program.py --trace trace.json": "trace.json",
+    "python -m nbcompile ablate right.py": "everything",
+    "python -m nbcompile bisect right.py": "nothing to look for",
+    "python -m nbcompile bisect with_torch.py --engine torch": "nothing to look for",
+    "python -m nbcompile minify right.py": "wrong by itself",
+    "python -m nbcompile report-issue right.py": "right_issue.md",
+    "python -m nbcompile doctor": "torch",
+}
+"""A part of what each prints."""
+IN_THE_GATE = (
+    "TORCH_LOGS=graph_breaks python program.py",
+    "TORCH_LOGS=ddp_graphs python program.py",
+    "python -m nbcompile logs",
+    "python -m nbcompile open trace",
+    "python -m nbcompile explain NB0005",
+    "python -m nbcompile run --replace with_torch.py",
+)
+"""The others run in the sweep: most take ten seconds, and two run a program some fifteen times."""
+
+
+def test_every_command_of_the_page_is_run():
+    """The table has the commands that are run here, no more and no fewer."""
+    assert COMMANDS == list(SAYS)
+
+
+def marked(command: str) -> object:
+    return pytest.param(command, marks=pytest.mark.slow) if command not in IN_THE_GATE else command
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("command", [marked(command) for command in COMMANDS])
+def test_a_command_of_the_page(command, tmp_path):
+    """It ends well (a comparison may find that compilers differ) and prints what the table promises."""
+    for name, text in PROGRAMS.items():
+        (tmp_path / name).write_text(text)
+    bin_folder = Path(sys.executable).parent
+    variables = {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    if command.endswith("open trace"):
+        traced = "TORCH_TRACE=trace python program.py"
+        subprocess.run(
+            traced, shell=True, check=True, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True
+        )
+    done = subprocess.run(
+        command, shell=True, check=False, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True, text=True
+    )
+    assert done.returncode in ((0, 1) if "compare" in command else (0,)), done.stderr[-2000:]
+    assert SAYS[command] in done.stdout + done.stderr
