@@ -195,10 +195,10 @@ class _Listener(logging.Handler):
     def __init__(self, hear: Callable[[Watch, str], None], watched: Watch) -> None:
         super().__init__()
         self.hear = hear
-        self.told = watched
+        self.watched = watched
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.hear(self.told, record.getMessage())
+        self.hear(self.watched, record.getMessage())
 
 
 _TITLE = re.compile(r"(?:^|\n)(?:Graph Break Reason: )?(?P<title>[^\n]+)\n(?:  Higher Order[^\n]*\n)?  Explanation:")
