@@ -172,10 +172,9 @@ class _Builder:
             if nests[at]:
                 body.extend([Nest(inner, tuple(nests[at]))] if inner else nests[at])  # type: ignore[arg-type]
             body += after[at]
-        nodes = tuple(dict.fromkeys(node for member in self.group.members for node in member.buffer.from_nodes))
         plain = Kernel(
             self.name, self.group.members[0].buffer.device, self.group.outer_loops(), tuple(body), tuple(self.scratch),
-            buffers=tuple(self.produced), from_nodes=nodes,
+            buffers=tuple(self.produced), from_nodes=self.group.from_nodes(),
         )  # fmt: skip
         return tidy_loops(plain)
 

@@ -67,6 +67,10 @@ class Group:
         """The members' names."""
         return {member.buffer.name for member in self.members}
 
+    def from_nodes(self) -> tuple[str, ...]:
+        """The fx nodes that the members compute."""
+        return tuple(dict.fromkeys(node for member in self.members for node in member.buffer.from_nodes))
+
     def outer_loops(self) -> tuple[Loop, ...]:
         """Loops over rows."""
         return tuple(Loop(variable, size) for variable, size in self.loops.items() if variable not in self.inner)

@@ -19,6 +19,7 @@ from nbcompile.scheduling.fuse import Unit, fuse
 from nbcompile.scheduling.fusion_log import fusion_log
 from nbcompile.scheduling.inline import inline_small
 from nbcompile.scheduling.int32_narrowing import narrow_count_sums
+from nbcompile.scheduling.kernel_names import kernel_name
 from nbcompile.scheduling.memory import plan_memory
 from nbcompile.scheduling.mutation_cycles import break_mutation_cycles
 from nbcompile.scheduling.recompute import recompute_in_consumers
@@ -63,12 +64,15 @@ def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
     for unit in units:
         if unit.group is None:
             for buffer in (ungrouped[name] for name in unit.names if name in ungrouped):
-                launches.append(
-                    buffer if isinstance(buffer, Extern) else scatter_kernel(f"kernel{kernels}", buffer, tensors)
-                )
-                kernels += isinstance(buffer, Scatter)
+                if isinstance(buffer, Extern):
+                    launches.append(buffer)
+                else:
+                    name = kernel_name(kernels, buffer.device, buffer.from_nodes)
+                    launches.append(scatter_kernel(name, buffer, tensors))
+                    kernels += 1
             continue
         stored = {name for name in unit.names if name in returned or readers.get(name, set()) - unit.names}
-        launches.append(build_kernel(f"kernel{kernels}", unit.group, stored, tensors))
+        name = kernel_name(kernels, unit.group.members[0].buffer.device, unit.group.from_nodes())
+        launches.append(build_kernel(name, unit.group, stored, tensors))
         kernels += 1
     return launches
