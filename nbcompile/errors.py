@@ -3,7 +3,7 @@
     BackendCompilerFailed: backend='mine' raised:
     ValueError: no such operator
 
-In torch: torch/_dynamo/exc.py. Read next: nbcompile/backends.py
+In torch: torch/_dynamo/exc.py. Read next: nbcompile/backends/registry.py
 """
 
 from __future__ import annotations

@@ -9,32 +9,57 @@ In torch: ConvertFrame in torch/_dynamo/convert_frame.py. Read next: nbcompile/t
 
 from __future__ import annotations
 
+import gc
 import traceback
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 
 from nbcompile import config, errors, torch_internals
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.trace import Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
 from nbcompile.guarding import check as guarding
-from nbcompile.observe import dynamo_counters, torch_logs
 from nbcompile.options import Options
 from nbcompile.record import model, recorder
-from nbcompile.recording.observer import FrameObserver, narrate_mutations, observing
-from nbcompile.rewriting import residual as rewriting
+from nbcompile.recording import compile_log
+from nbcompile.recording.observer import FrameObserver, observing
+from nbcompile.support import fuel
+from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
 
+IN_TRANSFORM = SkipFrame("a transform of torch.func is active", code_wide=False)
+"""The outcome of a call below ``torch.func.vmap`` and its like."""
 
-def outcome_of(frame: Frame, options: Options, compile_id: str, observer: FrameObserver, error: Exception) -> Outcome:
+
+def refusal(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> Outcome | None:
+    """The outcome of a call that is not to be compiled at all; None if it may be.
+
+    Raises:
+        errors.RecompileError: it would be compiled again, and ``config.error_on_recompile`` is set.
+    """
+    limit = cache.limit_reached(frame, options.recompile_limit)
+    if limit is not None:
+        gc.collect()  # entries whose functions were defined again may be waiting for that
+        limit = cache.limit_reached(frame, options.recompile_limit)
+    if limit is not None:
+        return _limit_reached(frame, options, limit, failed)
+    if failed and config.error_on_recompile:
+        raise errors.RecompileError(frame.code, failed)
+    location = f"{frame.code.co_filename}:{frame.code.co_firstlineno}"
+    if not fuel.allows("frame", f"{frame.code.co_name} ({location})"):
+        return SkipFrame("bisection: the frame runs as Python", code_wide=False)
+    return None
+
+
+def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: Exception) -> Outcome:
     """The outcome of a call whose compilation failed; or the error that the call raises."""
+    interrupts.release()
+    interrupts.pass_on(error)
     match error:
         case breaks.SkipFrame():
             return _skipped(observer, error.reason)
         case breaks.Unsupported():
-            return _cannot_compile(options, compile_id, observer, error)
+            return _cannot_compile(options, observer, error)
         case errors.NbcompileError():
             obstacle = getattr(error, "obstacle", None)
             if isinstance(obstacle, breaks.Unsupported):
@@ -51,7 +76,7 @@ def outcome_of(frame: Frame, options: Options, compile_id: str, observer: FrameO
     return _internal_error(frame, options, observer, error)
 
 
-def limit_reached(
+def _limit_reached(
     frame: Frame, options: Options, limit: tuple[str, int], failed: tuple[model.FailedGuard, ...]
 ) -> Outcome:
     """No entry may be added any more: those that exist are used, other calls run eagerly."""
@@ -77,7 +102,7 @@ def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) ->
     return SkipFrame(reason)
 
 
-def _cannot_compile(options: Options, compile_id: str, observer: FrameObserver, error: breaks.Unsupported) -> Outcome:
+def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Unsupported) -> Outcome:
     is_error = options.fullgraph or error.is_final
     met = (error.cause, error) if error.cause else (error,)
     reports = [tracer.break_report(each, "error" if is_error else "skip") for each in met]
@@ -85,28 +110,13 @@ def _cannot_compile(options: Options, compile_id: str, observer: FrameObserver, 
     if is_error:
         why = "with fullgraph=True" if options.fullgraph else "here (error_on_graph_break)"
         observer.raises(f"{reports[0].title.rstrip('.')}; {why} a graph break is an error")
-        _warn(reports)
+        compile_log.warn_of_breaks(reports)
         raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
-    log_breaks(reports, compile_id, is_skipped=True)
+    compile_log.log_breaks(reports, observer.compile_id, is_skipped=True)
     error.forget_values()
     skipped = _skipped(observer, f"graph break: {error.kind.title}")
     # A stack that is used up now may not be the next time, and what is called from here finds less of it.
     return replace(skipped, code_wide=False, nested=True) if error.kind is breaks.RECURSION else skipped
-
-
-def log_breaks(reports: Sequence[model.Break], compile_id: str, is_skipped: bool = False) -> None:
-    """Warn of graph breaks, unless a view shows them, log them and count them; the frame may be skipped for them."""
-    _warn(reports)
-    torch_logs.graph_break(reports, compile_id)
-    dynamo_counters.count_breaks(reports, is_skipped)
-
-
-def _warn(reports: Sequence[model.Break]) -> None:
-    if recorder.tells_breaks():
-        return
-    for report in reports:
-        if breaks.KINDS[report.kind].warns:
-            torch_logs.warn_once(report)
 
 
 def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outcome:
@@ -134,21 +144,3 @@ def _internal_error(frame: Frame, options: Options, observer: FrameObserver, err
     last = "".join(traceback.format_exception(error)[-3:])
     warnings.warn(f"{internal}\n{last}", errors.InternalErrorWarning, stacklevel=2)
     return SkipFrame(str(internal), code_wide=True)
-
-
-def log_side_effects(trace: Trace, residual: rewriting.Residual, compile_id: str) -> None:
-    """Log replayed side effects as config.side_effect_replay_policy says.
-
-    Raises:
-        RuntimeError: the policy is ``error``, and there are some.
-    """
-    policy = config.side_effect_replay_policy
-    if not trace.mutations or policy == "silent":
-        return
-    torch_logs.side_effects(lambda: narrate_mutations(trace, residual), compile_id)
-    if policy in ("warn", "error"):
-        changed = ", ".join(dict.fromkeys(target for target, _ in residual.effects if target))
-        text = f"The function changes what others can see; it is replayed after the graph. Changed: {changed}"
-        if policy == "error":
-            raise errors.ReplayedSideEffects(text)
-        warnings.warn(text, errors.SideEffectWarning, stacklevel=2)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OWN_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
-"""The names of backends.py's ladder, for those who need not know more of them."""
+"""Names of the backends of backends/builtin.py, for modules that must not import them."""
 OWN_NAME = "nbcompile"
 """Our name where torch.compile's backends are listed; in our own ``compile`` it is the last of the ladder."""
 
@@ -25,7 +25,7 @@ class Options:
     dynamic: bool | None = None
     """None: a size that changed becomes symbolic; True: all sizes are; False: none."""
     backend: str | Callable[..., Callable[..., Any]] = "inductor"
-    """A name (backends.py) or ``(GraphModule, example_inputs) -> callable``."""
+    """A name (backends/builtin.py) or ``(GraphModule, example_inputs) -> callable``."""
     mode: str | None = None
     backend_options: Mapping[str, object] = field(default_factory=dict)
     recompile_limit: int | None = None

@@ -2,7 +2,7 @@
 
     f(10 columns), f(100 columns), f(7 columns)     one graph with a symbolic size from the second call on
 
-In torch: test/dynamo/test_backends.py. Read next: tests/test_backends.py
+In torch: test/dynamo/test_backends.py. Read next: tests/backends/test_builtin.py
 """
 
 from __future__ import annotations

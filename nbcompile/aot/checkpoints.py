@@ -7,7 +7,7 @@ Called in eager mode, torch's operator recomputes the body in backward with new 
 that of another dropout than the loss's.
 
 In torch: torch/_higher_order_ops/wrap.py (TagActivationCheckpoint; ``backend="eager"`` draws anew). Read next:
-nbcompile/backends.py
+nbcompile/backends/builtin.py
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     nbcompile.compile(f)                          as nbcompile.compile(f, backend="aot_eager")
     nbcompile.set_default_backend("inducter")     InvalidBackend, at once
 
-In torch: torch/_dynamo/backends/registry.py. Read next: nbcompile/backend_registry.py
+In torch: torch/_dynamo/backends/registry.py. Read next: nbcompile/backends/registry.py
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ of the frame hook, except while the C++ compiler runs. A graph with symbolic siz
 a torch function mode, is compiled at once: what compiling finds out of sizes belongs into its guards, and those states
 belong to the thread of the call.
 
-In torch: torch/_inductor/compile_fx_async.py. Read next: nbcompile/backends.py
+In torch: torch/_inductor/compile_fx_async.py. Read next: nbcompile/backends/captured_graph.py
 """
 
 from __future__ import annotations

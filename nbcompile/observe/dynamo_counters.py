@@ -59,8 +59,8 @@ def count_resumes(codes: Sequence[CodeType]) -> None:
 
 @contextmanager
 def timed(stage: str) -> Iterator[None]:
-    """Add the seconds that a stage takes to torch's list of them."""
-    times = _of_torch("compilation_time_metrics")
+    """Add the seconds that a stage takes to torch's list of them, if torch has a name for it."""
+    times = _of_torch("compilation_time_metrics") if stage in TIMES else None
     began = perf_counter()
     try:
         yield

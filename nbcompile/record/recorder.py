@@ -234,7 +234,7 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
 
 
 range_openers: list[Callable[[str], AbstractContextManager[object]]] = []
-"""Open a range of a profiler for a stage: driver.py adds torch.profiler's."""
+"""Open a range of a profiler for a stage: recording/observer.py adds torch.profiler's."""
 
 
 @contextmanager

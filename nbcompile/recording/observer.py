@@ -1,9 +1,10 @@
 """The observer of a compile: it writes the record of a frame after each stage.
 
     with observing(frame, compile_id) as observer:
-        observer.traced(trace, attempt)      somebody listens: writes the graph and the breaks; else builds nothing
+        observer.traced(trace, attempt)      a recorder is active: writes the graph and the breaks; else builds nothing
 
-Stages know nothing of it. :class:`FrameObserver` does nothing; :class:`FrameRecord` writes to the draft of the frame.
+Stages know nothing of it. :class:`FrameObserver` logs and counts; :class:`FrameRecord` writes to the draft of the frame
+as well.
 
 In torch: torch/_dynamo/utils.py (CompilationMetrics), torch/_logging/_internal.py (trace_structured). Read next:
 nbcompile/record/recorder.py
@@ -29,13 +30,17 @@ from nbcompile.capture.source import expression
 from nbcompile.capture.trace import GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.guarding import check as guarding
+from nbcompile.ir.profiler_ranges import of_frame, stage_range
+from nbcompile.observe import dynamo_counters, torch_logs
 from nbcompile.options import Options
 from nbcompile.record import links, model, recorder
-from nbcompile.recording import entries, frame_links, guard_explorer, recompile_advice
+from nbcompile.recording import compile_log, entries, frame_links, guard_explorer, recompile_advice
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.rewriting.resume import resume_info
 from nbcompile.tracing import tracer
 from nbcompile.tracing.inputs.dynamism import Dynamism
+
+recorder.range_openers.append(stage_range)
 
 GUARD_LATENCY = "one evaluation of the guards"
 Failed = tuple[model.FailedGuard, ...]
@@ -43,34 +48,64 @@ Failed = tuple[model.FailedGuard, ...]
 
 @contextmanager
 def observing(frame: Frame, compile_id: str) -> Iterator[FrameObserver]:
-    """Observe the compilation of one frame: for the record if somebody listens, else for nobody."""
-    with recorder.frame(compile_id, frame.code.co_name) as draft:
-        yield FrameObserver() if draft is None else FrameRecord(draft, frame)
+    """Observe the compilation of one frame: for logs and counters, and for the record if somebody listens."""
+    with recorder.frame(compile_id, frame.code.co_name) as draft, of_frame(frame.code, compile_id):
+        yield FrameObserver(frame, compile_id) if draft is None else FrameRecord(frame, compile_id, draft)
 
 
 class FrameObserver:
-    """Nobody listens."""
+    """Logs and counters, which users of torch.compile know. No recorder is active: nothing is kept."""
 
     records_steps = False
     """True if each instruction that is traced is recorded."""
 
+    def __init__(self, frame: Frame, compile_id: str) -> None:
+        self.frame = frame
+        self.compile_id = compile_id
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Count and time a compile."""
+        dynamo_counters.add("frames", "total")
+        with dynamo_counters.timed("frame"):
+            yield
+        dynamo_counters.add("frames", "ok")
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage, and show it in profilers."""
+        with recorder.stage(name), dynamo_counters.timed(name):
+            yield
+
+    @contextmanager
+    def tracing(self) -> Iterator[tracer.FailedAttempt | None]:
+        """Observe a trace; what is yielded collects how far it comes if it fails."""
+        yield None
+
     def called(self, options: Options, failed: Failed, limit: tuple[str, int] | None = None) -> None:
         """A call is about to be compiled; ``failed``: why no entry accepts it, ``limit``: why it is not compiled."""
-
-    def begin_trace(self) -> tracer.FailedAttempt | None:
-        """Begin a trace; what is returned collects how far it comes."""
-
-    def trace_failed(self, attempt: tracer.FailedAttempt | None) -> None:
-        """Tracing raised."""
+        if limit is None:
+            code = self.frame.code
+            location = f"{code.co_filename}:{code.co_firstlineno}"
+            torch_logs.recompiled(code.co_name, location, failed, self.compile_id)
 
     def traced(self, trace: Trace, attempt: tracer.FailedAttempt | None) -> None:
         """Tracing returned."""
+        if trace.graph is not None:
+            dynamo_counters.count_graph(trace.graph.module)
+
+    def breaks(self, trace: Trace) -> None:
+        """The graph was compiled: it is known now that the graph breaks of the trace stay."""
+        if isinstance(trace.exit, GraphBreak):
+            compile_log.log_breaks((*trace.exit.earlier, trace.exit.report), self.compile_id)
 
     def guarded(self, options: Options, check: guarding.FrameCheck, trace: Trace) -> None:
         """The guards were compiled."""
 
     def rewritten(self, trace: Trace, residual: rewriting.Residual) -> None:
         """The residual program was built."""
+        compile_log.log_side_effects(trace, residual, self.compile_id)
+        dynamo_counters.count_resumes(residual.resume_codes)
 
     def broke(self, reports: Sequence[model.Break]) -> None:
         """These graph breaks ended the compilation."""
@@ -83,32 +118,35 @@ class FrameObserver:
 
 
 class FrameRecord(FrameObserver):
-    """Somebody listens: all of it goes to the draft of the frame."""
+    """A recorder is active: all of it is written to the draft of the frame, too."""
 
-    def __init__(self, draft: recorder.FrameDraft, frame: Frame) -> None:
+    def __init__(self, frame: Frame, compile_id: str, draft: recorder.FrameDraft) -> None:
+        super().__init__(frame, compile_id)
         self.draft = draft
-        self.frame = frame
         self.records_steps = config.record_steps or recorder.wants_steps()
 
     def called(self, options: Options, failed: Failed, limit: tuple[str, int] | None = None) -> None:
         """Write the function, its bytecode, who called it, and why no entry accepts the call."""
+        super().called(options, failed, limit)
         advised = _advised(self.frame, options, failed)
         if limit is not None:
             advised = tuple(recompile_advice.with_limit(each, *limit) for each in advised)
         _write_call(self.draft, self.frame, advised)
 
-    def begin_trace(self) -> tracer.FailedAttempt:
-        """Collect what is known if tracing fails."""
-        return tracer.FailedAttempt()
-
-    def trace_failed(self, attempt: tracer.FailedAttempt | None) -> None:
-        """Write how far tracing came."""
-        assert attempt is not None
-        with torch._C.DisableTorchFunction():
-            _write_unfinished(self.draft, attempt)
+    @contextmanager
+    def tracing(self) -> Iterator[tracer.FailedAttempt | None]:
+        """Write how far tracing came if it fails."""
+        attempt = tracer.FailedAttempt()
+        try:
+            yield attempt
+        except BaseException:
+            with torch._C.DisableTorchFunction():
+                _write_unfinished(self.draft, attempt)
+            raise
 
     def traced(self, trace: Trace, attempt: tracer.FailedAttempt | None) -> None:
         """Write the captured graph, the breaks, and an operator that failed."""
+        super().traced(trace, attempt)
         assert attempt is not None
         with torch._C.DisableTorchFunction():
             _write_trace(self.draft, trace)
@@ -124,6 +162,7 @@ class FrameRecord(FrameObserver):
 
     def rewritten(self, trace: Trace, residual: rewriting.Residual) -> None:
         """Write the residual program and its resume functions."""
+        super().rewritten(trace, residual)
         _write_residual(self.draft, trace, residual)
 
     def broke(self, reports: Sequence[model.Break]) -> None:
@@ -237,18 +276,10 @@ def _write_residual(draft: recorder.FrameDraft, trace: Trace, residual: rewritin
         residual=residual.source,
         kept=entries.kept(residual.kept),
         residual_instructions=entries.instructions(residual.code, residual.kept),
-        mutations=narrate_mutations(trace, residual),
+        mutations=compile_log.narrate_mutations(trace, residual),
     )
     if isinstance(trace.exit, GraphBreak):
         draft.write(resume_functions=_resume_functions(trace.exit, residual))
-
-
-def narrate_mutations(trace: Trace, residual: rewriting.Residual) -> tuple[model.Mutation, ...]:
-    """The side effects, in words and as the statements that replay them."""
-    return tuple(
-        model.Mutation(type(mutation).__name__, target, code, getattr(mutation, "stack", ()))
-        for mutation, (target, code) in zip(trace.mutations, residual.effects, strict=True)
-    )
 
 
 def _resume_functions(end: GraphBreak, residual: rewriting.Residual) -> tuple[model.ResumeFunction, ...]:

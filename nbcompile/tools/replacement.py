@@ -29,7 +29,7 @@ from typing import Any
 import torch
 import torch.compiler
 
-from nbcompile import api, backend_registry, backends, errors
+from nbcompile import api, backends, errors
 from nbcompile.options import OWN_BACKENDS, OWN_NAME
 from nbcompile.support.process_state import STATE, Lifetime
 
@@ -90,7 +90,7 @@ def reset_both() -> None:
 
 def listed_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:
     """Our backends by name; those for finding faults only where no tag is excluded."""
-    return [name for name in backend_registry.names() if not exclude_tags or name in ("inductor", OWN_NAME)]
+    return [name for name in backends.names() if not exclude_tags or name in ("inductor", OWN_NAME)]
 
 
 def _known_options(options: Mapping[str, object] | None) -> dict[str, object]:

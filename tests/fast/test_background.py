@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import api, backend_registry, backends, config, errors
+from nbcompile import api, backends, config, errors
+from nbcompile.backends import registry
 from nbcompile.fast import background
 
 
@@ -30,7 +31,7 @@ def held(monkeypatch):
         assert event.wait(60)
         return compile_one(graph, inputs, **keywords)
 
-    monkeypatch.setitem(backend_registry._registered, "inductor", slowly)
+    monkeypatch.setitem(registry._registered, "inductor", slowly)
     yield event
     event.set()
 
@@ -81,7 +82,7 @@ def test_a_compiler_that_fails_is_told_once(monkeypatch):
     def broken(graph, inputs, **keywords):
         raise ValueError("no luck")
 
-    monkeypatch.setitem(backend_registry._registered, "inductor", broken)
+    monkeypatch.setitem(registry._registered, "inductor", broken)
     compiled = nbcompile.compile(lambda x: x + 1)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -36,7 +36,7 @@ STAGES = {
     "tracing": ("tracing", "capture", "bytecode"),
     "guards and residual program": ("guarding", "rewriting"),
     "other": ("",),
-    "lowering": ("aot", "lowering", "ir", "scheduling", "codegen", "backends.py"),
+    "lowering": ("aot", "lowering", "ir", "scheduling", "codegen", "backends"),
     "building": ("runtime/toolchain.py", "runtime"),
     "store": ("warm", "runtime/store.py"),
     "dispatch": ("dispatch", "eval_frame", "driver.py"),

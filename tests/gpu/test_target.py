@@ -11,7 +11,8 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 import nbcompile
-from nbcompile import backends, errors, gpu_backend
+from nbcompile import errors
+from nbcompile.backends import aten_graph, gpu as gpu_backend
 from nbcompile.gpu import build, simulator
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.lowering import split_reduction
@@ -222,7 +223,7 @@ def refuse(function):
 
 def told(function, *inputs, options) -> str:
     """The one line that is said; the result is eager's."""
-    backends._warn_once.cache_clear()
+    aten_graph._warn_once.cache_clear()
     with warnings.catch_warnings(record=True) as met:
         warnings.simplefilter("always")
         explained(function, *inputs, options=options)
@@ -263,7 +264,7 @@ def test_a_graph_that_takes_too_long_to_simulate():
         return x.sum(-1, keepdim=True).cos() + x.roll(1, 0).softmax(0)
 
     options = {**ON_SM_90, "simulation_seconds": 1e-9}
-    backends._warn_once.cache_clear()
+    aten_graph._warn_once.cache_clear()
     x = torch.arange(12.0).view(3, 4)
     expected = change(y := x.clone())
     with pytest.warns(errors.GeneratedCodeWarning, match=r"to simulate triton_\w+ would take \d+ seconds"):

@@ -21,7 +21,7 @@ import torch
 import torch.fx
 
 from nbcompile import api, backends, config
-from nbcompile.run_aten import attribute_of
+from nbcompile.backends.run_aten import attribute_of
 from nbcompile.tools.diagnose import outcome, reproducer
 from nbcompile.tools.diagnose.outcome import Outcome
 

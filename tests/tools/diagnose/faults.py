@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from nbcompile import backends, driver
+from nbcompile import driver
 from nbcompile.aot import compile as aot_compile
+from nbcompile.backends import aten_graph
 from nbcompile.ir.expr import apply
 from nbcompile.lowering.registry import LOWERINGS
 from nbcompile.scheduling import fuse, plan
@@ -164,11 +165,11 @@ def failing_code(patch: Any) -> None:
     def generate(*args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("planted")
 
-    patch.setattr(backends, "generate", generate)
+    patch.setattr(aten_graph, "generate", generate)
 
 
 def wrong_code(patch: Any) -> None:
-    original = backends.generate
+    original = aten_graph.generate
 
     def generate(*args: Any, **kwargs: Any) -> Any:
         compiled = original(*args, **kwargs)
@@ -179,7 +180,7 @@ def wrong_code(patch: Any) -> None:
         run._boxed_call = True
         return run
 
-    patch.setattr(backends, "generate", generate)
+    patch.setattr(aten_graph, "generate", generate)
 
 
 PAUSE = 0.4
@@ -187,7 +188,7 @@ PAUSE = 0.4
 
 
 def slow_code(patch: Any) -> None:
-    original = backends.generate
+    original = aten_graph.generate
 
     def generate(*args: Any, **kwargs: Any) -> Any:
         compiled = original(*args, **kwargs)
@@ -199,7 +200,7 @@ def slow_code(patch: Any) -> None:
         run._boxed_call = True
         return run
 
-    patch.setattr(backends, "generate", generate)
+    patch.setattr(aten_graph, "generate", generate)
 
 
 def is_slow(seen: Outcome) -> str:
@@ -208,24 +209,24 @@ def is_slow(seen: Outcome) -> str:
 
 
 def failing_frame(patch: Any) -> None:
-    original = driver._stages
+    original = driver.run_stages
 
     def stages(frame: Any, *args: Any) -> Any:
         if frame.code.co_name.startswith("torch_dynamo_resume"):
             raise RuntimeError("planted")
         return original(frame, *args)
 
-    patch.setattr(driver, "_stages", stages)
+    patch.setattr(driver, "run_stages", stages)
 
 
 def wrong_frame(patch: Any) -> None:
-    original = driver._compile_graph
+    original = driver.compile_graph
 
     def compile_graph(trace: Any, *args: Any) -> Any:
         compiled = original(trace, *args)
         return None if compiled is None else lambda *inputs: tuple(each + 1 for each in compiled(*inputs))
 
-    patch.setattr(driver, "_compile_graph", compile_graph)
+    patch.setattr(driver, "compile_graph", compile_graph)
 
 
 FAULTS = (

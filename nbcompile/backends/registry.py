@@ -1,9 +1,9 @@
-"""Backends by name: those of nbcompile/backends.py, registered ones, and those of installed packages.
+"""Backends by name: those of builtin.py, registered ones, and those of installed packages.
 
     lookup("inductor")(graph_module, example_inputs)     a callable over the graph's inputs
     @register                                            a backend of the user's own, by its name
 
-In torch: torch/_dynamo/backends/registry.py. Read next: nbcompile/backends.py
+In torch: torch/_dynamo/backends/registry.py. Read next: nbcompile/backends/builtin.py
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Backend = Callable[..., Callable[..., Any]]
 """``(graph_module, example_inputs) -> callable``; may take ``mode=`` and ``options=`` as well."""
 
 ENTRY_POINTS = "torch_dynamo_backends"
-_registered: dict[str, Backend] = STATE.add("backend_registry._registered", {}, Lifetime.PROCESS)
+_registered: dict[str, Backend] = STATE.add("backends.registry._registered", {}, Lifetime.PROCESS)
 
 
 def lookup(

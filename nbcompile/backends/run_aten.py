@@ -1,6 +1,6 @@
 """An ATen graph operator by operator: what it means, and what runs where no code can be generated.
 
-In torch: boxed_nop in torch/_functorch/compilers.py. Read next: nbcompile/backends.py
+In torch: boxed_nop in torch/_functorch/compilers.py. Read next: nbcompile/backends/aten_graph.py
 """
 
 from __future__ import annotations

@@ -13,18 +13,19 @@ import importlib.util
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch.fx
 
 from nbcompile import errors
 from nbcompile.aot.compile import BoxedFunction
+from nbcompile.backends.options import BackendOptions
+from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.ir import compiled_artifact
 from nbcompile.lowering import UnsupportedGraph
 from nbcompile.record import recorder
 from nbcompile.recording.graph_record import record_generated
-from nbcompile.run_aten import attribute_of, run_through_aten
 from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
@@ -35,30 +36,6 @@ else:  # Triton is an extra
     figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
     launched = lazy_import.module("nbcompile.gpu.launched")
     gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
-
-
-class GpuOptions(Protocol):
-    """The fields of ``backends.BackendOptions`` that are read here."""
-
-    @property
-    def target(self) -> str:
-        """The GPU."""
-        ...
-
-    @property
-    def fallback_random(self) -> bool:
-        """True if random numbers are those that eager draws."""
-        ...
-
-    @property
-    def simulation_seconds(self) -> float:
-        """Time limit of a simulation."""
-        ...
-
-    @property
-    def debug(self) -> bool:
-        """True if every launch is waited for."""
-        ...
 
 
 def is_on_gpu(graph_module: torch.fx.GraphModule) -> bool:
@@ -72,7 +49,7 @@ def generate_on_gpu(
     example_inputs: Sequence[Any],
     stage: str,
     compiler: Compiler,
-    options: GpuOptions,
+    options: BackendOptions,
 ) -> BoxedFunction:
     """Like :func:`generate`, for tensors that are on the GPU of this machine.
 
@@ -102,7 +79,7 @@ def obstacle_to(target: str) -> str:
 
 
 def generate_for_gpu(
-    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: GpuOptions
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], stage: str, options: BackendOptions
 ) -> BoxedFunction:
     """Like :func:`generate`, for a GPU that is not here: a simulator runs its code.
 

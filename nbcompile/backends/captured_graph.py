@@ -1,0 +1,73 @@
+"""The captured graph of a frame, compiled by the backend that the user chose.
+
+    compile_captured_graph(trace, frame, options)      a callable over the graph's inputs; None: there is no graph
+
+In torch: OutputGraph.call_user_compiler in torch/_dynamo/output_graph.py. Read next: nbcompile/backends/builtin.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+
+from nbcompile import hooks, torch_internals
+from nbcompile.backends.builtin import is_one_autograd_function
+from nbcompile.backends.registry import lookup, specialised
+from nbcompile.backends.through_aot import as_captured
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.source import Scope, SizeSource, resolve
+from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
+from nbcompile.ir import compiled_artifact
+from nbcompile.options import Options
+from nbcompile.tracing import breaks
+
+
+def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Callable[..., object] | None:
+    """Compile the graph of a trace; None if the frame has no graph."""
+    graph = trace.graph
+    if graph is None:
+        return None
+    if is_one_autograd_function(options.backend) and _is_differentiated_inside(trace):
+        return as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
+    backend = lookup(options.backend, mode=options.mode, options=options.backend_options)
+    scope = frame.scope()
+    with torch._C.DisableTorchFunction():
+        overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
+        inputs = _example_inputs(graph, scope)
+    # A graph for tensors with __torch_function__, or below a function mode, is compiled for plain tensors, at once.
+    intercepted = overridden or bool(torch_internals.function_modes())
+    compile_graph = hooks.compile_now if intercepted else hooks.active().compile_graph
+    with torch_internals.without_function_modes():
+        compiled = compile_graph(backend, graph, inputs)
+    requested = list(_requested_sizes(graph, scope))
+    if requested:
+        compiled = specialised(compiled, requested, lambda *inputs: backend(graph.module, list(inputs)))
+    if not intercepted:
+        return compiled
+    compiled_artifact.refuse("the graph runs outside of function modes, on plain tensors")
+    return torch_internals.without_overrides(compiled)
+
+
+def _is_differentiated_inside(trace: Trace) -> bool:
+    """True if what follows the graph asks for the derivative of one of its results by another (``autograd.grad``)."""
+    met = (*trace.exit.earlier, trace.exit.report) if isinstance(trace.exit, GraphBreak) else ()
+    return any(each.kind == breaks.AUTOGRAD_GRAD.id for each in met)
+
+
+def _requested_sizes(graph: CapturedGraph, scope: Scope) -> Iterator[tuple[int, Callable[[int], bool]]]:
+    """Sizes for which the user wants code of their own: the input that is the size, and whether it is one of them.
+
+    ``mark_dynamic(x, 0, specialize_on=[lambda n: n == 8])``
+    """
+    for position, graph_input in enumerate(graph.inputs):
+        if isinstance(graph_input.source, SizeSource) and graph_input.source.property == "size":
+            marked = vars(resolve(graph_input.source.base, scope)).get("_specialize_on", {})
+            for condition in marked.get(graph_input.source.dim, ()):
+                yield position, condition
+
+
+def _example_inputs(graph: CapturedGraph, scope: Scope) -> list[object]:
+    """The graph's inputs as they are before it runs; symbolic ones as symbols."""
+    values = [each.example if graph.symbolic else resolve(each.source, scope) for each in graph.inputs]
+    return [torch_internals.plain(each) if isinstance(each, torch.Tensor) else each for each in values]

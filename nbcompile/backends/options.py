@@ -1,0 +1,49 @@
+"""Options of nbcompile's own backend.
+
+    read_settings("default", {"verify": True})      BackendOptions(verify=True, ...)
+
+In torch: torch/_inductor/config.py. Read next: nbcompile/backends/builtin.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from nbcompile import errors
+
+
+@dataclass(frozen=True, slots=True)
+class BackendOptions:
+    """``compile(f, options={...})``, for our own backend."""
+
+    verify: bool = False
+    """Run every compiled graph operator by operator as well, and compare (slow; for finding our mistakes)."""
+    fallback_random: bool = True
+    """Random numbers are those that eager draws. False: our own, as part of the loops (lowering/randomness.py)."""
+    target: str = ""
+    """A GPU (``sm_90``): CPU tensors are compiled for as if they lay there, and its code runs in a simulator."""
+    simulation_seconds: float = 60.0
+    """With a target: a call whose simulation would take longer runs through ATen."""
+    debug: bool = False
+    """On a GPU: wait after each launch, so that an error names its kernel (slow)."""
+
+
+DEFAULTS = BackendOptions()
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+"""torch.compile's presets. They choose among ways to run matrix products and kernels on a GPU: on a CPU all are one."""
+
+
+def read_settings(mode: str | None, options: Mapping[str, object]) -> BackendOptions:
+    """``mode=...`` and ``options={...}`` of our own backend, as a dataclass.
+
+    Raises:
+        errors.InvalidMode, errors.InvalidBackendOption: a name that is not known.
+    """
+    if mode is not None and mode not in MODES:
+        raise errors.InvalidMode(mode, MODES)
+    known = tuple(each.name for each in fields(BackendOptions))
+    for name in options:
+        if name not in known:
+            raise errors.InvalidBackendOption(name, known)
+    return BackendOptions(**options)  # type: ignore[arg-type]

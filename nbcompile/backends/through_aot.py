@@ -1,0 +1,110 @@
+"""A captured graph through AOTAutograd, or as it was captured where AOTAutograd cannot keep its meaning.
+
+    compile_through_aot(graph_module, example_inputs, compilers)    a callable over the graph's inputs
+    as_captured(graph_module, "reason")    the graph operator by operator; the record says why
+
+In torch: torch/_dynamo/backends/common.py (aot_autograd). Read next: nbcompile/aot/compile.py
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import errors, torch_internals
+from nbcompile.aot import checkpoints, hidden_writes, input_aliasing, self_overlapping_writes, unused_rng
+from nbcompile.aot.compile import BoxedFunction, Compilers, NeedsEagerFallback, compile_graph
+from nbcompile.aot.traced_graphs import requires_grad
+from nbcompile.backends.registry import hidden
+from nbcompile.capture import nested_regions
+from nbcompile.ir import compiled_artifact
+from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record
+from nbcompile.runtime import toolchain
+
+CompileOne = Callable[[torch.fx.GraphModule, Sequence[Any], str], BoxedFunction]
+"""Makes a callable of one ATen graph; the last argument is the graph's stage in the record."""
+
+
+def compile_through_aot(
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
+) -> Callable[..., Any]:
+    """Compile what AOTAutograd makes of a captured graph, or run the graph as captured, with a reason."""
+    graph_module = nested_regions.with_inlined_regions(graph_module)
+    reason = eager_reason(graph_module, example_inputs)
+    if reason:
+        return as_captured(graph_module, reason)
+    try:
+        return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
+    except NeedsEagerFallback as found:
+        return as_captured(graph_module, str(found))
+    except Exception as error:
+        if not _may_run_as_captured(error, example_inputs):
+            raise
+        text = f"AOTAutograd cannot trace the graph ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
+        warnings.warn(errors.GeneratedCodeWarning(f"{text}: it runs as it was captured"), stacklevel=2)
+        return as_captured(graph_module, text)
+
+
+def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> str:
+    """The reason why AOTAutograd would change what a graph means; "" if it would not."""
+    if input_aliasing.has_aliased_wrapper(example_inputs):
+        return input_aliasing.REASON
+    if unused_rng.has_unused_rng(graph_module):
+        return unused_rng.REASON
+    if self_overlapping_writes.writes_to_self_overlapping_view(graph_module):
+        return self_overlapping_writes.REASON
+    if hidden_writes.writes_through_data(graph_module):
+        return hidden_writes.REASON
+    if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):
+        return "the graph sets the default dtype, which no ATen operator does"
+    return ""
+
+
+def _may_run_as_captured(error: Exception, example_inputs: Sequence[Any]) -> bool:
+    """True if AOTAutograd failed by a limit of its own, and eager mode may succeed."""
+    if torch_internals.is_traced_by_torch() or torch_internals.floats_to_be_constant(error) is not None:
+        return False  # torch traces again itself; or the driver does, with constants
+    if torch_internals.is_limit_of_tracing(error):
+        return True
+    # Eager asks for derivatives one by one, and only for those that are wanted; here the whole one failed.
+    return isinstance(error, RuntimeError) and torch.is_grad_enabled() and any(map(requires_grad, example_inputs))
+
+
+def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
+    """The captured graph operator by operator, in the place of what a backend would have made; the record says why."""
+    note(f"{reason}: the graph runs as it was captured")
+    runnable = checkpoints.with_eager_checkpoints(graph_module)
+    compiled_artifact.fall_back_to_eager(runnable)
+    return hidden(torch_internals.forward_of(runnable))
+
+
+def recording_compilers(
+    compile_one: CompileOne,
+    captured: torch.fx.GraphModule,
+    rewrite: Callable[[torch.fx.GraphModule], tuple[str, ...]] | None = None,
+) -> Compilers:
+    """The three compilers that AOTAutograd calls, each of which tells the record about its graph first.
+
+    ``rewrite`` improves a graph for inference, and says what it did.
+    """
+
+    def compiler(stage: str) -> Callable[[torch.fx.GraphModule, Sequence[Any]], BoxedFunction]:
+        def compile_and_record(graph_module: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+            if rewrite is not None and stage == "inference":
+                rewrite_and_record(graph_module, rewrite, captured)
+            record_graph(graph_module, stage, captured)
+            return compile_one(graph_module, examples, stage)
+
+        return compile_and_record
+
+    return Compilers(
+        forward=compiler("forward"),
+        backward=compiler("backward"),
+        inference=compiler("inference"),
+        on_joint_graph=lambda joint: record_graph(joint, "joint", captured),
+        concurrently=toolchain.builds.doing,
+    )

@@ -1,0 +1,32 @@
+"""The graph of a frame and the backend that the user chose."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("inlined", [False, True])
+def test_a_derivative_between_two_results_of_a_graph(backend, inlined):
+    """``autograd.grad`` breaks the graph; one autograd node over it has no path between its results (torch raises)."""
+
+    def slope(out, point):
+        return torch.autograd.grad(out, point, create_graph=True)
+
+    def penalty(w, x):
+        point = w * x
+        out = (point**3).sum()
+        (found,) = slope(out, point) if inlined else torch.autograd.grad(out, point, create_graph=True)
+        return ((found.norm() - 1) ** 2) * 2
+
+    w, x = torch.randn(4, requires_grad=True), torch.randn(4)
+    expected = penalty(w, x)
+    (gradient,) = torch.autograd.grad(expected, w)
+    result = nbcompile.compile(penalty, backend=backend)
+    torch.testing.assert_close(result(w, x), expected)
+    torch.testing.assert_close(torch.autograd.grad(result(w, x), w)[0], gradient)
+    record = nbcompile.explain(penalty)(w, x).record
+    assert "differentiates one of its results by another" in " ".join(record.frames[0].compiled_graph.notes)

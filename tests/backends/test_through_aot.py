@@ -1,0 +1,65 @@
+"""Graphs that AOTAutograd cannot trace, or whose meaning it would change: they run as they were captured."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import config, errors
+
+
+@pytest.mark.compiles
+def test_a_graph_that_asks_for_data_runs_as_captured_and_says_so():
+    """A size that is a tensor is read by ATen while the graph runs; no fake tensor can say it."""
+
+    def sized_by_a_tensor(n, x):
+        return torch.zeros(n) + 1, x.narrow(0, n, 1)
+
+    function = nbcompile.compile(sized_by_a_tensor)
+    for n in (4, 2):
+        arguments = torch.tensor(n), torch.arange(8.0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            results = function(*arguments)
+        assert all(map(torch.equal, results, sized_by_a_tensor(*arguments)))
+        told = [str(each.message) for each in caught if each.category is errors.GeneratedCodeWarning]
+        assert len(told) == (n == 4), "once, at the first call"
+        assert all("runs as it was captured" in each for each in told)
+
+
+def test_a_float_out_of_a_tensor_compiles_to_generated_code():
+    """AOTAutograd asks for constants in the place of floats that no tensor can be; here there is none to be had."""
+
+    def scaled(n, x):
+        factor = n.item()
+        return x * factor if factor > 1 else x - factor
+
+    function = nbcompile.compile(scaled)
+    with config.patch(capture_scalar_outputs=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in (2.5, 0.5, 3.5):
+            arguments = torch.tensor(n, dtype=torch.float64), torch.arange(8.0)
+            assert torch.equal(function(*arguments), scaled(*arguments))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "aot_eager_decomp_partition", "inductor"])
+def test_a_graph_may_set_the_default_dtype(backend):
+    """Every run sets it, for the operators behind it and for what comes after the graph."""
+
+    def program(x):
+        torch.set_default_dtype(torch.float64)
+        wide = torch.ones(2) + x / 2
+        return wide, torch.arange(2) / 2
+
+    compiled, x = nbcompile.compile(program, backend=backend), torch.ones(2, dtype=torch.float32)
+    try:
+        for _ in range(3):
+            torch.set_default_dtype(torch.float32)
+            wide, halves = compiled(x)
+            assert (wide.dtype, halves.dtype, torch.get_default_dtype()) == (torch.float64,) * 3
+            assert wide.tolist() == [1.5, 1.5] and halves.tolist() == [0, 0.5]
+    finally:
+        torch.set_default_dtype(torch.float32)
