@@ -502,6 +502,8 @@ def missing_gradient() -> breaks.Unsupported:
 
 def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """``left is right``, and that two inputs that are different objects stay so."""
+    if any(isinstance(each, SymbolicVariable) for each in (left, right)):
+        return _is_same_number(tracer, left, right)
     same = identical(left, right)
     if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
         raise missing_gradient()
@@ -516,6 +518,24 @@ def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bo
         return True
     tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left.source, right.source))
     return False
+
+
+def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``n is 3`` of a symbolic number: Python keeps one object for each small integer and truth value."""
+    kind = left.python_type()
+    if left is right or kind is not right.python_type() or kind not in (int, bool):
+        return left is right
+    if kind is bool:
+        return left.truth(tracer) is right.truth(tracer)
+    if not compare(tracer, "==", left, right).truth(tracer):
+        return False
+    number = left if isinstance(left, ConstantVariable) else right
+    value = number.specialise() if isinstance(number, SymbolicVariable) else number.constant()
+    return value in SMALL
+
+
+SMALL = range(-5, 257)
+"""Integers of which CPython has one object each."""
 
 
 def identical(left: VariableTracker, right: VariableTracker) -> bool:

@@ -6,6 +6,7 @@ import enum
 import heapq
 import linecache
 import math
+import operator
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -290,3 +291,35 @@ def test_the_words_of_a_division_by_zero():
     compiled = nbcompile.compile(_divided, backend="eager")
     for whole, real in ((3, 2.5), (4, 3.5), (9, 4.5)):
         assert compiled(torch.ones(2), whole, real)[1] == _divided(torch.ones(2), whole, real)[1]
+
+
+def test_a_symbolic_number_is_the_small_integer_that_it_equals() -> None:
+    """`n is 3` of a symbolic number is as in CPython, which keeps one object for a small integer and a truth value."""
+
+    def program(x: torch.Tensor, n: int) -> list[object]:
+        size = x.shape[0]
+        same = [n is 3, n is not 3, operator.is_(3, n), n + 1 is 4, n is None, n is True, n is n]  # noqa: F632, PLR0124
+        return [x + n, *same, (n > 4) is True, size is 3, size is n]  # noqa: F632
+
+    for dynamic in (True, None):
+        compiled = nbcompile.compile(program, backend="eager", dynamic=dynamic)
+        for n in (2, 3, 5, -1):
+            for size in (2, 3, 5):
+                assert compiled(torch.ones(size), n)[1:] == program(torch.ones(size), n)[1:], (dynamic, n, size)
+
+
+def test_a_constant_on_the_stack_of_two_branches_keeps_its_identity() -> None:
+    """A chained comparison that breaks leaves a constant on the stack, which the resume function may take as symbolic."""
+
+    class Thing:
+        flag: object
+
+    def program(x: torch.Tensor, n: int) -> tuple[object, ...]:
+        _y, _z, i, j = x, x * 2, 1, n
+        thing = Thing()
+        thing.flag = x.sum() > 3 is 3 and 1  # noqa: F632
+        return x, n, i, j, thing.flag
+
+    compiled = nbcompile.compile(program, backend="eager")
+    for x, n in ((torch.ones(3).expand(3), 7), (torch.arange(1.0, 4.0), 1)):
+        assert compiled(x, n)[1:] == program(x, n)[1:]
