@@ -20,19 +20,25 @@ import torch.fx
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
-from nbcompile.aot.graph_calls import is_in_place
+from nbcompile.aot.graph_calls import is_in_place, name_of_target
 
-REASON = "the graph writes to a tensor that overlaps itself in memory; AOTAutograd would add up the writes"
+REASON = (
+    "the graph writes to a tensor that overlaps itself in memory, or as if it did; AOTAutograd would add up the writes"
+)
+
+NOT_INVERTED = frozenset({"expand", "expand_as", "broadcast_to", "broadcast_tensors", "meshgrid", "unfold"})
+"""Views whose writes AOTAutograd adds to the base, or to zeros, also where no element comes twice: x + (new - x)."""
 
 
 def writes_to_self_overlapping_view(module: torch.fx.GraphModule) -> bool:
     """Return whether a captured graph may write to a view that overlaps itself (such as one of ``expand``)."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     return any(
-        _has_self_overlapping_base(target)
+        True
         for graph in graphs
         for node in graph.nodes
         if (target := mutated_argument(node))
+        and (_has_self_overlapping_base(target) or _is_filled_through_a_view(node, target))
     )
 
 
@@ -59,9 +65,24 @@ def _has_self_overlapping_base(target: torch.fx.Node) -> bool:
             continue
         if any(map(_may_self_overlap, _tensors(node))):
             return True
+        if name_of_target(node).partition(".")[0] in NOT_INVERTED and _is_view(node):
+            return True
         seen.add(node)
         worklist += node.all_input_nodes
     return False
+
+
+def _is_filled_through_a_view(node: torch.fx.Node, target: torch.fx.Node) -> bool:
+    """``fill_diagonal_`` goes through ``as_strided``, of which AOTAutograd knows no inverse but for a whole tensor."""
+    return name_of_target(node).partition(".")[0] == "fill_diagonal_" and (
+        _is_view(target) or any(not value.is_contiguous() or value.storage_offset() != 0 for value in _tensors(target))
+    )
+
+
+def _is_view(node: torch.fx.Node) -> bool:
+    """Return whether a node's value lies in the memory of one of its arguments."""
+    own = set(storages(node))
+    return any(not own.isdisjoint(storages(argument)) for argument in node.all_input_nodes)
 
 
 def _may_self_overlap(tensor: torch.Tensor) -> bool:

@@ -93,6 +93,50 @@ def test_what_has_each_number_once_is_compiled(function, meets_itself):
     assert answers == [meets_itself]
 
 
+EACH_ELEMENT_ONCE = {
+    "expand": lambda base: base.expand(1, base.shape[0]),
+    "expand_as": lambda base: base.expand_as(base)[1:],
+    "broadcast_to": lambda base: base.broadcast_to(1, base.shape[0]),
+    "broadcast_tensors": lambda base: torch.broadcast_tensors(base, base)[0],
+    "meshgrid": lambda base: torch.meshgrid(base[:1], base[1:2], indexing="ij")[1],
+    "an empty grid": lambda base: torch.meshgrid(base[:0], base[:0], indexing="ij")[0],
+    "unfold, with gaps": lambda base: base.unfold(0, 2, 3),
+    "the operator": lambda base: torch.ops.aten.expand.default(base, [1, base.shape[0]]),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.uint32])
+@pytest.mark.parametrize("of_an_input", [True, False])
+@pytest.mark.parametrize("view", EACH_ELEMENT_ONCE.values(), ids=EACH_ELEMENT_ONCE)
+def test_a_view_that_could_repeat_elements_and_does_not(view, of_an_input, dtype):
+    """AOTAutograd makes x + (new - x) of the write: NaN of an infinity, an error of bool, and 0 between windows."""
+
+    def written(x):
+        base = x if of_an_input else x.clone()
+        view(base).fill_(1)
+        view(base).eq_(1)
+        return base
+
+    numbers = [4, 9, 3, 0, 2, 8] if dtype == torch.uint32 else [float("inf"), 1e30, 3, 0, float("-inf"), 8]
+    ours, theirs = torch.tensor(numbers).to(dtype), torch.tensor(numbers).to(dtype)
+    assert nbcompile.compile(written)(ours).tolist() == written(theirs).tolist()
+    assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[1:], lambda x: x.t(), lambda x: x[:, 1:]])
+def test_the_diagonal_of_a_view(view):
+    """`fill_diagonal_` of a view, and of an input that does not begin at its memory, which torch.compile refuses."""
+
+    def written(x):
+        view(x).fill_diagonal_(2)
+        return view(x.clone()).fill_diagonal_(3)
+
+    for make in (lambda: torch.zeros(4, 4), lambda: torch.zeros(20)[4:].view(4, 4)):
+        ours, theirs = make(), make()
+        assert torch.equal(nbcompile.compile(written)(ours), written(theirs))
+        assert torch.equal(ours, theirs)
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_what_is_written_through_as_strided(backend):
     """A window that reaches beyond the view that it is made of is written as in eager; one that is only read compiles."""
