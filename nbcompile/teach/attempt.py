@@ -93,19 +93,43 @@ def expect_function(answer: object, name: str) -> types.FunctionType:
         raise Refusal(f"`{name}` is compiled already. Leave out the call of `compile`: the check compiles it itself.")
     if isinstance(answer, type) or not isinstance(answer, types.FunctionType):
         raise Refusal(f"a function `{name}` is expected, and this is {kind_of(answer)}.")
-    cells = [cell.cell_contents for cell in answer.__closure__ or () if _is_filled(cell)]
-    used = [answer.__globals__.get(word) for word in answer.__code__.co_names]
-    compilers = (torch.compile, nbcompile.compile)
-    uses_one = any(value is compiler for value in used for compiler in compilers) or "compile" in _attributes(answer)
-    if uses_one or any(is_compiled(value) for value in (*cells, *used)):
+    if any(map(_uses_compiler, _reached(answer, []))):
         raise Refusal(f"`{name}` uses a compiler itself. Write it as plain PyTorch: the check compiles it.")
     return answer
 
 
-def _attributes(function: types.FunctionType) -> set[str]:
-    """Names that a function looks up in torch or in nbcompile."""
-    modules = {word for word in function.__code__.co_names if function.__globals__.get(word) in (torch, nbcompile)}
-    return set(function.__code__.co_names) if modules else set()
+def _reached(function: types.FunctionType, seen: list[types.FunctionType]) -> list[types.FunctionType]:
+    """A function, and the functions of the same notebook or file that it names."""
+    if all(function is not known for known in seen):
+        seen.append(function)
+        for value in _named_values(function):
+            if isinstance(value, types.FunctionType) and value.__globals__ is function.__globals__:
+                _reached(value, seen)
+    return seen
+
+
+def _named_values(function: types.FunctionType) -> list[Any]:
+    """Values of the variables from outside that a function, and the functions in it, read."""
+    cells = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    return [*cells, *(function.__globals__.get(word) for code in _codes(function.__code__) for word in code.co_names)]
+
+
+def _codes(code: types.CodeType) -> list[types.CodeType]:
+    """A code object and those of the functions that are defined in it."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return [code, *(found for each in inner for found in _codes(each))]
+
+
+def _uses_compiler(function: types.FunctionType) -> bool:
+    """A function calls ``compile`` of torch or nbcompile, by any way of writing it, or something that is compiled."""
+    values = _named_values(function)
+    if any(value is compiler for value in values for compiler in (torch.compile, nbcompile.compile)):
+        return True
+    if any(map(is_compiled, values)):
+        return True
+    modules = [value for value in values if value is torch or value is nbcompile]
+    words = {word for code in _codes(function.__code__) for word in (*code.co_names, *code.co_consts) if word.__hash__}
+    return "compile" in words and bool(modules or words & {"torch", "nbcompile"})
 
 
 def is_compiled(value: object) -> bool:

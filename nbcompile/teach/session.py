@@ -52,7 +52,7 @@ def check(answer: Any, name: str = "", seconds: float = attempt.SECONDS) -> Verd
 def judge(asked: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Verdict:
     """The verdict on an answer; progress is not changed."""
     says, record, accepted = "", None, False
-    grad, generator = torch.is_grad_enabled(), torch.get_rng_state()
+    grad, generator, dtype = torch.is_grad_enabled(), torch.get_rng_state(), torch.get_default_dtype()
     try:
         with attempt.limited(seconds):
             says, record = kinds.CHECKS[asked.kind](asked, answer)
@@ -63,10 +63,13 @@ def judge(asked: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Ver
         says = f"it did not end within {seconds:g} seconds. Is there a loop that never ends?"
     except SystemExit:
         says = "it ends Python (SystemExit). Return a value instead."
-    except Exception as error:  # noqa: BLE001 - an answer's objects may raise wherever they are used
-        says = f"the check met {type(error).__name__}: {error}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - an answer may raise anything, and its objects wherever they are used
+        says = f"the check met {type(error).__name__}: {str(error) or 'without a message'}"
     finally:
         torch.set_grad_enabled(grad)
+        torch.set_default_dtype(dtype)
         torch.set_rng_state(generator)
     return Verdict(asked.id, accepted, says, record)
 

@@ -2,13 +2,16 @@
 
     claim("GPT-2 is one graph", graphs == 1, graphs=graphs)     ✓ GPT-2 is one graph (graphs=1)
 
-A claim that does not hold raises, so that the page is never written with it.
+A claim that does not hold raises, with the values that it compared, so that the page is never written with it:
 
-In torch: nothing. Read next: nbcompile/tools/tour.py
+    ClaimFailed: GPT-2 is one graph (graphs=2): `graphs == 1` does not hold: left = 2, right = 1
+
+In torch: nothing. Read next: nbcompile/tools/claim_values.py, nbcompile/tools/tour.py
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +19,7 @@ import torch
 from IPython.display import display
 
 from nbcompile.record.model import Record
+from nbcompile.tools import claim_values
 
 CLAIM = "nbcompile_claim"
 """The metadata by which an output is known as a claim."""
@@ -51,7 +55,7 @@ def claim(says: str, holds: object, **figures: object) -> None:
     """
     checked = Claim(says, tuple((name, _figure(value)) for name, value in figures.items()))
     if not holds:
-        raise ClaimFailed(str(checked))
+        raise ClaimFailed(": ".join(filter(None, (str(checked), claim_values.compared(sys._getframe(1), 1)))))
     display(checked)
 
 

@@ -13,6 +13,7 @@ from sphinx.util.docutils import docutils_namespace
 
 from nbcompile.sphinx_ext import page_cache, ratios
 from nbcompile.sphinx_ext.differences import differences, programs
+from nbcompile.sphinx_ext.failed_pages import PageFailed, sentences, stop_if_a_page_failed
 from nbcompile.sphinx_ext.module_map import rows
 from nbcompile.sphinx_ext.outputs import SCRIPT, STYLE, share_assets, write_assets
 from nbcompile.tools.lexer import CompileCellLexer
@@ -118,3 +119,50 @@ def test_outputs_of_pages_are_kept_for_one_state_of_the_compiler(tmp_path, monke
         made.append(page_cache.cache_folder(tmp_path / "pages"))
     assert made[0] == made[1] and len(set(made)) == 4
     assert [each.exists() for each in made[1:]] == [False, True, True, True]
+
+
+FAILING = """---
+file_format: mystnb
+kernelspec:
+  name: python3
+---
+
+# A page
+
+```{code-cell}
+from nbcompile.tools.claims import claim
+
+claim("there are two", len([1]) == 2)
+```
+"""
+
+
+@pytest.mark.parametrize("mode", ["force", "cache"])
+def test_a_false_claim_ends_the_build(tmp_path, mode):
+    """Without -W, too: the error says the page, the claim and both values, and no page is written, also the next time."""
+    (tmp_path / "index.md").write_text(FAILING)
+    settings = {"extensions": ["myst_nb"], "nb_execution_mode": mode, "nb_execution_show_tb": True}
+    settings |= {"nb_execution_cache_path": str(tmp_path / "kept"), "exclude_patterns": ["jupyter_execute"]}
+    for _ in range(2):
+        with docutils_namespace():
+            app = Sphinx(
+                tmp_path, None, tmp_path / "out", tmp_path / "trees", "html", settings, status=None, warning=None
+            )
+            app.connect("env-updated", stop_if_a_page_failed)
+            with pytest.raises(PageFailed) as raised:
+                app.build()
+        said = "index: ClaimFailed: there are two: `len([1]) == 2` does not hold: left = 1, right = 2"
+        assert str(raised.value).strip() == said
+        assert not (tmp_path / "out" / "index.html").exists()
+
+
+def test_a_page_that_failed_says_its_last_error():
+    """Of a traceback, the line of the error; pages that were executed, or have no cells, are not named."""
+    failed = {"succeeded": False, "error": "DeadKernelError", "traceback": "Traceback\nDeadKernelError: Kernel died\n"}
+    message = {
+        **failed,
+        "traceback": "\x1b[0;31mKeyError\x1b[0m: 'a'\n\nnbclient.exceptions.CellExecutionError\n---\nKeyError: 'b'\nmore",
+    }
+    pages = {"a": {}, "b": {"exec_data": {"succeeded": True}}, "c": {"exec_data": failed}, "d": {"exec_data": message}}
+    assert sentences(pages) == ["c: DeadKernelError: Kernel died", "d: KeyError: 'b'"]
+    assert sentences({"e": {"exec_data": {"succeeded": False, "traceback": None, "error": None}}}) == ["e: it failed"]

@@ -76,6 +76,31 @@ def compiles(x):
     return torch.compile(right)(x)
 
 
+def compiles_inside(x):
+    def inner(y):
+        return torch.compile(right)(y)
+
+    return inner(x)
+
+
+def compiles_by_name(x):
+    return getattr(torch, "compile")(right)(x)  # noqa: B009 - as a student might
+
+
+def compiles_by_import(x):
+    from torch import compile as hidden
+
+    return hidden(right)(x)
+
+
+def compiles_in_a_helper(x):
+    return compiles(x)
+
+
+def stops_a_generator(x):
+    raise GeneratorExit
+
+
 def wrong_type(x):
     return 3
 
@@ -98,6 +123,11 @@ def odd(x):
         (recursive, "it raises RecursionError"),
         (mutates, "leaves its argument 1 changed"),
         (compiles, "uses a compiler itself"),
+        (compiles_inside, "uses a compiler itself"),
+        (compiles_by_name, "uses a compiler itself"),
+        (compiles_by_import, "uses a compiler itself"),
+        (compiles_in_a_helper, "uses a compiler itself"),
+        (stops_a_generator, "the check met GeneratorExit"),
         (torch.compile(right, backend="eager"), "is compiled already"),
         (nbcompile.compile(right), "is compiled already"),
         (wrong_type, "a value of type int, and a value of type Tensor is expected"),
@@ -156,8 +186,24 @@ def test_the_same_object_is_judged_alike_again():
     assert len({check(wrong, "entries-4").says for _ in range(2)}) == 1
 
 
-def test_random_numbers_and_grad_mode_are_as_before():
+def changes_the_default(x):
+    torch.set_default_dtype(torch.float64)
+    return right(x)
+
+
+def test_the_word_compile_alone_is_no_compiler():
+    """A function of the answer's own may have that name, and ``re.compile`` is another."""
+    exercise("one-graph-1")
+    assert check(define("def compile(x): return torch.sin(x)\n\ndef f(x): return compile(x) * 2", "f"))
+    assert check(
+        define("import re\nnumber = len(re.compile('ab').pattern)\n\ndef f(x): return torch.sin(x) * number", "f")
+    )
+
+
+def test_random_numbers_and_modes_are_as_before():
     """A check leaves the state of torch as it was."""
+    assert check(changes_the_default, "one-graph-1")
+    assert torch.get_default_dtype() is torch.float32
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)

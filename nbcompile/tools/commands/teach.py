@@ -1,10 +1,11 @@
-"""``teach``: exercises for a class: list them, hand them out, check answers, report.
+"""``teach``: exercises for a class: list them, hand them out, check answers, report; lectures for Colab.
 
     python -m nbcompile teach list                           all exercises
     python -m nbcompile teach show one-graph-1               one of them
     python -m nbcompile teach check one-graph-1 answer.py    a file that defines the answer
     python -m nbcompile teach export -o course --lecture 3   notebooks, with and without solutions
     python -m nbcompile teach report handed_in/ --html r.html
+    python -m nbcompile teach colab https://github.com/you/nbcompile
 
 In torch: nothing. Read next: nbcompile/teach/classroom.py
 """
@@ -12,16 +13,17 @@ In torch: nothing. Read next: nbcompile/teach/classroom.py
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from nbcompile.support import lazy_import
 from nbcompile.tools.commands import terminal
 
 if TYPE_CHECKING:
-    from nbcompile.teach import classroom, exercise_table, kinds, session
+    from nbcompile.teach import classroom, colab, exercise_table, kinds, session
 else:
     classroom = lazy_import.module("nbcompile.teach.classroom")
+    colab = lazy_import.module("nbcompile.teach.colab")
     exercise_table = lazy_import.module("nbcompile.teach.exercise_table")
     kinds = lazy_import.module("nbcompile.teach.kinds")
     session = lazy_import.module("nbcompile.teach.session")
@@ -53,6 +55,14 @@ def add(commands: argparse._SubParsersAction) -> None:
     reporting.add_argument("--html", type=Path, help="write one HTML file")
     reporting.add_argument("--json", action="store_true", help="print JSON")
     reporting.set_defaults(run=_report)
+    hosting = actions.add_parser("colab", help="lectures with Colab's badge, which install the right torch there")
+    hosting.add_argument("repository", help="its address: https://github.com/OWNER/NAME")
+    hosting.add_argument("--branch", default="main", help="default: %(default)s")
+    hosting.add_argument(
+        "-o", "--output", type=PurePosixPath, default=PurePosixPath("notebooks/colab"),
+        help="a folder in the repository; default: %(default)s",
+    )  # fmt: skip
+    hosting.set_defaults(run=_colab)
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -91,6 +101,12 @@ def _export(options: argparse.Namespace) -> int:
     for name in options.names:
         exercise_table.find(name)
     for path in classroom.export(options.output, options.lecture, options.names):
+        print(path)
+    return 0
+
+
+def _colab(options: argparse.Namespace) -> int:
+    for path in colab.write(colab.Repository(options.repository, options.branch, options.output)):
         print(path)
     return 0
 
