@@ -61,7 +61,7 @@ def _failed(condition: ast.expr, names: dict[str, Any]) -> ast.expr:
 
 
 def _values(condition: ast.expr, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What a condition compares, or is computed from."""
+    """Operands of a condition, with their labels."""
     match condition:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             yield from _values(operand, names)
