@@ -26,15 +26,22 @@ ROUNDS, CALLS = 20, 1_000
 Call = Callable[[], object]
 
 
-def small() -> tuple[Callable[..., object], tuple[torch.Tensor, ...]]:
+def small() -> Call:
     """Two operators on eight numbers."""
-    return (lambda x: x.sin() + 1), (torch.randn(8),)
+    own, x = nbcompile.compile(lambda x: x.sin() + 1, isolate_recompiles=True), torch.randn(8)
+    return lambda: own(x)
 
 
-def network() -> tuple[Callable[..., object], tuple[torch.Tensor, ...]]:
-    """A layer, with the gradient of its weight."""
-    weight = torch.randn(16, 16, requires_grad=True)
-    return (lambda x: (x @ weight).relu().sum().backward()), (torch.randn(4, 16),)
+def network() -> Call:
+    """The loss of a compiled layer, and the gradient of its weight through the compiled backward graph."""
+    weight, x = torch.randn(16, 16, requires_grad=True), torch.randn(4, 16)
+    own = nbcompile.compile(lambda x: (x @ weight).relu().sum(), isolate_recompiles=True)
+
+    def step() -> None:
+        own(x).backward()
+        weight.grad = None
+
+    return step
 
 
 def is_off() -> bool:
@@ -54,13 +61,12 @@ def unobserved() -> Iterator[None]:
         recorder.subscribers.extend(kept)
 
 
-def compiled(make: Callable[[], tuple[Callable[..., object], tuple[torch.Tensor, ...]]]) -> Call:
+def compiled(make: Callable[[], Call]) -> Call:
     """A call of a newly compiled function, which is warm."""
-    function, arguments = make()
-    own = nbcompile.compile(function, isolate_recompiles=True)
+    call = make()
     for _ in range(4):
-        own(*arguments)
-    return lambda: own(*arguments)
+        call()
+    return call
 
 
 def observed(call: Call) -> None:

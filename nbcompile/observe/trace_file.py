@@ -105,9 +105,10 @@ def _opened(path: Path) -> gzip.GzipFile | BinaryIO:
 
 
 def _lines(file: gzip.GzipFile | BinaryIO, path: Path, problems: Problems) -> Iterator[str]:
-    size = 0
+    size, line = 0, b"\n"
     try:
-        while line := file.readline(MOST_LINE):
+        while more := file.readline(MOST_LINE):
+            line = more
             size += len(line)
             if size > MOST_BYTES:
                 problems.messages.append(f"{path.name} is read up to {MOST_BYTES >> 30} GiB")
@@ -115,6 +116,9 @@ def _lines(file: gzip.GzipFile | BinaryIO, path: Path, problems: Problems) -> It
             yield line.decode("utf-8", errors="replace")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         problems.messages.append(f"{path.name} ends early: {error}")
+        return
+    if not line.endswith(b"\n"):
+        problems.messages.append(f"{path.name} ends early: in the middle of a line")
 
 
 def _metadata(line: str, wanted: frozenset[str], problems: Problems) -> tuple[Any, bool] | None:

@@ -51,6 +51,9 @@ NOT_IN_TRACE = (
     "and of the source only the lines that it names"
 )
 
+MOST_NAMED = 4
+"""Files or folders that a message names."""
+
 
 class TraceFormatError(ValueError):
     """There is no trace; the message says what there is."""
@@ -104,11 +107,12 @@ def read(path: Path) -> OpenedTrace:
         TraceFormatError: no record of a trace was found.
     """
     problems = Problems()
-    ranks: dict[int, _RankEntries] = {}
+    processes: dict[tuple[int, Path], _RankEntries] = {}
     for file, rank in _files(path):
         for entry in entries(file, WANTED, problems):
-            own = ranks.setdefault(rank if entry.rank is None else entry.rank, _RankEntries())
+            own = processes.setdefault((rank if entry.rank is None else entry.rank, file), _RankEntries())
             _add(own, entry, problems)
+    ranks = _newest(processes, problems)
     found = {rank: own for rank, own in sorted(ranks.items()) if own.frames}
     records = {rank: _record(own, f" (rank {rank})" if len(found) > 1 else "") for rank, own in found.items()}
     if not records:
@@ -121,10 +125,34 @@ def read(path: Path) -> OpenedTrace:
 def _files(path: Path) -> list[tuple[Path, int]]:
     if not path.is_dir():
         return [(path, _rank(path))]
-    found = sorted(each for pattern in ("*.log", "*.log.gz") for each in path.glob(pattern) if each.is_file())
+    found = _logs(path)
     if not found:
-        raise TraceFormatError(f"{path} holds no file of a structured trace (*.log, *.log.gz)")
+        below = [folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and _logs(folder)]
+        hint = f"; its folders {', '.join(below[:MOST_NAMED])} do" if below else ""
+        raise TraceFormatError(f"{path} holds no file of a structured trace (*.log, *.log.gz){hint}")
     return [(each, _rank(each)) for each in found]
+
+
+def _logs(folder: Path) -> list[Path]:
+    return sorted(each for pattern in ("*.log", "*.log.gz") for each in folder.glob(pattern) if each.is_file())
+
+
+def _newest(processes: dict[tuple[int, Path], _RankEntries], problems: Problems) -> dict[int, _RankEntries]:
+    """The last file of each rank: compile ids begin anew in each process, so files of two runs are not one record."""
+    files: dict[int, list[Path]] = {}
+    for (rank, file), own in processes.items():
+        if own.frames:
+            files.setdefault(rank, []).append(file)
+    last = {rank: max(found, key=lambda file: (file.stat().st_mtime_ns, file.name)) for rank, found in files.items()}
+    for rank, found in files.items():
+        others = [file.name for file in found if file != last[rank]]
+        if others:
+            more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+            problems.messages.append(
+                f"rank {rank} has {len(found)} files, one for each process; the newest, {last[rank].name}, is shown, "
+                f"without {', '.join(others[:MOST_NAMED])}{more} (open them by name)"
+            )
+    return {rank: processes[rank, file] for rank, file in last.items()}
 
 
 def _rank(path: Path) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import os
 import random
 import time
 import tracemalloc
@@ -149,7 +150,7 @@ def test_a_trace_that_is_cut_off(tmp_path, share):
         trace = trace_reader.read(tmp_path / name)
         report.of_record(trace.records[0])
         assert text.render(trace.records[0])
-    assert any("ends early" in note for note in trace.notes)
+        assert any(f"{name} ends early" in note for note in trace.notes)
 
 
 def test_several_ranks(tmp_path, capsys):
@@ -168,6 +169,52 @@ def test_several_ranks(tmp_path, capsys):
     assert main(["open", str(tmp_path), "--show", "guards"]) == 0
     assert "not compiled on rank 1" in capsys.readouterr().out
     assert "rank 1" in records.page("trace", trace)
+
+
+def test_runs_of_one_folder_are_not_mixed(tmp_path):
+    """Compile ids begin anew in each process: the newest file of a rank is shown, and the others are named."""
+    lines = whole()
+    for name, age in (("new", 1), ("a_old", 2), ("z_old", 3)):
+        kept = (
+            lines
+            if name == "new"
+            else [line.replace("0/0", "9/9").replace("programs.py", "other.py") for line in lines]
+        )
+        file = write(tmp_path / f"dedicated_log_torch_trace_{name}.log", kept)
+        os.utime(file, (1_700_000_000 - age, 1_700_000_000 - age))
+    trace = trace_reader.read(tmp_path)
+    alone = trace_reader.read(tmp_path / "dedicated_log_torch_trace_new.log")
+    assert trace.records == alone.records
+    (note,) = (note for note in trace.notes if "3 files" in note)
+    assert "newest, dedicated_log_torch_trace_new.log" in note
+    assert "a_old.log, dedicated_log_torch_trace_z_old.log" in note
+
+
+def test_a_folder_above_the_trace(tmp_path, capsys):
+    """The message names the folders in which traces are."""
+    (tmp_path / "trace").mkdir()
+    write(tmp_path / "trace" / "it.log", whole())
+    assert main(["open", str(tmp_path)]) == 2
+    assert "its folders trace do" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60)
+def test_files_that_are_no_records(tmp_path, capsys, monkeypatch):
+    """Pipes and devices, which may never end, other bytes, and records beyond the limit: one line each, exit code 2."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "random.bin").write_bytes(b"\x83\xff" * 100)
+    (tmp_path / "damaged.json").write_bytes(b'{"version": "\xff"}')
+    (tmp_path / "large.json").write_text("{" + " " * 2000)
+    monkeypatch.setattr(records, "MOST_OF_RECORD", 1000)
+    for path, says in (
+        (tmp_path / "pipe", "neither a file nor a folder"),
+        (Path("/dev/zero"), "neither a file nor a folder"),
+        (tmp_path / "random.bin", "neither a record (JSON) nor a structured trace"),
+        (tmp_path / "damaged.json", "is no record"),
+        (tmp_path / "large.json", "the most for a record"),
+    ):
+        assert main(["open", str(path)]) == 2
+        assert says in capsys.readouterr().err
 
 
 def test_lines_that_are_no_records(tmp_path):

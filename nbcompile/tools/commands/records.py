@@ -21,6 +21,8 @@ from nbcompile.views import report, sections, text
 
 FIRST_BYTES = 64
 """Bytes that tell a record, which is one JSON object, from a trace."""
+MOST_OF_RECORD = 256 << 20
+"""Bytes of a record, which is read whole; a trace is read line by line, and may have more."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -58,17 +60,28 @@ def read(path: Path) -> trace_reader.OpenedTrace:
     """The record in a file, or those of a trace.
 
     Raises:
-        OSError: there is no such file.
+        OSError: there is no such file, or it is a pipe or a device, which may never end.
         codec.RecordFormatError, trace_reader.TraceFormatError: it is neither.
     """
     if path.is_dir():
         return trace_reader.read(path)
+    size = path.stat().st_size
+    if not path.is_file():
+        raise OSError(f"{path} is neither a file nor a folder")
     with path.open("rb") as file:
         first = file.read(FIRST_BYTES)
     is_trace = first.startswith(b"\x1f\x8b") or trace_reader.begins_trace(first)
     if is_trace or path.name.endswith((".log", ".log.gz")):
         return trace_reader.read(path)
-    return trace_reader.OpenedTrace({0: codec.from_json(path.read_text(encoding="utf-8"))}, ())
+    if not first.lstrip().startswith(b"{"):
+        raise codec.RecordFormatError(f"{path} is neither a record (JSON) nor a structured trace (*.log, *.log.gz)")
+    if size > MOST_OF_RECORD:
+        raise codec.RecordFormatError(f"{path} is larger than {MOST_OF_RECORD >> 20} MiB, the most for a record")
+    try:
+        content = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise codec.RecordFormatError(f"{path} is no record: {error}") from error
+    return trace_reader.OpenedTrace({0: codec.from_json(content)}, ())
 
 
 def page(title: str, opened: trace_reader.OpenedTrace) -> str:
