@@ -228,6 +228,20 @@ def test_the_longest_title_of_a_break_fits_a_narrow_page(browser_page):
     assert shown.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+def test_a_title_with_names_of_classes_fits_a_narrow_page(browser_page):
+    """A trace of torch 2.6 has repr texts of classes as the reasons of its breaks; the summary quotes them, too."""
+    record = sample.save_break()
+    classes = ", ".join(["<class 'torch._dynamo.variables.dicts.HFPretrainedConfigVariable'>"] * 3)
+    title = f"builtin: setattr [{classes}]"
+    frames = tuple(
+        dataclasses.replace(frame, breaks=tuple(dataclasses.replace(each, title=title) for each in frame.breaks))
+        for frame in record.frames
+    )
+    shown = browser_page(html.render(dataclasses.replace(record, frames=frames), sections.USUAL), width=390)
+    assert "HFPretrainedConfigVariable" in shown.locator("header").inner_text()
+    assert shown.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 # --- people who cannot see, or use no mouse ----------------------------------------------------
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
