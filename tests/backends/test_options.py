@@ -1,0 +1,27 @@
+"""Options of nbcompile's own backend."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbcompile import errors
+from nbcompile.backends.options import MODES, BackendOptions, read_settings
+
+
+@pytest.mark.parametrize("mode", [None, *MODES])
+def test_every_mode_of_torch_is_known(mode):
+    """On a CPU they all mean the same."""
+    assert read_settings(mode, {}) == BackendOptions()
+
+
+def test_options_are_fields():
+    """Others keep their defaults."""
+    assert read_settings(None, {"verify": True, "target": "sm_90"}) == BackendOptions(verify=True, target="sm_90")
+
+
+def test_unknown_names_are_errors():
+    """With the known ones that come close."""
+    with pytest.raises(errors.InvalidMode, match="'fast'"):
+        read_settings("fast", {})
+    with pytest.raises(errors.InvalidBackendOption, match="Did you mean 'fallback_random'"):
+        read_settings(None, {"fallback_randon": True})

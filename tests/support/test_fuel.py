@@ -1,0 +1,47 @@
+"""Limits on decisions: the first n of a subsystem are allowed, and all are logged."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbcompile.support import fuel
+
+
+def test_without_a_limit_everything_is_allowed():
+    """No log is kept either."""
+    assert fuel.allows("fusion", "buf0, buf1")
+    assert fuel._limits == []
+
+
+def test_the_first_decisions_of_a_subsystem_are_allowed():
+    """Others are not counted; what was refused is in the log as well."""
+    with fuel.limited("fusion", 1) as log:
+        assert [fuel.allows("fusion", "a"), fuel.allows("pass", "p"), fuel.allows("fusion", "b")] == [True, True, False]
+        assert log == ["a", "b"]
+    assert fuel.allows("fusion", "c") and log == ["a", "b"]
+
+
+def test_the_stricter_of_two_limits_decides():
+    """Both log the decision."""
+    with fuel.limited("graph", 1) as outer, fuel.limited("graph", 0) as inner:
+        assert not fuel.allows("graph", "inference")
+    assert outer == inner == ["inference"]
+
+
+def test_a_process_can_be_limited_by_text(tmp_path):
+    """``NBCOMPILE_FUEL``: each decision is in the file at once, on a line of its own."""
+    file = tmp_path / "log"
+    try:
+        fuel.limit_process(f"pass:1:{file}")
+        assert [fuel.allows("pass", "one\ntwo"), fuel.allows("pass", "three")] == [True, False]
+        assert file.read_text() == "one two\nthree\n"
+    finally:
+        fuel._limits.clear()
+
+
+@pytest.mark.parametrize("text", ["fusion", "fusion:some", "colour:3", "fusion:-1:file"])
+def test_text_of_another_form_is_refused(text):
+    """The message says the form."""
+    with pytest.raises(ValueError, match="SUBSYSTEM:NUMBER:FILE"):
+        fuel.limit_process(text)
+    assert fuel._limits == []

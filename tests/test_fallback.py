@@ -1,0 +1,95 @@
+"""Calls that are not compiled: how they run instead, and what the user is told."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import config, errors, fallback
+from nbcompile.support import fuel
+
+
+def test_below_a_transform_a_function_runs_as_it_is():
+    """For this call only: code_wide is False."""
+    calls = []
+
+    def backend(module, inputs):
+        calls.append(module)
+        return module.forward
+
+    compiled = nbcompile.compile(lambda x: x.sin(), backend=backend)
+    x = torch.randn(2, 3)
+    assert torch.equal(torch.func.vmap(compiled)(x), x.sin()) and calls == []
+    assert torch.equal(compiled(x), x.sin()) and len(calls) == 1
+    assert not fallback.IN_TRANSFORM.code_wide
+
+
+def test_bisection_leaves_a_frame_as_python():
+    """The limit logs the name and the line of the function."""
+
+    def f(x):
+        return x + 1
+
+    with fuel.limited("frame", 0) as log:
+        assert nbcompile.compile(f)(torch.ones(2)).tolist() == [2, 2]
+    assert [entry.split(" ")[0] for entry in log] == ["f"]
+
+
+def test_a_recompilation_may_be_an_error():
+    """``config.error_on_recompile``: it says which guard failed."""
+    compiled = nbcompile.compile(lambda x, n: x + n, dynamic=False)
+    compiled(torch.ones(2), 1)
+    with config.patch(error_on_recompile=True), pytest.raises(errors.RecompileError, match="n"):
+        compiled(torch.ones(2), 2)
+
+
+@pytest.mark.compiles
+def test_at_the_limit_entries_are_used_and_nothing_is_compiled():
+    """One warning names the limit; results stay eager's."""
+    compiled = nbcompile.compile(lambda x, n: x + len("a" * n), dynamic=False, recompile_limit=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in range(4):
+            assert compiled(torch.ones(1), n).item() == 1 + n
+    told = [each for each in caught if each.category is errors.RecompileLimitWarning]
+    assert len(told) == 1 and "recompile_limit (2)" in str(told[0].message)
+
+
+def test_entries_that_wait_for_the_collector_do_not_count():
+    """A function that is defined anew each time leaves entries that refer to it: they are collected first."""
+
+    def use(inner, x):
+        return inner(x)
+
+    compiled = nbcompile.compile(use, recompile_limit=2, backend="eager")
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", errors.RecompileLimitWarning)
+            for _ in range(5):
+                holder = []
+
+                def inner(x, holder=holder):
+                    return x + 1
+
+                holder.append(inner)  # a cycle: only the collector frees it
+                assert compiled(inner, torch.ones(1)).item() == 2
+    finally:
+        gc.enable()
+
+
+def test_a_mistake_of_ours_is_a_warning(monkeypatch):
+    """The function runs uncompiled; with fullgraph=True it is an error."""
+
+    def broken(*_):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr("nbcompile.driver.build_residual", broken)
+    with pytest.warns(errors.InternalErrorWarning, match="KeyError"):
+        assert nbcompile.compile(lambda x: x + 1)(torch.ones(1)).item() == 2
+    with pytest.raises(errors.InternalError):
+        nbcompile.compile(lambda x: x + 2, fullgraph=True)(torch.ones(1))
