@@ -43,7 +43,18 @@ from nbcompile.views import (
     what_if,
 )
 from nbcompile.views.lines import encodable
-from nbcompile.views.markup import Limits, chip, code, fold, join, lines_of, listings_without_colours, prose, tag
+from nbcompile.views.markup import (
+    Content,
+    Limits,
+    chip,
+    code,
+    fold,
+    join,
+    lines_of,
+    listings_without_colours,
+    prose,
+    tag,
+)
 
 HARD_LIMIT = 512_000
 """Bytes of one output. A notebook is saved with all of them, and again on each save."""
@@ -161,11 +172,14 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
     shown = record.frames[: limits.frames]
     like = facts.repetitions(record) if limits.repeated else {}
     is_about_calls = limits.repeated and "recompilations" in wanted and facts.is_storm(record)
+    further = _further(record, like) if is_about_calls else {}
     for index, frame in enumerate(shown):
-        if frame.id not in like and not _is_foreign(frame, shown):
+        if frame.id not in like and frame.id not in further and not _is_foreign(frame, shown):
             parts.append(_frame(record, frame, wanted, limits, opened=index == 0 and not is_about_calls))
             if same := [each for each in shown if like.get(each.id) == frame.id]:
                 parts.append(_repetitions(frame, same))
+            if others := [each for each in shown if further.get(each.id) == frame.id]:
+                parts.append(_others(frame, others))
     parts += _foreign(record, [each for each in shown if _is_foreign(each, shown)], wanted, limits)
     hidden = len(record.frames) - len(shown)
     more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
@@ -185,13 +199,44 @@ def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...
         yield fold(title, [_frame(record, each, wanted, limits, opened=False) for each in frames])
 
 
-def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
-    """Summaries that replace entries which differ in their guards alone, or frames skipped for one reason."""
-    ids = [code(each.id) for each in others]
+def _further(record: Record, like: dict[str, str]) -> dict[str, str]:
+    """Entries of a function, each with a graph of its own, between its first and its last; the first, by id."""
+    found: dict[str, str] = {}
+    for group in links.entries(record):
+        compiled = [frame.id for frame in group if frame.status == "compiled"]
+        own = [compile_id for compile_id in compiled if compile_id not in like]
+        if len(own) >= SEVERAL_GRAPHS:
+            shown = {own[0], own[-1]}
+            hidden = [each for each in compiled if each not in shown and like.get(each) not in shown]
+            found |= dict.fromkeys(hidden, own[0])
+    return found
+
+
+SEVERAL_GRAPHS = 5
+"""Number of a function's graphs from which on a summary of its recompilations shows the first and the last alone."""
+
+
+def _others(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
+    """Summary that replaces entries with other graphs, of a function that was compiled for many calls."""
+    said = (
+        f" are further entries of {facts.name(first)} with other graphs: why each was compiled is shown above, the "
+        "full report has all of each."
+    )
+    return tag("p", _listed(others), said, class_="n-more")
+
+
+def _listed(frames: list[CompiledFrame]) -> list[Content]:
+    """The compile ids of frames, between commas, as many as a sentence holds."""
+    ids = [code(each.id) for each in frames]
     shown = ids if len(ids) <= MANY else [*ids[: MANY - 1], ids[-1]]
-    listed = [part for each in shown for part in (", ", each)][1:]
+    listed: list[Content] = [part for each in shown for part in (", ", each)][1:]
     if len(shown) < len(ids):
         listed[-2] = ", …, "
+    return listed
+
+
+def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
+    """Summaries that replace entries which differ in their guards alone, or frames skipped for one reason."""
     if first.status == "skipped":
         said = f" are further calls of {facts.name(first)} that were skipped for the same reason: see the full report."
     else:
@@ -199,7 +244,7 @@ def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
             f" are further entries of {facts.name(first)} with the same graph: what differs in their guards is shown "
             "above, the full report has all of each."
         )
-    return tag("p", listed, said, class_="n-more")
+    return tag("p", _listed(others), said, class_="n-more")
 
 
 MANY = 12

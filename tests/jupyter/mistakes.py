@@ -613,6 +613,46 @@ MISTAKES = (
         """),
         "TypeError", "return x.sum + 1", "x.sum + 1", advice="parentheses",
     ),
+    Mistake(
+        "a text times a tensor",
+        cell("""
+            def f(w, g):
+                return w - "0.1" * g
+            f(torch.ones(3), torch.ones(3))
+        """),
+        "TypeError", 'return w - "0.1" * g', '"0.1" * g', "mul", ("f32[3]",), "convert the other value",
+    ),
+    Mistake(
+        "scores and target are swapped",
+        cell("""
+            def f(scores, target):
+                return F.cross_entropy(target, scores)
+            f(torch.randn(4, 3), torch.tensor([0, 1, 2, 1]))
+        """),
+        "NotImplementedError", "F.cross_entropy(target, scores)", "F.cross_entropy(target, scores)", "cross_entropy",
+        ("i64[4]", "f32[4, 3]"), "perhaps the two are swapped",
+    ),
+    Mistake(
+        "a module that is not installed",
+        cell("""
+            def f(x):
+                import a_module_that_is_nowhere
+                return x
+            f(torch.ones(3))
+        """),
+        "ModuleNotFoundError", "import a_module_that_is_nowhere", "import a_module_that_is_nowhere",
+        advice="is not installed here",
+    ),
+    Mistake(
+        "a file that is not there",
+        cell("""
+            def f(x):
+                with open("no/such/file") as opened:
+                    return x * len(opened.read())
+            f(torch.ones(3))
+        """),
+        "FileNotFoundError", 'with open("no/such/file") as opened:', 'open("no/such/file")', advice="os.getcwd()",
+    ),
 )  # fmt: skip
 
 ODD_CELLS = {

@@ -166,3 +166,30 @@ def test_a_storm_fits_one_screen(chromium, backend):
         assert each in said
     few = html.render(storm(3), assets=False)
     assert "one by one" not in few, "what is short stands open"
+
+
+STORMS = {
+    "ranks": lambda x: (x.sin() + 1).sum(),
+    "branches": lambda x: x + 1 if x.dim() == 1 else x - 1 if x.dim() == 2 else x * x.dim(),
+}
+
+
+@pytest.mark.parametrize("name", STORMS)
+def test_a_storm_of_different_graphs_shows_the_first_and_the_last(name):
+    """Of eight entries, each with a graph of its own, two are drawn and the others are named; one section shows all."""
+    nbcompile.reset()
+    compiled, recorder = nbcompile.compile(STORMS[name], backend="eager"), api.new_recorder(name)
+    with recorder.listening():
+        for rank in range(1, 9):
+            compiled(torch.ones(*[2] * rank))
+    record = recorder.record()
+    fragment = html.render(record, assets=False)
+    ids = [frame.id for frame in record.frames]
+    drawn = re.findall(r'data-f="?([\d/]+)', fragment)
+    assert len(ids) == 8
+    assert set(drawn) == {ids[0], ids[-1]}
+    said = re.sub(r"<[^>]*>", "", fragment)
+    assert f"{', '.join(ids[1:-1])} are further entries of" in said
+    assert set(re.findall(r'data-f="?([\d/]+)', html.render(record, "graph", assets=False))) == set(ids)
+    whole = html.render(record, assets=False, limit=None)
+    assert set(re.findall(r'data-f="?([\d/]+)', whole)) == set(ids), "the full report has all of each"
