@@ -95,7 +95,21 @@ def default_table() -> Table:
         operator: _for_real_numbers(definition) if operator.overloadpacket in real_only else definition
         for operator, definition in table.items()
     }
-    return chosen | {torch.ops.aten.roll.default: _roll}
+    isin = (torch.ops.aten.isin.Tensor_Tensor, torch.ops.aten.isin.Tensor_Scalar)
+    return (
+        chosen
+        | {torch.ops.aten.roll.default: _roll}
+        | {overload: _with_contiguous_result(overload) for overload in isin}
+    )
+
+
+def _with_contiguous_result(overload: torch._ops.OpOverload) -> Callable[..., object]:
+    """Decomposition whose result is contiguous, as in eager, where torch's fake tensors promise the input's strides."""
+
+    def decompose(x: torch.Tensor, *arguments: object, **keywords: object) -> object:
+        return NotImplemented if x.is_contiguous() else overload(x.contiguous(), *arguments, **keywords)
+
+    return decompose
 
 
 def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> object:

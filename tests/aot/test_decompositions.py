@@ -64,3 +64,18 @@ def test_a_decomposed_operator_is_gone_from_the_graph():
     torch.testing.assert_close(run(x)[0], torch.logit(x))
     assert "aten.logit.default" not in seen
     assert "aten.log.default" in seen
+
+
+@pytest.mark.parametrize("test", [torch.arange(3.0), 1.0, torch.arange(200.0)], ids=["few", "a number", "many"])
+def test_the_result_of_isin_has_the_strides_of_eager(test):
+    """The result is contiguous, whatever the elements are; torch's fake tensors promise the strides of the elements."""
+    turned = torch.arange(24.0).view(2, 4, 3).transpose(1, 2)
+    for x in (
+        turned,
+        turned[:, 1:],
+        torch.ones(2, 3, 2, 2).contiguous(memory_format=torch.channels_last),
+        torch.ones(6)[::2],
+    ):
+        found, expected = nbcompile.compile(torch.isin)(x, test), torch.isin(x, test)
+        assert torch.equal(found, expected)
+        assert found.stride() == expected.stride()

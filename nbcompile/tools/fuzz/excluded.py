@@ -67,7 +67,7 @@ def _has_nan(values: Values) -> bool:
 
 TABLE = (
     Exclusion(
-        r"\.(roll|copysign|xlogy|xlog1py|one_hot|batch_norm|floor_divide|remainder|interpolate)\b|//|rounding_mode",
+        r"\.(roll|copysign|xlogy|xlog1py|logaddexp2?|one_hot|\w*batch_norm\w*|floor_divide|remainder|interpolate)\b|//|rounding_mode",
         _is_laid_out_otherwise,
         "strides are those that torch's fake tensors promise (docs/exactness.md)",
     ),

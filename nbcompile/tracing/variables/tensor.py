@@ -255,7 +255,8 @@ class TensorVariable(VariableTracker):
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         if self.path is not None and not _has_new_sizes((self.node, *self.node.all_input_nodes)):
-            return FromSource(self.path)
+            path = self.path  # each reading makes a new tensor
+            return reconstruction.shared(self, lambda: FromSource(path))
         owner = reconstruction.tracer.side_effects.changed(self)
         if owner is None:
             return reconstruction.graph_output(self.node)

@@ -90,3 +90,18 @@ def test_an_input_whose_sizes_change_in_place_and_its_views_are_as_in_eager_mode
         return [(each.shape, each.stride(), each.tolist()) for each in (*results, x, whole)]
 
     assert seen(nbcompile.compile(program)) == seen(program)
+
+
+@pytest.mark.parametrize("name", ["imag", "real", "T", "mT", "H", "data"])
+def test_an_attribute_that_makes_a_tensor_is_read_once(name):
+    """What the program holds twice is one tensor, also in a container and a closure; what it reads twice are two."""
+
+    def program(x, kept):
+        value = getattr(x, name)
+        kept["value"] = value
+        return [value, getattr(x, name), value], lambda: value
+
+    kept: dict[str, torch.Tensor] = {}
+    (value, again, same), closure = nbcompile.compile(program)(torch.ones(2, 3, dtype=torch.complex64), kept)
+    assert value is same is kept["value"] is closure()
+    assert again is not value
