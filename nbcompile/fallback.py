@@ -26,6 +26,7 @@ from nbcompile.recording.observer import FrameObserver, observing
 from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
+from nbcompile.tracing.exceptions import LookFailed
 
 IN_TRANSFORM = SkipFrame("a transform of torch.func is active", code_wide=False)
 """The outcome of a call below ``torch.func.vmap`` and its like."""
@@ -69,6 +70,8 @@ def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: E
             raise error
         case guarding.GuardsDoNotHold() if error.is_broken_promise:
             return _promise_broken(observer, error)
+        case LookFailed():
+            raise error.error
         case RecursionError():
             return replace(_skipped(observer, "Python's stack is too deep to trace"), code_wide=False, nested=True)
     if torch_internals.is_constraint_violation(error):

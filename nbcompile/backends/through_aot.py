@@ -57,7 +57,7 @@ def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[An
         return unused_rng.REASON
     if self_overlapping_writes.writes_to_self_overlapping_view(graph_module):
         return self_overlapping_writes.REASON
-    if hidden_writes.writes_through_data(graph_module):
+    if hidden_writes.writes_unseen(graph_module):
         return hidden_writes.REASON
     if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):
         return "the graph sets the default dtype, which no ATen operator does"

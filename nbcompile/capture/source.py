@@ -153,8 +153,8 @@ class TypeSource(Address):
 
 
 @dataclass(frozen=True, slots=True)
-class ReferentSource(Address):
-    """The referent of a weak reference, ``base()``; None once it is dead."""
+class NoArgsCallSource(Address):
+    """The result of a call without arguments, ``base()``: a weak reference's referent, the subclasses of a class."""
 
     base: Source
 
@@ -260,7 +260,7 @@ Source = (
     | ValueSource
     | IteratorItemSource
     | TypeSource
-    | ReferentSource
+    | NoArgsCallSource
     | CellSource
     | MethodFunctionSource
     | ClassMemberSource
@@ -298,7 +298,7 @@ def expression(source: Source) -> str:
             return f"___tuple_iterator_getitem({expression(base)}, {index})"
         case TypeSource(base):
             return f"type({expression(base)})"
-        case ReferentSource(base):
+        case NoArgsCallSource(base):
             return f"{expression(base)}()"
         case CellSource(base, _, index):
             return f"{expression(base)}.__closure__[{index}].cell_contents"
@@ -373,7 +373,7 @@ def resolve(source: Source, scope: Scope) -> object:
             return iterator_item(resolve(base, scope), index)
         case TypeSource(base):
             return type(resolve(base, scope))
-        case ReferentSource(base):
+        case NoArgsCallSource(base):
             reference: Any = resolve(base, scope)
             return reference()
         case CellSource(base, _, index):

@@ -15,6 +15,7 @@ Read next: nbcompile/guarding/guard_kinds.py
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from types import FunctionType
@@ -41,7 +42,7 @@ from nbcompile.capture.source import (
     LocalSource,
     MethodFunctionSource,
     ModuleSource,
-    ReferentSource,
+    NoArgsCallSource,
     Scope,
     SizeSource,
     Source,
@@ -161,8 +162,10 @@ class GuardTree:
                 return self.manager(base).tuple_iterator_getitem_manager(index, *about)
             case TypeSource(base):
                 return self.manager(base).type_manager(*about)
-            case ReferentSource(base):
-                return self.manager(base).weakref_call_manager(*about)
+            case NoArgsCallSource(base):
+                if isinstance(self._known.value(base), weakref.ref):
+                    return self.manager(base).weakref_call_manager(*about)
+                return self.manager(base).call_function_no_args_manager(*about)
             case CellSource(base, _, index):
                 return self._cell(base, index, about)
             case MethodFunctionSource(base, name):

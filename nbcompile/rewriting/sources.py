@@ -44,7 +44,7 @@ from nbcompile.capture.source import (
     LocalSource,
     MethodFunctionSource,
     ModuleSource,
-    ReferentSource,
+    NoArgsCallSource,
     SizeSource,
     Source,
     TypeSource,
@@ -180,7 +180,7 @@ class SourceReader:
                 )
             case TypeSource(base):
                 return ast.Call(self.body.constant(type, "type"), [self.fetch(base)], [])
-            case ReferentSource(base):
+            case NoArgsCallSource(base):
                 return ast.Call(self.fetch(base), [], [])
             case CellSource(base, _, index):
                 cell = ast.Subscript(

@@ -20,3 +20,11 @@ class MustBreakEarlier(Exception):
 
 class Unhashable(Exception):
     """The traced program hashes what cannot be hashed: becomes its TypeError."""
+
+
+class LookFailed(Exception):
+    """A function of the program that looks at the trace raised: its error is the compilation's."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error

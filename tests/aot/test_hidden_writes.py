@@ -27,7 +27,7 @@ def sets(x):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 @pytest.mark.parametrize("write", [adds, scales_a_part, of_a_view, sets])
-def test_writes_through_data(write, backend):
+def test_writes_unseen(write, backend):
     """Values, versions and the derivative of what was computed before are eager's."""
 
     def played(function):

@@ -28,6 +28,30 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "torch skips the frame for an iterator of the library; here it is made again, and what is beside it compiled",
     ),
+    ("comptime_breaks_the_graph", "reasons"): "torch has a kind of break of its own for comptime",
+    **_known(
+        "warnings_are_filtered", "graphs details reasons", "torch breaks where filters are set; here it is traced"
+    ),
+    **{
+        (
+            name,
+            "reasons",
+        ): "torch breaks where filters are set, here the warning does; nothing resumes under the manager"
+        for name in ("warning_inside_of_its_filter", "operator_warns_inside_of_a_filter")
+    },
+    **{
+        (name, aspect): "versions are read by an operator of torch's own compiler, which is not imported here"
+        for name in ("version_of_an_input_is_preserved", "version_of_a_saved_tensor_is_preserved")
+        for aspect in ("graphs", "details")
+    },
+    ("break_while_a_version_is_preserved", "reasons"): "no graph ends under the manager, in either one's words",
+    **{
+        (name, "reasons"): "torch breaks where an SDPAParams is made of them; here it is traced"
+        for name in ("attention_params_are_returned", "attention_params_over_a_break")
+    },
+    **_known(
+        "attention_params_from_outside", "graphs details", "torch makes them again in the graph; here they are read"
+    ),
     ("generic_namedtuple", "reasons"): "torch breaks where a subscripted class is made; here it is traced",
     ("namedtuple_subclass_attribute_set_inside", "details"): "results of a graph in the order of the tuple's own items",
     **_known("entries_of_a_class_dict", "graphs details reasons", "torch breaks at an entry that is not there"),

@@ -82,6 +82,8 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     if wanted.is_constant() and wanted.constant() not in (None, ()):
         tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
     for candidate in _flat(classes):
+        if candidate is cls:  # the class itself: its metaclass is not asked
+            return ConstantVariable(True)
         hook = type(candidate).__instancecheck__
         if isinstance(hook, types.FunctionType) and not rules.is_trusted_module(hook.__module__):
             if len(_flat(classes)) > 1:

@@ -31,7 +31,9 @@ from nbcompile.capture.source import (
 )
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
+    attention_params,
     autograd,
+    comptime,
     differentiation,
     families,
     flex_attention,
@@ -44,6 +46,8 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     registry,
     tensor_hooks,
     torch_functions,
+    version_counters,
+    warning_filters,
 )
 from nbcompile.tracing.calls.builtins import fold, whole
 from nbcompile.tracing.protocol import Tracer

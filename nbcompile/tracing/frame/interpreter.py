@@ -16,6 +16,7 @@ import linecache
 import operator
 import sys
 import types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
@@ -499,6 +500,7 @@ class Interpreter:
         self._refuse_arrays(target, (*arguments, *keywords.values()))
         plain = [self._deep(each).proxy() for each in arguments]
         named = {name: self._deep(each).proxy() for name, each in keywords.items()}
+        warned = len(self.output.warnings)
         try:
             node = self.output.apply(op, target, plain, named)
         except IndexError as error:  # an index or a dimension out of range: as in eager, for the program to catch
@@ -512,6 +514,10 @@ class Interpreter:
                 inner = error.inner_exception
                 raise breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(inner), name=name, error=inner) from None
             raise
+        if len(self.output.warnings) > warned and self.side_effects.stored_globals(vars(warnings)):
+            name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
+            what = f"{name}, which warns, under filters that the traced code set"
+            raise breaks.unsupported(breaks.UNSUPPORTED_CALL, what, name=what)
         self.output.is_caught = self.output.is_caught or self._may_catch()
         result = self.result(node)
         out = keywords.get("out")

@@ -18,11 +18,12 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
-from nbcompile.capture.source import MethodFunctionSource, Source, TypeSource
+from nbcompile.capture.source import AttrSource, MethodFunctionSource, NoArgsCallSource, Source, TypeSource
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.lookup import MISSING, class_lookup, class_overlay
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.lookup import MISSING, address_of, class_lookup, class_overlay
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.type_forms import subscripted
 
@@ -91,6 +92,8 @@ class ClassVariable(VariableTracker):
             return TupleVariable([tracer.wrap(each, None) for each in getattr(self.value, name)])
         if name == "__class__":
             return tracer.wrap(type(self.value), None if self.source is None else TypeSource(self.source))
+        if name == "__subclasses__" and type(self.value).__subclasses__ is type.__subclasses__:
+            return BuiltinMethodVariable(self, name)
         overlay = class_overlay(tracer, self.value, name)
         if overlay is not None:
             return overlay
@@ -125,6 +128,12 @@ class ClassVariable(VariableTracker):
         if getter is not MISSING:
             return subscripted(tracer, self.value, key)
         return super().get_item(tracer, key)
+
+    def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if name == "__subclasses__" and not arguments and not keywords:
+            source = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)
+            return tracer.wrap(self.value.__subclasses__(), NoArgsCallSource(AttrSource(source, name)))
+        return super().call_method(tracer, name, arguments, keywords)
 
     # -- what its metaclass says ---------------------------------------------------------
 

@@ -16,7 +16,7 @@ import torch
 
 from nbcompile import annotations as marks, config
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, ReferentSource, Source
+from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, NoArgsCallSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
@@ -79,7 +79,7 @@ def wrap_weak_reference(tracer: Tracer, value: weakref.ref[Any], source: Source 
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     address = source if source is not None else tracer.keep(value, "reference")
-    referent = tracer.wrap(value(), None) if source is None else LazyVariable(value(), ReferentSource(source))
+    referent = tracer.wrap(value(), None) if source is None else LazyVariable(value(), NoArgsCallSource(source))
     return WeakReferenceVariable(referent, (), address)
 
 

@@ -28,7 +28,7 @@ import torch
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Source
-from nbcompile.tracing.calls import registry
+from nbcompile.tracing.calls import attention_params, registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
@@ -136,6 +136,7 @@ ROWS: list[Row] = [
     (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
     (is_a(type), wrap_class),
     (lambda value: isinstance(value, types.ModuleType) or value is torch._C._VariableFunctions, wrap_module),
+    (is_exactly(attention_params.CLASS), attention_params.wrap_attention_params),
     (is_plain_value, wrap_plain_value),
     (is_user_object, wrap_object),
 ]

@@ -1,0 +1,33 @@
+"""Filters of warnings: ``warnings.catch_warnings`` and ``simplefilter`` are Python that is traced through.
+
+    with warnings.catch_warnings(record=True) as told:     no node; `told` is a new list
+        y = x.sin()
+
+What they change are globals of the module ``warnings``, written back like others. The count by which the interpreter
+knows that they changed is no part of it: the function in C that advances it is called after the graph. A warning
+itself breaks the graph, so that none is told under other filters than the program's.
+
+In torch: CatchWarningsCtxManagerVariable of torch/_dynamo/variables/ctx_manager.py. Read next:
+nbcompile/tracing/effects/side_effects.py
+"""
+
+from __future__ import annotations
+
+import warnings
+
+from nbcompile.tracing.calls.annotations import DeferredCall
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+
+ADVANCE = warnings._filters_mutated  # type: ignore[attr-defined]
+
+
+@handles(ADVANCE)
+def _filters_changed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Advance the count of the changes once, after the graph, however often it was asked for."""
+    noted = tracer.side_effects.deferred
+    if not any(isinstance(each, DeferredCall) and each.function is ADVANCE for each in noted):
+        noted.append(DeferredCall(ADVANCE, (), {}))
+    return ConstantVariable(None)
