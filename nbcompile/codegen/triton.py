@@ -201,7 +201,8 @@ def _block(total: Index) -> int:
 def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     """Emit a kernel with one program per tile of two outer loops; return the number of programs."""
     kernel, writer, side = emitter.kernel, emitter.writer, TRITON_TILE
-    counts = [-(-int(loop.size) // side) for loop in (across, down)]
+    lengths = [_length(loop.size) for loop in (across, down)]
+    counts = [-(-n // side) if isinstance(n, int) else f"(({n} + {side - 1}) // {side})" for n in lengths]
     x, y = across.variable.name, down.variable.name
     writer.line(f"program = tl.program_id(0){emitter.int64_cast}")
     writer.line(f"{x} = program % {counts[0]} * {side} + tl.arange(0, {side})[None, :]")
@@ -209,15 +210,21 @@ def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     writer.line(f"element = {x} + {y}")
     others = [loop for loop in kernel.loops if loop not in (across, down)]
     if others:
-        writer.line(f"rest = program // {counts[0] * counts[1]}")
+        writer.line(f"rest = program // {counts[0]} // {counts[1]}")
         _split(writer, "rest", others)
-    whole = all(int(loop.size) % side == 0 for loop in (across, down))
-    emitter.mask = "" if whole else f"(({x} < {across.size}) & ({y} < {down.size}))"
+    whole = all(isinstance(n, int) and n % side == 0 for n in lengths)
+    emitter.mask = "" if whole else f"(({x} < {lengths[0]}) & ({y} < {lengths[1]}))"
     emitter.block, emitter.is_tile = "element", True
     emitter.block_variables = frozenset((across.variable, down.variable))
     for statement in kernel.body:
         emit_statement(emitter, statement)  # type: ignore[arg-type]
-    return index_text(indexing.product([loop.size for loop in others]) * counts[0] * counts[1])
+    return f"({index_text(indexing.product([loop.size for loop in others]))}) * {counts[0]} * {counts[1]}"
+
+
+def _length(size: Index) -> int | str:
+    """A length as a number, or as an expression of the kernel's sizes."""
+    known = indexing.constant(size)
+    return index_text(size) if known is None else known
 
 
 def _begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, loops: Sequence[Loop]) -> None:
@@ -266,7 +273,8 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
     writer.line(f"inner = begin + tl.arange(0, {steps})[:, None]")
     writer.line("tile = inner + element")
     outside = emitter.mask, emitter.block, emitter.loops, emitter.block_variables
-    before = dict(emitter.locals)
+    before, loaded = dict(emitter.locals), emitter.loaded
+    emitter.loaded = {}  # what one round loads is not what the next one needs
     _begin_block(emitter, "inner", length, steps, nest.loops)
     emitter.mask = f"({outside[0]} & {emitter.mask})" if outside[0] and emitter.mask else outside[0] or emitter.mask
     emitter.block, emitter.is_tile = "tile", True
@@ -279,7 +287,7 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
         else:
             emit_statement(emitter, part)
     emitter.mask, emitter.block, emitter.loops, emitter.block_variables = outside
-    emitter.locals, emitter.is_tile = before, False
+    emitter.locals, emitter.loaded, emitter.is_tile = before, loaded, False
     writer.depth -= 2
     for part in nest.body:
         if isinstance(part, Accumulate):
@@ -300,7 +308,6 @@ def _rows(emitter: TritonEmitter) -> str:
     persistent = all(length is not None and length <= MAX_REGISTER_ROW for length in lengths)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")
-    emitter.loaded = {} if persistent else None
     written: set[str] = set()
     for statement in kernel.body:
         if written & set(_read(statement)):
@@ -359,7 +366,8 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     writer.depth += 2
     writer.line(f"inner = begin + tl.arange(0, {block})")
     _begin_block(emitter, "inner", length, block, nest.loops)
-    before = dict(emitter.locals)
+    before, loaded = dict(emitter.locals), emitter.loaded
+    emitter.loaded = {}
     for part in nest.body:
         if isinstance(part, Accumulate):
             emit_combine(emitter, part, emitter.mask)
@@ -367,7 +375,7 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
             scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
         else:
             emit_statement(emitter, part)
-    emitter.locals = before
+    emitter.locals, emitter.loaded = before, loaded
     _end_block(emitter)
     writer.depth -= 2
     for part in accumulators:

@@ -39,7 +39,13 @@ def find(kernel: Kernel) -> tuple[Loop, Loop] | None:
     others = [variable for variable, _ in across.most_common() if variable != columns]
     loops = {loop.variable: loop for loop in kernel.loops}
     chosen = (loops[columns], loops[others[0]]) if others else None
-    return chosen if chosen and all((constant(loop.size) or 0) >= MIN_TRITON_TILE for loop in chosen) else None
+    return chosen if chosen and all(_is_long(loop.size) for loop in chosen) else None
+
+
+def _is_long(size: Index) -> bool:
+    """Return whether a loop fills a tile; one of dynamic length is taken to do so."""
+    known = constant(size)
+    return known is None or known >= MIN_TRITON_TILE
 
 
 def _loaded(parts: Sequence[Any]) -> Iterator[Index]:

@@ -83,8 +83,8 @@ class TritonEmitter:
     """True if the block has two dimensions, one per loop variable; otherwise each variable has the block's shape."""
     loops: tuple[Loop, ...] = ()
     """Loops that the block covers."""
-    loaded: dict[tuple[str, tuple[Loop, ...]], str] | None = None
-    """Loads of a persistent reduction that are still in registers, by their text; None in looped reductions."""
+    loaded: dict[tuple[str, tuple[Loop, ...]], str] = field(default_factory=dict)
+    """Loads that are still in registers, by their text; those of a loop's body are its own."""
     int64_cast: str = ""
     """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4
@@ -235,7 +235,7 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
     mask = f", {emitter.mask}, {zero}" if emitter.mask else ""
     address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){_spread(emitter, load)}"
     text, known = f"tl.load({address}{mask})", emitter.loaded
-    if known is None or load.gathers or load.buffer in emitter.kernel.writes:
+    if load.gathers or load.buffer in emitter.kernel.writes:
         return named(emitter, text, "x")
     # Common subexpression: a store in between would hide it from Triton.
     key = (text, emitter.loops)

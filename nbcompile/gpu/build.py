@@ -109,6 +109,11 @@ def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) 
     compiled = triton.compile(
         source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src, warps)
     )
+    return machine_code(compiled)
+
+
+def machine_code(compiled: Any) -> MachineCode:
+    """The figures of what ``triton.compile`` returned."""
     cubin = compiled.asm["cubin"]
     return MachineCode(
         compiled.asm["ptx"],

@@ -46,28 +46,31 @@ class Simulation:
 
 
 def run(
-    function: Function, grid: int, arguments: Sequence[int], memory: GlobalMemory, shared_bytes: int = 0
-) -> Simulation:
+    function: Function, grid: int, arguments: Sequence[int], memory: GlobalMemory, shared_bytes: int = 0,
+    width: int = 0,
+) -> Simulation:  # fmt: skip
     """Launch a kernel.
 
     Args:
         function: What runs.
-        grid: How many blocks (one dimension).
+        grid: How many blocks.
         arguments: Addresses from ``memory.place``, and whole numbers; parameters that are missing are 0.
         memory: Holds the tensors; they are written to in place.
         shared_bytes: Of shared memory for each block.
+        width: Blocks in a row, where the grid has two dimensions; 0 if it has one.
 
     Raises:
         Fault: what a GPU would stop for, or would compute by chance.
         UnsupportedInstruction: the simulator lacks it.
     """
     ran = Simulation()
+    shape = (width, grid // width) if width else (grid, 1)
     constants = {name: _location(memory, name, content) for name, content in function.constants.items()}
     at_once = blocks_at_once(function, shared_bytes)
     with np.errstate(all="ignore"):
         for first in range(0, grid, at_once):
             blocks = np.arange(first, min(grid, first + at_once))
-            part = Blocks(function, blocks, grid, arguments, memory, shared_bytes, constants, ran.lines)
+            part = Blocks(function, blocks, shape, arguments, memory, shared_bytes, constants, ran.lines)
             part.run()
             ran.waits = max(ran.waits, part.waits)
     return ran
@@ -111,8 +114,8 @@ class Blocks:
     """Some thread blocks of a launch, with their registers, shared and local memory."""
 
     def __init__(
-        self, function: Function, blocks: Array, grid: int, arguments: Sequence[int], memory: GlobalMemory,
-        shared_bytes: int, constants: Mapping[str, int], costs: dict[int, Costs],
+        self, function: Function, blocks: Array, grid: tuple[int, int], arguments: Sequence[int],
+        memory: GlobalMemory, shared_bytes: int, constants: Mapping[str, int], costs: dict[int, Costs],
     ) -> None:  # fmt: skip
         """Threads are counted block after block."""
         self.function, self.memory, self.costs = function, memory, costs
@@ -148,8 +151,9 @@ class Blocks:
         zero = np.zeros(1, np.uint32)
         self.special = {
             "%tid.x": thread, "%tid.y": zero, "%tid.z": zero, "%laneid": thread % np.uint32(WARP),
-            "%ntid.x": zero + np.uint32(size), "%ctaid.x": self.blocks.astype(np.uint32), "%ctaid.y": zero,
-            "%ctaid.z": zero, "%nctaid.x": zero + np.uint32(grid), "%nctaid.y": zero + np.uint32(1),
+            "%ntid.x": zero + np.uint32(size), "%ctaid.x": (self.blocks % grid[0]).astype(np.uint32),
+            "%ctaid.y": (self.blocks // grid[0]).astype(np.uint32), "%ctaid.z": zero,
+            "%nctaid.x": zero + np.uint32(grid[0]), "%nctaid.y": zero + np.uint32(grid[1]),
             "%nctaid.z": zero + np.uint32(1),
         }  # fmt: skip
 

@@ -37,6 +37,8 @@ _TONES = Markup(
 Scale = Callable[[float], float]
 """From a value to pixels."""
 _COLOURS = 6
+_CLASS = "n-picture dark-light"
+"""Own size rules; and "dark-light", by which themes of Sphinx know a picture that is dark on dark pages by itself."""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 460, 230, 60, 26, 34
 CELL, LINE = 9, 12
 """Width and height of a cell of a grid."""
@@ -69,7 +71,7 @@ def roofline(kernels: Iterable[Kernel]) -> Markup | None:
     )  # fmt: skip
     said = "; ".join(f"{name} reaches {_share(each):.0%}, limited by {each.limit or 'memory'}" for name, each in dots)
     alt = f"Roofline of {gpu.chip}, by a model: of what memory or issue allow {said}"
-    return html_tag("img", src=data_url(drawing), alt=alt.replace("%", " %"), width=WIDTH, height=HEIGHT)
+    return html_tag("img", src=data_url(drawing), alt=alt.replace("%", " %"), width=WIDTH, height=HEIGHT, class_=_CLASS)
 
 
 def _share(gpu: Gpu) -> float:
@@ -139,7 +141,7 @@ def tiles(gpu: Gpu) -> Markup | None:
         xmlns="http://www.w3.org/2000/svg", width=wide, height=y, viewBox=f"0 0 {wide} {y}",
     )  # fmt: skip
     alt = "; ".join(map(described, gpu.tiles))
-    return html_tag("img", src=data_url(drawing), alt=alt, width=wide, height=y)
+    return html_tag("img", src=data_url(drawing), alt=alt, width=wide, height=y, class_=_CLASS)
 
 
 def described(tile: GpuTile) -> str:

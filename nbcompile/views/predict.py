@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links, trees
 from nbcompile.record.model import CompiledFrame, Guard, Record
-from nbcompile.views import facts, lines
+from nbcompile.views import costs, facts, lines
 from nbcompile.views.markup import Limits, prose, section, tag
 from nbcompile.views.what_if import NUMBERS, compiled_calls
 
@@ -47,7 +48,9 @@ class Question:
 def questions(record: Record) -> list[Question]:
     """All questions about a record, in the order of the page."""
     compiled = [each for each in record.frames if each.status == "compiled"]
-    chosen_questions = [*_graphs(record, compiled), *_breaks(record), *_calls(record), *_kernels(compiled)]
+    chosen_questions = [
+        *_graphs(record, compiled), *_breaks(record), *_calls(record), *_kernels(compiled), *_on_a_gpu(compiled)
+    ]  # fmt: skip
     return chosen_questions[:MOST]
 
 
@@ -101,6 +104,45 @@ def _kernels(compiled: list[CompiledFrame]) -> Iterator[Question]:
         because = "; ".join((*parts, f"{called} left to ATen"))
         text = f"Graph `{frame.id}` has {len(operators)} operators. How many kernels are generated for it?"
         yield _of_numbers(text, len(generated), because)
+
+
+def _on_a_gpu(compiled: list[CompiledFrame]) -> Iterator[Question]:
+    """Of the kernels that were simulated for a GPU: coalescing, occupancy and bottleneck, where they are worst."""
+    kernels = [each for frame in compiled if frame.compiled_graph for each in frame.compiled_graph.kernels]
+    ran = [(each, each.gpu) for each in kernels if each.gpu is not None and each.gpu.blocks]
+    if not ran:
+        return
+    kernel, gpu = min(ran, key=lambda pair: pair[1].coalescing)
+    line = max(gpu.lines, key=lambda each: each.moved - each.least)
+    text = kernel.source.splitlines()[line.line - 1].strip()
+    yield _of_shares(
+        f"What share of the bytes that `{kernel.name}` moves do its threads use?", gpu.coalescing,
+        f"`{text}` moves {costs.words(line.moved)} in sectors of 32 bytes, where {costs.words(line.least)} would do"
+        if line.moved > line.least
+        else f"no line moves more sectors than its threads use; {costs.words(gpu.moved)} in all",
+    )  # fmt: skip
+    kernel, gpu = min(ran, key=lambda pair: pair[1].occupancy)
+    yield _of_shares(
+        f"`{kernel.name}` has blocks of {gpu.threads} threads, each with {gpu.registers} registers of 32 bits, and "
+        f"{gpu.shared_bytes} bytes of shared memory. What share of a multiprocessor's threads can be resident?",
+        gpu.occupancy, "registers, threads and shared memory of a multiprocessor are given out in whole blocks",
+    )  # fmt: skip
+    kernel, gpu = max(ran, key=lambda pair: pair[1].predicted_us / pair[1].roofline_us)
+    limits = ("memory", "issue", "latency")
+    yield Question(
+        f"What does `{kernel.name}` wait for most: memory's bandwidth, issue of instructions, or latency of loads?",
+        limits, limits.index(gpu.limit),
+        f"{facts.count(gpu.blocks, 'block')}; predicted {gpu.predicted_us:.1f} µs, and {gpu.roofline_us:.1f} µs at the "
+        "full bandwidth, 2 µs for the launch in both",
+    )  # fmt: skip
+
+
+def _of_shares(text: str, share: float, because: str) -> Question:
+    """Ask for a share; the choices are powers of two, and the one next to it is right."""
+    choices = (1.0, 0.5, 0.25, 0.125)
+    answer = min(range(len(choices)), key=lambda at: abs(math.log2(max(share, 0.01) / choices[at])))
+    shown = tuple(f"about {choice:.0%}".replace("%", " %") for choice in choices)
+    return Question(text, shown, answer, f"exactly {share:.0%}: ".replace("%", " %") + because)
 
 
 # --- calls -------------------------------------------------------------------------------------

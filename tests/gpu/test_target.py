@@ -185,6 +185,44 @@ def test_a_long_scan_is_read_back_from_memory():
     assert "tl.debug_barrier()" in kernel.source
 
 
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_two_results_need_is_loaded_once():
+    """A store in between might have changed it, as far as Triton knows; the schedule knows that it has not."""
+
+    def gate(x):
+        hidden = x * 2 + 1
+        return hidden * torch.sigmoid(hidden), hidden
+
+    (kernel,) = explained(gate, torch.randn(4096)).kernels
+    assert kernel.source.count("tl.load(") == 1
+    assert kernel.gpu.moved == kernel.gpu.least == 3 * 4 * 4096
+
+
+def test_what_a_loop_loads_is_loaded_again_by_the_next_loop():
+    """Rows that are too long for registers are read in rounds: what was read in the last one is no other round's."""
+    explained(lambda x: torch.softmax(x * 2, -1), torch.randn(3, 3001), dynamic=True)
+    explained(lambda x: (x - x.amax(0)).exp().sum(0), torch.randn(70, 33))
+
+
+def test_a_transpose_of_dynamic_size_has_tiles():
+    """Both sides are coalesced, whatever the size is; at the edges masks keep each program inside."""
+
+    def turn(a, b):
+        return a.t() + b
+
+    for rows, columns, blocks in ((96, 128, 12), (100, 130, 20), (7, 3, 1)):
+        found = explained(turn, torch.randn(columns, rows), torch.randn(rows, columns), dynamic=True)
+        (kernel,) = found.kernels
+        assert kernel.gpu.blocks == blocks
+        assert kernel.gpu.coalescing > 0.6
+    compiled = nbcompile.compile(turn, options=ON_SM_90, dynamic=True)
+    for rows, columns in ((96, 128), (33, 40), (5, 70)):
+        a, b = torch.randn(columns, rows), torch.randn(rows, columns)
+        torch.testing.assert_close(compiled(a, b), turn(a, b))
+
+
 # --- what has no code for a GPU --------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import urllib.parse
 
 from nbcompile.record import codec
 from nbcompile.record.model import Gpu, GpuLine, GpuTile
-from nbcompile.views import html, text
+from nbcompile.views import html, predict, text
 from tests.views import sample_records as sample
 
 LINES = (
@@ -123,3 +123,24 @@ def test_the_same_as_text():
 def test_a_record_keeps_them():
     """Written as JSON and read back."""
     assert codec.from_json(codec.to_json(record(RAN))) == record(RAN)
+
+
+def asked(gpu: Gpu) -> list[predict.Question]:
+    """The questions about the kernel on its GPU."""
+    return predict.questions(record(gpu))[len(predict.questions(sample.simple())) :]
+
+
+def test_a_prediction_asks_for_coalescing_occupancy_and_the_bottleneck():
+    """The key is computed: the nearest power of two, and the line that moves most for nothing is named."""
+    share, resident, waits = asked(RAN)
+    assert [each.choices[each.answer] for each in (share, resident, waits)] == ["about 25 %", "about 50 %", "latency"]
+    assert "moves 4096 B in sectors of 32 bytes, where 1024 B would do" in share.because
+    assert "128 threads, each with 29 registers" in resident.text
+    assert "6 blocks; predicted 3.1 µs, and 2.0 µs" in waits.because
+
+
+def test_where_nothing_is_wasted_no_line_is_blamed():
+    """Nor is anything asked of a kernel that did not run."""
+    tidy = dataclasses.replace(RAN, coalescing=1.0, lines=LINES[1:])
+    assert asked(tidy)[0].because == "exactly 100 %: no line moves more sectors than its threads use; 8192 B in all"
+    assert asked(BUILT) == []
