@@ -107,13 +107,13 @@ def _kernels(compiled: list[CompiledFrame]) -> Iterator[Question]:
 
 
 def _on_a_gpu(compiled: list[CompiledFrame]) -> Iterator[Question]:
-    """Of the kernels that were simulated for a GPU: coalescing, occupancy and bottleneck, where they are worst."""
-    kernels = [each for frame in compiled if frame.compiled_graph for each in frame.compiled_graph.kernels]
-    ran = [(each, each.gpu) for each in kernels if each.gpu is not None and each.gpu.blocks]
+    """Questions about kernels that were simulated for a GPU: coalescing, occupancy and bottleneck of the worst."""
+    kernels = [kernel for frame in compiled if frame.compiled_graph for kernel in frame.compiled_graph.kernels]
+    ran = [(kernel, kernel.gpu) for kernel in kernels if kernel.gpu is not None and kernel.gpu.blocks]
     if not ran:
         return
     kernel, gpu = min(ran, key=lambda pair: pair[1].coalescing)
-    line = max(gpu.lines, key=lambda each: each.moved - each.least)
+    line = max(gpu.lines, key=lambda line: line.moved - line.least)
     text = kernel.source.splitlines()[line.line - 1].strip()
     yield _of_shares(
         f"What share of the bytes that `{kernel.name}` moves do its threads use?", gpu.coalescing,
