@@ -123,15 +123,15 @@ class ClassReport:
         lectures = [f"lecture {lecture} (of {nobody.points(lecture)[1]})" for lecture in self.lectures]
         return ["student", *lectures, f"all (of {nobody.points()[1]})"]
 
-    def hardest(self) -> list[tuple[str, int, float]]:
-        """Exercises by the share of students who tried and were not accepted: name, who tried, share."""
+    def hardest(self) -> list[tuple[str, int, int]]:
+        """Exercises by the share of students who tried and were not accepted: name, how many failed, how many tried."""
         found = []
         for name in exercises():
             tried = [entry for student in self.students if (entry := student.entries.get(name, Entry())).attempts]
             failed = [entry for entry in tried if not entry.accepted]
             if failed:
-                found.append((name, len(tried), len(failed) / len(tried)))
-        return sorted(found, key=lambda row: -row[2])[:10]
+                found.append((name, len(failed), len(tried)))
+        return sorted(found, key=lambda row: (-row[1] / row[2], -row[2]))[:10]
 
     def __str__(self) -> str:
         table = [self.head(), *self.rows()]
@@ -139,7 +139,7 @@ class ClassReport:
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
         ]
-        open_ones = [f"{name}: {share:.0%} of {tried} who tried" for name, tried, share in self.hardest()]
+        open_ones = [f"{name}, {exercises()[name].title}: {_share(row)}" for name, *row in self.hardest()]
         return "\n".join([*lines, *(["", "not solved yet:"] if open_ones else []), *open_ones])
 
     def as_html(self) -> str:
@@ -151,10 +151,19 @@ class ClassReport:
             for row in self.rows()
         )  # fmt: skip
         items = "".join(
-            f"<li><code>{name}</code>: {share:.0%} of {tried} who tried</li>" for name, tried, share in self.hardest()
+            f"<li><code>{name}</code>, {html.escape(exercises()[name].title)}: {_share(row)}</li>"
+            for name, *row in self.hardest()
         )
         notes = f"<h2>Not solved yet</h2><ul>{items}</ul>" if items else ""
+        if self.refused:
+            left_out = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.refused)
+            notes += f"<h2>Files that could not be read</h2><ul>{left_out}</ul>"
         return PAGE.format(head=head, rows=rows, notes=notes, count=len(self.students))
+
+
+def _share(row: Sequence[int]) -> str:
+    failed, tried = row
+    return f"not solved by {failed} of {tried} who tried"
 
 
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Class report</title>

@@ -154,7 +154,7 @@ def check_operators(exercise: Exercise, answer: Any) -> tuple[str, Record | None
     actual = graphs[0] if graphs else []
     if actual != expected:
         shown = ", ".join(actual) if actual else "empty: no operator was met"
-        raise Refusal(f"its graph is {shown}; asked for is {', '.join(expected)}.", record)
+        raise Refusal(f"its graph is {shown}; the exercise asks for {', '.join(expected)}.", record)
     return f"the graph is {', '.join(actual)}.", record
 
 

@@ -45,6 +45,6 @@ class Verdict:
         framed = (
             f"<div role='status' style='border-left:.35em solid {color};padding:.5em .8em;margin:.3em 0'>"
             f"<strong>{'✓' if self.accepted else '✗'} {words}</strong> <code>{self.exercise}</code><br>"
-            f"{as_html(self.says)}</div>"
+            f"{as_html(self.says[:1].upper() + self.says[1:])}</div>"
         )
         return {"text/plain": str(self), "text/html": framed}

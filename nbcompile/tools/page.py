@@ -78,7 +78,8 @@ def _code(cell: NotebookNode) -> Markup:
     parts = [Markup('<section class="cell">')]
     if "remove-input" not in _tags(cell):
         parts.append(rendered_source(cell.source))
-    parts += [rendered_output(output) for output in cell.get("outputs", [])]
+    if "remove-output" not in _tags(cell):
+        parts += [rendered_output(output) for output in cell.get("outputs", [])]
     return Markup("\n").join([*parts, Markup("</section>")])
 
 

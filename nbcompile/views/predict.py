@@ -168,7 +168,7 @@ def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> I
     words = facts.shortened((f"`{facts.readable(name)} = {now[name]!r}`" for name in named), 3)
     if words:
         entries = facts.shortened(f"`{each.id}`" for each in frames)
-        text = f"`{following.function}` has been compiled as {entries}. Which accepts a call with {words}?"
+        text = f"`{following.function}` has been compiled as {entries}. Which entry accepts a call with {words}?"
         yield _asked(frames, {**before, **now}, text)
 
 

@@ -72,13 +72,17 @@ def test_a_report(tmp_path, capsys):
     found = classroom.report([tmp_path])
     assert [row[0] for row in found.rows()] == ["Ada <b>", "Bob"]
     assert found.rows()[0][1:4] == ["2", "0", "1"] and found.rows()[0][-1] == "3"
-    assert found.hardest() == [("one-graph-1", 2, 0.5)]
+    assert found.hardest() == [("one-graph-1", 1, 2)]
     assert len(found.refused) == 1 and "broken.json" in found.refused[0]
     page = found.as_html()
+    assert "Files that could not be read" in page and "broken.json is no progress file" in page
     assert "Ada &lt;b&gt;" in page and "<b>" not in page and "http" not in page
     assert main(["teach", "report", str(tmp_path)]) == 1
     printed = capsys.readouterr()
-    assert "one-graph-1: 50% of 2 who tried" in printed.out and "broken.json" in printed.err
+    assert (
+        "one-graph-1, A message on the way: not solved by 1 of 2 who tried" in printed.out
+        and "broken.json" in printed.err
+    )
 
 
 def test_the_command_line(tmp_path, capsys):

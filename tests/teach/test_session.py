@@ -36,6 +36,7 @@ def test_an_exercise_is_shown_and_an_answer_accepted(file):
     verdict = check(right)
     assert verdict and str(verdict).startswith("✓ one-graph-1")
     assert "Accepted" in verdict._repr_mimebundle_()["text/html"]
+    assert "<br>Equal to the reference" in verdict._repr_mimebundle_()["text/html"], "a sentence begins with a capital"
     assert verdict.explanation.graph_count == 1
     assert json.loads(file.read_text())["entries"]["one-graph-1"]["accepted"]
     assert progress().points() == (1, len(exercises()))

@@ -8,6 +8,8 @@ import pytest
 from nbformat import v4
 
 from nbcompile.tools.page import page
+from nbcompile.views import html, sections
+from tests.views import sample_records as sample
 
 
 def notebook(*cells):
@@ -55,11 +57,13 @@ def test_rich_outputs_come_before_plain_ones():
 
 
 def test_tags():
-    """remove-cell and remove-input do what they do in the documentation."""
+    """remove-cell, remove-input and remove-output do what they do in the documentation."""
     out = v4.new_output("stream", name="stdout", text="printed")
-    text = page(notebook(code("hidden", out, tags=["remove-cell"]), code("secret", out, tags=["remove-input"])))
+    cells = code("hidden", out, tags=["remove-cell"]), code("secret", out, tags=["remove-input"])
+    text = page(notebook(*cells, code("quiet", out, tags=["remove-output"])))
     assert "hidden" not in text
     assert "secret" not in text
+    assert "quiet" in text
     assert text.count("printed") == 1
 
 
@@ -78,3 +82,34 @@ def test_the_page_asks_for_nothing(chromium):
     opened.on("response", lambda response: came.append(response.url))
     opened.set_content(page(notebook(code("f(x)", picture))), wait_until="networkidle")
     assert (stopped, came) == (["csp"], [])
+
+
+A4 = 718
+"""Pixels across a sheet, without margins."""
+CUT_OFF = """width => [...document.querySelectorAll("main *")].filter(each => {
+  const box = each.getBoundingClientRect(), clipped = getComputedStyle(each).overflowX !== "visible" && !each.closest("svg");
+  return box.width > 0 && !each.closest("svg svg, svg g") && getComputedStyle(each).position !== "absolute" &&
+    (box.right > width + 1 || (clipped && each.scrollWidth > each.clientWidth + 1));
+}).map(each => `${each.tagName} ${each.className?.baseVal ?? each.className}: ${each.textContent.trim().slice(0, 60)}`)"""
+"""What of a printed page is beyond its edge, or in a pane that scrolls: paper does not."""
+
+
+@pytest.mark.browser
+def test_paper_cuts_nothing_off(chromium, tmp_path):
+    """Printed on A4, from a dark desktop too: long lines wrap, wide tables fit, every fold is open, and text is dark."""
+    long = "claim('so it is', " + " + ".join(f"number_{number}" for number in range(40)) + ")"
+    outputs = [v4.new_output("stream", name="stdout", text="word " * 200 + "\n" + "x" * 300 + "\n" + "line\n" * 100)]
+    task = f"**A task**\n\n```python\n{long}\n```"
+    outputs.append(v4.new_output("execute_result", data={"text/markdown": task, "text/plain": "task"}))
+    for record in (sample.simple(), sample.recompiled(), sample.nested()):
+        shown = html.render(record, tuple(sections.SECTIONS))
+        outputs.append(v4.new_output("display_data", data={"text/html": shown, "text/plain": "picture"}))
+    file = tmp_path / "page.html"
+    file.write_text(page(notebook(v4.new_markdown_cell("# A"), code(long, *outputs))), encoding="utf-8")
+    printed = chromium.new_page(viewport={"width": A4, "height": 1000}, color_scheme="dark")
+    printed.emulate_media(media="print")
+    printed.goto(file.as_uri())
+    assert printed.evaluate(CUT_OFF, A4) == []
+    assert printed.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    folded = "[...document.querySelectorAll('main details:not([open])')].filter(each => each.getBoundingClientRect().height < 40)"
+    assert printed.evaluate(f"{folded}.map(each => each.textContent.slice(0, 60))") == []

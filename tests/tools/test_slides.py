@@ -11,6 +11,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from nbcompile.tools import slide_parts
 from nbcompile.tools.slides import columns, deck, main
 from nbcompile.views import html, sections
+from tests.tools.test_page import A4, CUT_OFF
 from tests.views import sample_records as sample
 
 BUILT = Path(__file__).parents[2] / "build" / "slides"
@@ -146,4 +147,19 @@ def test_slides_can_be_read_from_the_last_row(chromium):
             page.evaluate("Reveal.next()")
         if len(long) * 10 > total:
             wrong.append(f"{built.stem}: {len(long)} of {total} slides scroll: {long}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.site
+@pytest.mark.browser
+@pytest.mark.timeout(900)
+def test_printed_lectures_cut_nothing_off(chromium):
+    """What `make print` prints fits on A4: code, tables and graphs."""
+    built, page = sorted(BUILT.glob("*.print.html")), chromium.new_page(viewport={"width": A4, "height": 1000})
+    assert built, f"nothing is built in {BUILT}: make slides"
+    page.emulate_media(media="print")
+    wrong = []
+    for path in built:
+        page.goto(path.as_uri())
+        wrong += [f"{path.stem}: {found}" for found in page.evaluate(CUT_OFF, A4)]
     assert not wrong, "\n".join(wrong)
