@@ -13,6 +13,7 @@ In torch: TorchLogsFormatter in torch/_logging/_internal.py. Read next: nbcompil
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import re
@@ -32,6 +33,7 @@ MOST_KEPT = 256 << 20
 """Characters of all payloads of a trace together, which are kept in memory."""
 GZIP = b"\x1f\x8b"
 METADATA = re.compile(r"^(?:\[rank(?P<rank>\d+)\]:)?[VIWEC]\d{4} [\d:.]+ \d+ .{0,1000}?\] (?P<json>\{.*\})\s*$")
+BEGIN = re.compile(r"^(?:\[rank\d+\]:)?[VIWEC](\d{4} [\d:.]+) ", re.MULTILINE)
 OF_EVERY_RECORD = frozenset((
     "rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "severity", "timestamp", "pathname",
     "thread", "subgraph_name", "stack", "has_payload",
@@ -96,6 +98,15 @@ def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[
             current, payload, length = _metadata(line, wanted, problems), [], 0
         if current is not None:
             yield _entry(current[0], payload, length, problems)
+
+
+def begins(path: Path) -> str:
+    """Month, day and time of the first record; after all others where there is none."""
+    with contextlib.suppress(EOFError, zlib.error, OSError), _opened(path) as file:
+        found = BEGIN.search(file.read(200).decode("utf-8", errors="replace"))
+        if found:
+            return found[1]
+    return "9"
 
 
 def _opened(path: Path) -> gzip.GzipFile | BinaryIO:

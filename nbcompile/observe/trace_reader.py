@@ -21,7 +21,7 @@ from typing import Any
 
 from nbcompile.observe import trace_text
 from nbcompile.observe.structured_trace import GRAPH_RECORDS, MICROSECONDS, RECORD
-from nbcompile.observe.trace_file import Entry, Problems, entries
+from nbcompile.observe.trace_file import Entry, Problems, begins, entries
 from nbcompile.record import codec
 from nbcompile.record.model import (
     Break,
@@ -99,8 +99,13 @@ def begins_trace(first: bytes) -> bool:
     return re.match(rb"(\[rank\d+\]:)?[VIWEC]\d{4} \d\d:", first) is not None
 
 
-def read(path: Path) -> OpenedTrace:
+def read(path: Path, *, first: bool = False) -> OpenedTrace:
     """Read a file, or all traces of a folder.
+
+    Args:
+        path: the file or the folder.
+        first: of several files of a rank take the one that begins first: in a folder of one run, the main process.
+            Else it is the newest, of the last run.
 
     Raises:
         OSError: there is nothing, or it cannot be opened.
@@ -112,7 +117,7 @@ def read(path: Path) -> OpenedTrace:
         for entry in entries(file, WANTED, problems):
             own = processes.setdefault((rank if entry.rank is None else entry.rank, file), _RankEntries())
             _add(own, entry, problems)
-    ranks = _newest(processes, problems)
+    ranks = _one_of_each_rank(processes, problems, first=first)
     found = {rank: own for rank, own in sorted(ranks.items()) if own.frames}
     records = {rank: _record(own, f" (rank {rank})" if len(found) > 1 else "") for rank, own in found.items()}
     if not records:
@@ -137,22 +142,29 @@ def _logs(folder: Path) -> list[Path]:
     return sorted(each for pattern in ("*.log", "*.log.gz") for each in folder.glob(pattern) if each.is_file())
 
 
-def _newest(processes: dict[tuple[int, Path], _RankEntries], problems: Problems) -> dict[int, _RankEntries]:
-    """The last file of each rank: compile ids begin anew in each process, so files of two runs are not one record."""
+def _one_of_each_rank(
+    processes: dict[tuple[int, Path], _RankEntries], problems: Problems, *, first: bool
+) -> dict[int, _RankEntries]:
+    """One file of each rank: compile ids begin anew in each process, so two files are not one record."""
     files: dict[int, list[Path]] = {}
     for (rank, file), own in processes.items():
         if own.frames:
             files.setdefault(rank, []).append(file)
-    last = {rank: max(found, key=lambda file: (file.stat().st_mtime_ns, file.name)) for rank, found in files.items()}
+    taken = {rank: min(found, key=begins) if first else max(found, key=_changed) for rank, found in files.items()}
     for rank, found in files.items():
-        others = [file.name for file in found if file != last[rank]]
+        others = [file.name for file in found if file != taken[rank]]
         if others:
             more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+            which = "first" if first else "newest"
             problems.messages.append(
-                f"rank {rank} has {len(found)} files, one for each process; the newest, {last[rank].name}, is shown, "
+                f"rank {rank} has {len(found)} files, one for each process; the {which}, {taken[rank].name}, is shown, "
                 f"without {', '.join(others[:MOST_NAMED])}{more} (open them by name)"
             )
-    return {rank: processes[rank, file] for rank, file in last.items()}
+    return {rank: processes[rank, file] for rank, file in taken.items()}
+
+
+def _changed(file: Path) -> tuple[int, str]:
+    return file.stat().st_mtime_ns, file.name
 
 
 def _rank(path: Path) -> int:

@@ -81,7 +81,7 @@ class Profile:
     calls: int
     """Calls of compiled frames."""
     microseconds: float
-    """Time inside compiled frames and their backward graphs."""
+    """Time inside compiled frames and their backward graphs, without the compilation of what they call."""
     compile_microseconds: float
     """Time of compilation while the profile was taken."""
     kernels: tuple[KernelTime, ...]

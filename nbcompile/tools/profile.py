@@ -128,17 +128,18 @@ class Profiler:
         """The profile."""
         kernels: dict[str, list[float]] = defaultdict(list)
         frames: list[float] = []
-        compiling = 0.0
+        compiling = nested = 0.0
         for event in self.torchs.events() or ():
             if event.name in self.sums:
                 kernels[event.name].append(event.time_range.elapsed_us())
-            elif event.name.startswith(COMPILE):
-                compiling += event.time_range.elapsed_us() if _is_outermost(event, COMPILE) else 0
-            elif event.name.startswith(FRAME) and _is_outermost(event, FRAME):
+            elif event.name.startswith(COMPILE) and not _is_inside(event, COMPILE):
+                compiling += event.time_range.elapsed_us()
+                nested += event.time_range.elapsed_us() if _is_inside(event, FRAME) else 0.0
+            elif event.name.startswith(FRAME) and not _is_inside(event, FRAME):
                 frames.append(event.time_range.elapsed_us())
         measured = [self._kernel(label, found) for label, found in kernels.items()]
         times = tuple(sorted(measured, key=lambda kernel: kernel.microseconds, reverse=True))
-        whole = max(sum(frames), sum(kernel.microseconds for kernel in times))
+        whole = max(sum(frames) - nested, sum(kernel.microseconds for kernel in times))
         reached = machine(torch.get_num_threads())
         return Profile(self.title, len(frames), whole, compiling, times, _lines(times, reached), reached, self._peak())
 
@@ -169,13 +170,13 @@ class Profiler:
         self.torchs.export_chrome_trace(str(path))
 
 
-def _is_outermost(event: Any, prefix: str) -> bool:
+def _is_inside(event: Any, prefix: str) -> bool:
     parent = event.cpu_parent
     while parent is not None:
         if parent.name.startswith(prefix):
-            return False
+            return True
         parent = parent.cpu_parent
-    return True
+    return False
 
 
 def _flops(call: program.RangedCall) -> int:

@@ -105,7 +105,7 @@ def text_lines(data: Comparison) -> Iterator[str]:
             yield f"{line.line:>5} {line.text[:WIDEST]:<{WIDEST}} {marks if marks != ' | ' else ''}".rstrip()
         for status, group in itertools.groupby(pair.guards, key=lambda guard: guard.status):
             listed = list(group)
-            yield f"      {facts.count(len(listed), 'guard')}: {status}"
+            yield f"      {facts.count(len(listed), 'condition')} of guards: {status}"
             if status != EQUAL:
                 yield from (f"        {guard.ours or guard.theirs}" for guard in listed)
     yield from (f"note: {note}" for note in data.notes)
@@ -215,8 +215,8 @@ def _guards(pair: FramePair) -> Markup | None:
             code(guard.ours) if guard.ours else "", code(guard.theirs) if guard.theirs else "", guard.known)
         for guard in pair.guards[: SHOWN.rows]
     ]  # fmt: skip
-    about = f"{len(pair.guards) - len(unequal)} equal, {len(unequal)} not"
-    drawn = table("Guards, matched one to one", ("", *NAMES, "known reason"), rows, grid=True)
+    about = f"{len(pair.guards) - len(unequal)} conditions equal, {len(unequal)} not"
+    drawn = table("Conditions of guards, matched one to one", ("", *NAMES, "known reason"), rows, grid=True)
     return section("guard_pairs", "Guards", drawn, SHOWN.cut(pair.guards)[1], about=about)
 
 

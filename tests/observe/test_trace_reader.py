@@ -190,6 +190,19 @@ def test_runs_of_one_folder_are_not_mixed(tmp_path):
     assert "a_old.log, dedicated_log_torch_trace_z_old.log" in note
 
 
+def test_the_main_process_of_one_run(tmp_path):
+    """A child process writes a file of its own, later; where one run is meant, the first file is taken."""
+    lines = whole()
+    write(tmp_path / "dedicated_log_torch_trace_z_parent.log", lines)
+    child = [line.replace("0/0", "9/9") for line in lines]
+    at = next(at for at, line in enumerate(child) if line.startswith("V"))
+    child[at] = child[at].replace(child[at].split()[1], "23:59:59.999999", 1)
+    write(tmp_path / "dedicated_log_torch_trace_a_child.log", child)
+    trace = trace_reader.read(tmp_path, first=True)
+    assert trace.records == trace_reader.read(tmp_path / "dedicated_log_torch_trace_z_parent.log").records
+    assert any("the first, dedicated_log_torch_trace_z_parent.log, is shown" in note for note in trace.notes)
+
+
 def test_a_folder_above_the_trace(tmp_path, capsys):
     """The message names the folders in which traces are."""
     (tmp_path / "trace").mkdir()

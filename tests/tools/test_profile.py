@@ -12,6 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity
 
 import nbcompile
+from nbcompile.ir.profiler_ranges import COMPILE, FRAME
 from nbcompile.record.profile import KernelTime, Machine
 from nbcompile.tools.profile import profiling
 from nbcompile.views.profile import ProfileView
@@ -122,6 +123,24 @@ def test_lines_that_share_a_kernel(matrices):
     assert first.shared == (second.place,)
     assert second.shared == (first.place,)
     assert first.kernels == second.kernels
+
+
+def test_compilation_of_what_a_frame_calls_is_no_time_of_the_frame(matrices):
+    """The rest of a function is compiled while its first part runs: this time is counted as compilation only."""
+
+    @nbcompile.compile
+    def halves(x):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    with profiling("halves") as profiler:
+        halves(matrices[0])
+    ranges = [event for event in profiler.torchs.events() if event.name.startswith(FRAME)]
+    frame = max(event.time_range.elapsed_us() for event in ranges if not event.name.startswith(COMPILE))
+    data = profiler.result()
+    assert data.calls == 1
+    assert data.microseconds < frame / 2
 
 
 def test_of_a_module_and_of_what_is_not_compiled(matrices):

@@ -296,8 +296,8 @@ def _shape(node: Node) -> str:
 def _of_guards(place: str, pairs: Sequence[GuardPair], unmatched: Sequence[GuardPair]) -> Difference:
     counts = Counter(guard.status for guard in pairs)
     reasons = dict.fromkeys(guard.known for guard in unmatched)
-    text = f"{counts[EQUAL]} equal, {counts[ONLY_OURS]} that torch.compile has not"
-    other = f"{counts[EQUAL]} equal, {counts[ONLY_THEIRS]} that nbcompile has not"
+    text = f"{counts[EQUAL]} conditions equal, {counts[ONLY_OURS]} that torch.compile has not"
+    other = f"{counts[EQUAL]} conditions equal, {counts[ONLY_THEIRS]} that nbcompile has not"
     different = sum(guard.status not in (EQUAL, ONLY_OURS, ONLY_THEIRS) for guard in pairs)
     if different:
         text, other = f"{text}, {different} different", f"{other}, {different} different"

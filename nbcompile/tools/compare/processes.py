@@ -104,7 +104,7 @@ class _Process:
     def _record(self) -> tuple[Record, tuple[str, ...]]:
         try:
             if self.engine == "torch":
-                opened = trace_reader.read(self.folder / "trace")
+                opened = trace_reader.read(self.folder / "trace", first=True)
                 others = (f"only rank 0 of {len(opened.records)} is compared",) if len(opened.records) > 1 else ()
                 return next(iter(opened.records.values())), (*opened.notes, *others)
             return codec.from_json((self.folder / child.RECORD).read_text(encoding="utf-8")), ()
