@@ -422,10 +422,11 @@ def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -
     """Remember the sizes and numbers that a trace of this call looked at (after it was traced)."""
     looked_at: dict[Source, _Values] = {}
     scope = frame.scope()
-    for source in (*_sized_sources(guards), *inputs):
-        values = _values(source, scope)
-        if values is not None and not isinstance(root(source), ConstantSource):
-            looked_at[source] = values
+    with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+        for source in (*_sized_sources(guards), *inputs):
+            values = _values(source, scope)
+            if values is not None and not isinstance(root(source), ConstantSource):
+                looked_at[source] = values
     known = _known(frame)
     for source, values in looked_at.items():
         known[source] = known[source].join(values) if source in known else values
