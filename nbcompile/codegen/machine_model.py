@@ -87,6 +87,9 @@ TRITON_BLOCK = 1024
 LONG_ROW, LONG_ROW_BLOCK = 1 << 13, 1 << 12
 """Elements: an iteration of a looped reduction over a row from the first number on takes the second, with more warps,
 as each iteration waits for its loads. Predicted: docs/design/gpu.md."""
+SMALL_BLOCK, FULL_GRID = 128, 256
+"""Elements: of the smallest pointwise program; and the number of programs (about two a multiprocessor) up to which
+more of them are better than larger ones. Predicted: docs/design/gpu.md."""
 UNEVEN_BLOCK, UNEVEN_LENGTH = 128, 1 << 16
 """Elements: of a pointwise program with one element a thread, where a mask forbids vectors, and the longest such loop.
 Predicted: docs/design/gpu.md."""

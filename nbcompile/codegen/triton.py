@@ -34,9 +34,11 @@ from nbcompile.codegen.kernel_analysis import (
     vectorises_outer_loop,
 )
 from nbcompile.codegen.machine_model import (
+    FULL_GRID,
     LONG_ROW,
     LONG_ROW_BLOCK,
     MAX_WARPS,
+    SMALL_BLOCK,
     THREAD_ELEMENTS,
     TRITON_BLOCK,
     TRITON_TILE,
@@ -195,7 +197,12 @@ def _block(total: Index) -> int:
     known = indexing.constant(total)
     is_uneven = known is not None and known % 4 != 0 and known <= UNEVEN_LENGTH
     # No vector of 4 elements fits the mask: with several elements a thread, each access would skip the others'.
-    return UNEVEN_BLOCK if is_uneven else TRITON_BLOCK
+    if is_uneven:
+        return UNEVEN_BLOCK
+    if known is None:
+        return TRITON_BLOCK
+    share = 1 << max(-(-known // FULL_GRID) - 1, 0).bit_length()
+    return min(max(share, SMALL_BLOCK), TRITON_BLOCK)
 
 
 def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:

@@ -411,6 +411,11 @@ def _load(blocks: Blocks, instruction: Instruction, active: Array) -> None:
         )
 
 
+def _create_policy(blocks: Blocks, instruction: Instruction, active: Array) -> None:
+    """``createpolicy``: which lines of a cache are kept. No result depends on it, and there is no cache here."""
+    blocks.write(instruction.operands[0], np.zeros(1, np.uint64), "b64", active)
+
+
 def _store(blocks: Blocks, instruction: Instruction, active: Array) -> None:
     if "param" in instruction.modifiers:
         return  # an argument of the call that reports a failed check
@@ -572,6 +577,6 @@ STEPS: dict[str, Callable[[Blocks, Instruction, Array], None]] = {
     "mov": _move, "ld": _load, "st": _store, "atom": _update, "red": _update, "bra": _branch, "ret": _return,
     "exit": _return, "bar": _barrier, "barrier": _barrier, "membar": _nothing, "fence": _nothing, "prefetch": _nothing,
     "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote, "cp": copies.copy,
-    "call": _fail, "trap": _fail, **matrices.STEPS,
+    "createpolicy": _create_policy, "call": _fail, "trap": _fail, **matrices.STEPS,
 }  # fmt: skip
 """Instructions that change more than one register of their own thread."""

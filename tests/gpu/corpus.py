@@ -27,6 +27,7 @@ from nbcompile.backends import attribute_of, run_through_aten
 from nbcompile.gpu import simulated, target
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.memory import Fault
+from nbcompile.peer import inductor_gpu
 from tests.cases import cases
 from tests.gpu.graphs import GRAPHS
 
@@ -45,6 +46,8 @@ class Row:
     refused: str = ""
     fault: str = ""
     differs: str = ""
+    inductor: float = 0.0
+    """Microseconds of Inductor's launches for the same graph, by the same model; 0 if its code was not generated."""
 
     @property
     def coalescing(self) -> float:
@@ -81,10 +84,13 @@ class Row:
 HEAD = f"{'graph':24} {'stage':9} {'n':>2} {'coal.':>6} {'regs':>4} {'pred. us':>9} {'p/roof':>7}  limited by"
 
 
-def simulating(name: str, rows: list[Row], own_random: bool = False) -> Callable[[Any, str], Any]:
+def simulating(
+    name: str, rows: list[Row], own_random: bool = False, beside_inductor: bool = False
+) -> Callable[[Any, str], Any]:
     """What compiles a graph for ``cases.made``: its kernels are simulated and compared with ATen.
 
     Random numbers that the kernels draw themselves are others than those of ATen: the results are not compared.
+    With ``beside_inductor``, Inductor's kernels for the graph are simulated too.
     """
 
     def stage_compiler(_: Any, stage: str) -> Any:
@@ -103,7 +109,8 @@ def simulating(name: str, rows: list[Row], own_random: bool = False) -> Callable
             )
             rows.append(Row(name, stage, [], refused="; ".join(reasons)))
             rows[-1].kernels = len(made.emitted.kernels)
-            return _comparing(made, eager, rows[-1], compared=not own_random)
+            run = _comparing(made, eager, rows[-1], compared=not own_random)
+            return _beside(run, graph, rows[-1]) if beside_inductor else run
 
         return compile_one
 
@@ -131,6 +138,23 @@ def _comparing(made: target.TargetGraph, eager: Any, row: Row, *, compared: bool
 
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
+
+
+def _beside(run: Any, graph: torch.fx.GraphModule, row: Row) -> Any:
+    """The same graph through Inductor's code first, on inputs of its own."""
+
+    def both(inputs: list[Any]) -> Any:
+        copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+        if row.kernels and not any(isinstance(value, torch.Tensor) and value.is_meta for value in copies):
+            try:
+                launches, _ = inductor_gpu.simulate(graph, copies, CHIP)
+                row.inductor = sum(launch.times.predicted for launch in launches) * 1e6
+            except inductor_gpu.NotGenerated as reason:
+                print(f"{row.name}: {reason}", flush=True)
+        return run(inputs)
+
+    both._boxed_call = True  # type: ignore[attr-defined]
+    return both
 
 
 def _tolerance(expected: object) -> dict[str, float]:
@@ -175,12 +199,12 @@ def program(name: str) -> list[Row]:
     return rows
 
 
-def graph(name: str) -> list[Row]:
+def graph(name: str, beside_inductor: bool = False) -> list[Row]:
     """The graphs of one of the 46: forward and backward, or inference."""
     chosen = GRAPHS[name]
     torch.manual_seed(0)
     rows: list[Row] = []
-    compiler = simulating(name, rows, **chosen.options)
+    compiler = simulating(name, rows, beside_inductor=beside_inductor, **chosen.options)
     if chosen.is_meta or chosen.options:
         # Eager mode has no such result to compare with.
         stages = Compilers(*(compiler(None, stage) for stage in ("forward", "backward", "inference")))
@@ -214,9 +238,11 @@ the simulator. A graph that trains is a line for the forward and one for the bac
 - *coalescing* and *registers* of the worst kernel; *spilled*: bytes of a thread.
 - *predicted*: microseconds of all launches, by the model of `gpu/predict.py`; nothing was measured. *over least*: predicted over
   the roofline, launches included in both.
+- *Inductor*: predicted time of the code that Inductor generates for the same graph (`peer/inductor_gpu.py`), by the same model, over
+  ours: above 1 ours is faster. Of its configurations the fastest by the model is taken. Empty where its code was not generated.
 
-| graph | stage | kernels | generated | equal | faults | coalescing | registers | spilled | predicted | over least |
-|---|---|---|---|---|---|---|---|---|---|---|
+| graph | stage | kernels | generated | equal | faults | coalescing | registers | spilled | predicted | over least | Inductor |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -225,12 +251,15 @@ def page_row(row: Row) -> str:
     generated = "yes" if not row.refused else row.refused
     if not row.launches:
         ran = "not run" if row.kernels else "ATen alone"
-        return f"| {row.name} | {row.stage} | {row.kernels} | {generated if row.kernels else '-'} | {ran} | | | | | | |"
+        return (
+            f"| {row.name} | {row.stage} | {row.kernels} | {generated if row.kernels else '-'} | {ran} | | | | | | | |"
+        )
     equal = "not compared" if GRAPHS[row.name].options else row.differs or ("no" if row.fault else "yes")
     spilled = max(each.built.spilled_bytes for each in row.launches)
     return (
         f"| {row.name} | {row.stage} | {row.kernels} | {generated} | {equal} | {row.fault or 0} | {row.coalescing:.0%} | "
-        f"{row.registers} | {spilled} | {row.predicted:.1f} | {row.ratio:.2f} |"
+        f"{row.registers} | {spilled} | {row.predicted:.1f} | {row.ratio:.2f} | "
+        f"{f'{row.inductor / row.predicted:.2f}' if row.inductor else ''} |"
     )
 
 
@@ -238,7 +267,7 @@ def write_page() -> None:
     """Write the table of the 46 graphs."""
     rows = []
     for name in GRAPHS:
-        rows.extend(graph(name))
+        rows.extend(graph(name, beside_inductor=True))
         print(rows[-1].text(), flush=True)
     ran = [row for row in rows if row.launches]
     most = max(ran, key=lambda row: row.ratio)
@@ -246,6 +275,11 @@ def write_page() -> None:
         f"{len(GRAPHS)} graphs, {len(rows)} lines: {sum(bool(row.refused) for row in rows)} with a refused kernel, "
         f"{len(ran)} simulated, {sum(bool(row.differs) for row in ran)} different from eager mode, "
         f"{sum(bool(row.fault) for row in ran)} faults; at most {most.ratio:.2f} times the least time ({most.name})."
+    )
+    compared = [row.inductor / row.predicted for row in ran if row.inductor]
+    summary += (
+        f" Beside Inductor: {len(compared)} lines compared, {sum(ratio >= 0.95 for ratio in compared)} of them at 0.95 "
+        "or more."
     )
     text = PAGE_HEAD + "\n".join(map(page_row, rows)) + f"\n\n{summary}\n"
     PAGE.write_text(text.replace("%", " %"), encoding="utf-8")

@@ -118,7 +118,7 @@ MISTAKES = {
     "an index of 32 bits": Planted(far, (FAR,), "outside of every tensor", triton=(r"\.to\(tl\.int64\)", ""),
                                    check_races=False),
     "a result over what others still read": Planted(rolled, (torch.randn(4096),), "race", triton=(r"tl\.store\(p1", "tl.store(p0")),
-    "blocks that overlap": Planted(bumped, (torch.randn(4096),), "race", triton=(r"\* 1024", "* 512")),
+    "blocks that overlap": Planted(bumped, (torch.randn(4096),), "race", triton=(r"\* 128", "* 64")),
     "a sum in place of a product": Planted(double, (SHORT,), "", triton=(r"\* ", "+ ")),
     # the compiled code
     "a store that should be atomic": Planted(counted, (torch.zeros(5), INDEX), "race",

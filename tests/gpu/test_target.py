@@ -206,6 +206,14 @@ def test_what_a_loop_loads_is_loaded_again_by_the_next_loop():
     explained(lambda x: (x - x.amax(0)).exp().sum(0), torch.randn(70, 33))
 
 
+def test_few_elements_are_given_to_many_programs():
+    """Where blocks of 1024 would leave multiprocessors idle, they are smaller; long loops keep large ones."""
+    (short,) = explained(lambda x: x.sin(), torch.randn(1 << 14)).kernels
+    assert short.gpu.blocks == (1 << 14) // 128
+    (long,) = explained(lambda x: x + 1, torch.randn(1 << 18)).kernels
+    assert long.gpu.blocks == (1 << 18) // 1024
+
+
 def test_a_transpose_of_dynamic_size_has_tiles():
     """Both sides are coalesced, whatever the size is; at the edges masks keep each program inside."""
 
