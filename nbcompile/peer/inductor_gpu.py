@@ -95,19 +95,19 @@ def generate(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
 
     with torch.no_grad(), mode:
         fakes = [mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in inputs]
-        made = make_fx(flat, decomposition_table=select_decomp_table(), tracing_mode="real")(*fakes)
-    replace_random_passes(made)
-    _move(made, mode)
-    examples = [node.meta.get("val") for node in made.graph.nodes if node.op == "placeholder"]
+        traced = make_fx(flat, decomposition_table=select_decomp_table(), tracing_mode="real")(*fakes)
+    replace_random_passes(traced)
+    _move(traced, mode)
+    examples = [node.meta.get("val") for node in traced.graph.nodes if node.op == "placeholder"]
     with V.set_fake_mode(mode), V.set_debug_handler(DebugContext()), inductor_config.patch(fallback_random=False):
-        post_grad_passes(made, is_inference=True)
-        lowering = GraphLowering(made, shape_env=mode.shape_env, example_inputs=examples)
+        post_grad_passes(traced, is_inference=True)
+        lowering = GraphLowering(traced, shape_env=mode.shape_env, example_inputs=examples)
         with V.set_graph_handler(lowering):
             lowering.run(*examples)
             return str(lowering.codegen()[0].value)
 
 
-def _move(made: torch.fx.GraphModule, mode: FakeTensorMode) -> None:
+def _move(traced: torch.fx.GraphModule, mode: FakeTensorMode) -> None:
     """Take every tensor of a graph to lie on the GPU."""
     cuda = torch.device("cuda", 0)
 
@@ -117,7 +117,7 @@ def _move(made: torch.fx.GraphModule, mode: FakeTensorMode) -> None:
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=cuda)
 
     with mode:
-        for node in made.graph.nodes:
+        for node in traced.graph.nodes:
             if node.kwargs.get("device") is not None:
                 node.kwargs = {**node.kwargs, "device": cuda}
             node.args = torch.fx.node.map_aggregate(

@@ -101,7 +101,7 @@ MISTAKES = {
     "one program too few": Planted(softmax, (X,), "", triton=(GRID, r"return (\1 - 1,)")),
     "a pointer off by 4 bytes": Planted(softmax, (X,), "no multiple of|past the end", shift=4),
     "a pointer off by a row": Planted(softmax, (X,), "past the end", shift=4000),
-    "a pointer off by 2 bytes": Planted(double, (SHORT,), "no multiple of", shift=2),
+    "a pointer off by 2 bytes": Planted(double, (SHORT,), "no multiple of|past the end", shift=2),
     # the generated text
     "a mask that is one too long": Planted(double, (SHORT,), "past the end", triton=(r"element < 1000", "element < 1001")),
     "a mask that is one too short": Planted(double, (SHORT,), "", triton=(r"element < 1000", "element < 999")),
@@ -126,13 +126,13 @@ MISTAKES = {
     "no barrier before a read": Planted(softmax, (X,), "no barrier between", ptx=(r"bar\.sync\s+0;", "")),
     "no barrier before a write": Planted(softmax, (X,), "over what another warp or block read",
                                          ptx=(r"(bar\.sync\s+0;.*?)bar\.sync\s+0;", r"\1")),
-    "a misaligned vector": Planted(double, (torch.randn(4096),), "no multiple of the 16 bytes",
+    "a misaligned vector": Planted(double, (torch.randn(1 << 18),), "no multiple of the 16 bytes",
                                    ptx=(r"(ld\.global\.v4\.b32 \{.*?\}, \[ ?%rd\d+ \+) 0", r"\1 4")),
     "a predicate that is turned round": Planted(double, (SHORT,), "past the end|differs", ptx=(r"@(%p\d+) ld\.global", r"@!\1 ld.global")),
     "lanes that exchange with the wrong ones": Planted(added, (X,), "", ptx=(r"(shfl\.sync\.bfly\.b32\s+%\w+, %\w+,) 16", r"\1 8")),
     "a barrier in one way only": Planted(softmax, (X,), "different barriers",
                                          ptx=(r"bar\.sync\s+0;", "setp.lt.u32 %p1, %tid.x, 64; @%p1 bra $L_x; bar.sync 0; bra.uni $L_y; $L_x: bar.sync 0; $L_y:")),
-    "another rounding": Planted(double, (torch.randn(4096, dtype=torch.bfloat16) * 1000,), "",
+    "another rounding": Planted(double, (torch.randn(1 << 18, dtype=torch.bfloat16) * 1000,), "",
                                 ptx=(r"cvt\.rn\.bf16x2\.f32\s+(%r\d+), (%r\d+), (%r\d+)", r"cvt.rn.bf16x2.f32 \1, \3, \2")),
 }  # fmt: skip
 
