@@ -19,6 +19,9 @@ SHARED := -n $(WORKERS) --dist worksteal
 STORES := build/test-stores$(VENV:.venv%=%)
 LOADED := $(addprefix tests/,aot codegen dispatch faults guarding lowering models opinfo rewriting runtime scheduling tracing views) \
           $(wildcard tests/test_*.py)
+# ecosystem: beside .venv, whose torch they use; without what they need of other names, which is listed.
+LIBRARIES := einops torchmetrics lightning-utilities tensordict pyvers torch_geometric xxhash aiohttp multidict yarl propcache \
+             frozenlist aiosignal aiohappyeyeballs diffusers pillow importlib_metadata zipp peft accelerate psutil kornia kornia_rs torchao
 # test-all: what reads bytecode, with the other versions of Python that it is written for.
 VERSIONS  := 3.12 3.13
 # slides, print
@@ -34,7 +37,7 @@ GPU_PYTHON ?= $(or $(shell for each in python3 $(PYTHON); do $$each -c 'import t
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-torch test-all sweep fuzz docs course slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-torch test-all sweep ecosystem fuzz docs course slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -60,6 +63,11 @@ test-warm: $(STAMP)  ## Run some of what `make test` compiled again: it is loade
 
 sweep: $(STAMP)  ## Run the long sweeps: thousands of new random programs, the whole standard library
 	$(BIN)/python -m pytest -q -m slow --timeout 7200 --hypothesis-profile=default $(TESTS)
+
+ecosystem: $(STAMP)  ## Programs of libraries (einops, torchmetrics, PyG ...), tested and measured beside torch.compile
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --upgrade --target build/ecosystem $(LIBRARIES)
+	PYTHONPATH=build/ecosystem $(BIN)/python -m pytest -q tests/ecosystem
+	PYTHONPATH=build/ecosystem $(BIN)/python -m tests.ecosystem.measure
 
 fuzz: $(STAMP)  ## Random programs, eager against compiled (SECONDS=600 SEED=1); what is found lies in build/fuzz
 	nice -n 19 $(BIN)/python -m nbcompile.tools.fuzz --seconds $(SECONDS) --seed $(SEED)

@@ -25,7 +25,6 @@ from nbcompile.torch_internals.fakes import (
     is_traced_by_torch,
     is_wrapper,
     jagged_constructors,
-    jagged_ones_asked,
     new_fake_mode,
     number_as_tensor,
     number_in,
@@ -38,6 +37,7 @@ from nbcompile.torch_internals.fakes import (
     with_unknown_sizes,
     without_overrides,
     without_own_context,
+    wrappers_asked,
 )
 from nbcompile.torch_internals.hooks import (
     AUTOGRAD_APPLY,
@@ -200,7 +200,6 @@ __all__ = [
     "is_trained",
     "is_wrapper",
     "jagged_constructors",
-    "jagged_ones_asked",
     "lazy_graph_module",
     "memory_format",
     "module_tensors",
@@ -252,4 +251,5 @@ __all__ = [
     "without_function_modes",
     "without_overrides",
     "without_own_context",
+    "wrappers_asked",
 ]

@@ -139,10 +139,20 @@ def _asking_classes() -> Iterator[None]:
         yield
 
 
-def jagged_ones_asked(arguments: Sequence[object]) -> contextlib.AbstractContextManager[None]:
-    """Let nested tensors among the arguments answer to functions of torch, as in eager, while nobody else is asked."""
+def answers_when_run(value: object) -> bool:
+    """True for a tensor that wraps others and has a ``__torch_function__`` of its own, which is not traced through."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    own: Any = type(value).__torch_function__
+    silent = own is torch._C._disabled_torch_function_impl
+    inherited = getattr(own, "__func__", None) is torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+    return is_jagged(value) or (not silent and not inherited and is_wrapper(value))
+
+
+def wrappers_asked(arguments: Sequence[object]) -> contextlib.AbstractContextManager[None]:
+    """Let wrappers among the arguments answer to functions of torch, as in eager, while nobody else is asked."""
     flat = itertools.chain.from_iterable(given if isinstance(given, (tuple, list)) else (given,) for given in arguments)
-    return _asking_classes() if any(map(is_jagged, flat)) else contextlib.nullcontext()
+    return _asking_classes() if any(map(answers_when_run, flat)) else contextlib.nullcontext()
 
 
 def dispatches(cls: type) -> bool:

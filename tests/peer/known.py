@@ -28,6 +28,7 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "torch skips the frame for an iterator of the library; here it is made again, and what is beside it compiled",
     ),
+    ("overriding_wrapper_linear", "reasons"): "torch names the check of a wrapper's context by a number of its own",
     ("comptime_breaks_the_graph", "reasons"): "torch has a kind of break of its own for comptime",
     **_known(
         "warnings_are_filtered", "graphs details reasons", "torch breaks where filters are set; here it is traced"

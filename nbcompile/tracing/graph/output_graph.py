@@ -244,7 +244,7 @@ class OutputGraph:
                 self.fake_mode,
                 dtypes.DtypeTrial(self.purity.see),
                 self._dispatch(),
-                torch_internals.jagged_ones_asked((*fake_arguments, *fake_keywords.values())),
+                torch_internals.wrappers_asked((*fake_arguments, *fake_keywords.values())),
             ):
                 if "out" in fake_keywords and callable(target):
                     _refuse_other_memory(target, fake_arguments, fake_keywords)

@@ -37,7 +37,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.ndarray import NdarrayVariable, NumpyFunctionVariable
 from nbcompile.tracing.variables.plain_values import PlainValueVariable
-from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, has_own_override, is_traceable
+from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, is_traceable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.variables.wrappers import WrapperVariable
 from nbcompile.tracing.wrapping.callables import guard_function
@@ -98,7 +98,7 @@ def symbolic_number(tracer: Tracer, value: float, source: Source) -> VariableTra
 
 def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> VariableTracker:
     """A tensor: an input of the graph."""
-    if torch_internals.is_wrapper(value) and (torch_internals.is_jagged(value) or not has_own_override(type(value))):
+    if torch_internals.is_wrapper(value):
         return _wrapper(tracer, value, source)
     if type(value) not in PLAIN and not is_traceable(type(value)):
         if source is not None:
