@@ -65,6 +65,7 @@ def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> Compi
     with compiled_artifact.collecting() as artifact:
         trace, graph_function = capture_and_compile(frame, options, observer)
     try:
+        # Guards come after the backend: compiling may have found out that a symbolic size is a constant.
         guards, check = build_check(frame, options, trace, observer)
         residual = build_residual(frame, trace, graph_function, observer)
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
@@ -84,6 +85,7 @@ def capture_and_compile(frame: Frame, options: Options, observer: FrameObserver)
         floats = torch_internals.floats_to_be_constant(error.inner_exception)
         if floats is None:
             raise
+    # No second retry: without symbolic floats there is nothing left that the backend could ask for.
     try:
         trace = capture(frame, options, replace(dynamism, floats=False), observer)
         return trace, compile_graph(trace, frame, options, observer)

@@ -38,6 +38,7 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Call
     # A graph for tensors with __torch_function__, or below a function mode, is compiled for plain tensors, at once.
     intercepted = overridden or bool(torch_internals.function_modes())
     compile_graph = hooks.compile_now if intercepted else hooks.active().compile_graph
+    # The mode has seen the calls while they were traced: the compiler's own calls are not for it.
     with torch_internals.without_function_modes():
         compiled = compile_graph(backend, graph, inputs)
     requested = list(_requested_sizes(graph, scope))

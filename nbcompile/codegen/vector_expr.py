@@ -314,7 +314,18 @@ def _closes_at_end(text: str, start: int) -> bool:
 
 
 def _load(scope: Scope, load: Load) -> Value:
-    """Emit a load by the cheapest form that its index allows; the cases are ordered by cost."""
+    """Emit a load by the cheapest form that its index allows; the cases are ordered by cost.
+
+        index, along the vector variable i       C++                                    costs about
+        5*j              (i does not occur)      load<T, 1>, for all lanes              one scalar load
+        i + 5*j          (contiguous)            load<T, W>                             one vector load
+        3*i + 5*j        (a fixed stride)        strided<T, W>                          W scalar loads
+        x[i] + 5*j       (through memory)        gather_offsets<T, W>, gather           one gather, or W loads
+        i // 2, i % 16   (piecewise)             load, load_repeated                    one vector load, or two
+        anything else                            gather_unit_slope, gather              a try, or W loads
+
+    Where an index was read from memory, its lanes may be out of range: they are masked, and load nothing.
+    """
     pointer, offset = scope.names.pointers[load.buffer], load.index[0]
     element = C_TYPES[load.dtype]
     if load in scope.transposed_loads and scope.lanes == Lanes():
@@ -331,33 +342,50 @@ def _load(scope: Scope, load: Load) -> Value:
     if not has_vector_index and access(offset, (), scope.vector) == "contiguous":
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
         whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
-        return Value(
-            _load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector), True, load.dtype
-        )
+        text = _load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector)
+    else:
+        text = _irregular_load(scope, load, gathered, names)
+    return Value(text, True, load.dtype)
+
+
+def _irregular_load(scope: Scope, load: Load, gathered: list[GatheredIndex], names: Mapping[Symbol, str]) -> str:
+    """Text of a vector load whose elements are not contiguous: strided, through memory, or piecewise."""
+    assert scope.vector is not None
+    pointer, offset = scope.names.pointers[load.buffer], load.index[0]
+    element = C_TYPES[load.dtype]
     mask = scope.lanes.vector
     for index in gathered:
         mask = index.in_range if index.is_vector and mask == "lanes" else f"mask_of<W>({mask}) & BOOL({index.in_range})"
         scope.names.used_types.add(("bool", True))
-    step = stride_along(offset, scope.vector)
-    if step is not None and not has_vector_index:
-        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
-        return Value(f"strided<{element}, W>({address}, {c_index(step)}, {mask})", True, load.dtype)
-    lane_names = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
-    if has_vector_index:
+    if any(index.is_vector for index in gathered):
         # Linear in the gathered indices: a gather with a vector of offsets, one instruction with AVX-512.
         rest, offsets = _lane_offsets(scope.vector, load, offset, gathered)
         if offsets:
             address = pointer if rest == ZERO else f"{pointer} + {_offset_text(c_index(rest, names))}"
-            return Value(f"gather_offsets<{element}, W>({address}, {mask}, {offsets})", True, load.dtype)
+            return f"gather_offsets<{element}, W>({address}, {mask}, {offsets})"
+        lane_names = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
         lane_offset = c_index(offset, lane_names)
-        return Value(
-            f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {lane_offset}; }})", True, load.dtype
-        )
+        return f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {lane_offset}; }})"
+    step = stride_along(offset, scope.vector)
+    if step is not None:
+        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        return f"strided<{element}, W>({address}, {c_index(step)}, {mask})"
+    lane_names = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
+    return _piecewise_load(scope, load, lane_names, names, mask)
+
+
+def _piecewise_load(
+    scope: Scope, load: Load, lane_names: Mapping[Symbol, str], names: Mapping[Symbol, str], mask: str
+) -> str:
+    """Text of a vector load at an index with quotients or remainders of the vector variable (padding, resizing)."""
+    assert scope.vector is not None
+    pointer, offset = scope.names.pointers[load.buffer], load.index[0]
+    element = C_TYPES[load.dtype]
     # Contiguous in blocks of whole vectors: no vector crosses a block (64*(i1 // 16) + i1 % 16).
     straight = piecewise_stride(offset, scope.vector)
     if straight is not None and straight[0] == 1 and straight[1] % ALIGNED_SIZE == 0:
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
-        return Value(f"load<{element}, W>({address}, {mask})", True, load.dtype)
+        return f"load<{element}, W>({address}, {mask})"
     # The uniform part is added to the pointer, so that loads which differ in it alone share the rest.
     shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
     address = pointer if shared == ZERO else f"{pointer} + {_offset_text(c_index(shared, names))}"
@@ -366,16 +394,12 @@ def _load(scope: Scope, load: Load) -> Value:
     repeats = repeat_count(offset, scope.vector)
     if repeats:
         lanes = f"{scope.vector.name}, {mask}, [&](i64 j) {{ return {lane_offset}; }}"
-        return Value(f"load_repeated<{element}, W, {repeats}>({address}, {lanes})", True, load.dtype)
+        return f"load_repeated<{element}, W, {repeats}>({address}, {lanes})"
     # Offsets grow by at most 1 from lane to lane (padding, resizing): mostly contiguous, so a load is tried first.
     is_unit_slope = max_slope(offset, scope.vector) == 1
     table = _offset_table(scope.names, offset - shared, scope.vector) if is_unit_slope else ""
     offsets = f"{table}.at + {scope.vector.name}" if table else f"[&](i64 j) {{ return {lane_offset}; }}"
-    return Value(
-        f"{'gather_unit_slope' if is_unit_slope else 'gather'}<{element}, W>({address}, {mask}, {offsets})",
-        True,
-        load.dtype,
-    )
+    return f"{'gather_unit_slope' if is_unit_slope else 'gather'}<{element}, W>({address}, {mask}, {offsets})"
 
 
 def is_whole_row(scope: Scope, buffer: str, offset: Index) -> bool:

@@ -101,6 +101,7 @@ def instructions(
         NotEncodable: a guard has no instructions.
     """
     writer = _Writer(scope, tools)
+    # First what the hook would have checked (modules' hooks and methods, the thread's modes), then the values.
     if isinstance(extra.empty, list):
         writer.emit("EMPTY", key=extra.empty)
     for fact in extra.facts:

@@ -160,7 +160,13 @@ class Blocks:
     # --- control ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until all threads have returned."""
+        """Run until all threads have returned.
+
+        thread   0  1  2  3
+        at       7  7  4  4      a branch divided them: threads 2 and 3 go first, to 5, 6, 7
+        at       7  7  7  7      and all go on together
+        """
+        # The threads that are furthest behind go first: those that took another branch meet them again where it ends.
         code, end = self.function.instructions, len(self.function.instructions)
         while (position := int(np.where(self.waiting, end, self.at).min())) < end:
             here = (self.at == position) & ~self.waiting

@@ -90,26 +90,36 @@ class _Planes:
         return build.call(aten.squeeze.dim, result, 2) if self.has_rows and result is not None else result
 
 
+def _is_plain(tensors: Sequence[Value], geometry: Sequence[Any], results: Sequence[torch.Tensor | None]) -> bool:
+    """True if ``_slow_conv2d`` knows such a convolution: float32 on the CPU, dense windows, one group."""
+    image, weight = tensors[:2]
+    stride, padding, dilation, transposed, _, groups = geometry
+    return (
+        image.ndim in (3, 4)
+        and image.device.type == "cpu"
+        and all(each.dtype == torch.float32 for each in tensors)
+        and all(constant(each) for each in (*image.size, *weight.size))
+        and all(_is_list_of_ints(each, image.ndim - 2) for each in (stride, padding, dilation))
+        and all(each is None or each.is_contiguous() for each in results)
+        and all(each == 1 for each in dilation)
+        and not transposed
+        and groups == 1
+    )
+
+
+def _is_list_of_ints(values: Sequence[object], length: int) -> bool:
+    return len(values) == length and all(type(value) is int for value in values)
+
+
 def _in_planes(
     build: Builder, tensors: Sequence[Value], geometry: Sequence[Any], results: Sequence[torch.Tensor | None]
 ) -> _Planes | None:
     """The convolution, if it is small and of the kind that the matrix product knows, its results in the usual order."""
     image, weight = tensors[:2]
-    stride, padding, dilation, transposed, _, groups = geometry
-    has_rows, count = image.ndim == 3, image.ndim - 2
-    lists = (stride, padding, dilation)
-    if (
-        image.ndim not in (3, 4)
-        or image.device.type != "cpu"
-        or any(each.dtype != torch.float32 for each in tensors)
-        or any(len(each) != count or not all(type(one) is int for one in each) for each in lists)
-        or not all(constant(each) for each in (*image.size, *weight.size))
-        or any(each is not None and not each.is_contiguous() for each in results)
-        or any(each != 1 for each in dilation)
-        or transposed
-        or groups != 1
-    ):
+    stride, padding = geometry[:2]
+    if not _is_plain(tensors, geometry, results):
         return None
+    has_rows = image.ndim == 3
     window = [int(each) for each in weight.size[2:]]
     pixels = [
         (int(extent) + 2 * pad - size) // step + 1

@@ -59,8 +59,10 @@ def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *
     programs = -(-result_count // COLUMNS_PER_PROGRAM) if along_columns else result_count
     if programs >= ENOUGH_PROGRAMS or length < (SHORT_COLUMN if along_columns else MAX_REGISTER_ROW + 1):
         return 1
+    # As many parts as run at once; but a part must be long enough to be worth a program.
     shortest = MIN_COLUMN if along_columns else MIN_ROW
     most = min(MAX_PROGRAMS // programs, length // shortest)
+    # Parts of equal length need no mask. Down to a quarter of the most, idle processors cost less than one would.
     dividing = (parts for parts in range(most, max(most // 4, 1), -1) if length % parts == 0)
     return next(dividing, -(-length // _rounded_length(length, most)))
 

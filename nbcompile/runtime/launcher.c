@@ -413,7 +413,14 @@ static int read_slot(PyObject *value, Py_ssize_t slots, Py_ssize_t *slot) {
 
 #include "operators.h"
 
-/* Interpret the steps. Returns 0 when done, -1 with a Python exception, 1 if an allocation failed. */
+/* Interpret the steps. Returns 0 when done, -1 with a Python exception, 1 if an allocation failed.
+
+     slots.made      tensors that this call owns      slots.pointers      their data, and that of the inputs
+     ALLOCATE 2      made[2] = empty(...)             pointers[2]
+     RUN kernel0     reads and writes                 pointers[0], pointers[2]
+     FREE 2          made[2] is released
+
+   A kernel sees pointers alone; that of each tensor is looked up once, where it is allocated or a view is taken. */
 static int interpret(Program *program, const Slots *slots) {
   for (Py_ssize_t i = 0; i < program->steps; i++) {
     Step *step = &program->step[i];

@@ -109,6 +109,7 @@ def eliminate_dead_code(program: Program) -> Program:
     for buffer in program.buffers:
         if isinstance(buffer, ExternOutput):
             outputs_of.setdefault(buffer.extern, []).append(buffer.name)
+    # Mark what is reachable, through reads, from the results and from buffers with a side effect; the rest is dead.
     worklist = [view.buffer for view in views_in(program.outputs)]
     worklist += [buffer.name for buffer in program.buffers if has_side_effect(buffer, outputs_of)]
     live: set[str] = set()
@@ -136,6 +137,8 @@ def topological_order(names: list[str], needs: dict[str, set[str]]) -> list[str]
             sorted((needed for needed in needs.get(name, ()) if needed in position_of), key=position_of.__getitem__)
         )
 
+    # A depth-first search in the given order, with a path of its own: a chain of buffers may be longer than Python's
+    # stack. A name is done once all that it needs is; to meet a name that is still on the path closes a cycle.
     for first in names:
         path = [(first, before(first))]
         if first in done:

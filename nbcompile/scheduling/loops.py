@@ -190,6 +190,13 @@ def _map_indices(statement: Inner, change: Callable[[Index], Index]) -> Inner:
 
 
 def _vector_variable(kernel: Kernel) -> Symbol | None:
+    """The loop whose iterations become the lanes of vectors: the last inner or the last outer one.
+
+        for i0:  for r0:  acc += x[8*i0 + r0]      x is contiguous along r0: lanes are r0, added up at the end
+        for i0:  for r0:  acc += x[i0 + 64*r0]     along i0: lanes are i0, each with an accumulator of its own
+
+    Each access in memory votes for the loop along which its elements are neighbours.
+    """
     nests = [statement for statement in kernel.body if isinstance(statement, Nest)]
     last_outer = kernel.loops[-1].variable if kernel.loops else None
     if not nests:

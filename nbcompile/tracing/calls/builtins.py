@@ -373,6 +373,8 @@ def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments,
         if default is not None:
             return default
         tracer.evaluate(function, ([],))  # raises; in which words depends on the version
+    # Only a strictly better item replaces the best: of equal ones the first stays, as in CPython. The key is called
+    # once for each item. Symbols and tensors are not asked for their values: they become nodes, without a guard.
     best = items[0]
     value = best if key is None else tracer.call(key, [best])
     for item in items[1:]:

@@ -422,53 +422,21 @@ def _dtype_and_class(left: VariableTracker, right: VariableTracker) -> tuple[obj
 def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """``left == right`` where tracing can tell; a break where it cannot.
 
-    The order of the cases is that of Python: containers compare by their items, then come constants, then classes with
-    an ``__eq__`` of their own, and last identity, which is what ``object.__eq__`` does.
+    The order of the cases is that of Python: the first that knows both kinds of values decides.
+
+        [a, b] == [a, c]        containers compare item by item, and each pair of items begins here again
+        3 == 3.0                constants: Python itself is asked
+        x == 3, obj == other    values of the graph, and objects: ``__eq__`` is traced, or the built-in part compared
+        f == g                  functions, and whatever has only ``object.__eq__``: identity
     """
     left, right = _behind_proxy(realise(tracer, left)), _behind_proxy(realise(tracer, right))
-    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
-        return (
-            _same_kind(left, right)
-            and len(left.items) == len(right.items)
-            and all(
-                # As CPython does: an item that is the same object is equal, even a NaN.
-                identical(mine, theirs) or equal(tracer, mine, theirs)
-                for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=True)
-            )
-        )
-    if isinstance(left, DictVariable) and isinstance(right, DictVariable):
-        # To look at all keys guards them: another entry would be another answer.
-        left.keys(tracer), right.keys(tracer)
-        ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
-        if ordered and list(left.entries) != list(right.entries):
-            return False
-        return left.entries.keys() == right.entries.keys() and all(
-            equal(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
-        )
-    if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
-        return {item.hash_key(tracer) for item in left.unpack(tracer)} == {
-            item.hash_key(tracer) for item in right.unpack(tracer)
-        }
-    if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
-        return all(equal(tracer, mine, theirs) for mine, theirs in zip(left.parts(), right.parts(), strict=True))
-    if isinstance(left, IdVariable) and isinstance(right, IdVariable):
-        return is_same(tracer, left.value, right.value)
-    if left.is_constant() and right.is_constant():
-        return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
-    if (values := _dtype_and_class(left, right)) is not None:
-        return bool(tracer.evaluate(operator.eq, values))
-    if (values := compared(tracer, left, right)) is not None:
-        return bool(tracer.evaluate(operator.eq, values))
+    verdict = _equal_containers(tracer, left, right)
+    if verdict is None:
+        verdict = _equal_constants(tracer, left, right)
+    if verdict is not None:
+        return verdict
     if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):
-        if identical(left, right):
-            return True
-        if isinstance(left, ObjectVariable) or isinstance(right, ObjectVariable):
-            # The user's __eq__, traced; else the builtin that the class extends (an int's value, a tuple's items).
-            found = _special(tracer, COMPARISONS["=="], left, right)
-            if found is None and (parts := (built_in_part(left), built_in_part(right))) != (left, right):
-                return equal(tracer, *parts)
-            return False if found is None else found.truth(tracer)
-        return compare(tracer, "==", left, right).truth(tracer)
+        return _equal_objects(tracer, left, right)
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
         return identical(left.owner, right.owner) and identical(left.function, right.function)
     if isinstance(left, KnownCallable) and isinstance(right, KnownCallable):
@@ -476,6 +444,63 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
     if not _compares_by_identity(left, right):
         _unsupported(tracer, "==", left, right)
     return identical(left, right)
+
+
+def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool | None:
+    """Compare two containers of one kind by their items; None if they are none."""
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+        return _equal_sequences(tracer, left, right)
+    if isinstance(left, DictVariable) and isinstance(right, DictVariable):
+        return _equal_dicts(tracer, left, right)
+    if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
+        mine, theirs = ({item.hash_key(tracer) for item in each.unpack(tracer)} for each in (left, right))
+        return mine == theirs
+    if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
+        return all(equal(tracer, mine, theirs) for mine, theirs in zip(left.parts(), right.parts(), strict=True))
+    return None
+
+
+def _equal_sequences(tracer: Tracer, left: SequenceVariable, right: SequenceVariable) -> bool:
+    if not _same_kind(left, right) or len(left.items) != len(right.items):
+        return False
+    pairs = zip(left.unpack(tracer), right.unpack(tracer), strict=True)
+    # As CPython does: an item that is the same object is equal, even a NaN.
+    return all(identical(mine, theirs) or equal(tracer, mine, theirs) for mine, theirs in pairs)
+
+
+def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> bool:
+    # To look at all keys guards them: another entry would be another answer.
+    left.keys(tracer), right.keys(tracer)
+    ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
+    if ordered and list(left.entries) != list(right.entries):
+        return False
+    return left.entries.keys() == right.entries.keys() and all(
+        equal(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
+    )
+
+
+def _equal_constants(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool | None:
+    """Compare two values that are known while tracing by asking Python; None if one is not known."""
+    if isinstance(left, IdVariable) and isinstance(right, IdVariable):
+        return is_same(tracer, left.value, right.value)
+    if left.is_constant() and right.is_constant():
+        return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
+    values = _dtype_and_class(left, right) or compared(tracer, left, right)
+    return None if values is None else bool(tracer.evaluate(operator.eq, values))
+
+
+def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """Compare values of which one is part of the graph, or an object with a class of the user's."""
+    if identical(left, right):
+        return True
+    if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
+        return compare(tracer, "==", left, right).truth(tracer)
+    # The user's __eq__, traced; else the builtin that the class extends (an int's value, a tuple's items).
+    found = _special(tracer, COMPARISONS["=="], left, right)
+    if found is not None:
+        return found.truth(tracer)
+    parts = built_in_part(left), built_in_part(right)
+    return equal(tracer, *parts) if parts != (left, right) else False
 
 
 def _behind_proxy(value: VariableTracker) -> VariableTracker:
@@ -546,14 +571,17 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
         return left.node is right.node or left.example is right.example
     if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
         return left.value is right.value
+    # A bound method is made anew by each access.
     if isinstance(left, MethodVariable) or isinstance(right, MethodVariable):
         return False
     if isinstance(left, InstanceDictVariable) and isinstance(right, InstanceDictVariable):
         return identical(left.owner, right.owner)
     if isinstance(left, TupleVariable) and isinstance(right, TupleVariable) and left.cls is right.cls is tuple:
         return not left.items and not right.items  # there is one empty tuple
+    # An object that the program made is one tracker, which the first line would have found.
     if any(isinstance(each, ObjectVariable) and each.is_new() for each in (left, right)):
         return False
+    # Both may stand for one object that existed before: its trackers hold it under one of two names.
     real = [
         getattr(operand, name, None)
         for operand in (left, right)
