@@ -16,7 +16,7 @@ import torch
 
 from nbcompile.ir import evaluate
 from nbcompile.ir.expr import Apply, Expr, Gather, IndexOf, Load, apply, cast, constant, cost, walk
-from nbcompile.ir.index import ZERO, Index, constant as known_number, divide, index, is_one, loop_variable
+from nbcompile.ir.index import ZERO, Index, Symbol, constant as known_number, divide, index, is_one, loop_variable
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, is_free, merge_nodes, reindexed
@@ -44,11 +44,16 @@ def known_index(ids: Value, extent: Index) -> Index | None:
     found = evaluate.tabulate(cast(ids.body, torch.int64), variables[0], count)
     if found is None or min(found) < 0 or max(found) >= limit:
         return None
-    first, step, repeated = found[0], found[1] - found[0], found.count(found[0])
-    if found == [first + step * at for at in range(count)]:
-        return first + step * variables[0]
-    if found == [first + at // repeated for at in range(count)]:
-        return first + divide(variables[0], index(repeated), {})
+    return _as_formula(found, variables[0])
+
+
+def _as_formula(values: Sequence[int], variable: Symbol) -> Index | None:
+    """The values as a formula of their position: 3, 5, 7 is ``3 + 2*i0``, and 4, 4, 5, 5 is ``4 + i0 // 2``."""
+    first, step, repeated = values[0], values[1] - values[0], values.count(values[0])
+    if values == [first + step * at for at in range(len(values))]:
+        return first + step * variable
+    if values == [first + at // repeated for at in range(len(values))]:
+        return first + divide(variable, index(repeated), {})
     return None
 
 
