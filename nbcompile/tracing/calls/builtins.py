@@ -359,11 +359,8 @@ def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> 
 
 def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``min`` and ``max``: the first of the smallest (greatest) items."""
-    items = (
-        [realise(tracer, each) for each in arguments]
-        if len(arguments) > 1
-        else realise(tracer, arguments[0]).unpack(tracer)
-    )
+    given = arguments if len(arguments) > 1 else realise(tracer, arguments[0]).unpack(tracer)
+    items = [realise(tracer, item) for item in given]  # those of an iterator are looked at when they are used
     key, default = keywords.get("key"), keywords.get("default")
     if len(arguments) > 1 and default is not None:
         tracer.evaluate(function, (0, 0), {"default": 0})  # refuses it

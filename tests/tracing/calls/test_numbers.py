@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import heapq
+import itertools
 import linecache
 import math
 import operator
@@ -323,3 +324,25 @@ def test_a_constant_on_the_stack_of_two_branches_keeps_its_identity() -> None:
     compiled = nbcompile.compile(program, backend="eager")
     for x, n in ((torch.ones(3).expand(3), 7), (torch.arange(1.0, 4.0), 1)):
         assert compiled(x, n)[1:] == program(x, n)[1:]
+
+
+EXTREMES_OF_ITERATORS = {
+    "min(iter(...))": lambda x, k: (x * 2, min(iter([x.size(0), k]))),
+    "max(iter(...))": lambda x, k: (x * 2, max(iter([x.size(0) - 100, k]))),
+    "min(reversed(...))": lambda x, k: (x * 2, min(reversed([k, x.size(0)]))),
+    "min(generator)": lambda x, k: (x * 2, min(item for item in [x.size(0), k])),
+    "min(chain)": lambda x, k: (x * 2, min(itertools.chain([x.size(0)], [k]))),
+    "nsmallest": lambda x, k: (x * 2, heapq.nsmallest(1, [x.size(0), k])),
+    "nlargest": lambda x, k: (x * 2, heapq.nlargest(1, [x.size(0) - 100, k])),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES_OF_ITERATORS)
+@pytest.mark.parametrize("other", [1.0, 1])
+def test_the_extreme_of_an_iterator_looks_at_each_item(name, other):
+    """An iterator's items are looked at when they are used: a float beside a symbolic size is compared with it."""
+    function = EXTREMES_OF_ITERATORS[name]
+    compiled = nbcompile.compile(function, backend="eager")
+    for size in (3, 4, 5):
+        expected, result = function(torch.ones(size), other)[1], compiled(torch.ones(size), other)[1]
+        assert repr(result) == repr(expected)
