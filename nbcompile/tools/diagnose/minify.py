@@ -28,6 +28,8 @@ from nbcompile.tools.diagnose.outcome import Outcome
 GraphPredicate = Callable[[torch.fx.GraphModule, Sequence[Any]], str]
 """A function that describes the error of a graph with its inputs; "" if there is none."""
 MOST_ROUNDS = 50
+CONFIRMATIONS = 4
+"""Number of times that the result is tried: a predicate that holds half of the time gets through one time in 16."""
 
 
 class NothingToMinify(ValueError):
@@ -215,10 +217,17 @@ class _Reduction:
                 break
         while any(self._take(self.graph, inputs) for inputs in self._halved()):
             pass
-        difference = self.wrong(self.graph, self.inputs)
+        difference = self._confirmed()
         script = reproducer.write(self.graph, self.inputs, backends.backend_name(backend), engine, difference)
         counts = (self.before, self.operators())
         return MinifiedGraph(difference, self.graph, tuple(self.inputs), counts, self.trials, script)
+
+    def _confirmed(self) -> str:
+        """The difference of the result. A predicate by chance accepts any cut, so the result is asked again."""
+        for _ in range(CONFIRMATIONS):
+            if not (difference := self.wrong(self.graph, self.inputs)):
+                raise FlakyPredicateError("the smallest graph was wrong once and right once: it was not made smaller")
+        return difference
 
     def _size(self) -> tuple[int, int]:
         return self.operators(), len(list(self.graph.graph.nodes))

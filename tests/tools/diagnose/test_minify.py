@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,13 @@ def test_nothing_to_minify():
         minify(faults.chain)(torch.randn(3, 4))
     with pytest.raises(NothingToMinify):
         minify(faults.chain, predicate=lambda _: "")(torch.randn(3, 4))
+    with pytest.raises(FlakyPredicateError):
+        minify(faults.chain, predicate=lambda _: next(answers))(torch.randn(3, 4))
+
+
+def test_a_predicate_that_changes_its_mind_later_is_reported():
+    """One that holds for the first two trials and by chance from then on accepts any cut: the result is tried again."""
+    answers = itertools.chain(["wrong"] * 2, itertools.cycle(["", "wrong"]))
     with pytest.raises(FlakyPredicateError):
         minify(faults.chain, predicate=lambda _: next(answers))(torch.randn(3, 4))
 
