@@ -48,7 +48,8 @@ def test_a_kind_of_break_is_explained(capsys):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"), [("not json", "a record is JSON"), ("{}", "no nbcompile record"), (None, "No such file")]
+    ("content", "says"),
+    [("not json", "neither a record (JSON)"), ("{}", "no nbcompile record"), (None, "No such file")],
 )
 def test_what_is_no_record(tmp_path, capsys, content, says):
     """A file that is no record is told in one line."""

@@ -48,7 +48,7 @@ MOST_CONFIGURATIONS = 4
 """Configurations of a kernel that are tried, at most."""
 
 
-class NotGenerated(RuntimeError):
+class NoCodeError(RuntimeError):
     """Reason why Inductor's code for a graph cannot be generated or run here."""
 
 
@@ -69,7 +69,7 @@ def simulate(
     """Generate Inductor's code for a graph and run it in the simulator.
 
     Raises:
-        NotGenerated: with torch's reason.
+        NoCodeError: with torch's reason.
     """
     launches: list[PeerLaunch] = []
     with pretended(chip):
@@ -78,7 +78,7 @@ def simulate(
             results = _run(text, inputs, chip, launches)
         except Exception as error:
             first = next(iter(str(error).strip().splitlines()), "")
-            raise NotGenerated(f"{type(error).__name__}: {first}") from error
+            raise NoCodeError(f"{type(error).__name__}: {first}") from error
     return launches, results
 
 
@@ -183,7 +183,7 @@ def _active_driver(chip: Chip) -> Iterator[None]:
 def _run(text: str, inputs: Sequence[Any], chip: Chip, launches: list[PeerLaunch]) -> tuple[Any, ...]:
     """Run the wrapper over CPU tensors; its kernels are simulated."""
 
-    class Simulating(async_compile.AsyncCompile):
+    class SimulatedCompile(async_compile.AsyncCompile):
         def triton(self, kernel_name: str, source_code: str, device_str: str = "cuda") -> Any:
             del device_str
             module = load_source(source_code)
@@ -196,7 +196,7 @@ def _run(text: str, inputs: Sequence[Any], chip: Chip, launches: list[PeerLaunch
     text = text.replace("from torch._C import _cuda_getCurrentRawStream as get_raw_stream", "get_raw_stream = int")
     text = text.replace("device='cuda:0'", "device='cpu'").replace("device='cuda'", "device='cpu'")
     scope: dict[str, Any] = {"__name__": "inductor_generated", "__file__": "<inductor>"}
-    with mock.patch.object(async_compile, "AsyncCompile", Simulating):
+    with mock.patch.object(async_compile, "AsyncCompile", SimulatedCompile):
         exec(compile(text, "<inductor>", "exec"), scope)
     with torch.no_grad():
         return tuple(scope["call"](list(inputs)))

@@ -21,7 +21,7 @@ from sphinx.errors import SphinxError
 COLORS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-class PageFailed(SphinxError):
+class PageError(SphinxError):
     """Cells of a page raised."""
 
     category = "Pages failed"
@@ -31,12 +31,12 @@ def stop_if_a_page_failed(app: Sphinx, env: BuildEnvironment) -> None:
     """Called when all pages were read and executed.
 
     Raises:
-        PageFailed: some failed.
+        PageError: some failed.
     """
     del app  # part of Sphinx's protocol
     failed = sentences(getattr(env, "nb_metadata", {}))
     if failed:
-        raise PageFailed("\n" + "\n".join(failed))
+        raise PageError("\n" + "\n".join(failed))
 
 
 def sentences(pages: Mapping[str, Mapping[str, Any]]) -> list[str]:

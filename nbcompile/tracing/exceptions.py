@@ -22,7 +22,7 @@ class Unhashable(Exception):
     """The traced program hashes what cannot be hashed: becomes its TypeError."""
 
 
-class LookFailed(Exception):
+class LookError(Exception):
     """A function of the program that looks at the trace raised: its error is the compilation's."""
 
     def __init__(self, error: Exception) -> None:

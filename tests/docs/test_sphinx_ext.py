@@ -13,7 +13,7 @@ from sphinx.util.docutils import docutils_namespace
 
 from nbcompile.sphinx_ext import page_cache, ratios
 from nbcompile.sphinx_ext.differences import differences, programs
-from nbcompile.sphinx_ext.failed_pages import PageFailed, sentences, stop_if_a_page_failed
+from nbcompile.sphinx_ext.failed_pages import PageError, sentences, stop_if_a_page_failed
 from nbcompile.sphinx_ext.module_map import rows
 from nbcompile.sphinx_ext.outputs import SCRIPT, STYLE, share_assets, write_assets
 from nbcompile.tools.lexer import CompileCellLexer
@@ -149,7 +149,7 @@ def test_a_false_claim_ends_the_build(tmp_path, mode):
                 tmp_path, None, tmp_path / "out", tmp_path / "trees", "html", settings, status=None, warning=None
             )
             app.connect("env-updated", stop_if_a_page_failed)
-            with pytest.raises(PageFailed) as raised:
+            with pytest.raises(PageError) as raised:
                 app.build()
         said = "index: ClaimFailed: there are two: `len([1]) == 2` does not hold: left = 1, right = 2"
         assert str(raised.value).strip() == said

@@ -149,7 +149,7 @@ def _beside(run: Any, graph: torch.fx.GraphModule, row: Row) -> Any:
             try:
                 launches, _ = inductor_gpu.simulate(graph, copies, CHIP)
                 row.inductor = sum(launch.times.predicted for launch in launches) * 1e6
-            except inductor_gpu.NotGenerated as reason:
+            except inductor_gpu.NoCodeError as reason:
                 print(f"{row.name}: {reason}", flush=True)
         return run(inputs)
 

@@ -37,6 +37,6 @@ def test_what_was_pretended_is_put_back():
         raise ValueError("no such graph\nat all")
 
     before = torch.cuda.is_available(), torch.cuda.get_device_properties
-    with pytest.raises(inductor_gpu.NotGenerated, match="^ValueError: no such graph$"):
+    with pytest.raises(inductor_gpu.NoCodeError, match="^ValueError: no such graph$"):
         inductor_gpu.simulate(refused, [torch.ones(3)], CHIPS["sm_90"])
     assert (torch.cuda.is_available(), torch.cuda.get_device_properties) == before

@@ -2,7 +2,7 @@
 
     comptime.print(y)                Tensor(shape=(4,), dtype=torch.float32), once, when the frame is compiled
     @comptime
-    def _(ctx):                      ctx is a Context, ctx.get_local("y") a Value
+    def _(ctx):                      ctx is a ComptimeContext, ctx.get_local("y") a ComptimeValue
         assert ctx.get_local("n").is_python_constant()
 
 Nothing of it is a node. Without a compiler the calls do nothing, or print what was computed.
@@ -29,7 +29,7 @@ from nbcompile.capture.source import expression
 from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles_named
-from nbcompile.tracing.exceptions import LookFailed
+from nbcompile.tracing.exceptions import LookError
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 MODULE = "torch._dynamo.comptime"
 
 
-class Value:
+class ComptimeValue:
     """A value of the traced program, as the functions that look at the trace see it."""
 
     def __init__(self, tracer: Tracer, tracker: VariableTracker) -> None:
@@ -56,7 +56,7 @@ class Value:
     def as_proxy(self) -> object:
         """The node of the graph; of a list or tuple those of its items."""
         if isinstance(self._tracker, (ListVariable, TupleVariable)):
-            return [Value(self._tracer, each).as_proxy() for each in self._tracker.unpack(self._tracer)]
+            return [ComptimeValue(self._tracer, each).as_proxy() for each in self._tracker.unpack(self._tracer)]
         return self._tracker.proxy()
 
     def is_proxy(self) -> bool:
@@ -96,7 +96,7 @@ class Value:
             case TensorVariable():
                 sizes = realise(self._tracer, self._tracker.get_attribute(self._tracer, "shape"))
                 for size in sizes.unpack(self._tracer):
-                    Value(self._tracer, size).force_static()
+                    ComptimeValue(self._tracer, size).force_static()
             case known if not known.is_constant():
                 raise AssertionError(f"cannot force {known.describe()} static")
 
@@ -141,7 +141,7 @@ def _shown(tracer: Tracer, tracker: VariableTracker) -> str:
             return other.describe()
 
 
-class Context:
+class ComptimeContext:
     """The trace so far: what a function that ``comptime`` calls is given."""
 
     def __init__(self, tracer: Tracer, depth: int = 0) -> None:
@@ -151,18 +151,18 @@ class Context:
     def _frame(self, stacklevel: int) -> Translator:
         return cast("FrameInterpreter", self._tracer).frames[-1 - self._depth - stacklevel]
 
-    def get_local(self, name: str, *, stacklevel: int = 0) -> Value:
+    def get_local(self, name: str, *, stacklevel: int = 0) -> ComptimeValue:
         """A local variable of the frame that is traced, or of one of its callers; one in a cell, too."""
         frame = self._frame(stacklevel)
         found = frame.locals.get(name)
         if found is None and name in frame.cells:
             found = frame.cells[name].content
         assert found is not None, f"there is no local variable {name!r}"
-        return Value(self._tracer, found)
+        return ComptimeValue(self._tracer, found)
 
-    def parent(self) -> Context:
+    def parent(self) -> ComptimeContext:
         """The same, seen from the caller of the frame."""
-        return Context(self._tracer, self._depth + 1)
+        return ComptimeContext(self._tracer, self._depth + 1)
 
     def graph_break(self, msg: str = "ComptimeContext.graph_break") -> None:
         """End the graph here."""
@@ -172,7 +172,7 @@ class Context:
         """The graph so far."""
         return self._tracer.output.root.graph
 
-    def assert_static(self, val: Value) -> None:
+    def assert_static(self, val: ComptimeValue) -> None:
         """Fail if a number is a symbol."""
         assert not val.is_dynamic(), "expected static but got dynamic (run with TORCH_LOGS=dynamic for more info)"
 
@@ -237,7 +237,7 @@ def _guard_lines(tracer: Tracer) -> list[str]:
     ]
 
 
-def _function(tracer: Tracer, tracker: VariableTracker) -> Callable[[Context], object]:
+def _function(tracer: Tracer, tracker: VariableTracker) -> Callable[[ComptimeContext], object]:
     """The real function behind a tracker: it runs now, and may read its globals and arguments alone."""
     match realise(tracer, tracker):
         case FunctionVariable(function=function):
@@ -255,7 +255,7 @@ def _function(tracer: Tracer, tracker: VariableTracker) -> Callable[[Context], o
 def _call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     function = _function(tracer, (*arguments, *keywords.values())[0])
     with _told():
-        function(Context(tracer))
+        function(ComptimeContext(tracer))
     return ConstantVariable(None)
 
 
@@ -264,10 +264,10 @@ def _told() -> Iterator[None]:
     """An error of the function is the program's own, and no mistake of the compiler."""
     try:
         yield
-    except (breaks.Unsupported, ObservedException, LookFailed):
+    except (breaks.Unsupported, ObservedException, LookError):
         raise
     except Exception as error:
-        raise LookFailed(error) from error
+        raise LookError(error) from error
 
 
 def _by_name(name: str, *, of_value: bool = False, returns: bool = False) -> None:
@@ -277,14 +277,14 @@ def _by_name(name: str, *, of_value: bool = False, returns: bool = False) -> Non
     def _short(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         given = {key: realise(tracer, each).constant() for key, each in keywords.items() if key == "stacklevel"}
         value = next((each for each in (*arguments, *(keywords[key] for key in ("e", "val") if key in keywords))), None)
-        context: Any = Context(tracer)
+        context: Any = ComptimeContext(tracer)
         with _told():
             if not of_value:
                 getattr(context, name.removesuffix("_and_return"))(**given)
             elif name == "force_static":
-                Value(tracer, cast(VariableTracker, value)).force_static()
+                ComptimeValue(tracer, cast(VariableTracker, value)).force_static()
             else:
-                getattr(context, name)(Value(tracer, cast(VariableTracker, value)))
+                getattr(context, name)(ComptimeValue(tracer, cast(VariableTracker, value)))
         return value if returns and value is not None else ConstantVariable(None)
 
 
@@ -299,14 +299,14 @@ _by_name("print_value_stack_and_return", returns=True)
 @handles_named(MODULE, "_Comptime.sleep")
 def _sleep(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     seconds = realise(tracer, (*arguments, *keywords.values())[0]).constant()
-    Context(tracer).sleep(cast(float, seconds))
+    ComptimeContext(tracer).sleep(cast(float, seconds))
     return ConstantVariable(None)
 
 
 @handles_named(MODULE, "_Comptime.breakpoint")
 def _breakpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """The debugger, in the frame that holds the trace: ``ctx.print_locals()``, ``ctx.get_local(name)``."""
-    ctx = Context(tracer)
+    ctx = ComptimeContext(tracer)
     sys.breakpointhook()  # noqa: T100  (what the program asked for)
     del ctx
     return ConstantVariable(None)
