@@ -25,7 +25,7 @@ import torch
 import torch._inductor.config as inductor_config
 import triton
 from torch._dynamo import device_interface
-from torch._inductor import async_compile
+from torch._inductor import async_compile, scheduler
 from torch._inductor.debug import DebugContext
 from torch._inductor.decomposition import select_decomp_table
 from torch._inductor.fx_passes.post_grad import post_grad_passes
@@ -157,6 +157,8 @@ def pretended(chip: Chip) -> Iterator[None]:
         stack.enter_context(mock.patch.dict(device_interface.caching_worker_device_properties, {"cuda": [properties]}))
         stack.enter_context(mock.patch.dict(device_interface.caching_worker_current_devices, {"cuda": 0}))
         stack.enter_context(mock.patch.object(triton_helpers, "set_driver_to_gpu"))
+        # The answer is cached, and an earlier question of the process was answered without a GPU.
+        stack.enter_context(mock.patch.object(scheduler, "has_triton", return_value=True))
         stack.enter_context(_active_driver(chip))
         yield
 

@@ -162,6 +162,7 @@ OPTIONAL = {
     "nbcompile.gpu": "cuda",
     "nbcompile.gpu.standin": "cuda",
     "nbcompile.teach.classroom": "notebook",
+    "nbcompile.teach.colab": "notebook",
     "nbcompile.tools.slides": "docs",
     "nbcompile.tools.slide_parts": "docs",
     "nbcompile.jupyter.widget": "widget",
