@@ -4,8 +4,8 @@
                              ├─ guards ──── Check     ├─ CompiledFrame, for the cache of dispatch/
                              └─ rewriting ─ Residual ─┘
 
-Each stage is a function that returns a value. Nothing on this page is recorded, logged or counted: the observer is told
-what each stage returned, and does that (recording/observer.py).
+Each stage is a function that returns a value. Nothing on this page is recorded, logged or counted: the observer
+receives what each stage returned, and does that (recording/observer.py).
 
 In torch: torch/_dynamo/convert_frame.py. Read next: nbcompile/tracing/tracer.py, then
 nbcompile/backends/captured_graph.py

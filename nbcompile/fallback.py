@@ -26,7 +26,7 @@ from nbcompile.recording.observer import FrameObserver, observing
 from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
 from nbcompile.tracing import breaks, tracer
-from nbcompile.tracing.exceptions import LookError
+from nbcompile.tracing.exceptions import ComptimeError
 
 IN_TRANSFORM = SkipFrame("a transform of torch.func is active", code_wide=False)
 """The outcome of a call below ``torch.func.vmap`` and its like."""
@@ -70,7 +70,7 @@ def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: E
             raise error
         case guarding.GuardsDoNotHold() if error.is_broken_promise:
             return _promise_broken(observer, error)
-        case LookError():
+        case ComptimeError():
             raise error.error
         case RecursionError():
             return replace(_skipped(observer, "Python's stack is too deep to trace"), code_wide=False, nested=True)

@@ -22,8 +22,8 @@ class Unhashable(Exception):
     """The traced program hashes what cannot be hashed: becomes its TypeError."""
 
 
-class LookError(Exception):
-    """A function of the program that looks at the trace raised: its error is the compilation's."""
+class ComptimeError(Exception):
+    """An error of a function that ``comptime`` called; the compilation raises it as the program's own."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))

@@ -107,15 +107,15 @@ def row(name: str) -> str:
         ("yes" if each.right else "**no**") + f" | {each.graphs - each.recompiled} | {each.recompiled}"
         for each in (ours, theirs)
     ]
-    told = f"| {PROGRAMS[name][0]} | {name} | " + " | ".join(words)
+    begin = f"| {PROGRAMS[name][0]} | {name} | " + " | ".join(words)
     if ours.error or theirs.error:
-        return f"{told} | {ours.error or theirs.error} | | |"
+        return f"{begin} | {ours.error or theirs.error} | | |"
     try:
         first, later = times(name)
     except Exception as error:  # noqa: BLE001  (the row says so)
-        return f"{told} | {type(error).__name__} | | |"
+        return f"{begin} | {type(error).__name__} | | |"
     return (
-        f"{told} | {first['ours']:.2f} / {first['torch.compile']:.2f} s "
+        f"{begin} | {first['ours']:.2f} / {first['torch.compile']:.2f} s "
         f"| {later['eager'] / later['ours']:.2f} | {later['torch.compile'] / later['ours']:.2f} |"
     )
 

@@ -29,7 +29,7 @@ from nbcompile.capture.source import expression
 from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles_named
-from nbcompile.tracing.exceptions import LookError
+from nbcompile.tracing.exceptions import ComptimeError
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -254,20 +254,20 @@ def _function(tracer: Tracer, tracker: VariableTracker) -> Callable[[ComptimeCon
 @handles_named(MODULE, "_Comptime.__call__")
 def _call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     function = _function(tracer, (*arguments, *keywords.values())[0])
-    with _told():
+    with _own_errors():
         function(ComptimeContext(tracer))
     return ConstantVariable(None)
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _own_errors() -> Iterator[None]:
     """An error of the function is the program's own, and no mistake of the compiler."""
     try:
         yield
-    except (breaks.Unsupported, ObservedException, LookError):
+    except (breaks.Unsupported, ObservedException, ComptimeError):
         raise
     except Exception as error:
-        raise LookError(error) from error
+        raise ComptimeError(error) from error
 
 
 def _by_name(name: str, *, of_value: bool = False, returns: bool = False) -> None:
@@ -278,7 +278,7 @@ def _by_name(name: str, *, of_value: bool = False, returns: bool = False) -> Non
         given = {key: realise(tracer, each).constant() for key, each in keywords.items() if key == "stacklevel"}
         value = next((each for each in (*arguments, *(keywords[key] for key in ("e", "val") if key in keywords))), None)
         context: Any = ComptimeContext(tracer)
-        with _told():
+        with _own_errors():
             if not of_value:
                 getattr(context, name.removesuffix("_and_return"))(**given)
             elif name == "force_static":

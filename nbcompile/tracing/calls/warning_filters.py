@@ -1,11 +1,11 @@
 """Filters of warnings: ``warnings.catch_warnings`` and ``simplefilter`` are Python that is traced through.
 
-    with warnings.catch_warnings(record=True) as told:     no node; `told` is a new list
+    with warnings.catch_warnings(record=True) as caught:   no node; `caught` is a new list
         y = x.sin()
 
 What they change are globals of the module ``warnings``, written back like others. The count by which the interpreter
 knows that they changed is no part of it: the function in C that advances it is called after the graph. A warning
-itself breaks the graph, so that none is told under other filters than the program's.
+itself breaks the graph, so that none is shown under other filters than the program's.
 
 In torch: CatchWarningsCtxManagerVariable of torch/_dynamo/variables/ctx_manager.py. Read next:
 nbcompile/tracing/effects/side_effects.py
