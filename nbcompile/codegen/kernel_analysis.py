@@ -91,7 +91,7 @@ def non_temporal_stores(kernel: Kernel, schedule: Schedule, scattered: Container
     stores have no hardware prefetch and wait for each line, so these bypass it unless the kernel itself reads them.
     """
     tensors = schedule.program.tensors()
-    known, read = set(size_symbols(kernel)), _buffers_read(schedule)
+    known, read = set(size_symbols(kernel)), schedule.buffers_read
     entries = {
         name: NonTemporalStore(
             _size_in_bytes(tensors[name]),
@@ -102,17 +102,6 @@ def non_temporal_stores(kernel: Kernel, schedule: Schedule, scattered: Container
         if name not in (kernel.reads if name in scattered else read)
     }
     return {name: entry for name, entry in entries.items() if entry.size.free_symbols <= known and not entry.is_small}
-
-
-def _buffers_read(schedule: Schedule) -> set[str]:
-    read = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.reads}
-    read |= {
-        view.buffer
-        for step in schedule.steps
-        if isinstance(step, Extern)
-        for view in views_in((step.args, step.kwargs))
-    }
-    return read
 
 
 def _size_in_bytes(tensor: Tensor) -> Index:

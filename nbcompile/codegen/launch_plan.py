@@ -149,11 +149,7 @@ class _Planner:
 
     def _extern(self, extern: Extern) -> None:
         views: list[int] = []
-        results = [
-            buffer
-            for buffer in self.schedule.program.buffers
-            if isinstance(buffer, ExternOutput) and buffer.extern == extern.name
-        ]
+        results = self.schedule.program.outputs_of.get(extern.name, ())
         on_cpu = all(result.device.type == "cpu" for result in results)
         native = NATIVE.get(extern.target) if on_cpu else None
         if native is None or not native(self, extern, results, views):

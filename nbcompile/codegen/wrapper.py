@@ -155,11 +155,7 @@ def _extern(writer: SourceWriter, schedule: Schedule, extern: Extern) -> None:
     tensors = schedule.program.tensors()
     arguments = [_argument(tensors, arg) for arg in extern.args]
     arguments += [f"{key}={_argument(tensors, value)}" for key, value in extern.kwargs.items()]
-    outputs = [
-        buffer
-        for buffer in schedule.program.buffers
-        if isinstance(buffer, ExternOutput) and buffer.extern == extern.name
-    ]
+    outputs = schedule.program.outputs_of.get(extern.name, ())
     call = f"{extern.name}_target({', '.join(arguments)})"
     writer.comment("#", f"{extern.name}: {extern.target}; {extern.reason}")
     if not outputs:

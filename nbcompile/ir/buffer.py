@@ -229,10 +229,17 @@ class Program:
 
     by_name: dict[str, Tensor] = field(init=False, repr=False, compare=False)
     """Tensors by name; built once, as every kernel needs it."""
+    outputs_of: dict[str, tuple[ExternOutput, ...]] = field(init=False, repr=False, compare=False)
+    """Results of each extern call, by its name; built once, as every call needs it."""
 
     def __post_init__(self) -> None:
         tensors = {each.name: each for each in self.buffers if not isinstance(each, Extern)}
         object.__setattr__(self, "by_name", tensors)
+        found: dict[str, list[ExternOutput]] = {}
+        for buffer in self.buffers:
+            if isinstance(buffer, ExternOutput):
+                found.setdefault(buffer.extern, []).append(buffer)
+        object.__setattr__(self, "outputs_of", {name: tuple(outputs) for name, outputs in found.items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """Tensors by name."""

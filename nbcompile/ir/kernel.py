@@ -23,11 +23,11 @@ Read next: nbcompile/ir/evaluate.py
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
-from nbcompile.ir.buffer import Extern, Program
+from nbcompile.ir.buffer import Extern, Program, views_in
 from nbcompile.ir.expr import Expr, Gather, IndexOf
 from nbcompile.ir.index import ONE, ZERO, Index, Symbol, constant, product, stride_along
 from nbcompile.record.model import FusionDecision
@@ -186,6 +186,14 @@ class Schedule:
     """The program after dead code elimination; ``program.tensors()`` has the layouts."""
     steps: tuple[Step, ...]
     decisions: tuple[FusionDecision, ...] = ()
+    buffers_read: frozenset[str] = field(init=False, repr=False, compare=False)
+    """Names of what kernels and extern calls read; built once, as every kernel needs it."""
+
+    def __post_init__(self) -> None:
+        read = {name for kernel in self.kernels() for name in kernel.reads}
+        calls = (step for step in self.steps if isinstance(step, Extern))
+        read |= {view.buffer for call in calls for view in views_in((call.args, call.kwargs))}
+        object.__setattr__(self, "buffers_read", frozenset(read))
 
     def kernels(self) -> Iterator[Kernel]:
         """The generated kernels, in order."""

@@ -28,6 +28,7 @@ from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, p
 from nbcompile.ir.kernel import Loop
 from nbcompile.record.model import FusionDecision
 from nbcompile.scheduling.dependencies import dependencies, reads, topological_order
+from nbcompile.scheduling.units import Unit, UnitOrder
 from nbcompile.support import fuel
 
 MEMBER_LIMIT = 64
@@ -318,16 +319,6 @@ def passes(group: Group) -> dict[str, int]:
 # -- all buffers ----------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Unit:
-    """A group under construction, or a single buffer that is no kernel: an input, or an extern call."""
-
-    names: set[str]
-    group: Group | None
-    needs: set[str] = field(default_factory=set)
-    """Names of all dependencies of the members, members included."""
-
-
 def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
     """Group all computed buffers; inputs and extern calls are units of their own. In topological order."""
     needs = dependencies(program)
@@ -353,17 +344,16 @@ class _Fusion:
     def __init__(self, needs: dict[str, set[str]]) -> None:
         self.needs = needs
         self.unit_of: dict[str, Unit] = {}
-        self.units: list[Unit] = []
+        self.units = UnitOrder(self.unit_of)
         self.readers: dict[str, list[str]] = {}
         self.decisions: list[FusionDecision] = []
 
     def topological_order(self) -> list[Unit]:
         """The units, each after its dependencies."""
-        label = {id(unit): str(at) for at, unit in enumerate(self.units)}
-        needs = {
-            label[id(unit)]: {label[id(self.unit_of[name])] for name in unit.needs - unit.names} for unit in self.units
-        }
-        return [self.units[int(key)] for key in topological_order(list(needs), needs)]
+        units = list(self.units)
+        label = {unit: str(at) for at, unit in enumerate(units)}
+        needs = {label[unit]: {label[self.unit_of[name]] for name in unit.needs - unit.names} for unit in units}
+        return [units[int(key)] for key in topological_order(list(needs), needs)]
 
     def assign(self, buffer: LoopBuffer | None, name: str) -> None:
         """Put one buffer into the best group that takes it, or into one of its own."""
@@ -387,7 +377,7 @@ class _Fusion:
             unit = self.unit_of.get(name)
             if unit is not None and unit.group is not None:
                 found.setdefault(id(unit), (unit, name))
-        producers = sorted(found.values(), key=lambda pair: -self.units.index(pair[0]))
+        producers = sorted(found.values(), key=lambda pair: -self.units.created(pair[0]))
         for name in reads(buffer):
             for reader in reversed(self.readers.get(name, ())):
                 unit = self.unit_of[reader]
@@ -398,7 +388,8 @@ class _Fusion:
         assert candidate.group is not None
         shared = through if through in reads(buffer) else f"both read {self._shared(through, buffer)}"
         try:
-            if self._reaches(unit.needs - candidate.names, candidate):
+            between = self.units.between(unit.needs - candidate.names, candidate)
+            if between is None:
                 raise Incompatible("something between them must run in between")
             group = join(candidate.group, buffer)
             _expect_fuel(through, buffer.name)
@@ -408,6 +399,7 @@ class _Fusion:
         candidate.group = group
         candidate.names.add(buffer.name)
         candidate.needs |= unit.needs
+        self.units.move_before(between, candidate)
         self.unit_of[buffer.name] = candidate
         self._record_reads(buffer)
         why = f"{buffer.name} reads {through} where it is made" if shared == through else shared
@@ -419,19 +411,6 @@ class _Fusion:
         assert unit.group is not None
         group_reads = {name for member in unit.group.members for name in reads(member.buffer)}
         return ", ".join(name for name in reads(buffer) if name in group_reads)
-
-    def _reaches(self, names: set[str], target: Unit) -> bool:
-        """True if ``names`` depend on ``target``, directly or not."""
-        worklist = [self.unit_of[name] for name in names if name in self.unit_of]
-        seen: set[int] = set()
-        while worklist:
-            unit = worklist.pop()
-            if unit is target:
-                return True
-            if id(unit) not in seen:
-                seen.add(id(unit))
-                worklist.extend(self.unit_of[name] for name in unit.needs - unit.names if name in self.unit_of)
-        return False
 
     def merge_groups(self) -> None:
         """Fuse whole groups of which one reads what the other produces: two chains that meet."""
@@ -447,7 +426,8 @@ class _Fusion:
         assert first.group is not None and second.group is not None
         reader = second.group.members[0].buffer.name
         try:
-            if self._reaches(second.needs - second.names - first.names, first):
+            between = self.units.between(second.needs - second.names - first.names, first)
+            if between is None:
                 raise Incompatible("something between them must run in between")
             group = first.group
             for member in second.group.members:
@@ -461,6 +441,7 @@ class _Fusion:
         second.needs |= first.needs
         for name in first.names:
             self.unit_of[name] = second
-        self.units.remove(first)
+        self.units.move_before(between, first)
+        self.units.replace(first, second)
         self.decisions.append(FusionDecision(through, reader, True, "two chains that meet: one loop for both"))
         return True

@@ -96,7 +96,8 @@ def _headroom(
                 change[at] += sizes[name]
                 change[range_ends[name]] -= sizes[name]
     live_bytes = list(itertools.accumulate(change[:-1]))
-    return [max(live_bytes) - live for live in live_bytes]
+    peak = max(live_bytes, default=0)
+    return [peak - live for live in live_bytes]
 
 
 def _live_range_ends(

@@ -15,7 +15,7 @@ from nbcompile.ir.buffer import Extern, Program, Scatter, views_in
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling.build import build_kernel
 from nbcompile.scheduling.dependencies import eliminate_dead_code, reads
-from nbcompile.scheduling.fuse import Unit, fuse
+from nbcompile.scheduling.fuse import fuse
 from nbcompile.scheduling.fusion_log import fusion_log
 from nbcompile.scheduling.inline import inline_small
 from nbcompile.scheduling.int32_narrowing import narrow_count_sums
@@ -24,6 +24,7 @@ from nbcompile.scheduling.memory import plan_memory
 from nbcompile.scheduling.mutation_cycles import break_mutation_cycles
 from nbcompile.scheduling.recompute import recompute_in_consumers
 from nbcompile.scheduling.scatter import scatter_kernel
+from nbcompile.scheduling.units import Unit
 from nbcompile.support import fuel
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
