@@ -25,7 +25,7 @@ from nbcompile.codegen.machine_model import (
     PREFETCH_ROWS,
 )
 from nbcompile.ir import index as indexing
-from nbcompile.ir.buffer import Extern, Program, Tensor, views_in
+from nbcompile.ir.buffer import Program, Tensor
 from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, children, cost, walk
 from nbcompile.ir.index import ONE, Index, Symbol, stride_along
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Schedule, Statement, Store, Update

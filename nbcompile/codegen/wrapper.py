@@ -23,7 +23,7 @@ import sympy
 from nbcompile.capture.complex_literals import exact
 from nbcompile.codegen.printers import python_index, python_number
 from nbcompile.codegen.writer import SourceWriter
-from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor
+from nbcompile.ir.buffer import BufferView, Extern, GraphAttribute, GraphInput, ModuleReference, Tensor
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule

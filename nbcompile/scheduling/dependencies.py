@@ -30,7 +30,7 @@ from nbcompile.ir.buffer import (
 from nbcompile.ir.expr import loads
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1 << 15)
 def reads(buffer: Buffer) -> tuple[str, ...]:
     """The buffers that a buffer reads, without duplicates."""
     match buffer:

@@ -19,8 +19,8 @@ from nbcompile.ir.buffer import Buffer, Extern, LoopBuffer, Pointwise, Program, 
 from nbcompile.ir.expr import cost, loads, walk
 from nbcompile.ir.index import Index, constant, known_equal, product
 from nbcompile.scheduling.dependencies import reads
-from nbcompile.scheduling.units import Unit
 from nbcompile.scheduling.inline import MAX_INLINED_COST, nodes_with_inlined, with_inlined
+from nbcompile.scheduling.units import Unit
 
 MAX_BODY_NODES = 64
 """Nodes of a body that may be recomputed: the code of a longer one would be duplicated too often."""
