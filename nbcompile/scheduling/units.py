@@ -39,7 +39,7 @@ class UnitOrder:
         self._unit_of = unit_of
         self._created: dict[Unit, int] = {}
         self._ordered: list[Unit | None] = []
-        self._place: dict[Unit, int] = {}
+        self._position: dict[Unit, int] = {}
 
     def __iter__(self) -> Iterator[Unit]:
         """The units, first made first."""
@@ -51,12 +51,12 @@ class UnitOrder:
 
     def append(self, unit: Unit) -> None:
         """Add a unit that nothing needs yet."""
-        self._created[unit] = self._place[unit] = len(self._ordered)
+        self._created[unit] = self._position[unit] = len(self._ordered)
         self._ordered.append(unit)
 
     def between(self, names: set[str], target: Unit) -> set[Unit] | None:
         """The units behind ``target`` in order that the names depend on; None if one of them depends on ``target``."""
-        place = self._place[target]
+        position = self._position[target]
         found: set[Unit] = set()
         worklist = [names]
         while worklist:
@@ -64,7 +64,7 @@ class UnitOrder:
                 unit = self._unit_of.get(name)
                 if unit is target:
                     return None
-                if unit is not None and unit not in found and self._place[unit] > place:
+                if unit is not None and unit not in found and self._position[unit] > position:
                     found.add(unit)
                     worklist.append(unit.needs - unit.names)
         return found
@@ -73,20 +73,20 @@ class UnitOrder:
         """Move units before ``target``, which depends on them from now on; they are what ``between`` found."""
         if not between:
             return
-        start, stop = self._place[target], max(self._place[unit] for unit in between) + 1
+        start, stop = self._position[target], max(self._position[unit] for unit in between) + 1
         affected = self._ordered[start:stop]
         # What was found is closed under dependencies behind the target, so that its own order may stay as it is.
         self._put(start, [unit for unit in affected if unit in between])
         self._put(start + len(between), [unit for unit in affected if unit not in between])
 
     def replace(self, merged: Unit, into: Unit) -> None:
-        """Give the place of a unit to one that has taken its members over; that one's old place stays empty."""
+        """Give the position of a unit to one that has taken its members over; that one's old position stays empty."""
         del self._created[merged]
-        self._ordered[self._place[into]] = None
-        self._put(self._place.pop(merged), [into])
+        self._ordered[self._position[into]] = None
+        self._put(self._position.pop(merged), [into])
 
     def _put(self, start: int, units: list[Unit | None]) -> None:
-        for place, unit in enumerate(units, start):
-            self._ordered[place] = unit
+        for position, unit in enumerate(units, start):
+            self._ordered[position] = unit
             if unit is not None:
-                self._place[unit] = place
+                self._position[unit] = position
