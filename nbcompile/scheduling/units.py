@@ -46,7 +46,7 @@ class UnitOrder:
         return iter(self._created)
 
     def created(self, unit: Unit) -> int:
-        """How many units were made before this one."""
+        """The number of units that were made before this one."""
         return self._created[unit]
 
     def append(self, unit: Unit) -> None:
