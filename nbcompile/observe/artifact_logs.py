@@ -19,8 +19,9 @@ from collections.abc import Iterator, Sequence
 from nbcompile import torch_internals
 from nbcompile.observe import torch_logs
 from nbcompile.observe.artifacts import ARTIFACTS, STEPS_WANTED
+from nbcompile.observe.component_logs import SUMMARIES
 from nbcompile.record.model import CompiledFrame, Timing
-from nbcompile.support.log_names import BY_TORCH, COMPONENTS, LIVE, NOT_HERE
+from nbcompile.support.log_names import BY_TORCH, COMPONENTS, LIVE, NOT_HERE, TORCHS_COMPONENTS
 from nbcompile.support.process_state import STATE, Lifetime
 
 _loggers: dict[str, logging.Logger] = STATE.add("observe.artifact_logs._loggers", {}, Lifetime.PROCESS)
@@ -31,8 +32,8 @@ class ArtifactLogs:
 
     def wants_frames(self) -> bool:
         """True if any log of a finished frame is on; what is asked for in vain is reported now, once."""
-        _report_unknown()
-        return bool(enabled())
+        _report_silent()
+        return bool(enabled() or _components())
 
     def wants_steps(self) -> bool:
         """True if each instruction of the trace is printed."""
@@ -45,6 +46,9 @@ class ArtifactLogs:
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:
         """Print one frame."""
         with _in_frame(frame.id):
+            for component in _components():
+                for message in SUMMARIES[component](frame, timings):
+                    _handle(f"nbcompile.{component}", logging.INFO, message)
             for name in enabled():
                 for message in ARTIFACTS[name](frame):
                     _print(name, message)
@@ -55,25 +59,40 @@ def enabled() -> list[str]:
     if not _loggers:
         _loggers.update({name: torch_internals.artifact_logger(name) for name in ARTIFACTS})
     on = {name for name, logger in _loggers.items() if logger.isEnabledFor(logging.DEBUG)}
-    for component, names in COMPONENTS.items():
-        if torch_internals.is_component_verbose(component):
-            on.update(names)
+    for component, level in torch_internals.components_asked_for().items():
+        on.update(COMPONENTS.get(component, ()) if level <= logging.DEBUG else ())
     return sorted(on)
 
 
-def _report_unknown() -> None:
+def _components() -> list[str]:
+    """The parts of the compiler of which a line about each frame is printed."""
+    levels = torch_internals.components_asked_for()
+    return [name for name in SUMMARIES if levels.get(name, logging.ERROR) <= logging.INFO]
+
+
+def _report_silent() -> None:
+    """Say once what is asked for in vain, and what is left to torch itself, which may have nothing to print."""
     for name in torch_internals.artifacts_asked_for():
-        if name not in ARTIFACTS and name not in LIVE and name not in BY_TORCH:
+        if name in BY_TORCH:
+            torch_logs.warn_of_output(
+                f"TORCH_LOGS={name} is printed by torch itself, where it happens: {BY_TORCH[name]}"
+            )
+        elif name not in ARTIFACTS and name not in LIVE:
             reason = NOT_HERE.get(name, "it is not known here")
             torch_logs.warn_of_output(f"TORCH_LOGS={name} prints nothing of nbcompile: {reason}")
+    for name, level in torch_internals.components_asked_for(with_parts=False).items():
+        if name in TORCHS_COMPONENTS and level <= logging.INFO:
+            torch_logs.warn_of_output(f"TORCH_LOGS={name} prints nothing of nbcompile: {TORCHS_COMPONENTS[name]}")
 
 
 def _print(name: str, message: str) -> None:
+    _handle(_loggers[name].name, logging.DEBUG, message)
+
+
+def _handle(logger: str, level: int, message: str) -> None:
     # Past the level of our logger, which is not on when a whole component (+dynamo) is.
-    logger = _loggers[name]
-    logging.getLogger("nbcompile").handle(
-        logger.makeRecord(logger.name, logging.DEBUG, __file__, 0, "%s", (message,), None)
-    )
+    ours = logging.getLogger("nbcompile")
+    ours.handle(ours.makeRecord(logger, level, __file__, 0, "%s", (message,), None))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
     python -m nbcompile logs                  the list
     TORCH_LOGS=help python program.py         the list, then torch's own, which ends the program
 
-The names are torch's. This module imports nothing: with ``TORCH_LOGS=help`` torch cannot be imported.
+torch prints its list while it is imported: ours is beside it where nbcompile is imported before torch. The names are
+torch's. This module imports nothing of torch, which cannot be imported with ``TORCH_LOGS=help``.
 
 In torch: torch/_logging/_registrations.py. Read next: nbcompile/observe/artifacts.py
 """
@@ -90,6 +91,24 @@ COMPONENTS = {
 }
 """The artifacts that ``TORCH_LOGS=+dynamo`` and the like print: those of that part of the compiler."""
 
+TORCHS_COMPONENTS = {
+    "async_compile": "it does not use Inductor's pool of compile workers",
+    "autograd": "torch.autograd prints it",
+    "c10d": "torch.distributed prints it",
+    "cache": "it has no remote cache; see caching",
+    "ddp": "DistributedDataParallel prints it; graphs are not split for it",
+    "distributed": "torch.distributed prints it",
+    "dtensor": "torch.distributed.tensor prints it",
+    "dynamic": "the shape environment, which is torch's, prints it",
+    "export": "torch.export prints it",
+    "fake_tensor": "torch prints it where its cache of fake tensors is used",
+    "fsdp": "torch.distributed.fsdp prints it",
+    "native_dsl": "torch prints it where it registers operators that are written in a DSL",
+    "onnx": "torch.onnx prints it",
+    "pp": "torch.distributed.pipelining prints it",
+}
+"""Parts of torch whose logs nbcompile adds nothing to, and whose they are."""
+
 
 def help_text() -> str:
     """All names with what nbcompile prints for them."""
@@ -98,7 +117,9 @@ def help_text() -> str:
         ("printed while it happens", LIVE),
         ("printed by parts of torch that nbcompile calls", BY_TORCH),
         ("nothing is printed by nbcompile", NOT_HERE),
-        ("whole parts", {f"+{name}": ", ".join(names) for name, names in COMPONENTS.items()}),
+        ("parts of the compiler: a line about each function", dict.fromkeys(COMPONENTS, "counts and times")),
+        ("the same, and artifacts", {f"+{name}": ", ".join(names) for name, names in COMPONENTS.items()}),
+        ("other parts of torch: nothing is printed by nbcompile", TORCHS_COMPONENTS),
     )
     width = max(len(name) for _, names in sections for name in names) + 2
     lines = ["TORCH_LOGS=name,name in nbcompile (also torch._logging.set_logs and %compile_config log=name):"]
@@ -109,5 +130,5 @@ def help_text() -> str:
 
 def print_help_on_request() -> None:
     """With ``TORCH_LOGS=help``: the list, before torch prints its own and ends its import with an error."""
-    if "help" in os.environ.get("TORCH_LOGS", "").split(",") and "torch" not in sys.modules:
+    if os.environ.get("TORCH_LOGS") in ("help", "+help") and "torch" not in sys.modules:
         sys.stderr.write(help_text())

@@ -102,8 +102,25 @@ def artifacts_asked_for() -> tuple[str, ...]:
     return tuple(sorted(torch._logging._internal.log_state.artifact_names))
 
 
-def is_component_verbose(component: str) -> bool:
-    """True if a part of torch.compile logs everything: ``TORCH_LOGS=+dynamo``."""
-    state = torch._logging._internal.log_state
-    names: Any = torch._logging._internal.log_registry.log_alias_to_log_qnames.get(component, ())
-    return bool(names) and state.log_qname_to_level.get(names[0]) in (logging.DEBUG, "DEBUG")
+def components_asked_for(*, with_parts: bool = True) -> dict[str, int]:
+    """The parts of torch that TORCH_LOGS or ``set_logs`` switched on (``dynamo``, ``+aot``), with their levels.
+
+    Args:
+        with_parts: also those that another one contains, as ``dynamo`` contains ``dynamic``; ``all`` contains all.
+    """
+    logs = torch._logging._internal
+    levels, known = logs.log_state.log_qname_to_level, logs.log_registry.log_alias_to_log_qnames
+    asked = {name: modules for name, modules in known.items() if modules and all(map(levels.__contains__, modules))}
+    if "torch" in asked and with_parts:  # TORCH_LOGS=all
+        asked = {**known, **asked}
+    if not with_parts:
+        asked = {
+            name: modules
+            for name, modules in asked.items()
+            if name != "torch" and not any(set(modules) < set(others) for others in asked.values())
+        }
+    return {name: _level(levels.get(modules[0], levels.get("torch"))) for name, modules in asked.items()}
+
+
+def _level(level: Any) -> int:
+    return int(level if isinstance(level, int) else logging.getLevelNamesMapping()[str(level)])

@@ -58,17 +58,26 @@ ARGUMENTS = (torch.ones(4, 8), torch.ones(8, 4, requires_grad=True))
 @contextlib.contextmanager
 def listening(**chosen):
     """Name and text of each message inside."""
+    torch._logging.set_logs(**chosen)
+    try:
+        with listening_without_choice() as said:
+            yield said
+    finally:
+        torch._logging.set_logs()
+
+
+@contextlib.contextmanager
+def listening_without_choice():
+    """The same with the logs that are on."""
     said: list[tuple[str, str]] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append((record.name.rpartition("__")[2], record.getMessage()))
     ours = logging.getLogger("nbcompile")
-    torch._logging.set_logs(**chosen)
     ours.handlers, prior = [handler], ours.handlers
     try:
         yield said
     finally:
         ours.handlers = prior
-        torch._logging.set_logs()
 
 
 def run(function=f, *arguments, **options):
@@ -138,7 +147,7 @@ def test_a_name_without_a_meaning_is_reported_once():
 
 @pytest.mark.compiles
 def test_torch_prints_the_assertions_about_sizes():
-    """graph_code_verbose is torch's own pass, which runs here too: its graph is printed, and no line says otherwise."""
+    """graph_code_verbose is torch's own pass, which runs here too: its graph is printed, and a line says whose it is."""
     torch_logs._warned.clear()
     told: list[str] = []
     handler = logging.Handler()
@@ -149,7 +158,8 @@ def test_torch_prints_the_assertions_about_sizes():
         run(lambda x: x.sin() * x.shape[0], torch.ones(5), dynamic=True, backend="eager")
         passes.removeHandler(handler)
     assert any("insert_deferred_runtime_asserts" in text for text in told)
-    assert said == []
+    ((_, line),) = said
+    assert line.startswith("TORCH_LOGS=graph_code_verbose is printed by torch itself, where it happens: ")
 
 
 @pytest.mark.compiles
@@ -160,6 +170,67 @@ def test_a_whole_component():
     names = {name for name, _ in said}
     assert {"bytecode", "graph_code", "guards", "trace_source"} <= names
     assert "output_code" not in names
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize(
+    ("component", "line"),
+    [
+        ("dynamo", r"f \(.*test_artifact_logs.py:\d+\): compiled, first call; \d+ nodes, \d+ guards, no breaks; .* s"),
+        ("aot", r"AOTAutograd: joint graph of \d+ nodes, forward graph of \d+ nodes, backward graph of \d+ nodes"),
+        ("inductor", r"backend inductor: \d+ buffers in \d+ kernels? \(.*\d+ cpp.*\)"),
+    ],
+)
+def test_a_component_without_details(component, line):
+    """``TORCH_LOGS=dynamo`` prints one line about each frame, and no artifact."""
+    torch_logs._warned.clear()
+    with listening(**{component: logging.INFO}) as said:
+        run()
+    ((_, text),) = said
+    assert re.fullmatch(line, text), text
+
+
+@pytest.mark.compiles
+def test_all_components():
+    """``TORCH_LOGS=all`` is torch's name for everything: the lines of all three parts, and no remark on other names."""
+    with listening(all=logging.INFO) as said:
+        run()
+    assert [text.partition(" ")[0] for _, text in said] == ["f", "AOTAutograd:", "backend"]
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("name", sorted(log_names.TORCHS_COMPONENTS))
+def test_a_component_of_which_nothing_is_printed(name, monkeypatch):
+    """One line says whose it is, once."""
+    torch_logs._warned.clear()
+    logs = torch._logging._internal  # set_logs has keywords for some components; TORCH_LOGS takes all
+    modules = logs.log_registry.log_alias_to_log_qnames[name]
+    monkeypatch.setattr(logs.log_state, "log_qname_to_level", dict.fromkeys(modules, logging.INFO))
+    with listening_without_choice() as said:
+        run(lambda x: x + 1, torch.ones(2), backend="eager")
+        run(lambda x: x + 2, torch.ones(2), backend="eager")
+    told = [text for _, text in said if "prints nothing" in text]
+    assert told == [f"TORCH_LOGS={name} prints nothing of nbcompile: {log_names.TORCHS_COMPONENTS[name]}"]
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("name", sorted(log_names.BY_TORCH))
+def test_a_name_that_torch_prints(name, monkeypatch):
+    """One line says so, once: where the program has nothing of the kind, nothing else appears."""
+    torch_logs._warned.clear()
+    monkeypatch.setattr(torch._logging._internal.log_state, "artifact_names", {name})
+    with listening_without_choice() as said:
+        run(lambda x: x + 1, torch.ones(2), backend="eager")
+        run(lambda x: x + 2, torch.ones(2), backend="eager")
+    assert [text for _, text in said] == [
+        f"TORCH_LOGS={name} is printed by torch itself, where it happens: {log_names.BY_TORCH[name]}"
+    ]
+
+
+def test_every_component_of_torch_is_decided():
+    """Each part that torch registers is one of ours, or has a reason; ``torch`` is everything."""
+    known = {name for name in torch._logging._internal.log_registry.log_alias_to_log_qnames if "." not in name}
+    assert known - {*log_names.COMPONENTS, *log_names.TORCHS_COMPONENTS, "torch", "nbcompile"} == set()
 
 
 def test_every_failing_guard_of_a_recompilation():

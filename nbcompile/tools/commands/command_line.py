@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable
 
 from nbcompile.tools.commands import cache, compare, diagnose, guide, machine, profile, records, run, teach, terminal
+from nbcompile.tools.commands.parser import Parser, closest
 
 COMMANDS: tuple[Callable[[argparse._SubParsersAction], None], ...] = (
     run.add,
@@ -87,13 +88,13 @@ def _expect_program(parser: argparse.ArgumentParser, names: tuple[str, ...], giv
     word = given[0]
     if word.startswith("-") or "." in word or "/" in word:
         return
-    close = run.closest(word, (*names, *PASSED_ON))
+    close = closest(word, (*names, *PASSED_ON))
     parser.error(f"there is no command {word!r}" + (f"; did you mean {close!r}?" if close else ""))
 
 
 def build_parser() -> tuple[argparse.ArgumentParser, tuple[str, ...]]:
     """The parser of all commands, and their names."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m nbcompile",
         description="A compiler for PyTorch that shows its work.",
         epilog=EPILOG,

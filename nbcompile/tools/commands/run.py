@@ -13,12 +13,12 @@ In torch: torch/distributed/run.py. Read next: nbcompile/tools/commands/records.
 from __future__ import annotations
 
 import argparse
-import difflib
 import functools
+import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -30,13 +30,12 @@ from nbcompile import api, config
 from nbcompile.dispatch import tracebacks
 from nbcompile.record import codec
 from nbcompile.record.model import Record
-from nbcompile.tools import replacement
+from nbcompile.tools import child_process, replacement
 from nbcompile.tools.commands import terminal
+from nbcompile.tools.commands.parser import closest
 from nbcompile.views import report, text
 
 NAMES = ("run", "report")
-ALIKE = 0.8
-"""From this ratio of equal characters on (difflib), an unknown option is a misspelt one."""
 OWN_FILES = (__file__, runpy.__file__, "<frozen runpy>")
 
 
@@ -68,11 +67,6 @@ def program_arguments(
         if word.startswith("--") and close:
             parser.error(f"unrecognized argument {word}: did you mean {close}? The program's options may follow `--`")
     return rest
-
-
-def closest(word: str, names: Iterable[str]) -> str:
-    """The name that a misspelt word is most like; "" if none is."""
-    return next(iter(difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)), "")
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -112,7 +106,7 @@ def recorded(
     """
     if not script.is_file():
         raise FileNotFoundError(f"there is no file {script}")
-    recorder, status = api.new_recorder(script.name), 0
+    recorder, status, process = api.new_recorder(script.name), 0, os.getpid()
     sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
     with _torch_compile(replace) as calls:
         try:
@@ -125,6 +119,7 @@ def recorded(
             tracebacks.hide_ours(error.with_traceback(_from_script(error.__traceback__)))
             traceback.print_exception(error)
             status = 130 if isinstance(error, KeyboardInterrupt) else 1
+    child_process.leave_if_forked(process, status)  # the record is the parent's
     return recorder.record(), status, len(calls)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import marshal
+import os
 import pickle
 import runpy
 import sys
@@ -25,6 +26,7 @@ import torch
 
 from nbcompile import api, config
 from nbcompile.record import codec
+from nbcompile.tools import child_process
 from nbcompile.tools.compare import job as jobs
 from nbcompile.tools.compare.job import CallJob, CellJob, Job, ScriptJob
 from nbcompile.tools.diagnose import outcome
@@ -41,6 +43,7 @@ def main(engine: str, folder: Path) -> None:
     job = jobs.read(folder)
     jobs.enter(job.surroundings)
     result: dict[str, Any] = {}
+    first = os.getpid()
     with _engine(engine, folder) as compiler:
         try:
             _run(job, compiler, result, eager=engine == "nbcompile")
@@ -50,6 +53,8 @@ def main(engine: str, folder: Path) -> None:
         except Exception as error:  # noqa: BLE001 - it is the outcome
             traceback.print_exception(error)
             result["failure"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        finally:
+            child_process.leave_if_forked(first)
     (folder / jobs.RESULT).write_bytes(pickle.dumps(result))
 
 

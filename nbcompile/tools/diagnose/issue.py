@@ -11,7 +11,6 @@ In torch: torch/utils/collect_env.py collects the environment only. Read next: n
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ import torch
 from nbcompile.observe import trace_reader
 from nbcompile.record import codec
 from nbcompile.support import versions
-from nbcompile.tools import doctor
+from nbcompile.tools import child_process, doctor
 from nbcompile.tools.diagnose import script
 from nbcompile.tools.diagnose.script import Run, Script, Way
 
@@ -100,12 +99,10 @@ def _record(program: Script) -> str:
         path = Path(folder) / "record.json"
         replace = ["--replace"] if program.replace else []
         command = [sys.executable, "-m", "nbcompile", "run", "--json", str(path), *replace, str(program.path)]
-        try:
-            subprocess.run(
-                [*command, "--", *program.arguments], capture_output=True, check=False, timeout=program.seconds,
-                stdin=subprocess.DEVNULL, env=script.environment(),
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
+        done = child_process.run(
+            [*command, "--", *program.arguments], program.seconds, script.environment(), program.given
+        )
+        if done.code == child_process.HUNG:
             return "the program did not end in time"
         if not path.exists():
             return "the process ended before a record was written"

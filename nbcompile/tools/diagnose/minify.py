@@ -89,7 +89,7 @@ def minify(
         raise ValueError(f"engine={engine!r} is none of nbcompile, torch")
 
     def minified(*arguments: Any, **keywords: Any) -> MinifiedGraph:
-        wrong = _graph_predicate(backend, predicate, engine)
+        wrong = graph_predicate(backend, predicate, engine)
         for graph, inputs in captured(function, options, arguments, keywords):
             if found := _minified(graph, inputs, wrong, backend, engine):
                 return found
@@ -103,13 +103,14 @@ def minify_graph(
     inputs: Sequence[Any],
     backend: str | Callable[..., Any] = "inductor",
     engine: str = "nbcompile",
+    wrong: GraphPredicate | None = None,
 ) -> MinifiedGraph:
-    """Find the smallest part of one graph that is still wrong.
+    """Find the smallest part of one graph that is still wrong: for which a predicate holds, or the usual one.
 
     Raises:
         NothingToMinify: the graph is not wrong.
     """
-    found = _minified(graph, inputs, _graph_predicate(backend, None, engine), backend, engine)
+    found = _minified(graph, inputs, wrong or graph_predicate(backend, None, engine), backend, engine)
     if found is None:
         raise NothingToMinify("the graph is not wrong")
     return found
@@ -164,9 +165,11 @@ def without_attributes(graph: torch.fx.GraphModule, inputs: list[Any]) -> tuple[
     return graph, inputs
 
 
-def _graph_predicate(
+def graph_predicate(
     backend: str | Callable[..., Any], predicate: Callable[[Outcome], str] | None, engine: str
 ) -> GraphPredicate:
+    """The predicate for a graph: one of the user's for its outcome, or the usual one."""
+
     def wrong(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
         expected = outcome.run(graph.forward, inputs)
         if expected.error:

@@ -16,7 +16,6 @@ import functools
 import json
 import os
 import runpy
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,17 +29,19 @@ import torch
 import nbcompile
 from nbcompile import api, config
 from nbcompile.support import fuel, lazy_import
+from nbcompile.tools import child_process
+from nbcompile.tools.child_process import HUNG
 
 if TYPE_CHECKING:
     from nbcompile.peer import bisect as peer_bisect
 else:
     peer_bisect = lazy_import.module("nbcompile.peer.bisect")  # it imports torch's compiler
 
-HUNG = -1000
-"""The code of a program that did not end in time."""
 EAGER = "eager mode"
 """The backend of a program that is not compiled at all."""
-MOST_OUTPUT = 1 << 20
+TRACEBACK = "Traceback (most recent call last):"
+MOST_ERROR = 200
+"""Characters of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class Script:
     seconds: float = 600.0
     replace: bool = False
     """nbcompile.compile in the place of torch.compile."""
+    given: bytes = b""
+    """What it reads from standard input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class Run:
     """Standard output."""
     seconds: float
     last_error: str = ""
-    """The last line of standard error."""
+    """The exception that ended it: class and message."""
 
     @property
     def ending(self) -> str:
@@ -95,17 +98,18 @@ def run(script: Script, way: Way, **variables: str) -> Run:
     order = json.dumps({"path": str(script.path), "replace": script.replace, **dataclasses.asdict(way)})
     command = [sys.executable, "-m", "nbcompile.tools.diagnose.script", order, *script.arguments]
     began = time.perf_counter()
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=script.seconds, check=False, stdin=subprocess.DEVNULL,
-            env={**environment(), **variables}, errors="replace",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return Run(HUNG, "", time.perf_counter() - began)
-    lines = done.stderr.strip().splitlines()
-    return Run(
-        done.returncode, done.stdout[:MOST_OUTPUT], time.perf_counter() - began, lines[-1][:200] if lines else ""
-    )
+    done = child_process.run(command, script.seconds, {**environment(), **variables}, script.given)
+    error = last_error(done.errors) if done.code == 1 else ""
+    return Run(done.code, done.output, time.perf_counter() - began, error)
+
+
+def last_error(errors: str) -> str:
+    """The exception that a traceback on standard error ends in; else the last line (of ``sys.exit("why")``)."""
+    _, found, traceback = errors.rpartition(TRACEBACK)
+    lines = [line for line in (traceback if found else errors).splitlines() if line.strip()]
+    if found:
+        lines = [line for line in lines if not line[0].isspace()][:1]
+    return lines[-1][:MOST_ERROR] if lines else ""
 
 
 def environment() -> dict[str, str]:

@@ -3,7 +3,8 @@
     smallest(Script(Path("train.py")), engine="nbcompile")        MinifiedScript(script=..., nodes=(57, 1))
 
 The child runs the program with a backend that keeps each graph with its first inputs, and runs it as captured; then it
-minifies the first graph that is wrong by itself. A graph that crashes the child is the result, whole.
+minifies the first graph that is wrong by itself. Of a graph that crashes or hangs the process, each part is tried in a
+fork of it (isolated.py).
 
 In torch: TORCHDYNAMO_REPRO_AFTER=aot (torch/_dynamo/repro/after_aot.py). Read next: nbcompile/tools/diagnose/minify.py
 """
@@ -12,12 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import json
+import os
 import runpy
-import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +28,16 @@ import torch
 
 import nbcompile
 from nbcompile import api
-from nbcompile.tools.diagnose import minify, outcome, reproducer, script
+from nbcompile.tools import child_process
+from nbcompile.tools.diagnose import isolated, minify, outcome, reproducer, script
 from nbcompile.tools.diagnose.script import Script
 
 RESULT, CANDIDATE = "result.json", "candidate.py"
+MOST_RUNS = 20
+"""The search takes no longer than so many runs of the program may."""
+TOO_LONG = 124
+"""The exit code of a program that did not end in time."""
+Captured = tuple[torch.fx.GraphModule, list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +61,85 @@ def smallest(program: Script, engine: str = "nbcompile", *, with_values: bool = 
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        order = json.dumps({"path": str(program.path), "folder": name, "engine": engine, "with_values": with_values})
+        options = {"engine": engine, "with_values": with_values, "seconds": program.seconds}
+        order = json.dumps({"path": str(program.path), "folder": name, **options})
         command = [sys.executable, "-m", "nbcompile.tools.diagnose.script_graphs", order, *program.arguments]
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=program.seconds, check=False,
-                stdin=subprocess.DEVNULL, env=script.environment(), errors="replace",
-            )  # fmt: skip
-            ending = f"killed by signal {-done.returncode}" if done.returncode < 0 else done.stderr.strip()[-300:]
-        except subprocess.TimeoutExpired:
-            ending = "did not end in time"
+        ended = child_process.run(command, MOST_RUNS * program.seconds, script.environment(), program.given)
         if (folder / RESULT).exists():
-            found = json.loads((folder / RESULT).read_text(encoding="utf-8"))
-            if not found["script"]:
-                raise minify.NothingToMinify(f"none of {found['graphs']} graphs is wrong by itself: see bisect")
-            return MinifiedScript(found["difference"], found["script"], tuple(found["nodes"]), found["graphs"])
+            return _result(json.loads((folder / RESULT).read_text(encoding="utf-8")))
+        ending = _ending(ended)
         if (folder / CANDIDATE).exists():  # the graph that was tried when the process ended
             text = f"# {ending}\n" + (folder / CANDIDATE).read_text(encoding="utf-8")
             return MinifiedScript(ending, text, (0, 0), 0)
     raise RuntimeError(f"the program ended before a graph was tried: {ending}")
 
 
+def _result(found: dict[str, Any]) -> MinifiedScript:
+    if found.get("flaky"):
+        raise minify.FlakyPredicateError(found["flaky"])
+    if not found["script"]:
+        raise minify.NothingToMinify(f"none of {found['graphs']} graphs is wrong by itself: see bisect")
+    return MinifiedScript(found["difference"], found["script"], tuple(found["nodes"]), found["graphs"])
+
+
+def _ending(ended: child_process.Ended) -> str:
+    if ended.code in (child_process.HUNG, TOO_LONG):
+        return "it did not end in time"
+    if ended.code < 0:
+        return f"killed by signal {-ended.code}"
+    error = script.last_error(ended.errors)
+    return f"exit code {ended.code}" + (f": {error}" if error else "")
+
+
 def main(arguments: list[str]) -> None:
     """The child."""
     order = json.loads(arguments[0])
-    folder, engine = Path(order["folder"]), order["engine"]
+    folder, first = Path(order["folder"]), os.getpid()
+    clock = threading.Timer(order["seconds"], os._exit, (TOO_LONG,))
+    clock.start()
     graphs = _graphs(Path(order["path"]), arguments[1:])
-    for graph, inputs in graphs:
-        write = functools.partial(reproducer.write, with_values=order["with_values"])
-        text = write(graph, inputs, "inductor", engine, "this graph ends the process")
+    child_process.leave_if_forked(first)
+    clock.cancel()
+    try:
+        found = _first_wrong(graphs, folder, order)
+    except minify.FlakyPredicateError as error:
+        found = {"flaky": str(error)}
+    (folder / RESULT).write_text(json.dumps({**found, "graphs": len(graphs)}), encoding="utf-8")
+    sys.stdout.flush()
+    os._exit(0)  # threads and handlers that the program left are no part of the result
+
+
+def _first_wrong(graphs: Sequence[Captured], folder: Path, order: dict[str, Any]) -> dict[str, Any]:
+    """The first wrong graph, made small."""
+    engine = order["engine"]
+    usual = minify.graph_predicate("inductor", None, engine)
+
+    def write(graph: torch.fx.GraphModule, inputs: Sequence[Any], difference: str) -> str:
+        text = reproducer.write(graph, inputs, "inductor", engine, difference, with_values=order["with_values"])
         (folder / CANDIDATE).write_text(text, encoding="utf-8")
+        return text
+
+    def isolated_predicate(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+        said = isolated.judged(lambda: usual(graph, inputs), order["seconds"])
+        if not isolated.is_an_ending(said):
+            return ""
+        write(graph, inputs, said)
+        return said
+
+    for graph, inputs in graphs:
+        write(graph, inputs, "this graph ends the process")
+        ends = isolated.judged(lambda graph=graph, inputs=inputs: usual(graph, inputs), order["seconds"])  # type: ignore[misc]
+        wrong = isolated_predicate if isolated.is_an_ending(ends) else usual
         with contextlib.suppress(minify.NothingToMinify):
-            found = minify.minify_graph(graph, inputs, engine=engine)
-            text = write(found.graph, found.inputs, "inductor", engine, found.difference)
-            result = {"difference": found.difference, "script": text, "nodes": found.nodes}
-            (folder / RESULT).write_text(json.dumps({**result, "graphs": len(graphs)}), encoding="utf-8")
-            return
-    (folder / RESULT).write_text(json.dumps({"script": "", "graphs": len(graphs)}), encoding="utf-8")
+            found = minify.minify_graph(graph, inputs, engine=engine, wrong=wrong)
+            text = write(found.graph, found.inputs, found.difference)
+            return {"difference": found.difference, "script": text, "nodes": found.nodes}
+    return {"script": ""}
 
 
-def _graphs(path: Path, arguments: Sequence[str]) -> list[tuple[torch.fx.GraphModule, list[Any]]]:
+def _graphs(path: Path, arguments: Sequence[str]) -> list[Captured]:
     """Each graph of a program with the inputs of its first call."""
-    found: list[tuple[torch.fx.GraphModule, list[Any]]] = []
+    found: list[Captured] = []
 
     def keep(graph: torch.fx.GraphModule, _: Sequence[Any]) -> Callable[..., Any]:
         own, inputs_seen = copy.deepcopy(graph), list[None]()

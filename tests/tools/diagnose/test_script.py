@@ -7,9 +7,10 @@ import json
 import pytest
 
 from nbcompile.record import codec
+from nbcompile.tools.child_process import HUNG
 from nbcompile.tools.commands.command_line import main
 from nbcompile.tools.diagnose import issue, script, script_graphs
-from nbcompile.tools.diagnose.script import EAGER, HUNG, Script, Way
+from nbcompile.tools.diagnose.script import EAGER, Script, Way
 
 pytestmark = pytest.mark.timeout(900)  # each test runs a program some ten times
 PROGRAM = """
@@ -28,6 +29,11 @@ out = f(x)
 """
 WRONG = "LOWERINGS[aten.exp.default] = lambda build, x: LOWERINGS[aten.cos.default](build, x)"
 CRASHES = "def crash(build, x): os.kill(os.getpid(), 11)\nLOWERINGS[aten.exp.default] = crash"
+FLAKY = (
+    "import itertools\nturn = itertools.count()\nexp = LOWERINGS[aten.exp.default]\n"
+    "LOWERINGS[aten.exp.default] = lambda build, x: ("
+    "LOWERINGS[aten.cos.default] if next(turn) % 3 else exp)(build, x)"
+)
 CHECKS = "assert torch.allclose(out, ((x.sin() + 1).relu() * 2).exp().sum(-1), rtol=1e-3)"
 
 
@@ -100,12 +106,64 @@ def test_minify_writes_the_smallest_graph(program, tmp_path, capsys):
     assert "wrong by itself" in capsys.readouterr().err
 
 
-def test_minify_keeps_a_graph_that_ends_the_process(program, capsys):
-    """A graph at which the compiler crashes is written out, with the signal."""
+def test_minify_of_a_graph_that_ends_the_process(program, capsys):
+    """A graph at which the compiler crashes is made small too: each part is tried in a fork of the process."""
     assert main(["minify", program(CRASHES), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["difference"] == "killed by signal 11"
+    assert found["nodes"] == [6, 1]
     assert "exp" in found["script"]
+
+
+def test_minify_of_a_flaky_program(program, capsys):
+    """A lowering that is wrong every other time: one line says so, and no graph is shown as the smallest."""
+    assert main(["minify", program(FLAKY)]) == 2
+    assert "wrong once and right once" in capsys.readouterr().err
+
+
+def test_a_program_that_never_ends_in_eager_mode(tmp_path, capsys):
+    """Nothing can be compared with it: each tool says so after one run."""
+    path = tmp_path / "program.py"
+    path.write_text("import time\ntime.sleep(999)\n")
+    assert main(["ablate", str(path), "--seconds", "15"]) == 2
+    assert "does not end within 15 seconds in eager mode, either" in capsys.readouterr().err
+
+
+READS = """
+import torch, nbcompile
+f = nbcompile.compile(lambda x: x + 1, backend="eager")
+print(f(torch.ones(2)) * float(input()))
+"""
+
+
+def test_a_program_that_reads(tmp_path, capsys):
+    """Of nothing, it ends in eager mode as well, and the remark says how to give it something: with --stdin."""
+    path, given = tmp_path / "program.py", tmp_path / "given"
+    path.write_text(READS)
+    given.write_text("2\n")
+    assert main(["bisect", str(path)]) == 0
+    told = capsys.readouterr()
+    assert "in eager mode the program ends with exit code 1: EOFError" in told.err
+    assert "--stdin FILE" in told.err
+    assert main(["bisect", str(path), "--stdin", str(given)]) == 0
+    assert "in eager mode" not in capsys.readouterr().err
+
+
+def test_the_exception_at_the_end():
+    """The line of a traceback that names it, also if its message has several lines or warnings follow; or the last."""
+    traceback = 'Traceback (most recent call last):\n  File "f.py", line 1, in f\n    g()\n    ^^^\n'
+    assert script.last_error(f"{traceback}ValueError: one\ntwo\nthree\n") == "ValueError: one"
+    assert script.last_error(f"{traceback}KeyError: 1\n\nDuring ...:\n\n{traceback}E: 2\nwarning\n") == "E: 2"
+    assert script.last_error("a warning\nstopped\n") == "stopped"
+    assert script.last_error("") == ""
+
+
+def test_numbers_of_a_message_do_not_matter(tmp_path, capsys):
+    """A program that ends with its process id in the message ends in the same way each time."""
+    path = tmp_path / "program.py"
+    path.write_text("import os, sys\nsys.exit(f'{os.getpid()} at {hex(id(os))}')\n")
+    assert main(["bisect", str(path)]) == 0
+    assert "nothing to look for" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -1,0 +1,121 @@
+"""Run a command in a process of its own, whatever it does: hang, fork, print without end, crash.
+
+    run([sys.executable, "train.py"], seconds=60)     Ended(code=0, output="...", errors="")
+
+At the end of the command, or of its time, its whole process group is ended: children that it forked would go on, and
+keep its output open. Memory is bounded: of the output the beginning is kept, of the errors the end.
+
+In torch: subprocess_run in torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/script.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+HUNG = -1000
+"""The code of a command that did not end in time."""
+MOST_OUTPUT, MOST_ERRORS = 1 << 20, 1 << 16
+"""Bytes that are kept."""
+CHUNK = 1 << 16
+GRACE_SECONDS = 5.0
+"""Time for the last output to arrive, where a process left the group and holds the pipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a command."""
+
+    code: int
+    """Exit code; the negative number of the signal; ``HUNG``."""
+    output: str
+    """The beginning of standard output; what is beyond, as size and digest, so that outputs can be compared."""
+    errors: str
+    """The end of standard error."""
+
+
+def run(
+    command: Sequence[str],
+    seconds: float,
+    environment: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    *,
+    together: bool = False,
+) -> Ended:
+    """Run a command.
+
+    Args:
+        command: program and arguments.
+        seconds: time limit.
+        environment: instead of this process's.
+        given: its standard input.
+        together: output and errors go into one pipe, in order; ``errors`` is the end of it.
+    """
+    with tempfile.TemporaryFile() as file:
+        file.write(given)
+        file.seek(0)
+        process = subprocess.Popen(
+            command, stdin=file, stdout=subprocess.PIPE, env=environment, start_new_session=True,
+            stderr=subprocess.STDOUT if together else subprocess.PIPE,
+        )  # fmt: skip
+    readers = [_Reader(pipe) for pipe in (process.stdout, process.stderr) if pipe]
+    try:
+        code = process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        code = HUNG
+    finally:
+        end_group(process)
+        for reader in readers:
+            reader.join(GRACE_SECONDS)
+    return Ended(code, readers[0].beginning(), readers[-1].end())
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that was started in a session of its own, and what it forked."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def leave_if_forked(first: int, code: int = 0) -> None:
+    """End this process if it is not the first one: a program that forks comes to its end in each process."""
+    if os.getpid() != first:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+class _Reader(threading.Thread):
+    """Read a pipe to its end, and keep its beginning and its end."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        super().__init__(daemon=True)
+        self.pipe, self.size, self.digest = pipe, 0, hashlib.sha256()
+        self.first, self.last = bytearray(), bytearray()
+        self.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(ValueError, OSError), self.pipe:
+            while chunk := os.read(self.pipe.fileno(), CHUNK):
+                self.size += len(chunk)
+                self.digest.update(chunk)
+                self.first += chunk[: MOST_OUTPUT - len(self.first)]
+                self.last += chunk
+                del self.last[:-MOST_ERRORS]
+
+    def beginning(self) -> str:
+        text = self.first.decode(errors="replace")
+        beyond = self.size - len(self.first)
+        return f"{text}\n... {beyond} more bytes, in all {self.digest.hexdigest()}" if beyond else text
+
+    def end(self) -> str:
+        return self.last.decode(errors="replace")

@@ -1,0 +1,50 @@
+"""A parser that names an unknown option before it asks for what is missing.
+
+    Parser(prog="explain")        `explain --jsno`: unrecognized argument --jsno: did you mean --json?
+
+argparse looks for missing arguments first: who misspells an option would be told of an argument.
+
+In torch: nothing. Read next: nbcompile/tools/commands/command_line.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+ALIKE = 0.8
+"""From this ratio of equal characters on (difflib), an unknown word is a misspelt one."""
+
+
+def closest(word: str, names: Iterable[str]) -> str:
+    """The name that a misspelt word is most like; "" if none is."""
+    return next(iter(difflib.get_close_matches(word, list(names), n=1, cutoff=ALIKE)), "")
+
+
+class Parser(argparse.ArgumentParser):
+    """The parser of a command; those of its subcommands are of the same class."""
+
+    given: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Remember what is given."""
+        self.given = list(args or ())
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """End with the message, or with one about unknown options."""
+        unknown = [word for word in self.given if self._is_unknown(word)]
+        if not unknown or "required" not in message:
+            super().error(message)
+        close = closest(unknown[0].partition("=")[0], self._option_string_actions)
+        hint = f": did you mean {close}?" if close else ""
+        super().error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+
+    def _is_unknown(self, word: str) -> bool:
+        known = self._option_string_actions
+        if not word.startswith("-") or word in ("-", "--") or self._negative_number_matcher.match(word):
+            return False
+        attached = not word.startswith("--") and word[:2] in known  # -oFILE
+        return word.partition("=")[0] not in known and not attached
