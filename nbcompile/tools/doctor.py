@@ -53,7 +53,9 @@ def examine() -> tuple[Finding, ...]:
 def _environment() -> Finding:
     unread = [name for name in sorted(os.environ) if name.startswith(OF_TORCH_COMPILE) and name not in VARIABLES]
     words = (
-        f"set, and not read by nbcompile: {', '.join(unread)}" if unread else "every variable of torch.compile is read"
+        f"set, and not read by nbcompile: {', '.join(unread)}"
+        if unread
+        else "no variable of torch.compile is set in vain"
     )
     return Finding("environment", not unread, words)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from nbcompile.jupyter import peer
@@ -48,3 +50,33 @@ def test_a_target_is_refused(run):
     """--peer compares what runs on this machine."""
     ran = run("%%compile --peer --target sm_90\ndef f(x):\n    return x")
     assert "cannot be used with --target" in ran.err + str(ran.error)
+
+
+@pytest.mark.peer
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    ("end", "failure"),
+    [
+        ("os.kill(os.getpid(), 11)", "killed by signal 11"),
+        ("os._exit(0)", "ended before it was finished, with exit code 0"),
+        ("os._exit(7)", "exit code 7"),
+        ("time.sleep(999)", "did not end within 60 seconds"),
+        ("while True: print('x' * 10**6)", "did not end within 60 seconds"),
+    ],
+)
+def test_a_peer_that_does_not_come_to_its_end(run, shell, end, failure):
+    """The cell has its value and its picture; the comparison says how the other process ended, as data too."""
+    pytest.importorskip("cloudpickle", reason="`make setup` installs it: it is in the extra `compare`")
+    cell = (
+        "import os, time, torch\ndef f(x):\n    return x + 1\nvalue = f(torch.ones(2))\n"
+        f"if os.environ.get('TORCH_TRACE'):\n    {end}\nvalue"
+    )
+    seconds = 60 if "60" in failure else 400  # a busy machine takes long to import torch
+    ran = run(f"%%compile --peer --seconds {seconds} --backend eager -o seen\n{cell}")
+    assert ran.error is None, ran.out + ran.err
+    assert ran.value.tolist() == [2.0, 2.0]
+    comparison = shell.user_ns["seen"].comparison
+    assert comparison.data.their_run.failure.startswith(failure)
+    assert json.loads(comparison.to_json())["their_run"]["failure"].startswith(failure)
+    assert failure in str(comparison)
+    assert len(ran.pictures) == 2

@@ -32,7 +32,6 @@ from nbcompile.tools.compare.job import CallJob, CellJob, Job, ScriptJob
 from nbcompile.tools.diagnose import outcome
 from nbcompile.tools.diagnose.outcome import Outcome
 
-RECORD = "record.json"
 TIMED_CALLS = 20
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.Tensor)
 Compile = Callable[..., Any]
@@ -72,7 +71,7 @@ def _engine(engine: str, folder: Path) -> Iterator[Compile]:
         with config.patch(warm_start=False, background=False), recorder.listening():
             yield api.compile
     finally:
-        (folder / RECORD).write_text(codec.to_json(recorder.record()), encoding="utf-8")
+        (folder / jobs.RECORD).write_text(codec.to_json(recorder.record()), encoding="utf-8")
 
 
 def _run(job: Job, compiler: Compile, result: dict[str, Any], *, eager: bool) -> None:

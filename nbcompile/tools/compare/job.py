@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-JOB, RESULT = "job.pickle", "result.pickle"
+JOB, RESULT, RECORD = "job.pickle", "result.pickle", "record.json"
 MOST_TEXT = 4 << 20
 """Characters of notebook cells that are sent."""
 

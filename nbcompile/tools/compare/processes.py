@@ -24,7 +24,7 @@ from nbcompile.observe import trace_reader
 from nbcompile.record import codec
 from nbcompile.record.model import Record
 from nbcompile.tools import child_process
-from nbcompile.tools.compare import child, job as jobs
+from nbcompile.tools.compare import job as jobs
 
 TORCH_VARIABLES = {
     "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1",  # a cached graph would be no compile to compare with
@@ -87,6 +87,6 @@ def _record(engine: str, folder: Path) -> tuple[Record, tuple[str, ...]]:
             opened = trace_reader.read(folder / "trace", first=True)
             others = (f"only rank 0 of {len(opened.records)} is compared",) if len(opened.records) > 1 else ()
             return next(iter(opened.records.values())), (*opened.notes, *others)
-        return codec.from_json((folder / child.RECORD).read_text(encoding="utf-8")), ()
+        return codec.from_json((folder / jobs.RECORD).read_text(encoding="utf-8")), ()
     except (OSError, ValueError) as error:
         return Record("program"), (f"nothing that {engine} compiled was recorded: {error}",)

@@ -2,15 +2,19 @@
 
     text(write(program, compiled, eager, {"bisect": ...}))      Markdown
 
-Nothing private is in it unless it is asked for: paths are shortened, elements of tensors are left out. The text of the
-program is in it: read the file before you send it.
+Nothing private is in it unless it is asked for: paths are shortened; elements of tensors, the names of user and host,
+and the values of environment variables that look like secrets are left out. The text of the program is in it: read the
+file before you send it.
 
 In torch: torch/utils/collect_env.py collects the environment only. Read next: nbcompile/tools/commands/diagnose.py
 """
 
 from __future__ import annotations
 
+import getpass
+import os
 import re
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -28,6 +32,13 @@ from nbcompile.tools.diagnose.script import Run, Script, Way
 
 MOST_RECORD = 200_000
 """Characters of a record that fit into an issue."""
+PROGRAM = "Program"
+PATH = re.compile(r"(?<![\w.~/:\-])/(?:[^\s/\"'`<>|:;,()\[\]{}\\]+/)+([^\s/\"'`<>|:;,()\[\]{}\\]*)")
+"""An absolute path with a folder; the last part stays."""
+COMMON_NAMES = ("root", "user", "localhost", "")
+"""Names that tell nothing, and are words of other meanings."""
+SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
+SHORTEST_SECRET = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +57,16 @@ def write(
     outcome = compiled.ending or "ends well"
     parts = [
         ("What happens", f"compiled: {outcome}\neager mode: {eager.ending or 'ends well'}"),
-        ("Program", program.path.read_text(encoding="utf-8")),
+        (PROGRAM, program.path.read_text(encoding="utf-8")),
         ("Environment", "\n".join(_environment())),
         *((f"Tried: {name}", _attempt(attempt)) for name, attempt in tried.items()),
         ("Record (JSON)", _record(program) if engine == "nbcompile" else record_of_torch(program)),
     ]
-    shortened = tuple((title, without_paths(text, program.path)) for title, text in parts)
-    return Issue(f"{program.path.name}: {without_paths(outcome, program.path)}", shortened)
+    shortened = []
+    for title, text in parts:
+        own = without_paths(text, program.path)
+        shortened.append((title, own if title == PROGRAM else without_names(own)))
+    return Issue(without_names(without_paths(f"{program.path.name}: {outcome}", program.path)), tuple(shortened))
 
 
 def text(issue: Issue) -> str:
@@ -68,10 +82,26 @@ def without_paths(text: str, program: Path) -> str:
         str(program.resolve().parent): ".",
         packages: "site-packages",
         sys.prefix: "python",
+        sys.base_prefix: "python",
         str(Path.home()): "~",
     }
     for folder, short in sorted(folders.items(), key=lambda item: -len(item[0])):
         text = text.replace(folder, short) if len(folder) > 1 else text
+    return text
+
+
+def without_names(text: str) -> str:
+    """What nbcompile found out, without what tells whose machine it was: other folders, user, host, variables' values.
+
+    The program's own text is not changed so: a path or a word in it may be what goes wrong.
+    """
+    text = PATH.sub(lambda path: f".../{path[1]}", text)
+    for name in (getpass.getuser(), socket.gethostname()):
+        if name not in COMMON_NAMES:
+            text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "...", text)
+    secrets = sorted({value for name, value in os.environ.items() if SECRET.search(name)}, key=len, reverse=True)
+    for value in secrets:
+        text = text.replace(value, "...") if len(value) >= SHORTEST_SECRET else text
     return text
 
 

@@ -87,6 +87,8 @@ def _ending(ended: child_process.Ended) -> str:
         return "it did not end in time"
     if ended.code < 0:
         return f"killed by signal {-ended.code}"
+    if not ended.code:
+        return "by os._exit, which leaves no time for it"
     error = script.last_error(ended.errors)
     return f"exit code {ended.code}" + (f": {error}" if error else "")
 
