@@ -10,7 +10,7 @@ In torch: nothing; TORCH_LOGS prints lines into the training's own output. Read 
 from __future__ import annotations
 
 import contextlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +34,8 @@ class LiveOutput:
     def __init__(self) -> None:
         self.counts = Metrics()
         self.counts.counting = True
-        self.last: deque[CompiledFrame] = deque(maxlen=LAST)
+        self.entries: Counter[str] = Counter()
+        self.last: deque[tuple[CompiledFrame, int]] = deque(maxlen=LAST)
         self.handle: DisplayHandle | None = display(self, display_id=True)
 
     def wants_frames(self) -> bool:
@@ -52,7 +53,9 @@ class LiveOutput:
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:
         """Count a frame and show it."""
         self.counts.receive(frame, timings)
-        self.last.appendleft(frame)
+        code_object = frame.id.partition("/")[0]
+        self.entries[code_object] += frame.status == "compiled"
+        self.last.appendleft((frame, self.entries[code_object]))
         if self.handle is not None:
             self.handle.update(self)
 
@@ -66,6 +69,7 @@ class LiveOutput:
         return {
             "frames": sum(counts["frames"].values()),
             "recompilations": sum(counts["recompilations"].values()),
+            "cache entries": self.entries.total(),
             "graph breaks": sum(counts["graph_breaks"].values()),
             "operators": counts["operators"],
             "kernels": sum(counts["kernels"].values()),
@@ -74,7 +78,10 @@ class LiveOutput:
     def text(self) -> str:
         """The output as text."""
         head = ", ".join(f"{name}: {count}" for name, count in self.numbers().items())
-        lines = [f"  {frame.id:<6} {frame.function}: {frame.status}, {reason(frame)}" for frame in self.last]
+        lines = [
+            f"  {frame.id:<6} {frame.function}: {frame.status}, {growth(frame, entries)}, {reason(frame)}"
+            for frame, entries in self.last
+        ]
         return "\n".join([f"nbcompile: {head}", *lines])
 
     def html(self) -> str:
@@ -83,13 +90,19 @@ class LiveOutput:
         tones = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
         rows = [
             row(tag("th", code(frame.id)), code(frame.function), chip(frame.status, tones.get(frame.status, "")),
-                reason(frame))
-            for frame in self.last
+                growth(frame, entries), reason(frame))
+            for frame, entries in self.last
         ]  # fmt: skip
-        listed = table(f"The last {LAST} frames, newest first", ("id", "function", "status", "why"), rows)
+        listed = table(f"The last {LAST} frames, newest first", ("id", "function", "status", "cache", "why"), rows)
         title = tag("p", tag("b", "nbcompile"), " live", class_="n-title")
         body = tag("div", tag("header", title, tag("ul", tiles, class_="n-tiles")), listed, class_="nbc")
         return str(join((assets.styles(), body)))
+
+
+def growth(frame: CompiledFrame, entries: int) -> str:
+    """Entries that the function has in the cache, and how many it may have."""
+    limit = f" of {frame.recompile_limit}" if frame.recompile_limit else ""
+    return f"{entries}{limit} {'entry' if entries == 1 and not limit else 'entries'}"
 
 
 def reason(frame: CompiledFrame) -> str:

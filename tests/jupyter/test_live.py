@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import nbcompile
 from nbcompile.record import recorder
 
 CELL = """
@@ -24,8 +25,13 @@ def test_frames_appear_as_they_are_compiled(run, shell):
     assert "frames: 0" in ran.outputs[0].data["text/plain"]
     live = recorder.subscribers[-1]
     assert run(CELL).error is None
-    assert live.numbers() == {"frames": 2, "recompilations": 1, "graph breaks": 0, "operators": 2, "kernels": 2}
+    assert live.numbers() == {
+        "frames": 2, "recompilations": 1, "cache entries": 2, "graph breaks": 0, "operators": 2, "kernels": 2,
+    }  # fmt: skip
     assert "size mismatch" in live.text()
+    newest, first = live.text().splitlines()[1:]
+    assert f"compiled, 2 of {nbcompile.config.recompile_limit} entries, " in newest
+    assert f"compiled, 1 of {nbcompile.config.recompile_limit} entries, " in first
     assert "<b>2</b> frames" in live.html()
     assert " id=" not in live.html().partition("</style>")[2]
     run("%compile_live stop")

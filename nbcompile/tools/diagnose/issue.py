@@ -3,8 +3,8 @@
     text(write(program, compiled, eager, {"bisect": ...}))      Markdown
 
 Nothing private is in it unless it is asked for: paths are shortened; elements of tensors, the names of user and host,
-and the values of environment variables that look like secrets are left out. The text of the program is in it: read the
-file before you send it.
+and values of environment variables are left out. The text of the program is in it, and numbers and texts on which its
+graphs depend (also one that ``item`` took out of a tensor): read the file before you send it.
 
 In torch: torch/utils/collect_env.py collects the environment only. Read next: nbcompile/tools/commands/diagnose.py
 """
@@ -12,6 +12,7 @@ In torch: torch/utils/collect_env.py collects the environment only. Read next: n
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import re
 import socket
@@ -38,7 +39,8 @@ PATH = re.compile(r"(?<![\w.~/:\-])/(?:[^\s/\"'`<>|:;,()\[\]{}\\]+/)+([^\s/\"'`<
 COMMON_NAMES = ("root", "user", "localhost", "")
 """Names that tell nothing, and are words of other meanings."""
 SECRET = re.compile(r"TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
-SHORTEST_SECRET = 6
+SHORTEST_SECRET, SHORTEST_VALUE = 6, 4
+"""Characters of a value that is left out everywhere, or where it is in quotes: a shorter one is found by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +101,17 @@ def without_names(text: str) -> str:
     for name in (getpass.getuser(), socket.gethostname()):
         if name not in COMMON_NAMES:
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "...", text)
-    secrets = sorted({value for name, value in os.environ.items() if SECRET.search(name)}, key=len, reverse=True)
-    for value in secrets:
-        text = text.replace(value, "...") if len(value) >= SHORTEST_SECRET else text
+    return _without_variables(text)
+
+
+def _without_variables(text: str) -> str:
+    """Without the values of environment variables: a guard on ``os.environ`` holds one, as a text in quotes."""
+    for name, value in sorted(os.environ.items(), key=lambda item: -len(item[1])):
+        for written in {value, json.dumps(value)[1:-1]}:
+            if SECRET.search(name) and len(value) >= SHORTEST_SECRET:
+                text = text.replace(written, "...")
+            elif len(value) >= SHORTEST_VALUE:
+                text = re.sub(rf"""(?<=["']){re.escape(written)}(?=\\?["'])""", "...", text)
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import socket
 from pathlib import Path
 
@@ -39,6 +40,9 @@ def test_names_and_secrets(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu-box-7")
     monkeypatch.setenv("MY_TOKEN", "s3cr3tvalue")
     monkeypatch.setenv("SOME_KEY", "1")  # as short as a number: it would be found everywhere
+    monkeypatch.setenv("CUSTOMER", "Dvořák & Sons")
+    record = issue.without_names(json.dumps({"condition": "x == 'Dvořák & Sons'", "value": '{"v": "Dvořák & Sons"}'}))
+    assert json.loads(record) == {"condition": "x == '...'", "value": '{"v": "..."}'}
     text = issue.without_names("alice_q@gpu-box-7: torchinductor_alice_q, x == 's3cr3tvalue', malice_qx, 11")
     assert text == "...@...: torchinductor_..., x == '...', malice_qx, 11"
 
@@ -54,7 +58,8 @@ import os, torch, nbcompile
 LIBRARY = "/opt/hidden/place/lib.so"
 @nbcompile.compile(backend="eager")
 def f(x):
-    return x + 1 if os.environ["MY_TOKEN"] else x
+    return x + 1 if os.environ["MY_TOKEN"] and os.environ["CUSTOMER"] == name else x
+name = os.environ["CUSTOMER"]
 @nbcompile.compile(backend="eager")
 def g(x):
     return x + constant
@@ -68,6 +73,7 @@ def test_an_issue_tells_nothing_of_the_machine(tmp_path, monkeypatch):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     monkeypatch.setenv("MY_TOKEN", "s3cr3tvalue")
+    monkeypatch.setenv("CUSTOMER", "Dvorak & Sons")
     monkeypatch.setenv("HOME", str(tmp_path / "home" / "alice"))
     monkeypatch.setattr(getpass, "getuser", lambda: "alice_q")
     text = issue.text(issue.write(Script(path), Run(0, "", 0.1), Run(0, "", 0.1), {}))
@@ -75,7 +81,7 @@ def test_an_issue_tells_nothing_of_the_machine(tmp_path, monkeypatch):
     assert "torch" in text.partition("## Environment")[2]
     assert '"function": "f"' in record.replace('":"', '": "')
     values = [f"{value:.2f}" for value in (torch.arange(3).exp() * 31415.9265).tolist()]
-    for private in (str(tmp_path), str(Path.cwd()), "s3cr3tvalue", "alice", socket.gethostname(), *values):
+    for private in (str(tmp_path), str(Path.cwd()), "s3cr3tvalue", "Dvorak", "alice", socket.gethostname(), *values):
         assert private not in text, private
     assert "/opt/hidden/place" in text  # the program's own text is as it is
     assert text.count("/opt/hidden/place") == 1
