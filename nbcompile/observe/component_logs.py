@@ -38,9 +38,9 @@ def _dynamo(frame: CompiledFrame, timings: Sequence[Timing]) -> Iterator[str]:
 
 def _aot(frame: CompiledFrame, _: Sequence[Timing]) -> Iterator[str]:
     graphs = graphs_of(frame, "joint", "forward", "backward", "inference")
-    told = [f"{graph.stage} graph of {counted(len(graph.nodes), 'node')}" for graph in graphs]
-    if told:
-        yield f"AOTAutograd: {', '.join(told)}"
+    sizes = [f"{graph.stage} graph of {counted(len(graph.nodes), 'node')}" for graph in graphs]
+    if sizes:
+        yield f"AOTAutograd: {', '.join(sizes)}"
 
 
 def _inductor(frame: CompiledFrame, _: Sequence[Timing]) -> Iterator[str]:
