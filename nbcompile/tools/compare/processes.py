@@ -66,7 +66,7 @@ def _environment(engine: str, folder: Path) -> dict[str, str]:
 
 
 def _finished(engine: str, folder: Path, ended: child_process.Ended, seconds: float) -> Finished:
-    """What there is after the end of a process, however it ended."""
+    """Read the files of a process that ended, however it ended."""
     code, output, result = ended.code, ended.errors, dict[str, Any]()
     failure = f"killed by signal {-code}" if code < 0 else f"exit code {code}" if code else ""
     if code == child_process.HUNG:

@@ -23,7 +23,7 @@ MOST_SAID = 4096
 
 
 def judged(judge: Callable[[], str], seconds: float) -> str:
-    """What a function says in a fork of this process, or how the fork ended; "" where it raises."""
+    """Ask a function in a fork of this process: its answer, or the way in which the fork ended; "" where it raises."""
     reader, writer = os.pipe()
     process = os.fork()
     if not process:

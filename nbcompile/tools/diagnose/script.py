@@ -54,7 +54,7 @@ class Script:
     replace: bool = False
     """nbcompile.compile in the place of torch.compile."""
     given: bytes = b""
-    """What it reads from standard input."""
+    """Its standard input."""
 
 
 @dataclass(frozen=True, slots=True)
