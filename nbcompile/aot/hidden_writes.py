@@ -25,6 +25,7 @@ def writes_unseen(module: torch.fx.GraphModule) -> bool:
     """Return whether a captured graph writes to what ``x.data`` gave, or puts the version of an input back."""
     graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
     nodes = [node for graph in graphs for node in graph.nodes]
+    # x.data shares memory but no version counter with x. After functionalization a write to it is a write to x.
     hidden = {storage for node in nodes if node.target is _GET_DATA for storage in storages(node)}
     inputs = {storage for node in nodes if node.op == "placeholder" for storage in storages(node)}
     preserved = (each for node in nodes if node.target is _SET_VERSION for each in node.all_input_nodes)

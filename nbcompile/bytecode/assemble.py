@@ -239,6 +239,9 @@ def _position_entry(position: Position, size: int, previous_line: int) -> bytes:
     line, end_line, column, end_column = position
     if line is None:
         return _entry(_NOWHERE, size)
+    # CPython's location table (PEP 657): the shortest form that holds the position. Short: the same line, columns
+    # below 80 and less than 16 apart, in two bytes. One line: at most two lines further, columns below 128. Long:
+    # all numbers.
     delta = line - previous_line
     if column is None and end_column is None and end_line in (None, line):
         return _entry(_NO_COLUMNS, size, _signed(delta))

@@ -153,6 +153,8 @@ def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
     pending: list[tuple[int, tuple[int, ...]]] = [(0, ())]
     while pending:
         index, here = pending.pop()
+        # Data flow forward along all edges; one visit per instruction is enough, since CPython's compiler gives every
+        # way to an instruction the same stack.
         depth = depths[index] if index < len(instructions) else None
         if depth is None or slots[index] is not None:
             continue

@@ -74,6 +74,8 @@ def _unroll_factor(kernel: Kernel, count: int | None) -> str:
     has_indices = any(
         isinstance(part, (Accumulate, Carry)) and part.kind.startswith("arg") for nest in nests for part in nest.body
     )
+    # Several vectors of accumulators hide the latency of an addition, until the registers are used up (16 with
+    # AVX2) and accumulators spill. An arg reduction carries an index beside each value.
     if has_indices or body_cost > COSTLY_BODY_COST:
         limit = COLUMN_UNROLL_COSTLY
     elif accumulators <= SIMPLE_ACCUMULATORS and body_cost <= SIMPLE_BODY_COST:

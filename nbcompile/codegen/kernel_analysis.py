@@ -159,6 +159,7 @@ def _names_of(buffer: str) -> tuple[str, ...]:
 
 def size_symbols(kernel: Kernel) -> tuple[Symbol, ...]:
     """Symbolic sizes that the kernel uses, sorted by name."""
+    # Free symbols that no loop and no gather binds are parameters of the generated function.
     bound = {loop.variable for loop in kernel.loops}
     found: set[sympy.Symbol] = set()
     for scratch in kernel.scratch:

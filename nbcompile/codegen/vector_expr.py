@@ -532,6 +532,7 @@ def _index_of(scope: Scope, node: IndexOf) -> Value:
     integer = node.dtype if not node.dtype.is_floating_point and node.dtype != torch.bool else torch.int64
     kind = C_TYPES[integer]
     names = _per_lane(gathered, node, node.index)
+    # Three forms, from cheap to expensive: the same number in all lanes; base + step * lane; else each lane on its own.
     if not any(index.is_vector for index in gathered) and vector not in node.index.free_symbols:
         text, is_vector = f"{type_name(scope, integer, False)}({c_index(node.index, names)})", False
     elif (

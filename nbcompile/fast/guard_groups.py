@@ -93,6 +93,8 @@ def groups(guards: Iterable[Guard], known: SourceCache, make_cache: MakeCache) -
     last = {_kind(known.value(guard.source)): guard for guard in tensors}  # type: ignore[arg-type]
     found: dict[Source, ModuleGroup] = {}
     for guard, (source, path) in paths:
+        # Stays in the main tree: a tensor guard depends on the state of the process as well, which the cache does not
+        # watch. One guard of each kind is enough to see it.
         if any(guard is each for each in last.values()):
             continue
         group = found.setdefault(

@@ -62,6 +62,8 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTra
     differentiable_inputs = [at for at, each in enumerate(primals) if requires_grad(each)]
     if not differentiable_outputs:
         return None
+    # One tracer sees both halves: under its dispatch mode, autograd runs the operators of the derivatives at once,
+    # and they are recorded after those of the forward pass. The partitioner divides the graph again.
     tangents = [torch.empty_like(each, requires_grad=False) for each in differentiable_outputs]
     for number, tangent in enumerate(tangents, start=1):
         tracer.define(tangent, f"tangents_{number}")

@@ -38,6 +38,7 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     message = _message(check.root.check_verbose(scope.locals))  # type: ignore[attr-defined]
     if message is None:
         return None
+    # The tree says only that a group fails: the group's own tree knows which guard of it.
     for group in check.groups:
         if message == group.text:
             message = _message(group.root.check_verbose(resolve(group.source, scope))) or message

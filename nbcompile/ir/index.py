@@ -352,6 +352,7 @@ def max_slope(offset: Index, variable: Symbol) -> int | None:
             return max(known)
         case "Mul" if len(known) == 2 and isinstance(offset.args[0], sympy.Integer):
             factor = int(offset.args[0])
+            # A slope bounds rises alone: a Mod falls by up to d - 1, and a negative factor turns the fall into a rise.
             return abs(factor) * known[1] if factor > 0 or not offset.has(Mod) else None
         case "FloorDiv" if isinstance(offset.args[1], sympy.Integer):
             divisor = int(offset.args[1])
@@ -379,6 +380,8 @@ def piecewise_stride(offset: Index, variable: Symbol) -> tuple[int, int] | None:
         case "Add":
             parts = [piecewise_stride(each, variable) for each in offset.args]
             if all(part is not None for part in parts):
+                # A sum is linear where all its terms are, so its pieces have a common divisor of the lengths. gcd(0, n)
+                # is n: a term of one piece does not limit the others.
                 known = [part for part in parts if part is not None]
                 return sum(step for step, _ in known), math.gcd(*(length for _, length in known))
         case "Mul" if len(offset.args) == 2 and isinstance(offset.args[0], sympy.Integer):
@@ -386,6 +389,8 @@ def piecewise_stride(offset: Index, variable: Symbol) -> tuple[int, int] | None:
             return None if part is None else (int(offset.args[0]) * part[0], part[1])
         case "FloorDiv" | "Mod" if isinstance(offset.args[1], sympy.Integer) and offset.args[1] > 0:
             whole, divisor = offset.args
+            # (i + c) // d is constant, and (i + c) % d rises by 1, between multiples of d: at i = -c, d - c, 2d - c ...
+            # A piece may begin only at a multiple of its length, hence gcd(d, c).
             part, rest = piecewise_stride(whole, variable), constant(whole - variable)
             if part is not None and part[0] == 0:
                 return part

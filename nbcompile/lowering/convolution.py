@@ -125,6 +125,8 @@ def _in_planes(
         (int(extent) + 2 * pad - size) // step + 1
         for extent, pad, size, step in zip(image.size[2:], padding, window, stride, strict=True)
     ]
+    # im2col: a convolution is a matrix product once the window around each pixel is copied into a column, which
+    # multiplies the image by the size of the window. It pays only for small images.
     columns = int(image.size[0]) * int(weight.size[1]) * math.prod((*pixels, *window))
     if columns > MOST_COLUMNS or columns * int(weight.size[0]) > MOST_WORK:
         return None

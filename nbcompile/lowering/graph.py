@@ -128,6 +128,7 @@ def should_realize(value: Value, node: fx.Node) -> bool:
         return False
     reads = {(each.buffer, each.index) for each in loads(value.body)}
     size = sum(1 for _ in walk(value.body))
+    # A body is copied into the body of each user: without a limit, a chain of n nodes would take time n^2.
     if size > BODY_LIMIT or len(reads) > LOAD_LIMIT:
         return True
     body_cost = cost(value.body)

@@ -141,6 +141,9 @@ def index_tensor(build: Builder, x: Value, index_tensors: Sequence[Value | None]
     require_same_device(x, *given.values())
     x = _source(build, x)
     common = broadcast_size(*(each.size for each in given.values()))
+    # Where the indexed dimensions stand side by side, the result has theirs in their place, else in front:
+    #     x[:, i, j, :]  ->  [x0, *broadcast(i, j), x3]
+    #     x[i, :, j, :]  ->  [*broadcast(i, j), x1, x3]
     adjacent = max(given) - min(given) + 1 == len(given)
     first = min(given) if adjacent else 0
     unindexed = [at for at in range(x.ndim) if at not in given]
@@ -155,6 +158,7 @@ def index_tensor(build: Builder, x: Value, index_tensors: Sequence[Value | None]
     gathers: list[Gather] = []
     for at, given_index in given.items():
         ids = index_at(broadcast_to(given_index, common), len(before), len(size))
+        # An index that is a formula of the loops (arange, a slice) needs no gather, and its bounds are known here.
         formula = known_index(replace(ids, size=tuple(size)), x.size[at])
         if formula is not None:
             position[at] = formula

@@ -53,6 +53,7 @@ def index_put(
     if masks:
         return _masked_put(build, x, index_tensors, values, accumulate)
     common = broadcast_size(*(each.size for each in given.values()))
+    # The values have the shape that x[...] would have: see index_tensor for where the indexed dimensions go.
     adjacent = max(given) - min(given) + 1 == len(given)
     first = min(given) if adjacent else 0
     without_padding = [at for at in range(x.ndim) if at not in given]

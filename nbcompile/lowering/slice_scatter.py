@@ -118,6 +118,10 @@ def as_strided_scatter(
         raise NoLowering("as_strided_scatter out of bounds of its tensor")
     ranges = x.ranges()
     conditions, position = [], [ZERO] * len(indices(size))
+    # The other way round than a read: for each element of x, is it in the view, and where? The offset is divided by
+    # the strides, from the largest on, as a number into its digits:
+    #     position of dim = rest // stride,  must be below its extent;  rest = rest % stride
+    # What is left in the end must be 0: elements between those of the view keep x.
     rest = flatten(loop_variables(x.ndim), x.size) - start
     if start:
         conditions.append(at_least(rest, ZERO))

@@ -101,6 +101,8 @@ class _Builder:
 
     def _choose_strategy(self, member: Member) -> str:
         buffer = member.buffer
+        # A later pass over the row wants this value again. From the cheapest on: compute it again, read back what is
+        # stored anyway, keep the row in scratch memory while it fits in the cache, else store it.
         cheap = cost(buffer.body) <= RECOMPUTE_COST and len(list(loads(buffer.body))) <= RECOMPUTE_LOADS
         if cheap and isinstance(buffer, Pointwise):
             return RECOMPUTE

@@ -232,6 +232,10 @@ def _inner_loops_with(
     inside = frozenset(mapping[variable] for variable in reduced)
     everything = {variable for variable, size in group.loops.items() if not is_one(size)}
     inner = frozenset(variable for variable in group.inner if not is_one(group.loops[variable]))
+    # A kernel is a nest of outer loops with one inner nest: rows of which each is reduced. The first reduction
+    # decides which loops are inner; what comes after must use the same.
+    #     outer loops = group.loops - inner      one result for each row lives here
+    #     inner loops                            elements of a row
     if isinstance(buffer, (Reduction, Scan)):
         what = "reduces" if isinstance(buffer, Reduction) else "scans"
         if results | inside != everything:
@@ -277,6 +281,8 @@ def _check_mutation(group: Group) -> None:
             for load in loads(reader.buffer.body):
                 if load.buffer != writer.buffer.writes_to:
                     continue
+                # A kernel with rows reads a row once per reduction, before the pass that writes: a second reader could
+                # see the old value in one pass and the new one in the next.
                 if group.inner and reader is not writer:
                     raise Incompatible(f"{load.buffer} is overwritten, and read in several passes")
                 if (

@@ -41,6 +41,7 @@ def inline_small(program: Program) -> Program:
         buffer = replace(
             original, body=with_inlined(original.body, inlined), from_nodes=nodes_with_inlined(original, inlined)
         )
+        # A reduction and what follows it run in a kernel with rows, which computes the small value once for each row.
         if isinstance(buffer, (Reduction, Scan)) or any(name in from_reduction for name in reads(buffer)):
             from_reduction.add(buffer.name)
         elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, readers.get(buffer.name, ())):

@@ -85,8 +85,10 @@ class _Recomputation:
         reduced = reader.reduced if isinstance(reader, Reduction) else ()
         if not known_equal(product((*reader.layout.size, *reduced)), count):
             return False
+        # Two offsets of one value (a stencil) would compute each element twice.
         if len({load for load in loads(reader.body) if load.buffer == value.name}) > 1:
             return False
+        # What is overwritten later has another content when the consumer runs; what is not stored cannot be read again.
         if any(operand in self.overwritten or not self._is_stored(operand) for operand in reads(value)):
             return False
         already_read = {operand for name in self.unit_of[reader.name].names for operand in reads(self.buffers[name])}

@@ -264,6 +264,8 @@ class _FrameTracer:
         found: tuple[tuple[int, ...], bool] = ((), False)
         path: tuple[int, ...] = ()
         for caller, frame in itertools.pairwise(self.interpreter.broken):
+            # A caller resumes with the value that its call returns. An operator or a property that called into the
+            # frame (a + b, x.p) does something with that value first, so its caller cannot resume there.
             direct = frame.returns_to_call and caller.current.opcode in break_points.CALLS
             if not direct or self._obstacle(error, caller, caller.current):
                 break

@@ -97,6 +97,8 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
     helpers = _helper_calls(nodes) if by_module else {}
     deepest = max(map(len, module_paths))
     finer: list[Group] = []
+    # From the finest division to the coarsest, until one fits. Where that one is much too coarse (a quarter of the
+    # limit), boxes of the step before are kept as far as the limit allows.
     for depth in range(deepest + 1, 0, -1):
         groups = _without_repetitions(_runs(nodes, module_paths, depth, helpers))
         if len(groups) <= most:

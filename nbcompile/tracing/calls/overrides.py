@@ -96,6 +96,7 @@ def _dispatch(
 ) -> VariableTracker:
     """Ask the innermost mode, then the classes."""
     owners: list[VariableTracker] = []
+    # Python's order for operands: as written, but a subclass before the class that it derives from; a class once.
     for owner in asked:
         if any(owner.python_type() is other.python_type() for other in owners):
             continue
