@@ -42,8 +42,13 @@ from nbcompile.capture.source import (
 )
 from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.guard_kinds import ExpectedObject
+from nbcompile.guarding.relations import Relation, relation
 from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import guards, members, shape_guard_names
+
+
+def _no_relation(_: str) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Ambient:
     """Expected object: torch's ``GlobalStateGuard``, the device, or the compiled conditions on sizes."""
     parts: tuple[tuple[str, tuple[StackLine, ...], str], ...] = ()
     """Parts of a conjunction, each with the user's code that needed it, or the framework's reason."""
+    relation: Callable[[str], Relation | None] = _no_relation
+    """Function that splits a part of a conjunction into its subject and what is expected of it."""
 
     def installed(self) -> Ambient:
         """The same guard without its installer, which may refer to traced values."""
@@ -243,7 +250,11 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
 
     shapes = guard.expected
     parts_with_origin = tuple(zip(parts, shapes.stacks, shapes.notes, strict=True)) if shapes.stacks else ()
-    return Ambient(guard, text, holds, install, reason, fast, parts_with_origin)
+
+    def split(part: str) -> Relation | None:
+        return relation(part, names) if part in readable else None
+
+    return Ambient(guard, text, holds, install, reason, fast, parts_with_origin, split)
 
 
 def readable_conditions(shapes: ShapeGuards, scope: Scope) -> tuple[list[str], dict[str, Any]]:

@@ -67,18 +67,18 @@ def _failed(
     number = check.prepared.index(refusing)
     guard = refusing.guard
     stack, note = guard.stack, ""
-    if isinstance(refusing, Ambient):
+    source, expected = "" if guard.source is None else expression(guard.source), ""
+    if isinstance(refusing, Leaf):
+        expected, actual = refusing.wanted(), _actual_value(guard.source, scope)
+    else:
         stack, note = next(((lines, why) for part, lines, why in refusing.parts if part == reason), (stack, note))
-    return model.FailedGuard(
-        compile_id,
-        shortened(reason or refusing.text),
-        f"{compile_id}.g{number}",
-        stack,
-        refusing.wanted() if isinstance(refusing, Leaf) else "",
-        _actual_value(guard.source, scope),
-        "" if guard.source is None else expression(guard.source),
-        note,
-    )
+        if (relation := refusing.relation(reason)) is not None:
+            source, expected = relation.subject, relation.expected
+            actual = _described_or_missing(lambda: relation.value(scope.locals))
+        else:
+            actual = _actual_value(guard.source, scope)
+    text = shortened(reason or refusing.text)
+    return model.FailedGuard(compile_id, text, f"{compile_id}.g{number}", stack, expected, actual, source, note)
 
 
 def _first_different_key(guard: Guard, scope: Scope) -> str:
@@ -148,11 +148,13 @@ def _guard_named_in(message: str, check: FrameCheck, scope: Scope) -> Leaf | Amb
 
 
 def _actual_value(source: Source | None, scope: Scope) -> str:
-    if source is None:
-        return ""
+    return "" if source is None else _described_or_missing(lambda: resolve(source, scope))
+
+
+def _described_or_missing(read: Callable[[], object]) -> str:
     try:
         with torch._C.DisableTorchFunction():  # no subclass or mode may observe the access
-            return describe_value(resolve(source, scope))
+            return describe_value(read())
     except Exception as error:  # noqa: BLE001 - the source cannot be resolved: that is the difference
         return f"nothing ({type(error).__name__})"
 

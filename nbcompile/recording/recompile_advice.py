@@ -13,6 +13,7 @@ In torch: the hints of torch/_dynamo/guards.py (get_guard_fail_reason). Read nex
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -188,6 +189,8 @@ def _about_a_number(refusal: Refusal) -> Found:
     if isinstance(owner, torch.nn.Module):
         text = f"config.allow_unspec_int_on_nn_module = True, or make {refusal.name} a tensor"
         return text, lambda: _is_free(refusal, refusal.frame, {"allow_unspec_int_on_nn_module": True})
+    if type(value) is int and _is_length_or_index(_use(refusal.failed)):
+        return _constant(refusal.failed)
     text = f"make {refusal.name} a tensor: torch.tensor({value!r})"
     return text, lambda: _is_free(refusal, _with_value(refusal.frame, source, torch.tensor(value)), {})
 
@@ -231,7 +234,33 @@ def _about_sizes(refusal: Refusal) -> Found:
         dims = (found[1], found[2]), (found[3], found[4])
         text = " and ".join(f"torch._dynamo.mark_dynamic({name}, {dim})" for name, dim in dims)
         return f"{text} before the first call", lambda: _is_dropped(refusal, "dynamic", *dims)
+    used = _use(refusal.failed)
+    if re.fullmatch(r"-?\d+", refusal.failed.expected) and used is not None and not _has_branch(used):
+        return _constant(refusal.failed)
     return None
+
+
+def _constant(failed: FailedGuard) -> Found:
+    return _CONSTANT.format(name=shortened(failed.source)), _never
+
+
+def _use(failed: FailedGuard) -> ast.expr | None:
+    """The expression of the user's that needed the guard; None if it is unknown."""
+    line = failed.stack[-1] if failed.stack else None
+    try:
+        return None if line is None else ast.parse(line.code[line.column : line.end_column].strip(), mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def _has_branch(used: ast.expr) -> bool:
+    return any(isinstance(each, (ast.Compare, ast.BoolOp, ast.IfExp)) for each in ast.walk(used))
+
+
+def _is_length_or_index(used: ast.expr | None) -> bool:
+    """Return whether it is ``range(...)`` or ``parts[...]``, in which a tensor is of no use."""
+    is_range = isinstance(used, ast.Call) and isinstance(used.func, ast.Name) and used.func.id == "range"
+    return is_range or isinstance(used, ast.Subscript)
 
 
 def _is_dropped(refusal: Refusal, mark_as: str, *marked: tuple[str, str]) -> bool:
@@ -271,6 +300,10 @@ def _in_words(refusal: Refusal) -> tuple[str, Trial]:
     return text.format(name=name, reason=refusal.failed.reason, what=what), _never
 
 
+_CONSTANT = (
+    "do not make {name} the length of a loop, an index or a key: each of its values is compiled on its own; what "
+    "depends on it can be computed outside of the function"
+)
 _ONE_EACH = "do not pass {name}: define one function for each value of it"
 _SAME_KEYS = "keep the keys of {name}, or read what differs outside of the compiled function"
 _SAME_LENGTH = "keep {name} at one length, or change it outside of the compiled function"

@@ -212,9 +212,11 @@ def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]
 def _about(record: Record, failed: FailedGuard) -> str:
     """The value that a refusal is about."""
     no, guard = refusal(record, failed), _guard_of(record, failed)
-    source = readable(guard.source) if guard is not None else ""
     if no.dimension:
         return f"{no.what}, dimension {no.dimension}"
+    source = readable(failed.source or (guard.source if guard is not None else ""))
+    if size := _SIZE.fullmatch(source):
+        return f"size of tensor {size['tensor']!r}, dimension {size['dim']}"
     return source or no.what
 
 
@@ -409,6 +411,7 @@ class Refusal:
 
 
 _MISMATCH = re.compile(r"^(?:tensor )?(?P<what>.*?) (?P<aspect>\w+) mismatch(?: at index (?P<dim>\d+))?\. ")
+_SIZE = re.compile(r"(?P<tensor>.*)\.size\(\)\[(?P<dim>\d+)\]")
 _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<actual>.*?)\.?$")
 
 
@@ -446,7 +449,19 @@ def remedies_of(cause: Cause) -> list[str]:
     """Remedies of all failed guards of a cause, without duplicates and without those that another one contains."""
     failed = (one for frame in cause.frames for one in frame.failed_guards)
     found = list(dict.fromkeys(text for one in failed for text in remedies(one)))
-    return [text for text in found if not any(other != text and other.startswith(text) for other in found)]
+    return _folded([text for text in found if not any(other != text and other.startswith(text) for other in found)])
+
+
+_COMPARED = re.compile(r"(.*: the program compares )(\(.*?\))(| \(tried: it helps\)|; or config.*)")
+
+
+def _folded(remedies: list[str]) -> list[str]:
+    """Remedies that differ only in the condition that the program compares, in one sentence with all conditions."""
+    conditions: dict[tuple[str, str], list[str]] = {}
+    for text in remedies:
+        before, condition, after = found.groups() if (found := _COMPARED.fullmatch(text)) else (text, "", "")
+        conditions.setdefault((before, after), []).append(condition)
+    return [before + shortened(same) + after for (before, after), same in conditions.items()]
 
 
 def is_storm(record: Record) -> bool:

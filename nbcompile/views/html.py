@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
@@ -79,23 +79,50 @@ def render(
     wanted = sections.chosen(show)
     if show is None and not what_if.by_default(record):
         wanted = tuple(each for each in wanted if each != "what_if")  # it doubles the size of a simple output
-    # Marks the fragment for older or newer scripts on the same page: each leaves the others' alone.
-    around = (
-        (files.styles(*_styles(record, wanted)), files.script(*_programs(record, wanted)))
-        if assets
-        else (Markup(), Markup())
-    )
-    for limits in (Limits(),) if limit is None else _DETAIL[_first_try(record) :]:
+    is_storm = show is None and limit is not None and facts.is_storm(record)
+    for limits, most in _attempts(record, limit, is_storm=is_storm):
+        parts = tuple(each for each in wanted if each not in limits.without)
         with lines_of(limits.characters), listings_without_colours(limit is not None and len(wanted) > FEW):
-            body = tag("div", _body(record, wanted, limits), class_="nbc")
-        page = encodable(str(join((around[0], body, around[1]))))
-        if limit is None or len(page.encode()) <= limit:
+            page = _page(record, parts, _body(record, parts, limits), assets=assets)
+        if most is None or len(page.encode()) <= most:
             return page
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
-    whole = join((around[0], tag("div", _head(record, ("summary",), _DETAIL[-1]), note, class_="nbc"), around[1]))
-    return encodable(str(whole))
+    return _page(record, wanted, join((_head(record, ("summary",), _DETAIL[-1]), note)), assets=assets)
 
 
+def _page(record: Record, wanted: tuple[str, ...], body: Markup, *, assets: bool) -> str:
+    """The fragment. Its class marks it for older or newer scripts on the same page: each leaves the others' alone."""
+    inside = tag("div", body, class_="nbc")
+    if not assets:
+        return encodable(str(inside))
+    before, after = files.styles(*_styles(record, wanted)), files.script(*_programs(record, wanted))
+    return encodable(str(join((before, inside, after))))
+
+
+def _attempts(record: Record, limit: int | None, *, is_storm: bool) -> Iterator[tuple[Limits, int | None]]:
+    """What is drawn how fully, and the bytes that it may take; the first that fits is shown."""
+    if limit is None:
+        yield Limits(), None
+        return
+    if is_storm:
+        yield from ((each, STORM_LIMIT) for each in _STORM[:-1])
+        yield _STORM[-1], limit
+    yield from ((each, limit) for each in _DETAIL[_first_try(record) :])
+
+
+STORM_LIMIT = 60_000
+"""Bytes of what is shown of a function that was compiled for many values: why comes first; the code of each is in
+the full report, and in ``show("kernels")``."""
+_BESIDE = ("residual", "bytecode", "aten", "timings")
+_STORM = (
+    _DETAIL[0],
+    Limits(rows=2000, frames=200, repeated=True, entries=1),
+    Limits(rows=400, frames=40, characters=500, repeated=True, entries=1, without=("what_if",)),
+    Limits(rows=80, frames=40, characters=200, repeated=True, entries=1, without=("what_if", *_BESIDE)),
+    Limits(rows=80, frames=40, characters=200, repeated=True, entries=1, without=("what_if", *_BESIDE, "kernels")),
+    Limits(rows=15, frames=40, characters=100, repeated=True, entries=1, without=("what_if", *_BESIDE, "kernels")),
+)
+"""Tried in order for such a function, before ``_DETAIL``."""
 COMFORTABLE = 420_000
 """Bytes that a page takes up and that are drawn in a moment: with more, the first try is a shorter one."""
 _ROW = 200
@@ -138,7 +165,7 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
     title = tag("p", tag("b", "nbcompile"), " ", code(record.function), class_="n-title")
     if "summary" not in wanted:
         return tag("header", title)
-    shortened = limits in _DETAIL[1:]
+    shortened = limits in (*_DETAIL[1:], *_STORM[1:])
     return tag(
         "header",
         title,
@@ -172,7 +199,7 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
     shown = record.frames[: limits.frames]
     like = facts.repetitions(record) if limits.repeated else {}
     is_about_calls = limits.repeated and "recompilations" in wanted and facts.is_storm(record)
-    further = _further(record, like) if is_about_calls else {}
+    further = _further(record, like, limits.entries) if is_about_calls else {}
     for index, frame in enumerate(shown):
         if frame.id not in like and frame.id not in further and not _is_foreign(frame, shown):
             parts.append(_frame(record, frame, wanted, limits, opened=index == 0 and not is_about_calls))
@@ -199,14 +226,17 @@ def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...
         yield fold(title, [_frame(record, each, wanted, limits, opened=False) for each in frames])
 
 
-def _further(record: Record, like: dict[str, str]) -> dict[str, str]:
-    """Entries of a function, each with a graph of its own, between its first and its last; the first, by id."""
+def _further(record: Record, like: dict[str, str], entries: int) -> dict[str, str]:
+    """Entries of a function, each with a graph of its own, between its first and its last; the first, by id.
+
+    If one of its ``entries`` is drawn, the last is among them, too, and they may be few.
+    """
     found: dict[str, str] = {}
     for group in links.entries(record):
         compiled = [frame.id for frame in group if frame.status == "compiled"]
         own = [compile_id for compile_id in compiled if compile_id not in like]
-        if len(own) >= SEVERAL_GRAPHS:
-            shown = {own[0], own[-1]}
+        if len(own) >= (SEVERAL_GRAPHS if entries > 1 else 2):
+            shown = {own[0], own[-1]} if entries > 1 else {own[0]}
             hidden = [each for each in compiled if each not in shown and like.get(each) not in shown]
             found |= dict.fromkeys(hidden, own[0])
     return found
@@ -222,7 +252,7 @@ def _others(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
         f" are further entries of {facts.name(first)} with other graphs: why each was compiled is shown above, the "
         "full report has all of each."
     )
-    return tag("p", _listed(others), said, class_="n-more")
+    return tag("p", _listed(others), escape(said), class_="n-more")
 
 
 def _listed(frames: list[CompiledFrame]) -> list[Content]:
@@ -244,7 +274,7 @@ def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
             f" are further entries of {facts.name(first)} with the same graph: what differs in their guards is shown "
             "above, the full report has all of each."
         )
-    return tag("p", _listed(others), said, class_="n-more")
+    return tag("p", _listed(others), escape(said), class_="n-more")
 
 
 MANY = 12

@@ -88,6 +88,10 @@ class Limits:
     """Characters of one line of any text."""
     repeated: bool = False
     """Entries of a function with the same graph, and kernels with the same program, are drawn once."""
+    entries: int = 2
+    """Entries with graphs of their own that are drawn of a function that was compiled for many values: 1 or 2."""
+    without: tuple[str, ...] = ()
+    """Sections that are left out."""
 
     def cut(self, items: Sequence[Item]) -> tuple[Sequence[Item], Markup | None]:
         """Items to show and, if some are omitted, a line that says so."""

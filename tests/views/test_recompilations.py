@@ -12,7 +12,7 @@ import torch
 import nbcompile
 from nbcompile import api
 from nbcompile.record.model import Call
-from nbcompile.views import html, recompilations, text
+from nbcompile.views import facts, html, recompilations, text
 from tests.views import sample_records as sample
 
 
@@ -70,7 +70,7 @@ def test_what_changed_between_entries(record):
         "- return (mul,)", "+ return (add,)",
     ]  # fmt: skip
     shown = html.render(record, "recompilations", assets=False)
-    assert "x.size()[0] = 6" in shown
+    assert "<td class=n-want><code>2 to 5</code></td><td class=n-now><code>6</code></td>" in shown
     assert "(tried: it helps)" in shown
 
 
@@ -166,6 +166,65 @@ def test_a_storm_fits_one_screen(chromium, backend):
         assert each in said
     few = html.render(storm(3), assets=False)
     assert "one by one" not in few, "what is short stands open"
+
+
+def unrolled(x, n):
+    for _ in range(n):
+        x = (x * 2 + 1).sin().cumsum(0) - x.mean()
+    return x
+
+
+def recorded(function, calls, backend="eager"):
+    """The record of some calls of one function."""
+    nbcompile.reset()
+    compiled, recorder = nbcompile.compile(function, backend=backend), api.new_recorder(function.__name__)
+    with recorder.listening():
+        for arguments in calls:
+            compiled(*arguments)
+    return recorder.record()
+
+
+def test_lengths_of_a_loop_are_one_cause():
+    """The first miss is of a constant, the others are of a symbol that became one: all are about n."""
+    record = recorded(unrolled, [(torch.ones(4), n) for n in range(1, 6)])
+    [cause] = facts.causes(record, record.frames[1:])
+    assert (cause.about, cause.values) == ("n", ("1", "2", "3", "4"))
+    shown = " ".join(text.render(record, "recompilations").split())
+    assert shown.count("advice:") == 1
+    assert "do not make n the length of a loop" in shown
+
+
+def test_sizes_and_bounds_of_sizes_are_one_cause():
+    """An entry for one size, and one for a range of them, refuse because of the same dimension."""
+
+    def bounded(x):
+        return x + 1 if x.size(0) < 50 else x - 1
+
+    record = recorded(bounded, [(torch.ones(size),) for size in (4, 8, 100)])
+    [cause] = facts.causes(record, record.frames[1:])
+    assert (cause.about, cause.values) == ("size of tensor 'x', dimension 0", ("4", "2 to 49"))
+
+
+def test_conditions_that_differ_in_numbers_are_one_advice():
+    """Branches on other numbers: the advice stands there once, with all conditions."""
+
+    def branches(x, n):
+        return x * 2 if n == 3 else x + 1 if n == 4 else x.sin() if n == 5 else x * n
+
+    record = recorded(branches, [(torch.ones(4), n) for n in (7, 3, 4, 5)])
+    shown = " ".join(text.render(record, "recompilations").split())
+    assert shown.count("move the branch out of the function") <= 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_storm_of_large_graphs_stays_small(backend):
+    """Sections about the code of an entry give way to those about why there are so many; one that is asked for is whole."""
+    record = recorded(unrolled, [(torch.ones(4), n) for n in range(9, 15)], backend)
+    fragment = html.render(record)
+    assert len(fragment.encode()) <= html.STORM_LIMIT
+    assert "Shortened to stay small" in fragment
+    assert "the full report has all of each" in fragment, "a sentence of ours is not cut"
+    assert html.render(record, "graph").count("data-f=") == 6
 
 
 STORMS = {

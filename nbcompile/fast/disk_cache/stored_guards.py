@@ -13,6 +13,7 @@ In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next:
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, cast
@@ -28,6 +29,7 @@ from nbcompile.fast.disk_cache.descriptions import alike, describe, memoized, te
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.ambient import inlined_hooks
+from nbcompile.record.model import StackLine
 
 Kind = GuardKind
 _LITERAL = frozenset(
@@ -89,8 +91,9 @@ def _expected(guard: Guard, written: Written) -> Any:
         case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
             return [written.number_of(each) for each in expected]
         case Kind.SHAPE_ENV:
-            notes = list(expected.notes)
-            return [list(expected.expressions), [written.number_of(each) for each in expected.sources], notes]
+            stacks = [[list(dataclasses.astuple(line)) for line in stack] for stack in expected.stacks]
+            about = [written.number_of(each) for each in expected.sources]
+            return [list(expected.expressions), about, stacks, list(expected.notes)]
         case _:
             return _state_of_process(kind)
 
@@ -154,13 +157,10 @@ def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source]
         case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
             return Guard(source, kind, tuple(sources[each] for each in stored))
         case Kind.SHAPE_ENV:
-            expressions, about, notes = stored
-            stacks = tuple(() for _ in notes)
-            return Guard(
-                source,
-                kind,
-                ShapeGuards(tuple(expressions), tuple(sources[each] for each in about), stacks, tuple(notes)),
-            )
+            expressions, about, lines, notes = stored
+            stacks = tuple(tuple(StackLine(*line) for line in stack) for stack in lines)
+            subjects = tuple(sources[each] for each in about)
+            return Guard(source, kind, ShapeGuards(tuple(expressions), subjects, stacks, tuple(notes)))
     _same(_described_state(kind), stored, source)
     return Guard(source, kind, () if kind is Kind.TORCH_FUNCTION_MODE_STACK else None)
 
