@@ -27,7 +27,7 @@ class Relation:
     """A condition on one subject."""
 
     subject: str
-    """What is compared, as an expression over ``L`` and ``G``."""
+    """The compared expression, over ``L`` and ``G``."""
     expected: str
     """``2``, ``>= 2``, ``2 to 10``."""
     value: Callable[[dict[str, object]], object]
