@@ -100,7 +100,7 @@ def _page(record: Record, wanted: tuple[str, ...], body: Markup, *, assets: bool
 
 
 def _attempts(record: Record, limit: int | None, *, is_storm: bool) -> Iterator[tuple[Limits, int | None]]:
-    """What is drawn how fully, and the bytes that it may take; the first that fits is shown."""
+    """Limits to try in order, each with the bytes that the page may take: the first that fits is shown."""
     if limit is None:
         yield Limits(), None
         return
