@@ -96,11 +96,16 @@ Predicted: docs/design/gpu.md."""
 THREAD_ELEMENTS = 8
 """Elements: of a persistent row in each thread, while the program may have more warps. Predicted:
 docs/design/gpu.md."""
+EARLY_REGISTERS = 48
+"""Registers: of each thread, for what is loaded before it is used. With as many again a multiprocessor has 5 blocks of
+128 threads. Predicted: docs/design/gpu.md."""
 MAX_WARPS = 16
 """Warps: of 32 threads each, in one program. Not measured."""
 MOST_WARPS = 32
 """Warps: the most that a kernel may have, if its threads spill registers with fewer. By definition of a CUDA block."""
 TRITON_TILE = 32
 """Elements: side of a square tile: a warp reads and writes whole lines. Predicted: docs/design/gpu.md."""
+MOST_STEPS = 64
+"""Iterations: a reduction over columns that is no longer is one tile, without a loop. Predicted: docs/design/gpu.md."""
 MIN_TRITON_TILE = 8
 """Iterations: a shorter loop makes no tile. Not measured."""

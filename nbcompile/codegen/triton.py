@@ -19,7 +19,6 @@ nbcompile/runtime/triton.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -30,39 +29,35 @@ from nbcompile.codegen.kernel_analysis import (
     buffer_origins,
     flatten_statements,
     size_symbols,
-    stored_buffers,
     vectorises_outer_loop,
 )
 from nbcompile.codegen.machine_model import (
     FULL_GRID,
-    LONG_ROW,
-    LONG_ROW_BLOCK,
-    MAX_WARPS,
+    MOST_STEPS,
     SMALL_BLOCK,
-    THREAD_ELEMENTS,
     TRITON_BLOCK,
     TRITON_TILE,
     UNEVEN_BLOCK,
     UNEVEN_LENGTH,
 )
 from nbcompile.codegen.printers import python_index
+from nbcompile.codegen.triton_blocks import begin_block, length, per_thread, split
+from nbcompile.codegen.triton_loads import load_early
 from nbcompile.codegen.triton_reductions import (
     declare_accumulators,
     emit_combine,
     reduce_block,
-    reduce_row,
-    scan_block,
     scan_next_block,
 )
+from nbcompile.codegen.triton_rows import rows
 from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text
 from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import Extern, GraphInput
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
-from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.index import Index
-from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Kernel, Loop, Nest, Schedule, Statement, Update
+from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Loop, Nest, Schedule, Update
 
 POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.bool: "*i1",
@@ -141,7 +136,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     for name, pointer in emitter.pointers.items():
         writer.line(f"# {pointer} is {name}", emitter.origins[name])
     try:
-        programs = _columns(emitter) if vectorises_outer_loop(kernel) else _rows(emitter)
+        programs = _columns(emitter) if vectorises_outer_loop(kernel) else rows(emitter)
     except NoTriton as reason:
         reason.refused = {kernel.name: (str(reason), emitter.origin)}
         raise
@@ -182,8 +177,11 @@ def _columns(emitter: TritonEmitter) -> str:
     steps = max((_steps(part) for part in kernel.body if isinstance(part, Nest)), default=1)
     total = indexing.product([loop.size for loop in kernel.loops])
     block = (_block(total) if steps == 1 else TRITON_BLOCK) // steps
+    if steps > TRITON_TILE:
+        emitter.warps *= 2  # there is one round, so half as many elements in each thread are half the time
     writer.line(f"element = tl.program_id(0){emitter.int64_cast} * {block} + tl.arange(0, {block})")
-    _begin_block(emitter, "element", total, block, kernel.loops)
+    begin_block(emitter, "element", total, block, kernel.loops)
+    load_early(emitter, kernel.body, per_thread(emitter, block))
     for statement in kernel.body:
         if isinstance(statement, Nest):
             _emit_column_nest(emitter, statement, steps, block)
@@ -208,7 +206,7 @@ def _block(total: Index) -> int:
 def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     """Emit a kernel with one program per tile of two outer loops; return the number of programs."""
     kernel, writer, side = emitter.kernel, emitter.writer, TRITON_TILE
-    lengths = [_length(loop.size) for loop in (across, down)]
+    lengths = [length(loop.size) for loop in (across, down)]
     counts = [-(-n // side) if isinstance(n, int) else f"(({n} + {side - 1}) // {side})" for n in lengths]
     x, y = across.variable.name, down.variable.name
     writer.line(f"program = tl.program_id(0){emitter.int64_cast}")
@@ -218,52 +216,26 @@ def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     others = [loop for loop in kernel.loops if loop not in (across, down)]
     if others:
         writer.line(f"rest = program // {counts[0]} // {counts[1]}")
-        _split(writer, "rest", others)
+        split(writer, "rest", others)
     whole = all(isinstance(n, int) and n % side == 0 for n in lengths)
     emitter.mask = "" if whole else f"(({x} < {lengths[0]}) & ({y} < {lengths[1]}))"
+    emitter.block_mask = emitter.mask
+    limits = [f"({name} < {n})" if emitter.mask else "" for name, n in ((x, lengths[0]), (y, lengths[1]))]
+    emitter.axes = tuple(
+        (frozenset({loop.variable}), limit) for loop, limit in zip((across, down), limits, strict=True)
+    )
     emitter.block, emitter.is_tile = "element", True
     emitter.block_variables = frozenset((across.variable, down.variable))
+    load_early(emitter, kernel.body, per_thread(emitter, side * side))
     for statement in kernel.body:
         emit_statement(emitter, statement)  # type: ignore[arg-type]
     return f"({index_text(indexing.product([loop.size for loop in others]))}) * {counts[0]} * {counts[1]}"
 
 
-def _length(size: Index) -> int | str:
-    """A length as a number, or as an expression of the kernel's sizes."""
-    known = indexing.constant(size)
-    return index_text(size) if known is None else known
-
-
-def _begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, loops: Sequence[Loop]) -> None:
-    """Begin a block: define the loop variables of its elements, and the mask of those that exist."""
-    known = indexing.constant(length)
-    emitter.mask = f"({name} < {index_text(length)})" if known is None or known % block or not known else ""
-    emitter.block, emitter.loops = name, tuple(loops)
-    emitter.block_variables = frozenset(loop.variable for loop in loops)
-    _split(emitter.writer, name, loops)
-
-
-def _end_block(emitter: TritonEmitter) -> None:
-    emitter.mask, emitter.block, emitter.loops, emitter.block_variables = "", "", (), frozenset()
-
-
-def _split(writer: SourceWriter, flat: str, loops: Sequence[Loop]) -> None:
-    """Define the loop variables from a flat index."""
-    step: Index = indexing.ONE
-    for at, loop in reversed(list(enumerate(loops))):
-        text = flat if step == indexing.ONE else f"{flat} // ({index_text(step)})"
-        writer.line(
-            f"{loop.variable.name} = {text}"
-            if at == 0
-            else f"{loop.variable.name} = ({text}) % ({index_text(loop.size)})"
-        )
-        step = step * loop.size
-
-
 def _steps(nest: Nest) -> int:
-    """Steps of a reduction over columns that are done at once: a power of two, few for a short one."""
+    """Steps of a reduction over columns that are done at once: a power of two; all those of a short one."""
     known = indexing.constant(indexing.product([loop.size for loop in nest.loops]))
-    return TRITON_TILE if known is None else min(TRITON_TILE, 1 << max(known - 1, 0).bit_length())
+    return TRITON_TILE if known is None or known > MOST_STEPS else 1 << max(known - 1, 0).bit_length()
 
 
 def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: int) -> None:
@@ -279,13 +251,15 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
     writer.depth += 2
     writer.line(f"inner = begin + tl.arange(0, {steps})[:, None]")
     writer.line("tile = inner + element")
-    outside = emitter.mask, emitter.block, emitter.loops, emitter.block_variables
+    outside = emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes
     before, loaded = dict(emitter.locals), emitter.loaded
     emitter.loaded = {}  # what one round loads is not what the next one needs
-    _begin_block(emitter, "inner", length, steps, nest.loops)
+    begin_block(emitter, "inner", length, steps, nest.loops)
+    emitter.axes = (outside[3], outside[0]), (emitter.block_variables, emitter.mask)
     emitter.mask = f"({outside[0]} & {emitter.mask})" if outside[0] and emitter.mask else outside[0] or emitter.mask
-    emitter.block, emitter.is_tile = "tile", True
+    emitter.block, emitter.is_tile, emitter.block_mask = "tile", True, emitter.mask
     emitter.loops, emitter.block_variables = (*outside[2], *nest.loops), emitter.block_variables | outside[3]
+    load_early(emitter, nest.body, per_thread(emitter, steps * columns))
     for part in nest.body:
         if isinstance(part, Accumulate):
             emit_combine(emitter, part, emitter.mask)
@@ -293,97 +267,10 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
             scan_next_block(emitter, part, shape, f"tl.arange(0, {steps})[:, None] == {steps - 1}")
         else:
             emit_statement(emitter, part)
-    emitter.mask, emitter.block, emitter.loops, emitter.block_variables = outside
+    emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes = outside
+    emitter.block_mask = emitter.mask
     emitter.locals, emitter.loaded, emitter.is_tile = before, loaded, False
     writer.depth -= 2
     for part in nest.body:
         if isinstance(part, Accumulate):
             emitter.locals[part.name] = reduce_block(emitter, part)
-
-
-def _rows(emitter: TritonEmitter) -> str:
-    """Emit a kernel with one program per outer iteration; return the number of programs."""
-    kernel, writer = emitter.kernel, emitter.writer
-    writer.line(f"row = tl.program_id(0){emitter.int64_cast}")
-    _split(writer, "row", kernel.loops)
-    lengths = [
-        indexing.constant(indexing.product([loop.size for loop in statement.loops]))
-        for statement in kernel.body
-        if isinstance(statement, Nest)
-    ]
-    # A row in registers is loaded once for all passes; a longer one is loaded again by each pass.
-    persistent = all(length is not None and length <= MAX_REGISTER_ROW for length in lengths)
-    if kernel.scratch and not persistent:
-        raise NoTriton("a scratch row that is too long for registers")
-    written: set[str] = set()
-    for statement in kernel.body:
-        if written & set(_read(statement)):
-            # Another thread of the program may have stored what is loaded here.
-            writer.line("tl.debug_barrier()")
-            written.clear()
-        written |= stored_buffers([statement]) & set(kernel.writes)
-        if not isinstance(statement, Nest):
-            emit_statement(emitter, statement)
-        elif persistent:
-            _emit_persistent_nest(emitter, statement)
-        else:
-            _emit_looped_nest(emitter, statement)
-    return index_text(indexing.product([loop.size for loop in kernel.loops]))
-
-
-def _read(statement: Statement) -> Iterator[str]:
-    """Iterate over the buffers that a statement loads from."""
-    for part in flatten_statements([statement]):
-        if not isinstance(part, Nest):
-            yield from (node.buffer for node in walk(part.value) if isinstance(node, Load))
-
-
-def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest) -> None:
-    writer = emitter.writer
-    length = indexing.product([loop.size for loop in nest.loops])
-    block = 1 << max(int(length) - 1, 0).bit_length()
-    emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
-    writer.line(f"inner = tl.arange(0, {block})")
-    _begin_block(emitter, "inner", length, block, nest.loops)
-    finished = {}
-    for part in nest.body:
-        if isinstance(part, Accumulate):
-            finished[part.name] = reduce_row(emitter, part)
-        elif isinstance(part, Carry):
-            scan_block(emitter, part)
-        else:
-            emit_statement(emitter, part)
-    emitter.locals |= finished
-    _end_block(emitter)
-
-
-def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
-    writer = emitter.writer
-    accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
-    length = indexing.product([loop.size for loop in nest.loops])
-    block = TRITON_BLOCK
-    if (indexing.constant(length) or 0) >= LONG_ROW:
-        block = LONG_ROW_BLOCK
-        emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
-    for accumulator in nest.body:
-        if isinstance(accumulator, (Accumulate, Carry)):
-            declare_accumulators(emitter, accumulator, str(block))
-    emitter.trip_counts.append(f"({python_index(length)} + {block - 1}) // {block}")
-    writer.line(f"for begin in range(0, {index_text(length)}, {block}):")
-    writer.depth += 2
-    writer.line(f"inner = begin + tl.arange(0, {block})")
-    _begin_block(emitter, "inner", length, block, nest.loops)
-    before, loaded = dict(emitter.locals), emitter.loaded
-    emitter.loaded = {}
-    for part in nest.body:
-        if isinstance(part, Accumulate):
-            emit_combine(emitter, part, emitter.mask)
-        elif isinstance(part, Carry):
-            scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
-        else:
-            emit_statement(emitter, part)
-    emitter.locals, emitter.loaded = before, loaded
-    _end_block(emitter)
-    writer.depth -= 2
-    for part in accumulators:
-        emitter.locals[part.name] = reduce_block(emitter, part)

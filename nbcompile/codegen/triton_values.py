@@ -19,7 +19,7 @@ import torch
 
 from nbcompile.codegen.printers import TRITON, print_index
 from nbcompile.codegen.writer import SourceWriter
-from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, walk
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Kernel, Let, Loop, Schedule, Store, Update
 
@@ -75,6 +75,10 @@ class TritonEmitter:
     pointers: dict[str, str]
     mask: str = ""
     """Mask of the elements that exist; "" if all do, and outside of blocks."""
+    block_mask: str = ""
+    """Mask of the block itself, without the conditions of masked values."""
+    axes: tuple[tuple[frozenset[Symbol], str], ...] = ()
+    """Loop variables and mask of each dimension of a block that has two."""
     block: str = ""
     """Variable that has the shape of the block; "" outside of blocks."""
     block_variables: frozenset[Symbol] = frozenset()
@@ -83,8 +87,10 @@ class TritonEmitter:
     """True if the block has two dimensions, one per loop variable; otherwise each variable has the block's shape."""
     loops: tuple[Loop, ...] = ()
     """Loops that the block covers."""
-    loaded: dict[tuple[str, tuple[Loop, ...]], str] = field(default_factory=dict)
-    """Loads that are still in registers, by their text; those of a loop's body are its own."""
+    loaded: dict[tuple[object, tuple[Loop, ...]], str] = field(default_factory=dict)
+    """Loads that are still in registers, by their text, and masks by condition; those of a loop's body are its own."""
+    early_registers: int = 0
+    """Registers of a thread that are left for early loads."""
     int64_cast: str = ""
     """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4
@@ -160,6 +166,8 @@ def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
     mask = " & ".join([*([before] if before else []), *(f"({limit})" for limit in limits)])
     function = f"tl.atomic_{ATOMIC[update.kind]}" if is_atomic else "tl.store"
     address = f"{emitter.pointers[update.buffer]} + ({index_text(update.offset.index)})"
+    if not emitter.block_variables & update.offset.index.free_symbols:
+        address += whole_block(emitter)  # the index may be one for all, unlike the value
     emitter.line(f"{function}({address}, {value}{f', {mask}' if mask else ''})")
 
 
@@ -191,13 +199,13 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
                 raise NoTriton(f"the operation {op}")
             return named(emitter, OPERATIONS[op].format(*(_operand(value_text(emitter, arg)) for arg in args)))
         case Load():
-            return _load(emitter, body)
+            return load_text(emitter, body)
         case IndexOf(index, dtype, gathers):
             _gathers(emitter, gathers, index)
             return f"({index_text(index)} + tl.full([1], 0, tl.int64)).to({TYPES[dtype]})"
         case Masked(condition, value, otherwise):
             before = emitter.mask
-            name = named(emitter, value_text(emitter, condition), "m")
+            name = condition_name(emitter, condition)
             emitter.mask = f"({before} & {name})" if before else name
             inside = named(emitter, value_text(emitter, value))
             # The other value is masked too: elsewhere its address may be out of bounds.
@@ -227,13 +235,30 @@ def _constant(value: bool | float, dtype: torch.dtype) -> str:
     return f"tl.full([1], {text}, {TYPES[dtype]})"
 
 
-def _load(emitter: TritonEmitter, load: Load) -> str:
+def condition_name(emitter: TritonEmitter, condition: Expr) -> str:
+    """Variable of a condition that masks a value; computed once where it depends on indices alone."""
+    if not depends_on_indices_alone(condition):
+        return named(emitter, value_text(emitter, condition), "m")
+    key = (condition, emitter.mask), emitter.loops
+    if key not in emitter.loaded:
+        emitter.loaded[key] = named(emitter, value_text(emitter, condition), "m")
+    return emitter.loaded[key]
+
+
+def depends_on_indices_alone(condition: Expr) -> bool:
+    """Return whether a condition needs no value from memory."""
+    return not any(isinstance(node, (Local, Load)) for node in walk(condition))
+
+
+def load_text(emitter: TritonEmitter, load: Load) -> str:
+    """Variable that a load is in."""
     if load.buffer in emitter.rows:
         return emitter.rows[load.buffer]
     _gathers(emitter, load.gathers, load.index[0])
     zero = "0.0" if load.dtype.is_floating_point else "0"
-    mask = f", {emitter.mask}, {zero}" if emitter.mask else ""
-    address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){_spread(emitter, load)}"
+    mask, spread = _mask_and_shape(emitter, load)
+    mask = f", {mask}, {zero}" if mask else ""
+    address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){spread}"
     text, known = f"tl.load({address}{mask})", emitter.loaded
     if load.gathers or load.buffer in emitter.kernel.writes:
         return named(emitter, text, "x")
@@ -244,11 +269,27 @@ def _load(emitter: TritonEmitter, load: Load) -> str:
     return known[key]
 
 
-def _spread(emitter: TritonEmitter, load: Load) -> str:
-    """Term that broadcasts an address to the shape of the block, as a mask requires, if its index does not."""
+def _mask_and_shape(emitter: TritonEmitter, load: Load) -> tuple[str, str]:
+    """Mask of a load, and a term that broadcasts its address to the shape of the block where the mask requires it.
+
+    What is the same along a dimension of the block is loaded once for it, as Triton broadcasts the value.
+    """
     own = emitter.block_variables & load.index[0].free_symbols
-    if emitter.block and not load.gathers and (own == emitter.block_variables if emitter.is_tile else own):
-        return ""
+    if not emitter.block:
+        return emitter.mask, " + tl.arange(0, 1)"
+    if not load.gathers and emitter.mask == emitter.block_mask:
+        if not own:
+            return "", ""
+        along = [mask for variables, mask in emitter.axes if variables & own]
+        if len(along) == 1:
+            return along[0], ""
+    if not load.gathers and (own == emitter.block_variables if emitter.is_tile else own):
+        return emitter.mask, ""
+    return emitter.mask, whole_block(emitter)
+
+
+def whole_block(emitter: TritonEmitter) -> str:
+    """Term that broadcasts an address to the shape of the block."""
     if emitter.mask:
         return f" + tl.zeros_like({emitter.mask}).to(tl.int32)"
     return f" + tl.zeros_like({emitter.block})" if emitter.block else " + tl.arange(0, 1)"

@@ -200,6 +200,7 @@ class Builder:
                 along_columns=self._reads_along_columns(value, kept_dims, reduced_dims),
             )  # fmt: skip
             if number > 1:
+                number = split_reduction.row_count(self, value, reduced_dims, kind) or number
                 result = split_reduction.in_parts(self, value, kept_dims, reduced_dims, number, kind, dtype, accumulate)
                 return _keep_dims(result, value.size, kept_dims) if keepdim else result
         mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept_dims)}

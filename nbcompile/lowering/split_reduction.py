@@ -11,14 +11,16 @@ In torch: torch/_inductor/ir.py (Reduction.num_splits). Read next: nbcompile/low
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
 
-from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, constant
-from nbcompile.ir.index import ZERO, Index, constant as known, index, loop_variable, product, unflatten
+from nbcompile.ir.buffer import Pointwise
+from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, apply, constant, loads
+from nbcompile.ir.index import ZERO, Index, constant as known, index, loop_variable, loop_variables, product, unflatten
 from nbcompile.ir.kernel import MAX_REGISTER_ROW
 from nbcompile.lowering.value import Value, reindexed
 
@@ -35,6 +37,8 @@ MIN_ROW, MIN_COLUMN = 2048, 16
 """Elements of the shortest parts."""
 SHORT_COLUMN = 128
 """Elements. A program reduces a shorter column in less time than a second launch takes."""
+MIN_FUSED_ROW, FEWEST_ROWS, MOST_ROWS = 256, 32, 8192
+"""Elements, rows, rows: bounds within which the partial results of a reduction of everything are those of its rows."""
 WHOLE_LINE = 32
 """Elements: the length of parts is a multiple of it where no number of parts divides the length."""
 ASSOCIATIVE_KINDS = ("sum", "prod", "max", "min", "any", "all")
@@ -65,6 +69,37 @@ def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *
     # Parts of equal length need no mask. Down to a quarter of the most, idle processors cost less than one would.
     dividing = (parts for parts in range(most, max(most // 4, 1), -1) if length % parts == 0)
     return next(dividing, -(-length // _rounded_length(length, most)))
+
+
+def row_count(build: Builder, value: Value, reduced_dims: Sequence[int], kind: str) -> int:
+    """Number of rows, where a value of rows is reduced as a whole that has something of each row; otherwise 0.
+
+    ((x - mean) ** 2).sum(), mean of each row      a partial sum for each row: made where the row is, in the same kernel
+    """
+    sizes = [known(extent) for extent in value.size]
+    if kind not in ASSOCIATIVE_KINDS or len(reduced_dims) < value.ndim or None in sizes:
+        return 0
+    wide = [at for at, extent in enumerate(sizes) if extent != 1]
+    for load in _loads_of_loop(build, value.body, loop_variables(value.ndim)):
+        used = {symbol for position in load.index for symbol in position.free_symbols}
+        own = [at for at in wide if loop_variable(at) in used]
+        count, length = (math.prod(sizes[at] or 0 for at in part) for part in (own, wide[len(own) :]))
+        if (
+            own == wide[: len(own)]
+            and MIN_FUSED_ROW <= length <= MAX_REGISTER_ROW
+            and FEWEST_ROWS <= count <= MOST_ROWS
+        ):
+            return count
+    return 0
+
+
+def _loads_of_loop(build: Builder, body: Expr, variables: tuple[Index, ...]) -> Iterator[Load]:
+    """Iterate over the loads of a body, and over those of buffers that are computed by the same loops."""
+    for load in loads(body):
+        yield load
+        producer = build.tensors[load.buffer]
+        if isinstance(producer, Pointwise) and load.index == variables and not load.gathers:
+            yield from _loads_of_loop(build, producer.body, variables)
 
 
 def _rounded_length(length: int, parts: int) -> int:

@@ -5,7 +5,8 @@
 Two iterations of i0 may update one element; two of i1 never do. Loops along
 which the position is injective are the parallel ones, outside, and the one with
 stride 1 is vectorised. The others run in sequence, so that the result is
-deterministic, and no atomic addition is needed.
+deterministic, and no atomic addition is needed. On a GPU all loops are parallel: updates
+are atomic there, in any order.
 
 In torch: torch/_inductor/ir.py (Scatter), codegen/cpp.py (atomic_add). Read
 next: nbcompile/scheduling/loops.py
@@ -29,11 +30,14 @@ def scatter_kernel(name: str, buffer: Scatter, tensors: Mapping[str, Tensor]) ->
     """The kernel of one scatter."""
     sizes = {variable: size for variable, size in ranges(buffer).items() if not is_one(size)}
     position = _flat_position(buffer, tensors, sizes)
-    parallel = [variable for variable in sizes if _is_injective(variable, buffer)]
+    on_gpu = buffer.device.type == "cuda"
+    parallel = [variable for variable in sizes if on_gpu or _is_injective(variable, buffer)]
     contiguous = next(
         (variable for variable in reversed(parallel) if stride_along(position.index, variable) == ONE), None
     )
-    if contiguous is not None:
+    if on_gpu and parallel:
+        contiguous = parallel[-1]  # neighbours load neighbours; where they store is known at run time alone
+    elif contiguous is not None:
         parallel = [*(variable for variable in parallel if variable is not contiguous), contiguous]
     value = _flat_loads(buffer.body, tensors, sizes)
     update = Update(buffer.name, position, value, buffer.kind)

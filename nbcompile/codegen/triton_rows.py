@@ -1,0 +1,123 @@
+"""Triton kernels with one program per row: short rows stay in registers, long ones are looped over.
+
+    for i0 < 64:  for r0 < 1000: buf0 = sum(x[1000*i0 + r0])      program i0: 1024 elements, of which 1000 exist
+    for i0 < 64:  for r0 < 50257: the same                        program i0: a loop over blocks of 4096 elements
+
+In torch: torch/_inductor/codegen/triton.py (persistent_reduction). Read next:
+nbcompile/codegen/triton_reductions.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nbcompile.codegen.kernel_analysis import flatten_statements, stored_buffers
+from nbcompile.codegen.machine_model import LONG_ROW, LONG_ROW_BLOCK, MAX_WARPS, THREAD_ELEMENTS, TRITON_BLOCK
+from nbcompile.codegen.printers import python_index
+from nbcompile.codegen.triton_blocks import begin_block, end_block, per_thread, split
+from nbcompile.codegen.triton_loads import fit_early, load_early
+from nbcompile.codegen.triton_reductions import (
+    declare_accumulators,
+    emit_combine,
+    reduce_block,
+    reduce_row,
+    scan_block,
+    scan_next_block,
+)
+from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text
+from nbcompile.ir import index as indexing
+from nbcompile.ir.expr import Load, walk
+from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Nest, Statement
+
+
+def rows(emitter: TritonEmitter) -> str:
+    """Emit a kernel with one program per outer iteration; return the number of programs."""
+    kernel, writer = emitter.kernel, emitter.writer
+    writer.line(f"row = tl.program_id(0){emitter.int64_cast}")
+    split(writer, "row", kernel.loops)
+    lengths = [
+        indexing.constant(indexing.product([loop.size for loop in statement.loops]))
+        for statement in kernel.body
+        if isinstance(statement, Nest)
+    ]
+    # A row in registers is loaded once for all passes; a longer one is loaded again by each pass.
+    persistent = all(length is not None and length <= MAX_REGISTER_ROW for length in lengths)
+    if kernel.scratch and not persistent:
+        raise NoTriton("a scratch row that is too long for registers")
+    load_early(emitter, kernel.body, 1)
+    written: set[str] = set()
+    for at, statement in enumerate(kernel.body):
+        if written & set(_read(statement)):
+            # Another thread of the program may have stored what is loaded here.
+            writer.line("tl.debug_barrier()")
+            written.clear()
+        written |= stored_buffers([statement]) & set(kernel.writes)
+        if not isinstance(statement, Nest):
+            emit_statement(emitter, statement)
+        elif persistent:
+            _emit_persistent_nest(emitter, statement, kernel.body[at + 1 :])
+        else:
+            _emit_looped_nest(emitter, statement)
+    return index_text(indexing.product([loop.size for loop in kernel.loops]))
+
+
+def _read(statement: Statement) -> Iterator[str]:
+    """Iterate over the buffers that a statement loads from."""
+    for part in flatten_statements([statement]):
+        if not isinstance(part, Nest):
+            yield from (node.buffer for node in walk(part.value) if isinstance(node, Load))
+
+
+def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[Statement]) -> None:
+    writer = emitter.writer
+    length = indexing.product([loop.size for loop in nest.loops])
+    block = 1 << max(int(length) - 1, 0).bit_length()
+    emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
+    writer.line(f"inner = tl.arange(0, {block})")
+    begin_block(emitter, "inner", length, block, nest.loops)
+    nests = [nest, *(other for other in later if isinstance(other, Nest) and other.loops == nest.loops)]
+    of_all, share = [part for other in nests for part in other.body], per_thread(emitter, block)
+    load_early(emitter, of_all if fit_early(of_all, share) else nest.body, share)
+    finished = {}
+    for part in nest.body:
+        if isinstance(part, Accumulate):
+            finished[part.name] = reduce_row(emitter, part)
+        elif isinstance(part, Carry):
+            scan_block(emitter, part)
+        else:
+            emit_statement(emitter, part)
+    emitter.locals |= finished
+    end_block(emitter)
+
+
+def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
+    writer = emitter.writer
+    accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
+    length = indexing.product([loop.size for loop in nest.loops])
+    block = TRITON_BLOCK
+    if (indexing.constant(length) or 0) >= LONG_ROW:
+        block = LONG_ROW_BLOCK
+        emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
+    for accumulator in nest.body:
+        if isinstance(accumulator, (Accumulate, Carry)):
+            declare_accumulators(emitter, accumulator, str(block))
+    emitter.trip_counts.append(f"({python_index(length)} + {block - 1}) // {block}")
+    writer.line(f"for begin in range(0, {index_text(length)}, {block}):")
+    writer.depth += 2
+    writer.line(f"inner = begin + tl.arange(0, {block})")
+    begin_block(emitter, "inner", length, block, nest.loops)
+    before, loaded = dict(emitter.locals), emitter.loaded
+    emitter.loaded = {}
+    load_early(emitter, nest.body, per_thread(emitter, block))
+    for part in nest.body:
+        if isinstance(part, Accumulate):
+            emit_combine(emitter, part, emitter.mask)
+        elif isinstance(part, Carry):
+            scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
+        else:
+            emit_statement(emitter, part)
+    emitter.locals, emitter.loaded = before, loaded
+    end_block(emitter)
+    writer.depth -= 2
+    for part in accumulators:
+        emitter.locals[part.name] = reduce_block(emitter, part)
