@@ -1,0 +1,71 @@
+"""Loads of Triton kernels: they come first, and once for what is the same along a dimension of a block."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+
+from nbcompile.codegen import triton as generator
+from nbcompile.codegen.machine_model import EARLY_REGISTERS
+from tests.lowering.programs import check, programs
+
+
+def source(function, *inputs) -> str:
+    """The text of the only kernel; its results are eager's in Triton's interpreter."""
+    check(function, *inputs, cpp=False)
+    (kernel,) = generator.emit(programs(function, *inputs)[1]).kernels
+    return kernel.source
+
+
+def test_loads_come_before_the_first_store():
+    """A store might change what a later load reads, so neither Triton nor ptxas would move it."""
+    text = source(lambda x, y, z: (x + y, (x + y) * z), *(torch.randn(3000) for _ in range(3)))
+    assert text.count("tl.load") == 3
+    assert text.rindex("tl.load") < text.index("tl.store")
+
+
+def test_a_masked_load_comes_early_too():
+    """Both parts of a concatenation are requested before the first value is used; their mask is computed once."""
+    text = source(lambda x, y, z: z.sin() * torch.cat([x, y]), torch.randn(100), torch.randn(50), torch.randn(150))
+    assert text.rindex("tl.load") < text.index("tl.sin")
+    assert text.count(" < (tl.full([1], 100") == 1
+
+
+def test_registers_limit_what_is_loaded_early():
+    """Of twenty tensors of blocks with 8 elements a thread, as many come first as fit; the others where they are used."""
+    text = source(lambda *xs: sum(x.sin() for x in xs[1:]) + xs[0].cos(), *(torch.randn(1 << 19) for _ in range(20)))
+    early = text[: text.index("tl.sin")].count("tl.load")
+    assert early * 8 <= EARLY_REGISTERS < (early + 3) * 8
+    assert text.count("tl.load") == 20
+
+
+def test_all_passes_over_a_row_load_first():
+    """Weight and bias of a layer norm are on their way while its mean is computed."""
+    text = source(lambda x, w, b: torch.layer_norm(x, (1000,), w, b), torch.randn(6, 1000), *torch.randn(2, 1000))
+    assert text.rindex("tl.load") < text.index("tl.sum")
+
+
+def test_a_value_of_a_row_is_loaded_as_one_number():
+    """Not once for each element of the block, and without its mask."""
+    text = source(lambda x, m: (x - m[:, None]).exp().sum(-1), torch.randn(6, 1000), torch.randn(6))
+    assert "tl.load(p1 + (i0))" in text
+
+
+@pytest.mark.parametrize("shape", [(64, 70), (50, 41)], ids=str)
+def test_a_tile_loads_what_varies_along_one_side_once(shape):
+    """The numbers of the rows of a tile have the shape of a column, with the mask of the rows alone."""
+    rows, columns = shape
+    text = source(lambda x, m: (x * m[:, None]).sum(0), torch.randn(shape), torch.randn(rows))
+    mask = "" if rows == 64 else ", (inner < 50), 0.0"
+    assert f"tl.load(p1 + (i1){mask})" in text or f"tl.load(p1 + (i0){mask})" in text
+
+
+def test_an_update_at_one_place_by_all_elements():
+    """The address does not vary along the block, the values do: each is added."""
+    check(
+        lambda x, i, v: x.index_put((i,), v.sum(0), accumulate=True),
+        torch.zeros(4), torch.tensor([2]), torch.randn(300, 1),
+        cpp=False,
+    )  # fmt: skip
