@@ -12,7 +12,7 @@ In torch: torch/_inductor/ir.py (Reduction.num_splits). Read next: nbcompile/low
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,17 @@ import torch
 
 from nbcompile.ir.buffer import Pointwise
 from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, apply, constant, loads
-from nbcompile.ir.index import ZERO, Index, constant as known, index, loop_variable, loop_variables, product, unflatten
+from nbcompile.ir.index import (
+    ZERO,
+    Index,
+    Symbol,
+    constant as known,
+    index,
+    loop_variable,
+    loop_variables,
+    product,
+    unflatten,
+)
 from nbcompile.ir.kernel import MAX_REGISTER_ROW
 from nbcompile.lowering.value import Value, reindexed
 
@@ -79,18 +89,19 @@ def row_count(build: Builder, value: Value, reduced_dims: Sequence[int], kind: s
     sizes = [known(extent) for extent in value.size]
     if kind not in ASSOCIATIVE_KINDS or len(reduced_dims) < value.ndim or None in sizes:
         return 0
-    wide = [at for at, extent in enumerate(sizes) if extent != 1]
-    for load in _loads_of_loop(build, value.body, loop_variables(value.ndim)):
-        used = {symbol for position in load.index for symbol in position.free_symbols}
-        own = [at for at in wide if loop_variable(at) in used]
-        count, length = (math.prod(sizes[at] or 0 for at in part) for part in (own, wide[len(own) :]))
-        if (
-            own == wide[: len(own)]
-            and MIN_FUSED_ROW <= length <= MAX_REGISTER_ROW
-            and FEWEST_ROWS <= count <= MOST_ROWS
-        ):
-            return count
-    return 0
+    wide = {loop_variable(at): extent or 0 for at, extent in enumerate(sizes) if extent != 1}
+    counts = (_rows_with(load, wide) for load in _loads_of_loop(build, value.body, loop_variables(value.ndim)))
+    return next(filter(None, counts), 0)
+
+
+def _rows_with(load: Load, wide: Mapping[Symbol, int]) -> int:
+    """Number of rows that a load has one element of each of; 0 if it has others, or if rows would be no good parts."""
+    used = {symbol for position in load.index for symbol in position.free_symbols}
+    own = [variable for variable in wide if variable in used]
+    count = math.prod(wide[variable] for variable in own)
+    length = math.prod(wide.values()) // max(count, 1)
+    fits = MIN_FUSED_ROW <= length <= MAX_REGISTER_ROW and FEWEST_ROWS <= count <= MOST_ROWS
+    return count if fits and own == list(wide)[: len(own)] else 0
 
 
 def _loads_of_loop(build: Builder, body: Expr, variables: tuple[Index, ...]) -> Iterator[Load]:

@@ -30,15 +30,7 @@ def scatter_kernel(name: str, buffer: Scatter, tensors: Mapping[str, Tensor]) ->
     """The kernel of one scatter."""
     sizes = {variable: size for variable, size in ranges(buffer).items() if not is_one(size)}
     position = _flat_position(buffer, tensors, sizes)
-    on_gpu = buffer.device.type == "cuda"
-    parallel = [variable for variable in sizes if on_gpu or _is_injective(variable, buffer)]
-    contiguous = next(
-        (variable for variable in reversed(parallel) if stride_along(position.index, variable) == ONE), None
-    )
-    if on_gpu and parallel:
-        contiguous = parallel[-1]  # neighbours load neighbours; where they store is known at run time alone
-    elif contiguous is not None:
-        parallel = [*(variable for variable in parallel if variable is not contiguous), contiguous]
+    parallel, contiguous = _parallel_loops(buffer, sizes, position.index)
     value = _flat_loads(buffer.body, tensors, sizes)
     update = Update(buffer.name, position, value, buffer.kind)
     sequential = tuple(Loop(variable, size) for variable, size in sizes.items() if variable not in parallel)
@@ -54,6 +46,18 @@ def scatter_kernel(name: str, buffer: Scatter, tensors: Mapping[str, Tensor]) ->
         vector_variable=contiguous,
     )
     return with_pointers(plain)
+
+
+def _parallel_loops(buffer: Scatter, sizes: dict[Symbol, Index], position: Index) -> tuple[list[Symbol], Symbol | None]:
+    """The parallel loops, in order, and the one of them that is vectorised."""
+    if buffer.device.type == "cuda":
+        # Neighbours load neighbours; where they store is known at run time alone.
+        return list(sizes), next(reversed(sizes), None)
+    parallel = [variable for variable in sizes if _is_injective(variable, buffer)]
+    contiguous = next((variable for variable in reversed(parallel) if stride_along(position, variable) == ONE), None)
+    if contiguous is not None:
+        parallel = [*(variable for variable in parallel if variable is not contiguous), contiguous]
+    return parallel, contiguous
 
 
 def _is_injective(variable: Symbol, buffer: Scatter) -> bool:
