@@ -41,18 +41,6 @@ def test_registers_limit_what_is_loaded_early():
     assert text.count("tl.load") == 20
 
 
-def test_all_passes_over_a_row_load_first():
-    """Weight and bias of a layer norm are on their way while its mean is computed."""
-    text = source(lambda x, w, b: torch.layer_norm(x, (1000,), w, b), torch.randn(6, 1000), *torch.randn(2, 1000))
-    assert text.rindex("tl.load") < text.index("tl.sum")
-
-
-def test_a_value_of_a_row_is_loaded_as_one_number():
-    """Not once for each element of the block, and without its mask."""
-    text = source(lambda x, m: (x - m[:, None]).exp().sum(-1), torch.randn(6, 1000), torch.randn(6))
-    assert "tl.load(p1 + (i0))" in text
-
-
 @pytest.mark.parametrize("shape", [(64, 70), (50, 41)], ids=str)
 def test_a_tile_loads_what_varies_along_one_side_once(shape):
     """The numbers of the rows of a tile have the shape of a column, with the mask of the rows alone."""
