@@ -72,7 +72,8 @@ class LiveOutput:
             "cache entries": self.entries.total(),
             "graph breaks": sum(counts["graph_breaks"].values()),
             "operators": counts["operators"],
-            "kernels": sum(counts["kernels"].values()),
+            "kernels": sum(number for language, number in counts["kernels"].items() if language != "aten"),
+            "ATen calls": counts["kernels"].get("aten", 0),
         }
 
     def text(self) -> str:

@@ -27,6 +27,7 @@ from IPython.display import display
 
 from nbcompile import api, config, torch_internals
 from nbcompile.record.model import Record
+from nbcompile.support import log_names
 from nbcompile.tools import explain, settings
 from nbcompile.tools.commands import records
 from nbcompile.tracing import breaks
@@ -58,13 +59,14 @@ class SessionMagics(Magics):
 
         Without a name, the settings that differ from their defaults; ``%compile_config --all`` shows all.
         ``%compile_config log=graph_code,guards`` switches logs on, by the names of TORCH_LOGS; ``log=``: all off.
+        ``%compile_config log=help`` lists the names.
         """
         name, assigns, text = (each.strip() for each in line.partition("="))
         if not name or name == "--all":
             return _settings(every=bool(name))
         try:
             if name == "log" and assigns:
-                torch_internals.choose_logs(text.strip("'\""))
+                _choose_logs(text.strip("'\""))
                 return None
             if assigns:
                 setattr(config, name, _value(text))
@@ -120,6 +122,13 @@ class SessionMagics(Magics):
             raise UsageError("%compile_reset takes no arguments")
         api.reset()
         self._cells.clear()
+
+
+def _choose_logs(names: str) -> None:
+    if names == "help":
+        print(log_names.help_text())  # noqa: T201 - asked for
+    else:
+        torch_internals.choose_logs(names)
 
 
 def _settings(*, every: bool) -> settings.Listing:

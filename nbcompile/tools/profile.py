@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import linecache
 import re
 import time
@@ -40,6 +41,8 @@ CALLS = 10
 """Default number of measured calls."""
 COPIED = 1 << 26
 """Bytes of the copy that measures the memory: more than a cache holds."""
+MOST_OF_TRACE = 64 << 20
+"""Bytes of a trace that is read again for the curve of its memory; a longer one has marks alone."""
 ORDER = 512
 """Rows of the matrices whose product measures the arithmetic."""
 
@@ -166,8 +169,24 @@ class Profiler:
         return list(inner.kineto_results.events()) if inner is not None and inner.kineto_results is not None else []
 
     def write_trace(self, path: str | Path) -> None:
-        """Write one file for Perfetto: compile stages, compiled frames, kernels with their lines, memory."""
+        """Write one file for Perfetto: compile stages, compiled frames, kernels with their lines, memory as a curve."""
         self.torchs.export_chrome_trace(str(path))
+        if Path(path).stat().st_size <= MOST_OF_TRACE:
+            _add_memory_curve(Path(path))
+
+
+def _add_memory_curve(path: Path) -> None:
+    """Add counters of the allocated bytes: torch writes each allocation as an instant, which is drawn as a mark."""
+    trace = json.loads(path.read_text(encoding="utf-8"))
+    trace["traceEvents"] += [
+        {
+            "ph": "C", "name": "allocated memory", "pid": event["pid"], "ts": event["ts"],
+            "args": {"bytes": event["args"]["Total Allocated"]},
+        }
+        for event in trace["traceEvents"]
+        if event.get("name") == "[memory]" and event["args"].get("Device Type") == 0
+    ]  # fmt: skip
+    path.write_text(json.dumps(trace), encoding="utf-8")
 
 
 def _is_inside(event: Any, prefix: str) -> bool:

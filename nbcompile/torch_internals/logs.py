@@ -72,20 +72,36 @@ def set_logs(**logs: Any) -> None:
 
 
 def choose_logs(text: str) -> None:
-    """Logs in the language of TORCH_LOGS: ``graph_code,+dynamo,-aot``; "" switches all off.
+    """Logs in the language of TORCH_LOGS, all its names included: ``graph_code,+dynamo,-aot``; "" switches all off.
 
     Raises:
-        ValueError: a name that torch does not know, or lets only TORCH_LOGS switch on.
+        ValueError: a name that torch does not know.
     """
-    levels = {"+": logging.DEBUG, "-": logging.ERROR}
-    known, chosen = torch._logging._internal.log_registry, {}
-    for word in filter(None, map(str.strip, text.split(","))):
-        name = word.lstrip("+-")
-        chosen[name] = True if known.is_artifact(name) else levels.get(word[0], logging.INFO)
+    logs = torch._logging._internal
+    unknown = [word for word in filter(None, map(str.strip, text.split(","))) if not _is_log(word.lstrip("+-"))]
+    if unknown:
+        raise ValueError(f"torch has no log {', '.join(unknown)}; %compile_config log=help lists the names")
+    variable, before = logs.LOG_ENV_VAR, os.environ.get(logs.LOG_ENV_VAR)
+    os.environ[variable] = text  # set_logs knows fewer names, and yields to the variable
     try:
-        set_logs(**chosen)
-    except TypeError as error:
-        raise ValueError(f"{text}: {error}") from None
+        logs.log_state.clear()
+        if not text.strip():
+            del os.environ[variable]
+        logs._init_logs()
+    finally:
+        os.environ.pop(variable, None)
+        if before is not None:
+            os.environ[variable] = before
+
+
+def _is_log(name: str) -> bool:
+    logs = torch._logging._internal
+    if name == "all" or logs.log_registry.is_log(name) or logs.log_registry.is_artifact(name):
+        return True
+    try:
+        return bool(logs._is_valid_module(name))
+    except (ImportError, ValueError):
+        return False
 
 
 @contextmanager

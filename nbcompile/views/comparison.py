@@ -62,7 +62,7 @@ def verdict(data: Comparison) -> str:
         return "Neither compiler compiled anything."
     unknown = [each for each in data.differences if not each.known]
     if not data.differences:
-        return "Both compilers did the same."
+        return "The same frames, graph breaks, graphs, recompilations and conditions of guards."
     known = len(data.differences) - len(unknown)
     if not unknown:
         return f"{facts.count(known, 'difference')}, for known reasons."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import re
 import types
 
@@ -62,7 +64,7 @@ def test_a_kind_of_break_is_explained(run):
         ("%compile_report /none/out.html", "there is nothing to report yet"),
         ("%compile_open", "wants a record or a trace"),
         ("%compile_open /none.log", "No such file"),
-        ("%compile_config log=frobnicate", "frobnicate"),
+        ("%compile_config log=frobnicate", "torch has no log frobnicate; %compile_config log=help lists the names"),
         ("%compile_explain", "wants a kind of graph break, as in: %compile_explain NB0007"),
         ("%compile_explain NB07", "'NB07' is no kind of graph break. Did you mean NB0007?"),
         ("%compile_reset now", "takes no arguments"),
@@ -111,3 +113,34 @@ def test_unload_takes_all_magics_away(run, shell):
     run("%unload_ext nbcompile")
     assert shell.find_line_magic("compile_config") is None
     assert shell.find_line_magic("compile_reset") is None
+
+
+@pytest.mark.compiles
+def test_logs_that_set_logs_does_not_know(run, settings, monkeypatch):
+    """Names that only TORCH_LOGS takes can be switched on in a notebook; the variable stays as it was."""
+    monkeypatch.setenv("TORCH_LOGS", "perf_hints")
+    cell = (
+        "import torch, nbcompile\ng = nbcompile.compile(lambda x: x + 1, backend='eager', dynamic=False)\n"
+        "g(torch.ones(2)); g(torch.ones(3));"
+    )
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    ours = logging.getLogger("nbcompile")
+    ran = run("%compile_config log=recompiles_verbose,verbose_guards")
+    assert ran.error is None, ran.err
+    monkeypatch.setattr(ours, "handlers", [handler])
+    assert run(cell).error is None
+    assert any("guard 0 failures:" in text for text in said)
+    assert any(text.startswith("GUARD: ") for text in said)
+    assert os.environ["TORCH_LOGS"] == "perf_hints"
+    run("%compile_config log=")
+    monkeypatch.setattr(ours, "handlers", [handler])
+    said.clear()
+    run(cell)
+    assert said == []
+
+
+def test_the_names_of_logs(run):
+    """``log=help`` prints them, with what is printed for each."""
+    assert "recompiles_verbose all guards that failed" in " ".join(run("%compile_config log=help").out.split())

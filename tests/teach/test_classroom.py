@@ -91,6 +91,8 @@ def test_the_command_line(tmp_path, capsys):
     assert {entry["lecture"] for entry in json.loads(capsys.readouterr().out)} == {5}
     assert main(["teach", "show", "residual-1"]) == 0
     assert "graphs[1]" in capsys.readouterr().out
+    assert main(["teach", "show", "residual-1", "--json"]) == 0
+    assert "graphs[1]" in json.loads(capsys.readouterr().out)["task"]
     answer = tmp_path / "answer.py"
     answer.write_text(find("one-graph-1").solution)
     assert main(["teach", "check", "one-graph-1", str(answer)]) == 0
@@ -106,6 +108,8 @@ def test_the_command_line(tmp_path, capsys):
     assert "does not define `f`" in said and "ZeroDivisionError" in said and "no exercise 'no-such'" in said
     assert main(["teach", "export", "graph-1", "mini-1", "-o", str(tmp_path / "course")]) == 0
     assert len(capsys.readouterr().out.split()) == 2
+    assert main(["teach", "export", "graph-1", "-o", str(tmp_path / "course"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
 
 
 @pytest.mark.parametrize("points", [(0, 0)])

@@ -111,6 +111,32 @@ def test_profile_of_a_function(matrices, tmp_path):
     assert "b = a @ y" in view._repr_mimebundle_()["text/html"]
 
 
+def test_a_trace_is_what_perfetto_reads(matrices, tmp_path):
+    """Each event has what its phase needs; on a thread, ranges are nested; memory is a counter, which is drawn as a curve."""
+    needed = {
+        "X": ("ts", "dur", "pid", "tid"),
+        "i": ("ts", "pid", "tid", "s"),
+        "M": ("pid", "args"),
+        "C": ("ts", "args"),
+    }
+    nbcompile.profile(f, calls=2, trace=tmp_path / "t.json")(*matrices)
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert [event for event in events if not {"name", *needed[event["ph"]]} <= event.keys()] == []
+    by_thread: dict[object, list[tuple[float, float]]] = {}
+    for event in (event for event in events if event["ph"] == "X"):
+        by_thread.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    for ranges in by_thread.values():
+        open_ranges: list[float] = []
+        for begin, end in sorted(ranges, key=lambda pair: (pair[0], -pair[1])):
+            while open_ranges and open_ranges[-1] <= begin:
+                open_ranges.pop()
+            assert not open_ranges or end <= open_ranges[-1] + 0.002  # times are rounded to a nanosecond
+            open_ranges.append(end)
+    curve = [event["args"]["bytes"] for event in events if event["ph"] == "C"]
+    assert len(curve) == sum(event["name"] == "[memory]" for event in events) > 0
+    assert max(curve) >= 16 * 16 * 4
+
+
 def test_lines_that_share_a_kernel(matrices):
     """A kernel that computes two lines is shown at both, each with the other."""
 

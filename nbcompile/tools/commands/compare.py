@@ -27,11 +27,14 @@ def add(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write one HTML file; without it, print text")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     parser.add_argument("--seconds", type=float, default=compare.SECONDS, help="time limit (default: %(default)s)")
+    parser.add_argument("--stdin", type=Path, metavar="FILE", help="what the program reads (default: nothing)")
     parser.set_defaults(run=_compare)
 
 
 def _compare(options: argparse.Namespace) -> int:
-    found = compare.compare_script(options.script, options.rest, options.seconds)
+    given = options.stdin.read_bytes() if options.stdin else b""
+    with terminal.waiting("compare"):
+        found = compare.compare_script(options.script, options.rest, options.seconds, given)
     if options.output:
         options.output.write_text(comparison.document(found), encoding="utf-8")
         terminal.print_error(options.output)

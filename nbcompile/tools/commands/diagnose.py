@@ -77,7 +77,8 @@ def _in_eager_mode(program: Script) -> Run:
     Raises:
         ValueError: it does not end, so that nothing can be compared with it.
     """
-    found = script.run(program, Way(backend=EAGER))
+    with terminal.waiting("in eager mode"):
+        found = script.run(program, Way(backend=EAGER))
     if found.code == child_process.HUNG:
         raise ValueError(
             f"{program.path} does not end within {program.seconds:g} seconds in eager mode, either: there is nothing "
@@ -177,7 +178,8 @@ def _minify(options: argparse.Namespace) -> int:
 
 
 def _smallest_graph(program: Script, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    found = script_graphs.smallest(program, options.engine)
+    with terminal.waiting("minify"):
+        found = script_graphs.smallest(program, options.engine)
     return found.script, dataclasses.asdict(found)
 
 

@@ -13,6 +13,7 @@ In torch: nothing. Read next: nbcompile/teach/classroom.py
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ else:
     kinds = lazy_import.module("nbcompile.teach.kinds")
     session = lazy_import.module("nbcompile.teach.session")
 
+KEYS = ("id", "title", "kind", "lecture", "points")
+"""Fields of an exercise that are printed as JSON."""
+
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Describe the command."""
@@ -39,6 +43,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     listing.set_defaults(run=_list)
     showing = actions.add_parser("show", help="one exercise")
     showing.add_argument("name")
+    showing.add_argument("--json", action="store_true", help="print JSON")
     showing.set_defaults(run=_show)
     checking = actions.add_parser("check", help="check an answer; exit code 1 if it is refused")
     checking.add_argument("name")
@@ -49,6 +54,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     exporting.add_argument("names", nargs="*", help="exercises; without them, those of a lecture, or of each")
     exporting.add_argument("--lecture", type=int, default=0)
     exporting.add_argument("-o", "--output", type=Path, default=Path("course"), help="a folder; default: %(default)s")
+    exporting.add_argument("--json", action="store_true", help="print JSON")
     exporting.set_defaults(run=_export)
     reporting = actions.add_parser("report", help="points of a class from progress files")
     reporting.add_argument("files", nargs="+", type=Path, help="progress files, or folders of them")
@@ -62,14 +68,14 @@ def add(commands: argparse._SubParsersAction) -> None:
         "-o", "--output", type=PurePosixPath, default=PurePosixPath("notebooks/colab"),
         help="a folder in the repository; default: %(default)s",
     )  # fmt: skip
+    hosting.add_argument("--json", action="store_true", help="print JSON")
     hosting.set_defaults(run=_colab)
 
 
 def _list(options: argparse.Namespace) -> int:
     found = classroom.chosen(options.lecture)
     if options.json:
-        keys = ("id", "title", "kind", "lecture", "points")
-        terminal.print_json([{key: getattr(entry, key) for key in keys} for entry in found])
+        terminal.print_json([{key: getattr(entry, key) for key in KEYS} for entry in found])
         return 0
     for entry in found:
         print(f"{entry.lecture}  {entry.id:18}  {entry.kind:16}  {entry.title}")
@@ -77,7 +83,11 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    print(kinds.with_facts(exercise_table.find(options.name)))
+    exercise = kinds.with_facts(exercise_table.find(options.name))
+    if options.json:
+        terminal.print_json({key: getattr(exercise, key) for key in (*KEYS, "task", "answer")})
+    else:
+        print(exercise)
     return 0
 
 
@@ -100,13 +110,18 @@ def _check(options: argparse.Namespace) -> int:
 def _export(options: argparse.Namespace) -> int:
     for name in options.names:
         exercise_table.find(name)
-    for path in classroom.export(options.output, options.lecture, options.names):
-        print(path)
-    return 0
+    return _print_paths(classroom.export(options.output, options.lecture, options.names), options)
 
 
 def _colab(options: argparse.Namespace) -> int:
-    for path in colab.write(colab.Repository(options.repository, options.branch, options.output)):
+    written = colab.write(colab.Repository(options.repository, options.branch, options.output))
+    return _print_paths(written, options)
+
+
+def _print_paths(paths: Iterable[object], options: argparse.Namespace) -> int:
+    if options.json:
+        terminal.print_json([str(path) for path in paths])
+    for path in [] if options.json else paths:
         print(path)
     return 0
 

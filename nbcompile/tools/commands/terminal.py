@@ -4,6 +4,7 @@
     terminal.print_json({"found": 3})
     for unit in terminal.progress(units, "ablate"): ...         a bar on stderr, on a terminal only
     with terminal.counting("bisect", "runs") as count: ...      where nobody knows how many: "bisect: 12 runs"
+    with terminal.waiting("compare"): ...                       where there is nothing to count: "compare: 12 s"
 
 In torch: nothing. Read next: nbcompile/tools/commands/command_line.py
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -76,6 +78,28 @@ def counting(title: str, unit: str, clock: Callable[[], float] = time.monotonic)
     finally:
         if sys.stderr.isatty() and number:
             _clear()
+
+
+@contextmanager
+def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
+    """The time that has gone by, each second on standard error, for what has no parts to count."""
+    ended, began = threading.Event(), time.monotonic()
+
+    def tell() -> None:
+        while not ended.wait(seconds):
+            print(f"\r{title}: {time.monotonic() - began:.0f} s", end="", file=sys.stderr, flush=True)
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    clock = threading.Thread(target=tell, daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        clock.join()
+        _clear()
 
 
 def _clear() -> None:

@@ -61,15 +61,23 @@ def compare(
     return compared
 
 
-def compare_script(path: Path, arguments: Sequence[str] = (), seconds: float = SECONDS) -> Comparison:
+def compare_script(
+    path: Path, arguments: Sequence[str] = (), seconds: float = SECONDS, given: bytes = b""
+) -> Comparison:
     """Run a program twice: ``nbcompile.compile`` and ``torch.compile`` both mean the one, then the other.
+
+    Args:
+        path: the program.
+        arguments: its arguments.
+        seconds: time limit of both runs together.
+        given: its standard input, in each run.
 
     Raises:
         FileNotFoundError: there is no such program.
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    return _of_job(path.name, jobs.ScriptJob(str(path.resolve()), tuple(arguments)), seconds)
+    return _of_job(path.name, jobs.ScriptJob(str(path.resolve()), tuple(arguments)), seconds, given)
 
 
 def compare_cell(ours: Record, theirs: Finished) -> Comparison:
@@ -84,8 +92,8 @@ def original(function: Any) -> Any:
     return getattr(function, "_torchdynamo_orig_callable", original_of(function))
 
 
-def _of_job(title: str, work: jobs.CallJob | jobs.ScriptJob, seconds: float) -> Comparison:
-    found = processes.run(jobs.pickled(jobs.Job(work, jobs.surroundings())), ENGINES, seconds)
+def _of_job(title: str, work: jobs.CallJob | jobs.ScriptJob, seconds: float, given: bytes = b"") -> Comparison:
+    found = processes.run(jobs.pickled(jobs.Job(work, jobs.surroundings())), ENGINES, seconds, given)
     ours, theirs = (found[engine] for engine in ENGINES)
     eager, exact = ours.result.get("eager", []), ours.result.get("exact", [])
     runs = (_run(ours, eager, exact), _run(theirs, eager, exact))

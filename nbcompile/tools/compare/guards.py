@@ -103,4 +103,12 @@ def _conjuncts(condition: str) -> list[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [condition]
     parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
-    return [ast.unparse(part) for part in parts]
+    return [ast.unparse(_in_order(part)) for part in parts]
+
+
+def _in_order(condition: ast.expr) -> ast.expr:
+    """A check that no two of its arguments are one, whose order means nothing, with them sorted."""
+    match condition:
+        case ast.Call(func=ast.Name(id="check_no_aliasing")):
+            condition.args.sort(key=ast.unparse)
+    return condition

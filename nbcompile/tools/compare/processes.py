@@ -42,8 +42,15 @@ class Finished:
     notes: tuple[str, ...] = ()
 
 
-def run(job: bytes, engines: tuple[str, ...], seconds: float) -> dict[str, Finished]:
-    """Run a job with each engine (``"nbcompile"``, ``"torch"``), one after the other: their times are compared."""
+def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b"") -> dict[str, Finished]:
+    """Run a job with each engine (``"nbcompile"``, ``"torch"``), one after the other: their times are compared.
+
+    Args:
+        job: as :func:`job.pickled` makes it.
+        engines: the compilers.
+        seconds: time limit of all together.
+        given: standard input of each process.
+    """
     ends, found = time.monotonic() + seconds, dict[str, Finished]()
     for engine in engines:
         with tempfile.TemporaryDirectory(prefix="nbcompile-compare-") as name:
@@ -51,7 +58,7 @@ def run(job: bytes, engines: tuple[str, ...], seconds: float) -> dict[str, Finis
             (folder / jobs.JOB).write_bytes(job)
             command = [sys.executable, "-m", "nbcompile.tools.compare.child", engine, name]
             left = max(ends - time.monotonic(), 0.0)
-            ended = child_process.run(command, left, _environment(engine, folder), together=True)
+            ended = child_process.run(command, left, _environment(engine, folder), given, together=True)
             found[engine] = _finished(engine, folder, ended, seconds)
     return found
 

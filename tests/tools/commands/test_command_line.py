@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -174,3 +177,15 @@ def test_a_progress_bar_after_a_second(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert list(terminal.progress("abc", "working", clock=lambda: next(ticks))) == ["a", "b", "c"]
     assert "working [" in capsys.readouterr().err
+
+
+def test_the_time_of_what_has_no_parts(monkeypatch, capsys):
+    """On a terminal it is told, and wiped away in the end; elsewhere there is no thread and no output."""
+    before = threading.active_count()
+    with terminal.waiting("compare", seconds=0.01):
+        assert threading.active_count() == before
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with terminal.waiting("compare", seconds=0.01):
+        time.sleep(0.2)
+    assert re.fullmatch(r"(\rcompare: \d+ s)+\r\x1b\[K", capsys.readouterr().err)

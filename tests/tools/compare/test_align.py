@@ -102,6 +102,7 @@ def guard(kind: str, condition: str) -> Guard:
     ("ours", "theirs"),
     [
         ("__builtins__['print'] is 1", "G['__builtins_dict___7']['print'] is 1"),
+        ("check_no_aliasing(L['x'], L['w'][0, 1])", "check_no_aliasing(L['w'][0, 1], L['x'])"),
         ("torch.nn.modules.linear.F is 1", "G['__import_torch_dot_nn_dot_modules_dot_linear'].F is 1"),
         ("type(G['c']).k == 2", "dict(type(G['c']).__dict__)['k'] == 2"),
         ("___check_obj_id(G['f'], ..), type=<class 'x'>", "___check_obj_id(G['f'], 140602010519248), type=<class 'x'>"),

@@ -51,8 +51,10 @@ def test_a_script(tmp_path, capsys):
         "@torch.compile(backend='eager')\ndef f(x): return x.sin() + 1\n"
         "@nbcompile.compile(backend='eager')\ndef g(x): return x.cos()\n"
         "f(torch.ones(3)); g(torch.ones(3)); assert sys.argv[1:] == ['--epochs', '1']\n"
+        "assert input() == 'from a file'\n"
     )
-    code = main(["compare", str(script), "--json", "--", "--epochs", "1"])
+    (tmp_path / "given").write_text("from a file\n")
+    code = main(["compare", str(script), "--stdin", str(tmp_path / "given"), "--json", "--", "--epochs", "1"])
     found = json.loads(capsys.readouterr().out)
     assert code == any(not each["known"] for each in found["differences"])
     assert [run["failure"] for run in (found["our_run"], found["their_run"])] == ["", ""]
