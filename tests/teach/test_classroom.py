@@ -109,7 +109,7 @@ def test_the_command_line(tmp_path, capsys):
     assert main(["teach", "export", "graph-1", "mini-1", "-o", str(tmp_path / "course")]) == 0
     assert len(capsys.readouterr().out.split()) == 2
     assert main(["teach", "export", "graph-1", "-o", str(tmp_path / "course"), "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == 1
+    assert len(json.loads(capsys.readouterr().out)) == 2
 
 
 @pytest.mark.parametrize("points", [(0, 0)])
