@@ -363,6 +363,11 @@ def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]])
     return [(_BOUNDS.sub(r"\1 <= \2 <= \3", text), _note(more)) for text, more in zip(texts, notes, strict=True)]
 
 
+def guarded_symbols(shape_env: Any) -> set[object]:
+    """The symbols that the guards made so far are about."""
+    return {symbol for guard in shape_env.guards for symbol in guard.expr.free_symbols}
+
+
 def _note(text: str) -> str:
     comment = text.rpartition("  # ")[2]
     return comment if comment.startswith("duck sizing") else ""

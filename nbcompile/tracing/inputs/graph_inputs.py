@@ -30,7 +30,7 @@ import torch.fx
 from nbcompile import config, errors, torch_internals
 from nbcompile.capture.guard import ShapeGuards, TensorFacts
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import ArraySource, DrawSource, SizeSource, Source, expression, root
+from nbcompile.capture.source import ArraySource, AttrSource, DrawSource, SizeSource, Source, expression, root
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import Refinement, StackLine, Symbol
@@ -190,7 +190,9 @@ class GraphInputs:
         """
         if not self.is_symbolic():
             return None
-        rows = [(self._before(each), expression(each.source), each.context) for each in self._sized.values()]
+        bases = list(self._bases())
+        sized = [*self._sized.values(), *bases]
+        rows = [(self._before(each), expression(each.source), each.context) for each in sized]
         try:
             found = torch_internals.shape_expressions(self.shape_env, rows)
         except Exception as error:
@@ -202,7 +204,21 @@ class GraphInputs:
             return None
         texts, notes = zip(*found, strict=True)
         lines = tuple(self._line_of(text) for text in texts)
-        return ShapeGuards(texts, tuple(self._sized), lines, tuple(map(_with_zero_one, texts, notes, lines)))
+        sources = tuple(each.source for each in sized)
+        return ShapeGuards(texts, sources, lines, tuple(map(_with_zero_one, texts, notes, lines)))
+
+    def _bases(self) -> Iterator[SizedInput]:
+        """The tensors that inputs are views of, where a guard is about their sizes.
+
+        torch asks whether a view that gets other sizes in place still ends within the memory of its base.
+        """
+        guarded = torch_internals.guarded_symbols(self.shape_env) - self.symbols.keys()
+        for sized in self._sized.values():
+            base = sized.value._base if isinstance(sized.value, torch.Tensor) else None
+            if base is None or sized.context is None or sized.context.view_base_context is None:
+                continue
+            if not guarded.isdisjoint(torch_internals.free_symbols(base)):
+                yield SizedInput(AttrSource(sized.source, "_base"), base, context=sized.context.view_base_context)
 
     def _limits(self) -> Iterator[str]:
         """The bounds of symbolic ints, which go into the graph as int64."""

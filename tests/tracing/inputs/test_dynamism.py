@@ -136,6 +136,37 @@ def test_a_backend_sees_inputs_as_they_were_before_tracing() -> None:
     assert seen == [[1]]
 
 
+def reshaped(x: torch.Tensor) -> torch.Tensor:
+    x.unsqueeze_(0)
+    return x
+
+
+def squeezed(x: torch.Tensor) -> torch.Tensor:
+    x.squeeze_()
+    return x + 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("function", [reshaped, squeezed])
+def test_a_view_that_gets_other_sizes_in_place(function: Callable[..., Any], backend: str) -> None:
+    """The guard that it ends within the memory of its base names the base; what is no view fails it, without an error."""
+    compiled = nbcompile.compile(function, backend=backend, dynamic=True)
+    memory = torch.arange(90.0)
+    inputs: list[Callable[[], torch.Tensor]] = [
+        lambda: memory.view(6, 15)[:, 3:],
+        lambda: memory.view(5, 18)[:, 4:],
+        lambda: memory[:60].view(4, 15)[:, 1:],
+        lambda: torch.ones(0).set_(memory.untyped_storage(), 3, (4, 5), (10, 1)),
+    ]
+    for make in inputs:
+        one, other = make(), make()
+        expected, found = function(other), compiled(one)
+        assert torch.equal(found, expected)
+        assert (found.stride(), found.storage_offset()) == (expected.stride(), expected.storage_offset())
+        assert (one.shape, one.stride(), one.storage_offset()) == (other.shape, other.stride(), other.storage_offset())
+
+
 def test_what_is_forbidden_in_a_graph_is_an_error() -> None:
     """mark_dynamic belongs outside; so does what the user forbade."""
 
