@@ -2,7 +2,8 @@
 
     F.one_hot(ids, 3)     eager mode: RuntimeError for an id of 7. As ATen traces it: ids.unsqueeze(-1) == arange(3)
 
-Such a call is replaced in the captured graph by a function that asks for the same values in a way that is checked.
+Such a call is replaced in the captured graph by a function that asserts, as torch's decomposition of it does, or asks for
+the same values in a way that is checked.
 
 In torch: one_hot of torch/_decomp/decompositions.py, which asserts. Read next: nbcompile/aot/compile.py
 """
@@ -24,12 +25,13 @@ def keep(module: torch.fx.GraphModule) -> None:
 
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
-    """The classes at the ids, compared with each class: an id that is no class is an index that is out of bounds."""
+    """The ids compared with each class, after eager mode's checks of them, which run whether the result is used or not."""
     if num_classes < 0 or tensor.dtype != torch.int64:
         return torch.nn.functional.one_hot(tensor, num_classes)
+    torch._assert_async((tensor >= 0).all(), "Class values must be non-negative.")
+    torch._assert_async((tensor < num_classes).all(), "Class values must be smaller than num_classes.")
     classes = torch.arange(num_classes, device=tensor.device)
-    chosen = classes.gather(0, tensor.reshape(-1)).reshape(tensor.shape)
-    return (chosen.unsqueeze(-1) == classes).to(torch.int64)
+    return (tensor.unsqueeze(-1) == classes).to(torch.int64)
 
 
 def binary_cross_entropy(

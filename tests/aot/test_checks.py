@@ -45,13 +45,42 @@ def test_the_check_changes_no_value_and_no_gradient():
     torch.testing.assert_close(found[1], found[0])
 
 
-@pytest.mark.parametrize("ids", [[0, 3], [-1, 0]])
-def test_an_id_that_is_no_class_is_an_error(ids):
-    """one_hot of an id that is too large, or negative."""
+def as_a_factor(x, ids):
+    return F.one_hot(ids, 3) * x
 
-    def f(ids):
-        return F.one_hot(ids, 3) * 2
 
-    for function in (f, nbcompile.compile(f)):
-        with pytest.raises((RuntimeError, IndexError)):
-            function(torch.tensor(ids))
+def unused(x, ids):
+    F.one_hot(ids, 3)
+    return x + 1
+
+
+def shape_alone(x, ids):
+    return x * x.new_ones(torch.ops.aten.one_hot(ids, 3).shape)
+
+
+def outcome(function, ids, requires_grad):
+    """Values and gradient, or the class and text of the error."""
+    x = torch.ones(3, requires_grad=requires_grad)
+    try:
+        result = function(x, ids)
+        if requires_grad:
+            result.sum().backward()
+    except Exception as error:
+        return type(error), str(error)
+    return result.tolist(), x.grad if x.grad is None else x.grad.tolist()
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("function", [as_a_factor, unused, shape_alone])
+def test_an_id_that_is_no_class_is_eagers_error(function, requires_grad):
+    """one_hot of an id that is too large, or negative, whether its result is used, its shape alone, or nothing."""
+    compiled = nbcompile.compile(function)
+    for ids in ([0, 1, 2], [0, 9, 1], [-1, 0, 0]):
+        given = torch.tensor(ids)
+        assert outcome(compiled, given, requires_grad) == outcome(function, given, requires_grad)
+
+
+def test_no_class_at_all():
+    """An id is refused where there are 0 classes."""
+    with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
+        nbcompile.compile(lambda ids: F.one_hot(ids, 0))(torch.tensor([0]))
