@@ -2,8 +2,8 @@
 
     F.one_hot(ids, 3)     eager mode: RuntimeError for an id of 7. As ATen traces it: ids.unsqueeze(-1) == arange(3)
 
-Such a call is replaced in the captured graph by a function that asserts, as torch's decomposition of it does, or asks for
-the same values in a way that is checked.
+Such a call is replaced in the captured graph by a function that asserts, as torch's decomposition does, or asks for the
+same values in a way that is checked.
 
 In torch: one_hot of torch/_decomp/decompositions.py, which asserts. Read next: nbcompile/aot/compile.py
 """
@@ -25,7 +25,7 @@ def keep(module: torch.fx.GraphModule) -> None:
 
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
-    """The ids compared with each class, after eager mode's checks of them, which run whether the result is used or not."""
+    """The ids compared with each class, after eager's checks of them, which run whether the result is used or not."""
     if num_classes < 0 or tensor.dtype != torch.int64:
         return torch.nn.functional.one_hot(tensor, num_classes)
     torch._assert_async((tensor >= 0).all(), "Class values must be non-negative.")
