@@ -357,6 +357,8 @@ def _compile_with_aot_autograd(
         if len(metadata.input_info) != count:
             raise NeedsEagerFallback(input_aliasing.REASON)
         _check_no_aliases(mutated, example_inputs)
+        if input_aliasing.loses_offset(metadata, example_inputs):
+            raise NeedsEagerFallback(input_aliasing.OFFSET_REASON)
     if inference_programs and _needs_no_wrapper(metadata, module, example_inputs):
         compiled_artifact.set_wrapper("direct")
         return _with_alias_check(runtime_wrapper.unboxed(inference_programs[0]), module, mutated, example_inputs)

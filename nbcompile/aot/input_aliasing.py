@@ -32,6 +32,7 @@ import torch
 from nbcompile import torch_internals
 
 REASON = "an input aliases another input that the graph mutates, or that wraps it; AOTAutograd cannot see that"
+OFFSET_REASON = "a view with symbolic sizes, of an input that is mutated and begins inside of its storage, is returned"
 
 
 def has_aliased_wrapper(inputs: Sequence[Any]) -> bool:
@@ -149,3 +150,27 @@ def _inner_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
     for name in names:
         yield from _inner_tensors(getattr(tensor, name))
+
+
+def loses_offset(metadata: Any, examples: Sequence[Any]) -> bool:
+    """Return whether AOTAutograd would make a returned view of an input at a wrong storage offset.
+
+    A view with symbolic sizes is not replayed: it is made from the sizes, strides and offset of what the graph returns.
+    If the input is mutated, that is a view of its new value, whose storage begins with it.
+    """
+    return any(
+        output.output_type.name == "alias_of_input"
+        and metadata.input_info[output.base_idx].mutates_data
+        and not _begins_with_its_storage(examples[output.base_idx])
+        and _is_symbolic(output.view_meta_sequence)
+        for output in metadata.output_info
+    )
+
+
+def _begins_with_its_storage(tensor: torch.Tensor) -> bool:
+    offset = tensor.storage_offset()
+    return isinstance(offset, int) and offset == 0
+
+
+def _is_symbolic(views: Any) -> bool:
+    return views is None or any(view.has_symbolic_inputs for view in views.sequence)

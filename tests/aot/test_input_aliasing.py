@@ -137,3 +137,23 @@ def test_inputs_that_overlap_in_some_calls(first, function, backend, dynamic):
         ours, theirs = make(), make()
         assert flat(compiled(*ours)) == flat(function(*theirs))
         assert flat(ours) == flat(theirs)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "view", [lambda x: x.view_as(x), lambda x: x.chunk(1)[0], lambda x: x.broadcast_to(x.shape), lambda x: x[1:]]
+)
+def test_a_view_of_a_written_input_that_begins_inside_of_its_storage(view, backend):
+    """It lies where the input does, also if its sizes are symbolic (torch: at the beginning of the storage)."""
+
+    def f(x):
+        x.div_(1.5)
+        return view(x)
+
+    compiled = nbcompile.compile(f, backend=backend, dynamic=True)
+    for start in (3, 1, 0, 4):
+        one, other = torch.arange(10.0)[start : start + 4], torch.arange(10.0)[start : start + 4]
+        found, expected = compiled(one), f(other)
+        assert torch.equal(found, expected)
+        assert found.data_ptr() - one.data_ptr() == expected.data_ptr() - other.data_ptr()
+        assert torch.equal(one, other)

@@ -52,9 +52,9 @@ def test_choices_are_part_of_the_key(monkeypatch):
         return x + 1
 
     options = nbcompile.options.Options()
-    seen = {keys.key(f.__code__, options)}
-    for changes in ({"instruction_set": "sse2"}, {"products": "aten"}, {"products": "onednn"}):
-        with config.patch(changes):
+    seen = set()
+    for changes in ({}, {"instruction_set": "sse2"}, {"products": "aten"}, {"products": "onednn"}):
+        with config.patch({"instruction_set": processor.NATIVE, "products": "", **changes}):
             seen.add(keys.key(f.__code__, options))
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
     seen.add(keys.key(f.__code__, options))
