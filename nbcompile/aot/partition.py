@@ -92,15 +92,10 @@ def partition_joint_graph(
     if saved is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in saved):
         return None
     sizes = [node for node in graph.inputs if is_size(node)]
-    assertions = [node for node in graph.nodes if _is_assertion(node) and node not in graph.backward]
-    forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes, assertions)
+    forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes)
     derived = [node for node in graph.nodes if node in graph.backward]
     backward = _extract([*sizes, *saved, *graph.tangents], graph.gradients, derived)
     return forward, backward, len(saved), len(sizes)
-
-
-def _is_assertion(node: torch.fx.Node) -> bool:
-    return node.target is torch.ops.aten._assert_async.msg
 
 
 def is_size(node: torch.fx.Node) -> bool:
@@ -364,22 +359,17 @@ def _banned_chain_ends(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> se
 
 
 def _extract(
-    inputs: Sequence[torch.fx.Node],
-    outputs: Sequence[torch.fx.Node | None],
-    order: Sequence[torch.fx.Node],
-    kept: Sequence[torch.fx.Node] = (),
+    inputs: Sequence[torch.fx.Node], outputs: Sequence[torch.fx.Node | None], order: Sequence[torch.fx.Node]
 ) -> torch.fx.Graph:
-    """Extract the graph from some values to others: ``order`` in this order, other nodes before their first use.
-
-    The nodes that are ``kept`` are in it, although nothing uses them.
-    """
+    """Extract the graph from some values to others: ``order`` in this order, other nodes before their first use."""
     extracted = torch.fx.Graph()
     copies: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in inputs:
         copies[node] = extracted.placeholder(node.name)
         copies[node].meta = dict(node.meta)
     results = [node for node in outputs if node is not None]
-    needed = _ancestors([*results, *kept], copies.keys())
+    assertions = [node for node in order if node.target is torch.ops.aten._assert_async.msg]  # nothing uses them
+    needed = _ancestors([*results, *assertions], copies.keys())
     for node in (*(each for each in order if each in needed), *results):
         _copy(node, extracted, copies)
     extracted.output(tuple(node and copies[node] for node in outputs))
