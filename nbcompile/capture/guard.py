@@ -15,6 +15,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+import torch
+
 from nbcompile.capture.source import Source
 from nbcompile.record.model import StackLine
 
@@ -40,6 +42,7 @@ class GuardKind(enum.StrEnum):
     RANGE_ITERATOR_MATCH = "RANGE_ITERATOR_MATCH"  # expected: (start, stop, step)
     TENSOR_MATCH = "TENSOR_MATCH"  # expected: TensorFacts
     TENSOR_SUBCLASS_METADATA_MATCH = "TENSOR_SUBCLASS_METADATA_MATCH"  # expected: what __tensor_flatten__ says beside
+    TENSOR_PROPERTY = "TENSOR_PROPERTY_MATCH"  # expected: (name, bool); what ``tensor_property`` says
     DIMENSION_MARKING = "DIMENSION_DYNAMIC_MARKING_GUARD"  # expected: TensorMarks
     OBJECT_ALIASING = "OBJECT_ALIASING"  # expected: another Source; value is that value
     # No source: about several values, or about the state of the process.
@@ -50,6 +53,13 @@ class GuardKind(enum.StrEnum):
     TORCH_FUNCTION_MODE_STACK = "TORCH_FUNCTION_MODE_STACK"  # expected: tuple of modes
     DEFAULT_DEVICE = "DEFAULT_DEVICE"  # expected: None
     SAVED_TENSORS_HOOKS = "AUTOGRAD_SAVED_TENSORS_HOOKS"  # expected: None; hooks that are graphs are the same
+
+
+def tensor_property(tensor: torch.Tensor, name: str) -> bool:
+    """What an attribute, or a method without arguments, says of a tensor; no override of its class is asked."""
+    with torch._C.DisableTorchFunction():
+        answer = getattr(tensor, name)
+        return bool(answer() if callable(answer) else answer)
 
 
 @dataclass(frozen=True, slots=True)

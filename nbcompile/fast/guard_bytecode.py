@@ -396,6 +396,14 @@ def _marking(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: objec
     return True
 
 
+def _property(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    if type(value) not in PLAIN:
+        return False
+    writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
+    writer.emit("ASK", slot, key=leaf.holds)
+    return True
+
+
 def _hasattr(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     """Check that an attribute is absent, if only dicts of the value and of its classes are searched for it."""
     name, wanted = expected
@@ -451,5 +459,6 @@ _LEAVES: dict[GuardKind, Callable[[_Writer, Leaf, int, Any, object], bool]] = {
     GuardKind.NOT_IN_GENERIC_DICT: _not_own,
     GuardKind.HASATTR: _hasattr,
     GuardKind.TENSOR_MATCH: _Writer.tensor,
+    GuardKind.TENSOR_PROPERTY: _property,
     GuardKind.DIMENSION_MARKING: _marking,
 }

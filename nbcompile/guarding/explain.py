@@ -22,7 +22,7 @@ import torch
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
 from nbcompile.capture.source import Scope, Source, expression, resolve
 from nbcompile.guarding.ambient import Ambient
-from nbcompile.guarding.guard_kinds import Leaf, describe_value, is_same_value
+from nbcompile.guarding.guard_kinds import Leaf, describe_value, is_same_value, spelled_property
 from nbcompile.record import model
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.TENSOR_SUBCLASS_METADATA_MATCH: lambda name, metadata: (
         f"the metadata of the tensor subclass {name} is {describe_value(metadata)}"
     ),
+    GuardKind.TENSOR_PROPERTY: lambda name, pair: f"{name}.{spelled_property(pair[0])} is {pair[1]}",
     GuardKind.DIMENSION_MARKING: lambda name, _: f"{name} has no new dynamic or static marks",
     GuardKind.OBJECT_ALIASING: lambda name, other: f"{name} and {shortened(expression(other))} are one object",
     GuardKind.NO_OBJECT_ALIASING: lambda _, sources: (

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import enum
+import functools
 import itertools
 import json
 from collections.abc import Callable, Mapping
@@ -26,11 +27,18 @@ from typing import Any, cast
 import torch
 import torch.overrides
 
-from nbcompile.capture.guard import GuardKind, ShapeGuards, TensorFacts, TensorMarks
+from nbcompile.capture.guard import GuardKind, ShapeGuards, TensorFacts, TensorMarks, tensor_property
 from nbcompile.capture.source import Scope, Source, expression
 from nbcompile.guarding.ambient import Ambient, readable_conditions, shape_names
 from nbcompile.guarding.check import fetch
-from nbcompile.guarding.guard_kinds import ExpectedObject, Leaf, describe_value, evaluate_leaf, has_member
+from nbcompile.guarding.guard_kinds import (
+    ExpectedObject,
+    Leaf,
+    describe_value,
+    evaluate_leaf,
+    has_member,
+    spelled_property,
+)
 from nbcompile.record import model, trees
 from nbcompile.record.trees import Tree
 from nbcompile.torch_internals import guards as torch_guards
@@ -283,6 +291,12 @@ def _at(read: Callable[[torch.Tensor, int], int], dim: int) -> Callable[[torch.T
     return lambda tensor: read(tensor, dim)
 
 
+def _tensor_property(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree:
+    name, wanted = cast("tuple[str, bool]", prepared.guard.expected)
+    read = functools.partial(tensor_property, name=name)
+    return trees.same(readings.of(_source(prepared), f"{{}}.{spelled_property(name)}", read), wanted)
+
+
 def _dimension_marking(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree:
     marks = prepared.guard.expected
     assert isinstance(marks, TensorMarks)
@@ -342,6 +356,7 @@ _LEAVES: dict[GuardKind, Callable[[GuardExpressions, Leaf, Scope], Tree]] = {
     GuardKind.SET_CONTAINS: _contains,
     GuardKind.HASATTR: _hasattr,
     GuardKind.TENSOR_MATCH: _tensor_match,
+    GuardKind.TENSOR_PROPERTY: _tensor_property,
     GuardKind.DIMENSION_MARKING: _dimension_marking,
 }
 

@@ -30,7 +30,7 @@ from typing import Any, cast
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks
+from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks, tensor_property
 from nbcompile.capture.source import Source, kind_of_member
 from nbcompile.torch_internals import members
 
@@ -573,6 +573,18 @@ def _dimension_marking(guard: Guard, name: str, value: object) -> Leaf:
     return Leaf(guard, text, holds, install)
 
 
+def _tensor_property(guard: Guard, name: str, value: object) -> Leaf:
+    property_name, expected = cast("tuple[str, bool]", guard.expected)
+    text = f"{name}.{spelled_property(property_name)} is {expected}"
+    holds = _never_raising(lambda value: tensor_property(cast("torch.Tensor", value), property_name) is expected)
+    return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(holds, [text], None))
+
+
+def spelled_property(name: str) -> str:
+    """A property of a tensor as a program spells it: ``is_leaf``, ``is_shared()``."""
+    return f"{name}()" if callable(getattr(torch.Tensor, name)) else name
+
+
 def _metadata_match(guard: Guard, name: str, value: object) -> Leaf:
     expected, text = guard.expected, f"{name}.__tensor_flatten__()[1] == {guard.expected!r}"
     compare: Callable[[object, object], bool] = getattr(type(value), "__metadata_guard__", operator.eq)
@@ -623,5 +635,6 @@ _KINDS: dict[GuardKind, Callable[[Guard, str, object], Leaf]] = {
     GuardKind.RANGE_ITERATOR_MATCH: _range_iterator,
     GuardKind.TENSOR_MATCH: _tensor_match,
     GuardKind.TENSOR_SUBCLASS_METADATA_MATCH: _metadata_match,
+    GuardKind.TENSOR_PROPERTY: _tensor_property,
     GuardKind.DIMENSION_MARKING: _dimension_marking,
 }

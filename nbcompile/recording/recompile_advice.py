@@ -328,6 +328,7 @@ _IN_WORDS: dict[GuardKind, str] = {
     GuardKind.DICT_KEYS: _SAME_KEYS,
     GuardKind.DICT_CONTAINS: _SAME_KEYS,
     GuardKind.SHAPE_ENV: "move the branch out of the function, or use torch.cond: the program compares ({reason})",
+    GuardKind.TENSOR_PROPERTY: "ask {name} for it outside of the compiled function, and pass the answer",
     GuardKind.DIMENSION_MARKING: "mark {name} before the first call",
     GuardKind.NO_TENSOR_ALIASING: "pass different tensors",
     GuardKind.NO_OBJECT_ALIASING: "pass different objects",

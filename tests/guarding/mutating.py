@@ -255,6 +255,8 @@ def another(kind, value, expected):
     match kind, value:
         case GuardKind.TENSOR_MATCH, torch.Tensor():
             return another_tensor(value)
+        case GuardKind.TENSOR_PROPERTY, torch.Tensor():
+            return another_property(value, *expected)
         case GuardKind.BOOL_MATCH, bool():
             return not value
         case GuardKind.EQUALS_MATCH, int() | float() | complex() if type(value) in (int, float, complex):
@@ -391,6 +393,30 @@ def another_tensor(value):
     if value.is_complex():
         return value.detach().real.clone()
     return value.detach().to(torch.float64 if value.dtype is not torch.float64 else torch.float32)
+
+
+def another_property(value, name, expected):
+    """A tensor of the same data, type and gradient mode, that answers otherwise."""
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
+        raise Cannot("a tensor subclass, or a sparse tensor, is not made again")
+    base = value.detach().clone()
+    computed = base.requires_grad_().view_as(base) if value.requires_grad else base
+    if name == "retains_grad" and not expected:
+        if not value.requires_grad:
+            raise Cannot("a tensor without gradient retains none")
+        computed.retain_grad()
+    match name:
+        case "is_leaf" if not value.requires_grad:
+            raise Cannot("a tensor without gradient is a leaf")
+        case "is_pinned":
+            raise Cannot("memory is pinned for a GPU")
+        case "is_leaf" | "retains_grad":
+            return computed if expected or name == "retains_grad" else base
+        case "is_shared":
+            return base.share_memory_() if not expected else base
+        case "_is_view":
+            return base if expected else base.view_as(base)
+    raise Cannot(f"no tensor is known for {name}")
 
 
 @contextlib.contextmanager

@@ -102,6 +102,12 @@ def marked(dims):
     return tensor
 
 
+def retaining():
+    tensor = LINEAR.weight * 1
+    tensor.retain_grad()
+    return tensor
+
+
 ONES = torch.ones(2, 3)
 LINEAR = torch.nn.Linear(2, 2)
 
@@ -222,6 +228,11 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
     ),
     (K.TENSOR_MATCH, TensorFacts((), None), torch.tensor(1.0), [torch.tensor(2.0)], [torch.ones(1), torch.ones(0)]),
     (K.TENSOR_MATCH, TensorFacts((0,), (1,)), torch.ones(0), [torch.zeros(0)], [torch.tensor(1.0), torch.ones(0, 1)]),
+    (K.TENSOR_PROPERTY, ("is_leaf", True), ONES, [LINEAR.weight], [LINEAR.weight * 1, 3, None]),
+    (K.TENSOR_PROPERTY, ("is_leaf", False), LINEAR.weight * 1, [LINEAR.weight.view(-1)], [LINEAR.weight, ONES, "x"]),
+    (K.TENSOR_PROPERTY, ("retains_grad", False), ONES, [LINEAR.weight * 1], [retaining(), 3]),
+    (K.TENSOR_PROPERTY, ("is_shared", False), torch.ones(2), [ONES], [torch.ones(2).share_memory_(), None]),
+    (K.TENSOR_PROPERTY, ("_is_view", True), ONES[:1], [ONES.view(-1)], [ONES.clone(), 3]),
     (K.DIMENSION_MARKING, marks_of(ONES), torch.ones(3, 3), [torch.zeros(1)], [marked([0]), marked([0, 1])]),
     (
         K.DIMENSION_MARKING, marks_of(marked([0])), marked([0]), [torch.ones(3, 3), marked([0])],
@@ -244,6 +255,7 @@ def test_each_kind(kind, expected, traced, good, bad):
 
 PROMISES_NO_CLASS = {
     K.HASATTR, K.NOT_IN_GENERIC_DICT, K.DIMENSION_MARKING, K.DICT_LENGTH, K.DICT_KEYS, K.FUNCTION_MATCH,
+    K.TENSOR_PROPERTY,
 }  # fmt: skip
 KINDS_THAT_READ_THE_VALUE = {
     K.SEQUENCE_LENGTH, K.DICT_CONTAINS, K.SET_CONTAINS, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_MATCH,

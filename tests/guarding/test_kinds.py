@@ -102,6 +102,7 @@ PROGRAMS = {
     "NO_TENSOR_ALIASING": (lambda x, y: x + y, (ONES, torch.ones(2)), K.NO_TENSOR_ALIASING),
     "NO_OBJECT_ALIASING": (two_lists, (ONES, [], [1]), K.NO_OBJECT_ALIASING),
     "DIMENSION_DYNAMIC_MARKING_GUARD": (plain, (ONES,), K.DIMENSION_MARKING),
+    "tensor property": (lambda x: x.detach() + x.is_leaf, (ONES,), K.TENSOR_PROPERTY),
     "float nan": (lambda x, k: x * k, (ONES, float("nan")), K.NAN_MATCH),
 }  # fmt: skip
 """By torch's name: a program, its arguments, and our kind."""

@@ -12,6 +12,7 @@ import types
 import warnings
 
 import pytest
+import torch
 
 import nbcompile
 from nbcompile import driver
@@ -184,6 +185,10 @@ UNBREAKABLE = {
     "both addresses go through one object, and change together": "OBJECT_ALIASING of a thing with itself",
     "a tuple of a class written in C has the items that it has": "sys.version_info",
     "no sizes were found that break it": "what ShapeEnv writes down though every size keeps it: size // 2 <= size",
+    "a tensor subclass, or a sparse tensor, is not made again": "TENSOR_PROPERTY of a plain tensor is violated",
+    "a tensor without gradient retains none": "TENSOR_MATCH promises requires_grad",
+    "a tensor without gradient is a leaf": "TENSOR_MATCH promises requires_grad",
+    "memory is pinned for a GPU": "this machine may have none",
     "it is so already": "torch functions were switched off while it was traced",
     "a wrapper says nothing beside its tensors, or always the same": "TwoTensor has no metadata",
 }
@@ -218,6 +223,22 @@ def test_every_guard_can_be_violated(family, monkeypatch):
 def test_every_guard_of_every_program(family, monkeypatch):
     """All programs of tests/peer."""
     mutate(of_family(family), monkeypatch)
+
+
+QUESTIONS = ("is_leaf", "retains_grad", "is_shared()", "_is_view()")
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(
+    "make", [torch.Tensor.requires_grad_, lambda x: x.requires_grad_() * 1], ids=["leaf", "computed"]
+)
+def test_properties_of_tensors(question, make, monkeypatch):
+    """A tensor that differs in nothing but the property is refused, in C too."""
+    mutations = Mutations(driver.guarding.build_check)
+    monkeypatch.setattr(driver.guarding, "build_check", mutations)
+    nbcompile.compile(eval(f"lambda x: (x.detach() + 1, x.{question})"), backend="eager")(make(torch.ones(2)))
+    assert not mutations.wrong, mutations.wrong
+    assert mutations.alone[GuardKind.TENSOR_PROPERTY] == 1 == mutations.said_in_c, mutations.not_tried
 
 
 def of_family(family):

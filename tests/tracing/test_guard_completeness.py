@@ -1350,6 +1350,17 @@ def dict_keys_that_are_types_functions_tensors(compiled: Compiler) -> Iterator[o
 
 
 @scenario
+def limit_of_a_deque(compiled: Compiler) -> Iterator[object]:
+    def append(x: Any, q: collections.deque[int]) -> object:
+        q.append(3)
+        return x + sum(q), q.maxlen
+
+    g = compiled(append)
+    for limit in (2, None, 3, 2):
+        yield g(x, collections.deque([1, 2], limit))
+
+
+@scenario
 def deque_and_defaultdict(compiled: Compiler) -> Iterator[object]:
     q = collections.deque([1, 2], maxlen=3)
     d: Any = collections.defaultdict(int, a=1)

@@ -35,7 +35,7 @@ Kind = GuardKind
 _LITERAL = frozenset(
     {
         Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.DICT_CONTAINS, Kind.SET_CONTAINS, Kind.HASATTR,
-        Kind.NOT_IN_GENERIC_DICT, Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH,
+        Kind.NOT_IN_GENERIC_DICT, Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH, Kind.TENSOR_PROPERTY,
     }
 )  # fmt: skip
 """Their ``expected`` is a literal; whether it holds, the guard itself finds out."""

@@ -30,17 +30,19 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
+from nbcompile.tracing.variables.tensor_properties import guard_no_grad_fn, known_property
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort".split()
 )
 GRAPH_ATTRIBUTES = frozenset(
-    "T mT H mH real imag nbytes itemsize is_leaf is_cpu is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_sparse_csr "
-    "is_vulkan is_xla is_xpu retains_grad".split()
+    "T mT H mH real imag nbytes itemsize is_cpu is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_sparse_csr "
+    "is_vulkan is_xla is_xpu".split()
 )
+GUARDED_ATTRIBUTES = frozenset(("is_leaf", "retains_grad"))
 CONSTANT_METHODS = frozenset(
     "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "
-    "has_names dense_dim sparse_dim is_pinned is_coalesced is_shared is_same_size is_set_to".split()
+    "has_names dense_dim sparse_dim is_pinned is_coalesced is_same_size".split()
 )
 NUMBER_METHODS = frozenset(("item", "__int__", "__float__", "__index__", "__bool__", "__complex__"))
 
@@ -121,6 +123,10 @@ class TensorVariable(VariableTracker):
             return ConstantVariable(getattr(self.example, name))
         if name == "shape":
             return tracer.sizes(self, "size")
+        if name in GUARDED_ATTRIBUTES:
+            known = known_property(tracer, self.example, name)
+            tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have the question, too
+            return ConstantVariable(known)
         if name in GRAPH_ATTRIBUTES:
             return self._view(tracer.apply(getattr, (self, ConstantVariable(name))), name)
         if name == "data":
@@ -128,7 +134,7 @@ class TensorVariable(VariableTracker):
         if name == "grad":
             return self._grad(tracer)
         if name == "grad_fn":
-            return self._grad_fn()
+            return self._grad_fn(tracer)
         if name == "__class__":
             return tracer.wrap(self.cls, None)
         if torch_internals.members.is_new_member(name) and (found := class_lookup(self.cls, name)) is not MISSING:
@@ -162,8 +168,9 @@ class TensorVariable(VariableTracker):
         assert isinstance(real, torch.Tensor)
         return tracer.wrap(real.grad, AttrSource(self.source, "grad"))
 
-    def _grad_fn(self) -> VariableTracker:
+    def _grad_fn(self, tracer: Tracer) -> VariableTracker:
         if self.example.grad_fn is None:
+            guard_no_grad_fn(tracer, self.example)
             return ConstantVariable(None)
         raise breaks.unsupported(breaks.GRAD_FN, "var_getattr grad_fn")
 

@@ -33,6 +33,7 @@ from nbcompile.tracing.variables.tensor import (
     TensorVariable,
     method,
 )
+from nbcompile.tracing.variables.tensor_properties import known_property
 
 
 def _size_of(name: str) -> Special:
@@ -55,8 +56,27 @@ def _size_of(name: str) -> Special:
     return sizes
 
 
+def _property(name: str) -> Special:
+    def answer(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        if arguments or keywords:  # is_pinned(device)
+            return None
+        return ConstantVariable(known_property(tracer, tensor.example, name))
+
+    return answer
+
+
 TENSOR_METHODS["size"] = _size_of("size")
 TENSOR_METHODS["stride"] = _size_of("stride")
+TENSOR_METHODS.update({name: _property(name) for name in ("is_shared", "is_pinned", "_is_view")})
+
+
+@method("is_set_to")
+def _is_set_to(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    # Addresses decide, which fake tensors lack, and which no guard could hold on to.
+    context = f"call_method {tensor.describe()} is_set_to"
+    raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, context, name="is_set_to", type="Tensor")
 
 
 def _refuse_arguments(

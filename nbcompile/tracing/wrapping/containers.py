@@ -87,6 +87,8 @@ def wrap_deque(tracer: Tracer, value: collections.deque[object], source: Source 
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
         tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
+        limit = GuardKind.NONE_MATCH if value.maxlen is None else GuardKind.EQUALS_MATCH
+        tracer.guard(AttrSource(source, "maxlen"), limit, value.maxlen)  # an append drops an item, or does not
     items = [
         _lazy(tracer, item, None if source is None else ItemSource(source, index)) for index, item in enumerate(value)
     ]

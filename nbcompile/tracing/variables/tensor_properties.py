@@ -1,0 +1,78 @@
+"""What a program asks about an input tensor beyond TENSOR_MATCH: answered from the real tensor, and guarded.
+
+    x.is_leaf, x.retains_grad                     L['x'].is_leaf is True
+    x.is_shared(), x.is_pinned(), x._is_view()    L['x'].is_shared() is False
+    x.grad_fn is None                             L['x'].grad_fn is None
+
+A fake tensor has no memory, and does not know what the program's retain_grad() did, so these are read from
+the tensor of the call. A tensor that the graph computes is an input by another name where an in-place method returned
+it, and lies in an input's memory where it is a view; its properties depend on the input's.
+
+In torch: answered from the fake tensor, unguarded. Read next: nbcompile/tracing/variables/tensor_methods.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from nbcompile.capture.guard import GuardKind, tensor_property
+from nbcompile.capture.source import AttrSource, Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
+from nbcompile.tracing.protocol import Tracer
+
+OF_MEMORY = frozenset(("is_shared", "is_pinned"))
+"""Properties that a view has from the tensor whose memory it shares; the others are of one tensor object."""
+OF_FAKE = frozenset(("is_leaf", "_is_view"))
+"""Properties that a fake tensor has like the real one, and that the traced program may change."""
+
+
+def known_property(tracer: Tracer, example: torch.Tensor, name: str) -> bool:
+    """The answer to ``example.name``; where an input decides it, the input's property is guarded."""
+    source = input_of(tracer, example, in_memory_of if name in OF_MEMORY else is_same_object)
+    if source is None:
+        return tensor_property(example, name)
+    real = tracer.real_value(source)
+    assert isinstance(real, torch.Tensor)
+    try:
+        answer = tensor_property(real, name)
+    except (RuntimeError, NotImplementedError) as error:  # a subclass that has no memory of its own
+        raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, str(error), name=name, type=type(real).__name__) from error
+    tracer.guard(source, GuardKind.TENSOR_PROPERTY, (name, answer))
+    return tensor_property(example, name) if name in OF_FAKE else answer
+
+
+def guard_no_grad_fn(tracer: Tracer, example: torch.Tensor) -> None:
+    """Promise that a tensor, if it is an input, was computed by nothing that autograd knows."""
+    source = input_of(tracer, example, is_same_object)
+    if source is not None:
+        tracer.guard(AttrSource(source, "grad_fn"), GuardKind.NONE_MATCH, None)
+
+
+def input_of(
+    tracer: Tracer, example: torch.Tensor, related: Callable[[torch.Tensor, torch.Tensor], bool]
+) -> Source | None:
+    """Source of the input to which a fake tensor is related; None for what only the graph makes."""
+    for node, source in tracer.output.inputs.placeholders:
+        of_input = node.meta.get(EXAMPLE)
+        if isinstance(of_input, torch.Tensor) and isinstance(tracer.real_value(source), torch.Tensor):
+            if related(of_input, example):
+                return source
+    return None
+
+
+def is_same_object(of_input: torch.Tensor, example: torch.Tensor) -> bool:
+    """Return whether two fake tensors are one."""
+    return of_input is example
+
+
+def in_memory_of(of_input: torch.Tensor, example: torch.Tensor) -> bool:
+    """Return whether two fake tensors share their memory; one without memory is only like itself."""
+    if of_input is example:
+        return True
+    try:
+        return of_input.untyped_storage()._cdata == example.untyped_storage()._cdata
+    except (RuntimeError, NotImplementedError):
+        return False

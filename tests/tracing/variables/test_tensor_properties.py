@@ -1,0 +1,101 @@
+"""What a program asks about an input beyond TENSOR_MATCH is guarded: a call with another answer runs other code."""
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.capture.guard import GuardKind
+from nbcompile.dispatch import cache
+
+
+def leaf():
+    return torch.arange(4.0, requires_grad=True)
+
+
+def computed():
+    return leaf() * 1
+
+
+def retaining():
+    tensor = computed()
+    tensor.retain_grad()
+    return tensor
+
+
+def whole():
+    return torch.arange(4.0)
+
+
+def view():
+    return torch.arange(8.0)[:4]
+
+
+def shared():
+    return torch.arange(4.0).share_memory_()
+
+
+PROPERTIES = {
+    "x.is_leaf": (leaf, computed),
+    "getattr(x, 'is_leaf')": (leaf, computed),
+    "torch.Tensor.is_leaf.__get__(x)": (leaf, computed),
+    "x.grad_fn is None": (leaf, computed),
+    "x.retains_grad": (computed, retaining),
+    "x.is_shared()": (whole, shared),
+    "x[1:].is_shared()": (whole, shared),
+    "x.detach().is_shared()": (whole, shared),
+    "(x + 1).is_shared()": (whole, shared),
+    "x._is_view()": (whole, view),
+    "torch.Tensor._is_view(x)": (whole, view),
+    "x.is_set_to(x)": (whole, view),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "reversed"])
+@pytest.mark.parametrize("question", PROPERTIES)
+def test_the_answer_is_that_of_the_call(question, order, backend):
+    """Whichever tensor is first: the fake tensor may know less than the real one."""
+    function = eval(f"lambda x: (x.detach() + 1, {question})", {"torch": torch})
+    compiled = nbcompile.compile(function, backend=backend)
+    for make in PROPERTIES[question][::order] * 3:  # the third call of each is a fast one
+        tensor = make()
+        got, wanted = compiled(tensor), function(tensor)
+        assert torch.equal(got[0], wanted[0])
+        assert got[1] is wanted[1], make.__name__
+
+
+def changed_in_place(x):
+    with torch.no_grad():
+        y = x.zero_()
+    return y.is_leaf, y.detach() + 1
+
+
+def test_an_input_by_another_name():
+    """The result of an in-place method is the input."""
+    compiled = nbcompile.compile(changed_in_place)
+    for make in (leaf, computed, leaf):
+        assert compiled(make())[0] is changed_in_place(make())[0]
+
+
+def is_one_memory(x, y):
+    return x + 1, x.is_set_to(y)
+
+
+def test_one_memory_or_two():
+    """Fake tensors have no addresses, so two inputs are compared by eager mode."""
+    base = torch.arange(8.0)
+    compiled = nbcompile.compile(is_one_memory)
+    for other in (base[:4], base[4:], base[:4]):
+        assert compiled(base[:4], other)[1] is is_one_memory(base[:4], other)[1]
+
+
+def test_one_guard_for_each_question():
+    """It is printed as the program spells it, and is not there for programs that do not ask."""
+
+    def function(x):
+        return x.detach() + 1 if x.is_leaf and not x.is_shared() else x
+
+    nbcompile.compile(function)(leaf())
+    [entry] = cache.entries(function.__code__)
+    printed = {each.text for each in entry.check.prepared if each.guard.kind is GuardKind.TENSOR_PROPERTY}
+    assert printed == {"L['x'].is_leaf is True", "L['x'].is_shared() is False"}
