@@ -10,8 +10,10 @@ nbcompile/tracing/polyfills/builtins.py
 
 from __future__ import annotations
 
+import bisect
 import collections
 import functools
+import heapq
 import inspect
 import itertools
 import operator
@@ -28,7 +30,7 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.builtins import fold, folds, questions
 from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
-from nbcompile.tracing.polyfills import builtins as polyfills, copying, itertools as iteration, operators
+from nbcompile.tracing.polyfills import builtins as polyfills, copying, heaps, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import regular_expressions
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -307,6 +309,18 @@ for _value, _polyfill in (
     (operator.itemgetter, polyfills.itemgetter),
     (operator.attrgetter, polyfills.attrgetter),
     (operator.methodcaller, polyfills.methodcaller),
+    (heapq.heapify, heaps.heapify),
+    (heapq.heappush, heaps.heappush),
+    (heapq.heappop, heaps.heappop),
+    (heapq.heapreplace, heaps.heapreplace),
+    (heapq.heappushpop, heaps.heappushpop),
+    (vars(heapq)["_heapify_max"], heaps.heapify_max),
+    (vars(heapq)["_heappop_max"], heaps.heappop_max),
+    (vars(heapq)["_heapreplace_max"], heaps.heapreplace_max),
+    (bisect.bisect_left, heaps.bisect_left),
+    (bisect.bisect_right, heaps.bisect_right),
+    (bisect.insort_left, heaps.insort_left),
+    (bisect.insort_right, heaps.insort_right),
     (torch._C._group_tensors_by_device_and_dtype, polyfills.group_tensors),
 ):
     add_polyfill(_value, _polyfill)

@@ -33,6 +33,11 @@ class BuiltinMethodVariable(VariableTracker):
     def describe(self) -> str:
         return f"GetAttrVariable({self.owner.describe()}, {self.name})"
 
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "__self__" and self.name != "fromkeys":  # that one is bound to the class
+            return self.owner
+        return ConstantVariable(self.name) if name == "__name__" else super().get_attribute(tracer, name)
+
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return self.owner.call_method(tracer, self.name, arguments, keywords)
 

@@ -325,15 +325,24 @@ def sort_items(
     """Sort by constants (the items, or what ``key`` makes of them); stable, as Python's."""
     if reverse is not None and (asked := realise(tracer, reverse)).is_constant():
         tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
-    has_key = key is not None and not (key.is_constant() and key.constant() is None)
-    keys = [tracer.call(key, [item]) for item in items] if key is not None and has_key else items
-    values = [each.specialise() if isinstance(each, SymbolicVariable) else each for each in keys]
-    plain: list[Any] = [
-        value.constant() if isinstance(value, VariableTracker) and value.is_constant() else value for value in values
-    ]
+    if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
+        key = None
+    keys = items if key is None else [tracer.call(key, [item]) for item in items]
+    plain = [_sort_key(tracer, each) for each in keys]
     if any(isinstance(each, VariableTracker) for each in plain):
         names = ", ".join(each.type_name() for each in plain if isinstance(each, VariableTracker))
         raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
     backwards = reverse is not None and reverse.truth(tracer)
     order = tracer.evaluate(lambda: sorted(range(len(items)), key=plain.__getitem__, reverse=backwards), ())
     return [items[index] for index in order]  # type: ignore[attr-defined]
+
+
+def _sort_key(tracer: Tracer, key: VariableTracker) -> Any:
+    """What a list is sorted by: the constant; the tracker where there is none."""
+    key = realise(tracer, key)
+    if isinstance(key, SymbolicVariable):
+        return key.specialise()
+    if isinstance(key, TupleVariable) and key.cls is tuple:
+        parts = [_sort_key(tracer, item) for item in key.items]
+        return key if any(isinstance(part, VariableTracker) for part in parts) else tuple(parts)
+    return key.constant() if key.is_constant() else key

@@ -57,9 +57,10 @@ def input_of(
     """Source of the input to which a fake tensor is related; None for what only the graph makes."""
     for node, source in tracer.output.inputs.placeholders:
         of_input = node.meta.get(EXAMPLE)
-        if isinstance(of_input, torch.Tensor) and isinstance(tracer.real_value(source), torch.Tensor):
-            if related(of_input, example):
-                return source
+        if not isinstance(of_input, torch.Tensor) or not related(of_input, example):
+            continue
+        if isinstance(tracer.real_value(source), torch.Tensor):  # and no number that is passed as one
+            return source
     return None
 
 

@@ -60,3 +60,42 @@ def test_tee_refuses_as_in_eager(given):
             return x + 1, type(error), str(error)
 
     assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+def passes_no_key(items, key=None):
+    return sorted(items, key=key), sorted(items, key=key, reverse=True), max(items, key=key)
+
+
+def test_a_key_that_is_none_is_no_key():
+    """Also where it is an argument that nothing looked at yet."""
+    explained = nbcompile.explain(lambda x: (x + 1, passes_no_key([2, 3, 1])), backend="eager")(torch.ones(2))
+    assert (explained.graph_count, explained.graph_break_count) == (1, 0)
+    assert explained.result[1] == passes_no_key([2, 3, 1])
+
+
+def test_the_owner_of_a_method_in_c():
+    """``__self__`` of a bound method is the very object, which goes on from where it is."""
+
+    def f(x):
+        items = iter([1, 2, 3])
+        following, listed = items.__next__, [1]
+        first, append = following(), listed.append
+        append(2)
+        return x + first, list(following.__self__), append.__self__ is listed, listed
+
+    explained = nbcompile.explain(f, backend="eager")(torch.ones(2))
+    assert (explained.graph_count, explained.graph_break_count) == (1, 0)
+    assert explained.result[1:] == f(torch.ones(2))[1:]
+
+
+def test_pairs_of_inputs_are_sorted():
+    """Numbers in tuples, which nothing looked at before, are known as numbers alone are."""
+
+    def f(x, numbers):
+        return x + 1, sorted((-number, index) for index, number in enumerate(numbers))
+
+    explained = nbcompile.explain(f, backend="eager")(torch.ones(2), [3, 1, 2])
+    assert (explained.graph_count, explained.graph_break_count) == (1, 0)
+    compiled = nbcompile.compile(f)
+    for numbers in ([3, 1, 2], [1, 3, 2], [3, 1, 2]):
+        assert compiled(torch.ones(2), numbers)[1] == f(torch.ones(2), numbers)[1]
