@@ -56,7 +56,7 @@ class GuardKind(enum.StrEnum):
 
 
 def tensor_property(tensor: torch.Tensor, name: str) -> bool:
-    """What an attribute, or a method without arguments, says of a tensor; no override of its class is asked."""
+    """Value of an attribute, or of a method without arguments, of a tensor; overrides of its class are not asked."""
     with torch._C.DisableTorchFunction():
         answer = getattr(tensor, name)
         return bool(answer() if callable(answer) else answer)

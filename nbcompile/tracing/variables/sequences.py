@@ -338,7 +338,7 @@ def sort_items(
 
 
 def _sort_key(tracer: Tracer, key: VariableTracker) -> Any:
-    """What a list is sorted by: the constant; the tracker where there is none."""
+    """Constant that a list is sorted by; the tracker where there is none."""
     key = realise(tracer, key)
     if isinstance(key, SymbolicVariable):
         return key.specialise()
