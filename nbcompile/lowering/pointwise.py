@@ -12,6 +12,7 @@ nbcompile/lowering/activations.py
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +66,7 @@ def _register_tables() -> None:
     lowering(aten.nextafter.default)(_nextafter)
     for name in ("and", "or", "xor"):
         overloads = getattr(aten, f"bitwise_{name}")
-        pointwise(overloads.Tensor, overloads.Scalar, operands=2)(
+        pointwise(overloads.Tensor, overloads.Scalar, overloads.Scalar_Tensor, operands=2)(
             functools.partial(_named(apply, f"bitwise_{name}"), f"bitwise_{name}")
         )
         pointwise(getattr(aten, f"logical_{name}").default, operands=2, kind="compare")(
@@ -74,9 +75,8 @@ def _register_tables() -> None:
     for name, op in (("left", "shift_left"), ("right", "shift_right")):
         overloads = getattr(aten, f"bitwise_{name}_shift")
         old = getattr(aten, f"__{name[0]}shift__")
-        pointwise(overloads.Tensor, overloads.Tensor_Scalar, old.Tensor, old.Scalar, operands=2)(
-            functools.partial(_named(_shifted, op), op)
-        )
+        targets = overloads.Tensor, overloads.Tensor_Scalar, overloads.Scalar_Tensor, old.Tensor, old.Scalar
+        pointwise(*targets, operands=2)(functools.partial(_named(_shifted, op), op))
 
 
 def _named(function: Callable[..., Expr], name: str) -> Callable[..., Expr]:
@@ -127,6 +127,17 @@ def _extreme_number(op: str, build: Builder, first: Value, second: Value) -> Val
     dtype = promoted(first, second)
     operands = (second, first) if dtype == torch.bfloat16 else (first, second)
     return elementwise(build, of_bools if dtype == torch.bool else compute, operands)
+
+
+@pointwise(aten.angle.default, kind="float")
+def _angle(x: Expr) -> Expr:
+    """Angle of a real number in the complex plane: pi below zero, else zero; that of NaN is NaN."""
+    return apply(
+        "where",
+        apply("isnan", x),
+        x,
+        apply("where", apply("lt", x, 0), constant(math.pi, x.dtype), constant(0.0, x.dtype)),
+    )
 
 
 def _shifted(op: str, a: Expr, b: Expr) -> Expr:
