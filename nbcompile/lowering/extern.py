@@ -26,7 +26,12 @@ _FAMILIES: dict[str, str] = {
         "rand randn rand_like randn_like randint bernoulli native_dropout multinomial "
         "normal uniform exponential randperm"
     ),
-    "sorting": "sort topk kthvalue median mode unique_dim _unique2 searchsorted bucketize argsort",
+    "sorting": "sort topk kthvalue median nanmedian mode unique_dim _unique2 argsort isin",
+    "a binary search: where an element is read next depends on what was read": "searchsorted bucketize",
+    "a special function, which ATen sums term by term": (
+        "i0 special_i0e special_i1 special_i1e special_zeta polygamma special_ndtri special_erfcx special_log_ndtr "
+        "igamma igammac special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 mvlgamma"
+    ),
     "writes to places that are read from memory": (
         "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add index_copy index_fill masked_scatter "
         "embedding_dense_backward scatter_ index_put_"
