@@ -5,7 +5,8 @@
 
 A folder holds the entries of one key (one function, one way to compile it), the one that was used last first. A
 file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever
-is killed when. What is damaged or truncated is passed over with one warning, and thrown away. When all entries
+is killed when. What is damaged or truncated is passed over with one warning, and thrown away; what cannot be read
+for a reason of the process (no file descriptor is left) is passed over and stays. When all entries
 together grow beyond the limit, those that were not used for longest go.
 
 In torch: torch/_inductor/codecache.py (FxGraphCache). Read next: nbcompile/fast/disk_cache/entry.py
@@ -14,6 +15,7 @@ In torch: torch/_inductor/codecache.py (FxGraphCache). Read next: nbcompile/fast
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -38,6 +40,11 @@ DRAFT = ".draft"
 """The end of the name of a file that is being written."""
 UNFINISHED = 3600.0
 """Seconds after which nobody writes it any more. A clock may jump in both directions."""
+
+_OF_THE_PROCESS = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EINTR, errno.EAGAIN, errno.EIO)
+)
+"""Errors that say nothing about what is in a file: no descriptor is left, no memory, no permission. The file stays."""
 
 _added = STATE.add("fast.disk_cache.storage._added", [0], Lifetime.PROCESS)
 _written: set[tuple[int, str]] = STATE.add("fast.disk_cache.storage._written", set(), Lifetime.PROCESS)
@@ -65,12 +72,17 @@ def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """The contents of a file; None, and a warning, if it is damaged."""
+    """The contents of a file; None, and a warning, if it is damaged, or if this process cannot read it now."""
     try:
         whole = store.read(path, config.warm_start_megabytes * MEGABYTE)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError):
+    except OSError as error:
+        if error.errno in _OF_THE_PROCESS:
+            warn("unreadable", f"{path} is not used in this process: {os.strerror(error.errno)}")
+            return None
+        whole = b""
+    except ValueError:
         whole = b""
     checksum, _, text = whole.partition(b"\n")
     content = _parsed(text) if _checksum(path, text) == checksum else None

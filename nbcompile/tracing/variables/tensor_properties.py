@@ -45,7 +45,7 @@ def known_property(tracer: Tracer, example: torch.Tensor, name: str) -> bool:
 
 
 def guard_no_grad_fn(tracer: Tracer, example: torch.Tensor) -> None:
-    """Promise that a tensor, if it is an input, was computed by nothing that autograd knows."""
+    """Guard that autograd recorded nothing for a tensor, if it is an input."""
     source = input_of(tracer, example, is_same_object)
     if source is not None:
         tracer.guard(AttrSource(source, "grad_fn"), GuardKind.NONE_MATCH, None)
