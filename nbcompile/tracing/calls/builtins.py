@@ -544,7 +544,7 @@ def _folded(function: object, tracer: Tracer, arguments: Arguments, keywords: Ke
     return fold(tracer, function, arguments, keywords)
 
 
-def questions(*functions: object) -> None:
+def folds_of_process(*functions: object) -> None:
     """Register functions that tell of the process: computed while tracing, and asked again by a later process."""
     for function in functions:
         handles(function)(functools.partial(_answered, function))

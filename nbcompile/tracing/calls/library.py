@@ -28,7 +28,7 @@ import weakref
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.builtins import fold, folds, questions
+from nbcompile.tracing.calls.builtins import fold, folds, folds_of_process
 from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
 from nbcompile.tracing.polyfills import builtins as polyfills, copying, heaps, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer
@@ -247,7 +247,7 @@ def _exc_info(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
     return TupleVariable([tracer.wrap(error.python_type(), None), error, trace])
 
 
-questions(sys.getrecursionlimit)
+folds_of_process(sys.getrecursionlimit)
 
 
 @handles(sys.exception)

@@ -24,7 +24,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import operations
-from nbcompile.tracing.calls.builtins import fold, folds, questions
+from nbcompile.tracing.calls.builtins import fold, folds, folds_of_process
 from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
@@ -152,7 +152,7 @@ SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_er
 
 
 # Questions about the process that no guard is about. Two processes of a distributed program have two ranks.
-questions(
+folds_of_process(
     torch.cuda.is_available,
     torch.cuda.get_device_properties,
     torch._C._get_cublas_allow_tf32,

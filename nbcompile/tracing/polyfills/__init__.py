@@ -1,4 +1,7 @@
 """Polyfills: functions that are written in C, said again in Python, which the tracer can inline.
 
-In torch: torch/_dynamo/polyfills
+A polyfill takes effect by a row of the table at the end of nbcompile/tracing/calls/library.py. What the standard
+library says in Python itself (heapq.merge) needs none: it is traced like the user's code.
+
+In torch: torch/_dynamo/polyfills. Read next: nbcompile/tracing/calls/library.py
 """

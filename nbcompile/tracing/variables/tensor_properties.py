@@ -1,4 +1,4 @@
-"""What a program asks about an input tensor beyond TENSOR_MATCH: answered from the real tensor, and guarded.
+"""Properties of an input tensor beyond TENSOR_MATCH: answered from the real tensor, and guarded.
 
     x.is_leaf, x.retains_grad                     L['x'].is_leaf is True
     x.is_shared(), x.is_pinned(), x._is_view()    L['x'].is_shared() is False
