@@ -54,6 +54,8 @@ def emit_outer_vector_loop(emitter: KernelEmitter) -> None:
         begin, end = ("block", f"min_of(block + {OUTER_BLOCK}, {size})") if extra else ("0", size)
         shared_at = writer.here()
         shared = SourceWriter(depth=writer.depth)
+        # The body is emitted once and compiled twice: for whole vectors (All) and for the rest (First, a mask). A body
+        # in the source for each of them would have to be kept equal.
         with writer.block(f"const auto step = [&](auto lanes, i64 {variable}) STEP {{", "};"):
             scope = scope_of(emitter, last.variable, shared=shared, stored=stored_buffers(kernel.body))
             for statement in kernel.body:

@@ -418,6 +418,8 @@ def _lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[Gath
         **{symbol: index.index for symbol, index in found.items()},
         vector: "sequence<i64, W>(0, 1)",
     }
+    # Linear in what differs between lanes, with a stride that is the same in all of them; else each lane is
+    # computed alone.
     steps = {symbol: stride_along(offset, symbol) for symbol in moving}
     terms = []
     for symbol, text in moving.items():
