@@ -19,6 +19,7 @@ nbcompile/runtime/triton.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -124,25 +125,17 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     Raises:
         NoTriton: an operation has no Triton form; the exception names the fx nodes that need it.
     """
-    arguments = tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
+    arguments = _arguments(kernel)
     sizes = tuple(symbol.name for symbol in size_symbols(kernel))
     writer = SourceWriter()
-    pointers = {name: f"p{at}" for at, name in enumerate(arguments)}
-    emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=buffer_origins(kernel, schedule.program))
-    emitter.int64_cast = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
-    writer.line("@triton.jit")
-    writer.line(f"def {kernel.name}({', '.join((*emitter.pointers.values(), *sizes))}):")
-    writer.depth += 2
-    for name, pointer in emitter.pointers.items():
-        writer.line(f"# {pointer} is {name}", emitter.origins[name])
     try:
-        programs = _columns(emitter) if vectorises_outer_loop(kernel) else rows(emitter)
+        emitter, programs = (
+            _emit_parts(kernel, schedule, writer) if kernel.parts else _emit_function(kernel, schedule, writer, sizes)
+        )
     except NoTriton as reason:
-        reason.refused = {kernel.name: (str(reason), emitter.origin)}
+        asking = tuple(node for _, nodes in reason.refused.values() for node in nodes)
+        reason.refused = {kernel.name: (str(reason), asking)}
         raise
-    writer.depth -= 2
-    writer.line("")
-    writer.line("")
     writer.line(f"def {kernel.name}_grid({', '.join(sizes)}):", kernel.from_nodes, "surrounds")
     writer.line(f"    return ({programs},)", kernel.from_nodes, "surrounds")
     return EmittedKernel(
@@ -166,6 +159,58 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     )
 
 
+def _arguments(kernel: Kernel) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*kernel.reads, *kernel.writes)))
+
+
+def _emit_function(
+    kernel: Kernel, schedule: Schedule, writer: SourceWriter, sizes: Sequence[str], program: str = ""
+) -> tuple[TritonEmitter, str]:
+    """Emit a function; return the number of its programs, too. ``program`` names the argument that is a program's."""
+    pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
+    emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=buffer_origins(kernel, schedule.program))
+    emitter.int64_cast = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
+    emitter.program = program or emitter.program
+    writer.line("@triton.jit")
+    writer.line(f"def {kernel.name}({', '.join((*filter(None, [program]), *pointers.values(), *sizes))}):")
+    writer.depth += 2
+    for name, pointer in pointers.items():
+        writer.line(f"# {pointer} is {name}", emitter.origins[name])
+    try:
+        programs = _columns(emitter) if vectorises_outer_loop(kernel) else rows(emitter)
+    except NoTriton as reason:
+        reason.refused = {kernel.name: (str(reason), emitter.origin)}
+        raise
+    writer.depth -= 2
+    writer.line("")
+    writer.line("")
+    return emitter, programs
+
+
+def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter) -> tuple[TritonEmitter, str]:
+    """Emit kernels side by side: each as a function, and one function that calls that of the program."""
+    pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
+    functions = [_emit_function(part, schedule, SourceWriter(), (), "program") for part in kernel.parts]
+    writer.line("@triton.jit")
+    writer.line(f"def {kernel.name}({', '.join(pointers.values())}):", kernel.from_nodes, "surrounds")
+    writer.depth += 2
+    writer.line("program = tl.program_id(0)")
+    first = 0
+    for at, (part, (_, programs)) in enumerate(zip(kernel.parts, functions, strict=True)):
+        end = first + int(eval(programs, {"__builtins__": {}}))  # numbers alone: the sizes of these kernels are known
+        is_last = at == len(functions) - 1
+        writer.line("else:" if is_last else f"{'el' if at else ''}if program < {end}:", part.from_nodes)
+        given = ", ".join(pointers[name] for name in _arguments(part))
+        writer.line(f"    {part.name}(program - {first}, {given})", part.from_nodes)
+        first = end
+    writer.depth -= 2
+    writer.line("")
+    writer.line("")
+    for part in kernel.parts:
+        _emit_function(part, schedule, writer, (), "program")
+    return functions[0][0], str(first)
+
+
 def _columns(emitter: TritonEmitter) -> str:
     """Emit a kernel with one program per block of outer iterations; return the number of programs."""
     kernel, writer = emitter.kernel, emitter.writer
@@ -179,7 +224,7 @@ def _columns(emitter: TritonEmitter) -> str:
     block = (_block(total) if steps == 1 else TRITON_BLOCK) // steps
     if steps > TRITON_TILE:
         emitter.warps *= 2  # there is one round, so half as many elements in each thread are half the time
-    writer.line(f"element = tl.program_id(0){emitter.int64_cast} * {block} + tl.arange(0, {block})")
+    writer.line(f"element = {emitter.program}{emitter.int64_cast} * {block} + tl.arange(0, {block})")
     begin_block(emitter, "element", total, block, kernel.loops)
     load_early(emitter, kernel.body, per_thread(emitter, block))
     for statement in kernel.body:
@@ -209,7 +254,7 @@ def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     lengths = [length(loop.size) for loop in (across, down)]
     counts = [-(-n // side) if isinstance(n, int) else f"(({n} + {side - 1}) // {side})" for n in lengths]
     x, y = across.variable.name, down.variable.name
-    writer.line(f"program = tl.program_id(0){emitter.int64_cast}")
+    writer.line(f"program = {emitter.program}{emitter.int64_cast}")
     writer.line(f"{x} = program % {counts[0]} * {side} + tl.arange(0, {side})[None, :]")
     writer.line(f"{y} = program // {counts[0]} % {counts[1]} * {side} + tl.arange(0, {side})[:, None]")
     writer.line(f"element = {x} + {y}")

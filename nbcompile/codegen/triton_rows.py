@@ -33,7 +33,7 @@ from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Nest, State
 def rows(emitter: TritonEmitter) -> str:
     """Emit a kernel with one program per outer iteration; return the number of programs."""
     kernel, writer = emitter.kernel, emitter.writer
-    writer.line(f"row = tl.program_id(0){emitter.int64_cast}")
+    writer.line(f"row = {emitter.program}{emitter.int64_cast}")
     split(writer, "row", kernel.loops)
     lengths = [
         indexing.constant(indexing.product([loop.size for loop in statement.loops]))

@@ -91,6 +91,8 @@ class TritonEmitter:
     """Loads that are still in registers, by their text, and masks by condition; those of a loop's body are its own."""
     early_registers: int = 0
     """Registers of a thread that are left for early loads."""
+    program: str = "tl.program_id(0)"
+    """Number of the program that runs."""
     int64_cast: str = ""
     """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4

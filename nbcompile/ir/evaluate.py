@@ -212,6 +212,8 @@ class _Machine:
                     assert_never(step)
 
     def _launch(self, kernel: Kernel) -> None:
+        for part in kernel.parts:
+            self._launch(part)
         outer = _loop_sizes(kernel.loops, self.sizes)
         rows = [size for _, size in outer]
         memory = {name: self.memory[name] for name in (*kernel.reads, *kernel.writes)}

@@ -151,6 +151,8 @@ class Kernel:
     vector_variable: Symbol | None = None
     """The loop to vectorise: the innermost outer loop where there are no nests or where it is contiguous
     (an outer reduction), otherwise the last loop of each nest. None: there is no loop."""
+    parts: tuple[Kernel, ...] = ()
+    """Independent kernels that one launch on a GPU runs side by side; loops and body are empty then."""
 
 
 @dataclass(frozen=True, slots=True)

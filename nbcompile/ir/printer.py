@@ -246,6 +246,7 @@ _UPDATE = {"sum": "+=", "prod": "*=", "any": "or=", "all": "and="}
 def print_kernel(kernel: Kernel) -> str:
     """Print loops and statements, indented."""
     lines = [f"{kernel.name}({', '.join(kernel.reads)}) -> {', '.join(kernel.writes)}"]
+    lines += [f"    {line}" for part in kernel.parts for line in print_kernel(part).splitlines()]
     depth = 1
     if kernel.loops:
         lines.append(f"    parallel for {_loops(kernel.loops)}:")

@@ -258,6 +258,8 @@ def _verify_kernel(
         require(name in written or name in kernel.writes, f"{kernel.name} reads {name}, which nothing has written")
     for name in kernel.writes:
         require(name in memory, f"{kernel.name} writes {name}, which has no memory")
+    for part in kernel.parts:
+        _verify_kernel(part, tensors, memory, written | {*part.writes}, sizes)
     scope = _KernelScope(kernel, tensors, sizes)
     outer = {loop.variable for loop in kernel.loops}
     for statement in kernel.body:

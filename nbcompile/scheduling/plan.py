@@ -1,7 +1,7 @@
 """From a program to a schedule: kernels in order, and their memory.
 
     program -> dead code elimination -> small producers inlined -> mutation cycles broken -> int64 sums narrowed
-    -> fusion groups -> cheap producers recomputed -> kernels -> memory plan
+    -> fusion groups -> cheap producers recomputed -> kernels -> small ones side by side (GPU) -> memory plan
 
 In torch: torch/_inductor/scheduler.py (Scheduler.__init__). Read next:
 nbcompile/scheduling/dependencies.py
@@ -24,6 +24,7 @@ from nbcompile.scheduling.memory import plan_memory
 from nbcompile.scheduling.mutation_cycles import break_mutation_cycles
 from nbcompile.scheduling.recompute import recompute_in_consumers
 from nbcompile.scheduling.scatter import scatter_kernel
+from nbcompile.scheduling.side_by_side import combine
 from nbcompile.scheduling.units import Unit
 from nbcompile.support import fuel
 
@@ -49,7 +50,8 @@ def schedule(program: Program, after_pass: Callable[[Program], None] = lambda _:
         program = recompute_in_consumers(program, units)
     after_pass(program)
     launches = _launches(program, units)
-    return Schedule(program, plan_memory(program, launches), fusion_log(program, launches, attempts))
+    together = combine(launches) if fuel.allows("pass", combine.__name__) else launches
+    return Schedule(program, plan_memory(program, together), fusion_log(program, launches, attempts))
 
 
 def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
