@@ -1,0 +1,115 @@
+"""What an audit of the first Triton printer found wrong, by number: the generated code does not have it any more.
+
+The numbers are the audit's (F1 to F16); what takes the simulator is tested elsewhere in this folder.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+
+import torch.nn.functional as F
+
+from nbcompile.codegen import triton as generator
+from nbcompile.codegen.triton_values import NoTriton
+from nbcompile.lowering import lower
+from nbcompile.runtime.triton import compile_options
+from nbcompile.scheduling import schedule
+from tests.lowering.programs import traced
+
+GPU = torch.device("cuda", 0)
+
+
+def kernels(function, *inputs, dynamic=False):
+    """The kernels of a graph whose tensors lie on a GPU."""
+    program = lower(traced(function, *inputs, dynamic=dynamic), inputs, True, False, GPU)
+    return generator.emit(schedule(program)).kernels
+
+
+def text(function, *inputs):
+    """Of the only kernel."""
+    (kernel,) = kernels(function, *inputs)
+    return kernel.source
+
+
+def programs(kernel) -> int:
+    """Of one launch."""
+    return int(eval(kernel.grid, {"__builtins__": {}}))
+
+
+def test_f1_both_parts_of_a_concatenation_are_masked():
+    """The second operand is loaded where the first one is not used, and nowhere before its begin."""
+    source = text(lambda x, y: torch.cat([x, y], 1), torch.randn(4, 16), torch.randn(4, 8))
+    masks = [line for line in source.splitlines() if "tl.load" in line]
+    assert len(masks) == 2
+    assert "~" in masks[1]
+
+
+def test_f2_index_checks_are_compiled():
+    """``device_assert`` is nothing without the option, so kernels that have one are compiled with it."""
+    source = text(lambda w, i: F.embedding(i, w), torch.randn(10, 4), torch.randint(0, 10, (5,)))
+    assert "tl.device_assert" in source
+    assert compile_options(source, 4)["debug"]
+
+
+@pytest.mark.parametrize("columns", [32000, 50257])
+def test_f3_long_and_dynamic_rows_have_kernels(columns):
+    """A softmax of rows that fit no registers, or whose length is known at a call only."""
+    assert kernels(lambda x: x.softmax(-1), torch.randn(4, columns))
+    assert kernels(lambda x: x.softmax(-1), torch.randn(4, 1000), dynamic=True)
+
+
+def test_f4_large_reductions_have_many_programs():
+    """A sum of everything, and one over many rows of few columns, fill a GPU."""
+    for function, shape in ((lambda x: x.sum(), (1 << 22,)), (lambda x: x.sum(0), (65536, 32))):
+        assert programs(kernels(function, torch.empty(shape))[0]) >= 264
+
+
+def test_f5_indices_have_32_bits_where_they_fit():
+    """Index arithmetic of 64 bits takes twice the instructions."""
+    assert "int64" not in text(lambda x, y: x + y, torch.randn(64, 33), torch.randn(33))
+
+
+def test_f6_transposed_accesses_go_through_tiles():
+    """Loads and stores are contiguous along different sides of a square."""
+    assert "tl.arange(0, 32)[:, None]" in text(lambda x, y: x.t() + y, torch.randn(64, 96), torch.randn(96, 64))
+
+
+def test_f7_long_rows_have_more_warps():
+    """A row of 16384 numbers would fill the registers of four warps."""
+    (kernel,) = kernels(lambda x: x.softmax(-1), torch.randn(4, 16384))
+    assert kernel.warps == 16
+
+
+def test_f8_f9_full_blocks_have_no_mask():
+    """Where a block ends with its loop, neither loads nor stores are masked, and no address has a term for its shape."""
+    source = text(lambda x: x * 2, torch.randn(16, 1024))
+    assert "zeros_like" not in source
+    assert "<" not in source
+
+
+def test_f10_a_row_is_loaded_once():
+    """Mean and variance of a row in registers are of one load."""
+    assert text(lambda x: torch.var_mean(x, -1), torch.randn(16, 1000)).count("tl.load") == 1
+
+
+def test_f11_an_optimiser_is_one_launch():
+    """Tensors of different sizes, in one kernel."""
+    tensors = [torch.randn(size) for size in (4096, 300, 105)]
+    assert len(kernels(lambda *xs: torch._foreach_mul(list(xs), 2.0), *tensors)) == 1
+
+
+def test_f13_bfloat16_is_computed_in_float32():
+    """Converted after the load, rounded before the store."""
+    source = text(lambda x: F.silu(x) * x, torch.randn(64).to(torch.bfloat16))
+    assert source.index(".to(tl.float32)") < source.index(".to(tl.bfloat16)")
+
+
+def test_f15_what_no_atomic_can_do_is_refused():
+    """The maximum of floating-point numbers that CUDA's atomics know forgets nan; the operator goes to ATen."""
+    with pytest.raises(NoTriton, match="changed by max"):
+        kernels(
+            lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), torch.zeros(4), torch.randint(0, 4, (9,)), torch.randn(9)
+        )
