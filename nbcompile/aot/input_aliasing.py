@@ -23,8 +23,10 @@ nbcompile/aot/compile.py
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any
 
 import torch
@@ -33,6 +35,8 @@ from nbcompile import torch_internals
 
 REASON = "an input aliases another input that the graph mutates, or that wraps it; AOTAutograd cannot see that"
 OFFSET_REASON = "a view with symbolic sizes, of an input that is mutated and begins inside of its storage, is returned"
+
+_data_ptr = torch.Tensor.data_ptr
 
 
 def has_aliased_wrapper(inputs: Sequence[Any]) -> bool:
@@ -78,23 +82,23 @@ def with_alias_check(
         captured: the captured graph, with the same inputs and outputs.
         check: the inputs to compare.
     """
-    written, read = check.written, check.read
+    positions = [position for position, _ in (*check.written, *check.read)]
+    extents = [extent for _, extent in (*check.written, *check.read)]
+    is_static, count = None not in extents, len(check.written)
+    known: tuple[tuple[int, ...] | None, bool] = (None, False)
 
     def call(*arguments: Any) -> Any:
-        # Mutated inputs against each other: sorted by address, an overlap starts before the largest end so far.
-        ranges = [_address_range(arguments[position], extent) for position, extent in written]
-        end_of_earlier = 0
-        for start, end in sorted(ranges):
-            if start < end_of_earlier:
-                return captured(*arguments)
-            end_of_earlier = max(end_of_earlier, end)
-        # Mutated inputs against all others. There are few: two nested loops are faster than a merge.
-        for position, extent in read:
-            first, last = _address_range(arguments[position], extent)
-            for start, end in ranges:
-                if first < end and start < last:
-                    return captured(*arguments)
-        return compiled(*arguments)
+        nonlocal known
+        tensors = list(map(arguments.__getitem__, positions))
+        starts = tuple(map(_data_ptr, tensors))
+        # Most calls have the parameters of the one before. The answer is read and written as one value: other threads
+        # call, too.
+        last_starts, overlaps = known
+        if not is_static or starts != last_starts:
+            sizes = extents if is_static else map(_known_extent, tensors, extents)
+            overlaps = _overlap(list(zip(starts, map(add, starts, sizes), strict=True)), count)
+            known = starts, overlaps
+        return captured(*arguments) if overlaps else compiled(*arguments)
 
     torch_internals.hide_from_hook(call.__code__)
     return call
@@ -131,12 +135,29 @@ def _extent(example: torch.Tensor) -> int | None:
     return (steps + 1) * example.element_size() if example.numel() else 0
 
 
-def _address_range(tensor: torch.Tensor, extent: int | None) -> tuple[int, int]:
-    first = tensor.data_ptr()
+def _known_extent(tensor: torch.Tensor, extent: int | None) -> int:
     if extent is None:
         extent = _extent(tensor)
         assert extent is not None
-    return first, first + extent
+    return extent
+
+
+def _overlap(ranges: Sequence[tuple[int, int]], count: int) -> bool:
+    """Return whether one of the first ``count`` ranges overlaps any other range."""
+    # Mutated inputs against each other: sorted by address, an overlap starts before the largest end so far.
+    written = sorted(ranges[:count])
+    end_of_earlier = 0
+    for start, end in written:
+        if start < end_of_earlier:
+            return True
+        end_of_earlier = max(end_of_earlier, end)
+    # They are disjoint: of those that start before another input's end, the last one has the largest end, too.
+    starts = [start for start, _ in written]
+    for first, last in ranges[count:]:
+        at = bisect_left(starts, last) - 1
+        if at >= 0 and first < written[at][1]:
+            return True
+    return False
 
 
 def _storages(tensor: torch.Tensor) -> set[int]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import builtins
 import ctypes
 import os
+from operator import is_, itemgetter
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, MappingProxyType
 from typing import Any
@@ -57,9 +58,16 @@ def are_torchs_own(_: object = None) -> bool:
 
 def replaced_member() -> str | None:
     """The name of a replaced member of torch.Tensor, or of a replaced builtin; None: all are torch's and Python's."""
-    for name, value in _BUILTINS.items():  # no builtin is called here: it may be one that is replaced
-        if _builtins.get(name) is not value and name not in HARMLESS_BUILTINS:
-            return name
+    # No builtin is called by its name here: it may be one that is replaced. Asked for every frame that is skipped by
+    # its values, so all are compared at once; only where one differs, each by itself.
+    try:
+        are_pythons = _all(_map(is_, _values(_builtins), _PYTHONS))
+    except KeyError:  # one was deleted
+        are_pythons = False
+    if not are_pythons:
+        for name, value in _BUILTINS.items():
+            if _builtins.get(name) is not value and name not in HARMLESS_BUILTINS:
+                return name
     return None if are_torchs_own() else _look()
 
 
@@ -121,6 +129,8 @@ _builtins = builtins.__dict__
 _BUILTINS = {
     name: value for name, value in _builtins.items() if isinstance(value, BuiltinFunctionType | type) and name[0] != "_"
 }
+_all, _map, _values = all, map, itemgetter(*_BUILTINS)
+_PYTHONS = _values(_BUILTINS)
 _is_seen = True
 _accepted: list[int | None] = STATE.add("torch_internals.members._accepted", [None], Lifetime.PROCESS)
 

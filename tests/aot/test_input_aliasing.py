@@ -5,6 +5,9 @@ In torch: test/functorch/test_aotdispatch.py (TestAOTModuleSimplified). Read nex
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch.testing._internal.two_tensor import TwoTensor
@@ -157,3 +160,60 @@ def test_a_view_of_a_written_input_that_begins_inside_of_its_storage(view, backe
         assert torch.equal(found, expected)
         assert found.data_ptr() - one.data_ptr() == expected.data_ptr() - other.data_ptr()
         assert torch.equal(one, other)
+
+
+def _checked(check: input_aliasing.AliasCheck) -> Callable[..., str]:
+    return input_aliasing.with_alias_check(lambda *_: "compiled", lambda *_: "captured", check)
+
+
+@pytest.mark.parametrize("static", [True, False])
+def test_overlaps_are_those_of_comparing_all_pairs(static: bool) -> None:
+    """For random views of one memory, the graph runs as captured where a written one overlaps any other."""
+    memory = torch.zeros(64)
+    for seed in range(300):
+        choose = random.Random(seed)
+        spans = [(start := choose.randrange(60), choose.randrange(start, min(64, start + 6))) for _ in range(6)]
+        tensors, count = [memory[start:stop] for start, stop in spans], choose.randrange(1, 6)
+        check = input_aliasing.alias_check(range(count), tensors)
+        if not static:
+            check = input_aliasing.AliasCheck(
+                *(tuple((at, None) for at, _ in part) for part in (check.written, check.read))
+            )
+        ranges = [(tensor.data_ptr(), tensor.data_ptr() + 4 * tensor.numel()) for tensor in tensors]
+        overlap = any(
+            one[0] < other[1] and other[0] < one[1]
+            for at, one in enumerate(ranges[:count])
+            for other in ranges[at + 1 :]
+        )
+        if all(start < stop for start, stop in spans):
+            assert _checked(check)(*tensors) == ("captured" if overlap else "compiled")
+        elif overlap:
+            assert _checked(check)(*tensors) == "captured"
+
+
+def test_an_answer_holds_for_the_same_addresses_only() -> None:
+    """The answer of the last call is taken for inputs at the same addresses, and for no others."""
+    memory = torch.zeros(8)
+    call = _checked(input_aliasing.alias_check([0], [memory[:4], memory[4:]]))
+    apart, over = (memory[:4], memory[4:]), (memory[:4], memory[3:7])
+    found = [call(*inputs) for inputs in (apart, apart, over, over, apart)]
+    assert found == ["compiled", "compiled", "captured", "captured", "compiled"]
+
+
+def test_extents_of_symbolic_sizes_are_read_at_each_call() -> None:
+    """At the same addresses, a longer input may reach into another one."""
+    memory = torch.zeros(8)
+    call = _checked(input_aliasing.AliasCheck(((0, None),), ((1, None),)))
+    assert call(memory[:4], memory[4:]) == "compiled"
+    assert call(memory[:5], memory[4:]) == "captured"
+
+
+def test_many_inputs_at_the_same_addresses_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step over the same parameters asks for their addresses, and compares no ranges again."""
+    compared = []
+    overlap = input_aliasing._overlap
+    monkeypatch.setattr(input_aliasing, "_overlap", lambda *given: compared.append(1) or overlap(*given))
+    tensors = [torch.zeros(4) for _ in range(50)]
+    call = _checked(input_aliasing.alias_check(range(25), tensors))
+    assert [call(*tensors) for _ in range(5)] == ["compiled"] * 5
+    assert len(compared) == 1

@@ -270,6 +270,31 @@ def test_stored_on_the_class_by_a_statement() -> None:
     assert not found, found
 
 
+def test_a_replaced_builtin_may_say_that_it_equals_the_old_one() -> None:
+    """Proxies, as libraries for tracing of programs make them, equal what they wrap, and are other objects."""
+
+    class Proxy:
+        def __init__(self, wrapped: object) -> None:
+            self.wrapped = wrapped
+
+        def __call__(self, *given: object) -> object:
+            return self.wrapped(*given)  # type: ignore[operator]
+
+        def __eq__(self, other: object) -> bool:
+            return self.wrapped == other
+
+        __hash__ = None  # type: ignore[assignment]
+
+    with mock.patch.object(builtins, "sorted", Proxy(sorted)):
+        assert members.replaced_member() == "sorted"
+    with mock.patch.object(builtins, "print", Proxy(print)):
+        assert members.replaced_member() is None
+    with mock.patch.dict(builtins.__dict__):
+        del builtins.__dict__["sorted"]
+        found = members.replaced_member()
+    assert found == "sorted"
+
+
 def test_what_counts_as_replaced() -> None:
     """The name of the first member that is not torch's; names of others and texts do not count."""
     assert members.replaced_member() is None
