@@ -44,7 +44,7 @@ from nbcompile.ir.emitted import (
     ViewSlot,
 )
 from nbcompile.ir.profiler_ranges import current_origin
-from nbcompile.runtime import cpp, launcher, processor
+from nbcompile.runtime import cpp, effects, launcher, processor
 from nbcompile.runtime.launcher import Entry, NoLauncher
 from nbcompile.runtime.toolchain import Compiler
 
@@ -226,8 +226,10 @@ def _called(target: Any) -> Callable[..., Any]:
         in_c: Callable[..., Any] = target._op
         return in_c
 
+    callee = effects.callee(target)
+
     def call(*arguments: Any, **keywords: Any) -> Any:
-        return target(*arguments, **keywords)
+        return callee(*arguments, **keywords)
 
     torch_internals.hide_from_hook(call.__code__)
     return call
@@ -252,7 +254,7 @@ class PythonWrapper:
         namespace: dict[str, Any] = {
             "torch": torch, "empty_strided": torch.empty_strided, "expect": expect, "adopt": adopt, "view_of": view,
             "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__, "inf": float("inf"),
-            **functions, **{f"{extern.name}_target": extern.target for extern in emitted.externs},
+            **functions, **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs},
         }  # fmt: skip
         self.origin = current_origin()
         self.namespace = namespace

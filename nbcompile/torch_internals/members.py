@@ -6,7 +6,8 @@
 
 Tracing, fake tensors and AOTAutograd are Python that calls methods of tensors and builtin functions, so that nothing
 can be compiled while one of these is replaced. A change of a class is seen by its version: CPython gives a class
-another number with every change of it or of a base class (``tp_version_tag``, the same field in 3.11 to 3.13).
+another number with every change of it or of a base class (``tp_version_tag``, the same field in 3.11 to 3.13). A dict has one,
+too, in 3.11 and 3.12 (``ma_version_tag``); where it has none, each builtin is compared each time.
 
 In torch: nothing; a replaced method of torch.Tensor is not noticed. Read next: nbcompile/guarding/ambient.py
 """
@@ -16,7 +17,6 @@ from __future__ import annotations
 import builtins
 import ctypes
 import os
-from operator import is_, itemgetter
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, MappingProxyType
 from typing import Any
@@ -38,6 +38,7 @@ HARMLESS_BUILTINS = frozenset(
 """Members that tools replace; code that uses one of these guards it."""
 
 _VERSION_OFFSET = 48 * 8  # PyTypeObject: 48 fields of a word each before tp_version_tag
+_DICT_VERSION_OFFSET = 3 * 8  # PyDictObject: a count of references, a type and a length before ma_version_tag
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 
@@ -58,16 +59,13 @@ def are_torchs_own(_: object = None) -> bool:
 
 def replaced_member() -> str | None:
     """The name of a replaced member of torch.Tensor, or of a replaced builtin; None: all are torch's and Python's."""
-    # No builtin is called by its name here: it may be one that is replaced. Asked for every frame that is skipped by
-    # its values, so all are compared at once; only where one differs, each by itself.
-    try:
-        are_pythons = _all(_map(is_, _values(_builtins), _PYTHONS))
-    except KeyError:  # one was deleted
-        are_pythons = False
-    if not are_pythons:
+    version = _builtins_version.value
+    if _accepted_builtins[0] != version or not _is_dict_seen:
+        # No builtin is called by its name here: it may be one that is replaced.
         for name, value in _BUILTINS.items():
             if _builtins.get(name) is not value and name not in HARMLESS_BUILTINS:
                 return name
+        _accepted_builtins[0] = version
     return None if are_torchs_own() else _look()
 
 
@@ -129,8 +127,6 @@ _builtins = builtins.__dict__
 _BUILTINS = {
     name: value for name, value in _builtins.items() if isinstance(value, BuiltinFunctionType | type) and name[0] != "_"
 }
-_all, _map, _values = all, map, itemgetter(*_BUILTINS)
-_PYTHONS = _values(_BUILTINS)
 _is_seen = True
 _accepted: list[int | None] = STATE.add("torch_internals.members._accepted", [None], Lifetime.PROCESS)
 
@@ -147,5 +143,25 @@ def _versions_are_seen() -> bool:
     return before != changed and version_of(cls) not in (0, before) and before != 0
 
 
+def _version_of_dict(value: dict[str, object]) -> ctypes.c_uint64:
+    return ctypes.c_uint64.from_address(id(value) + _DICT_VERSION_OFFSET)
+
+
+def _dict_versions_are_seen() -> bool:
+    """True if a dict gets another version with every change, and with none without one."""
+    value: dict[str, object] = {"kept": 1}
+    seen = [_version_of_dict(value).value]
+    for change in ({}, {"kept": 2}, {"new": 1}):
+        value |= change
+        value.get("kept")
+        seen.append(_version_of_dict(value).value)
+    del value["new"]
+    seen.append(_version_of_dict(value).value)
+    return seen[0] == seen[1] and len(set(seen)) == len(seen) - 1
+
+
 _is_seen = _versions_are_seen()  # else, with another Python, every call compares every member
 _parameter_version = place_of_version(torch.nn.Parameter)
+_is_dict_seen = _dict_versions_are_seen()
+_builtins_version = _version_of_dict(_builtins)
+_accepted_builtins: list[int | None] = STATE.add("torch_internals.members._accepted_builtins", [None], Lifetime.PROCESS)
