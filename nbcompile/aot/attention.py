@@ -7,8 +7,9 @@
 
 The fused kernel never writes the scores to memory. The pattern matches exact attention only: scores with a single use,
 scaled by numbers, masked with minus infinity (or with a number so low that a masked score has weight zero), with biases
-that broadcast. Where the kernel and the separate steps differ (rows without any key, infinities and NaNs in queries
-and keys), the operator runs the steps: nbcompile/ir/attention.py.
+that broadcast, and more scores than a few: below that, the steps are faster. Where the kernel and the separate steps
+differ (rows without any key, infinities and NaNs in queries and keys), the operator runs the steps:
+nbcompile/ir/attention.py.
 
 In torch: torch/_inductor/fx_passes/fuse_attention.py. Read next: nbcompile/ir/attention.py
 """
@@ -29,6 +30,9 @@ from nbcompile.ir.attention import ATTENTION
 aten = torch.ops.aten
 MAX_MASKED_SCORE = -1e9
 """A score of this value or less has weight zero after the softmax."""
+SMALL_SCORES = 4096
+"""Scores, of all heads, up to which the separate steps are faster: two products and a kernel cost less than one call of
+the operator, which is Python, and the scores stay in the first cache."""
 
 _VIEWS_AND_COPIES = (
     aten.view.default, aten._unsafe_view.default, aten.clone.default, aten.expand.default, aten.alias.default,
@@ -258,7 +262,12 @@ def _is_supported(attention: _Attention) -> bool:
         and all(each.dtype == query.dtype and each.device == query.device for each in tensors)
         and all(_value(condition).dim() <= len(query.shape) for condition, *_ in attention.scores.masks)
         and all(isinstance(each, torch.SymInt) or each > 0 for each in (*query.shape, *keys.shape))
+        and not _is_small((*query.shape[:-1], keys.shape[-1]))
     )
+
+
+def _is_small(scores: tuple[int | torch.SymInt, ...]) -> bool:
+    return all(isinstance(each, int) for each in scores) and math.prod(scores) <= SMALL_SCORES
 
 
 # -- the rewrite -----------------------------------------------------------------------------------

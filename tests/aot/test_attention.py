@@ -9,9 +9,16 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 import nbcompile
+from nbcompile.aot import attention
 
 FUSED = "nbcompile.attention"
 NOTHING = -math.inf
+
+
+@pytest.fixture(autouse=True)
+def small_ones_too(monkeypatch):
+    """The pattern is replaced at any size: these programs are small."""
+    monkeypatch.setattr(attention, "SMALL_SCORES", 0)
 
 
 def compiled(function, *arguments):
@@ -223,3 +230,13 @@ def test_gradients_are_those_of_the_steps():
     expected = torch.autograd.grad(masked(*given).sum(), given)
     torch.testing.assert_close(torch.autograd.grad(result.sum(), given), expected)
     assert not fused
+
+
+@pytest.mark.parametrize(("size", "fused"), [((2, 3, 5, 16), 0), ((4, 16, 16), 0), ((2, 4, 32, 16), 1)])
+def test_few_scores_stay_separate_steps(monkeypatch, size, fused):
+    """Where all scores fit into the first cache, two products and a kernel are faster than one call of the operator."""
+    monkeypatch.setattr(attention, "SMALL_SCORES", 4096)
+    q, k, v = heads(*size)
+    result, found, _ = compiled(plain, q, k, v)
+    torch.testing.assert_close(result, plain(q, k, v))
+    assert len(found) == fused
