@@ -24,8 +24,8 @@ _TOKEN = torch.empty(0)
 
 
 def callee(target: Any) -> Callable[..., Any]:
-    """What a program calls for a target: the operator with an effect itself, else the target."""
-    return _call_in_order if target is with_effects else target  # type: ignore[no-any-return]
+    """Function that a program calls for a target: the operator with an effect itself, else the target."""
+    return _call_in_order if target is with_effects else target
 
 
 def _call_in_order(token: torch.Tensor, operator: Any, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:

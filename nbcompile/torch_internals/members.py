@@ -6,8 +6,8 @@
 
 Tracing, fake tensors and AOTAutograd are Python that calls methods of tensors and builtin functions, so that nothing
 can be compiled while one of these is replaced. A change of a class is seen by its version: CPython gives a class
-another number with every change of it or of a base class (``tp_version_tag``, the same field in 3.11 to 3.13). A dict has one,
-too, in 3.11 and 3.12 (``ma_version_tag``); where it has none, each builtin is compared each time.
+another number with every change of it or of a base class (``tp_version_tag``, the same field in 3.11 to 3.13). So has
+a dict (``ma_version_tag``); where it has none, each builtin is compared each time.
 
 In torch: nothing; a replaced method of torch.Tensor is not noticed. Read next: nbcompile/guarding/ambient.py
 """
