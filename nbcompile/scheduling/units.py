@@ -1,8 +1,8 @@
 """Units of fusion in an order of dependencies, which is kept up while units grow.
 
-    units in order     a    b    c    d      each needs only what stands to its left
+    units in order     a    b    c    d      each needs only units to its left
     d joins a          is there a path from what d needs back to a? only units right of a can be on one
-    d needs b          b stands between: there is no path, so b moves before a
+    d needs b          b is between them, and on no path from a to d: it moves before a
     new order          b    a+d  c
 
 Whoever joins is asked whether something has to run in between. Without an order, the answer walks over all that a value

@@ -227,9 +227,10 @@ def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...
 
 
 def _further(record: Record, like: dict[str, str], entries: int) -> dict[str, str]:
-    """Entries of a function, each with a graph of its own, between its first and its last; the first, by id.
+    """Entries that are named instead of drawn: a map from the id of each to the id of the function's first entry.
 
-    If one of its ``entries`` is drawn, the last is among them, too, and they may be few.
+    With ``entries`` 1 the first alone is drawn; with 2 the first and the last, or all if there are fewer than
+    SEVERAL_GRAPHS. ``like`` maps entries to others with the same graph.
     """
     found: dict[str, str] = {}
     for group in links.entries(record):

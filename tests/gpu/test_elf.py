@@ -25,19 +25,18 @@ def emitted_kernel(function, *inputs):
     return kernel, getattr(runtime.load_source(emitted.source), kernel.name)
 
 
-def assign(x, ids, values):
-    """Check indices that are to be written."""
-    y = x.clone()
-    y[ids] = values
-    return y
+def summed(table, ids):
+    """Check indices in a loop over a long row."""
+    return table[ids].sum(-1)
 
 
 @pytest.mark.parametrize("chip", [CHIPS["sm_90"], CHIPS["sm_100"]], ids=lambda chip: chip.name)
 def test_a_frame_for_a_failed_assertion_is_no_spill(chip):
-    """The check of an index calls a function of the driver; whether ptxas makes a frame for it or not, nothing spills."""
-    kernel, function = emitted_kernel(assign, torch.zeros(6, 8), torch.tensor([4, 1]), torch.ones(2, 8))
+    """The check of an index calls a function of the driver, for which ptxas makes a frame."""
+    kernel, function = emitted_kernel(summed, torch.zeros(600), torch.zeros(4, 20000, dtype=torch.int64))
     built = build(function, generator.signature(kernel), chip, kernel.warps)
     assert "__assertfail" in built.ptx
+    assert elf._of_thread(built.cubin, elf.FRAME) > 0
     assert built.spilled_bytes == 0
 
 

@@ -63,8 +63,7 @@ def state() -> str:
         NotStorable: somebody else's function stands in a torch module, under a name that torch has.
     """
     spaces = [vars(sys.modules[name]) for name in NAMESPACES if name in sys.modules]
-    # A namespace changes by a new key or another object at a key; comparing identities costs a hundredth of a
-    # digest.
+    # A namespace changes by a new key or another object at a key: identities are compared before code is hashed.
     if _seen:
         held, text = _seen[0]
         if len(held) == len(spaces) and all(

@@ -2,7 +2,7 @@
 
     Parser(prog="explain")        `explain --jsno`: unrecognized argument --jsno: did you mean --json?
 
-argparse looks for missing arguments first: who misspells an option would be told of an argument.
+argparse reports missing arguments first, so a misspelled option would be reported as a missing argument.
 
 In torch: nothing. Read next: nbcompile/tools/commands/command_line.py
 """

@@ -93,7 +93,7 @@ def without_paths(text: str, program: Path) -> str:
 
 
 def without_names(text: str) -> str:
-    """Leave out what tells whose machine it was: other folders, the user, the host, values of variables.
+    """Leave out what identifies the machine: other folders, the user, the host, values of variables.
 
     The program's own text is not changed so: a path or a word in it may be what goes wrong.
     """

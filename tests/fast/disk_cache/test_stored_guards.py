@@ -13,6 +13,7 @@ from nbcompile.fast.disk_cache import addresses, stored_guards
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
+from nbcompile.record.model import StackLine
 from tests.guarding.test_check import CASES, V, W, agree, frame_of
 
 K = GuardKind
@@ -151,3 +152,15 @@ def test_relations_are_read_at_other_values():
         assert check is not None
         assert not agree(check, frame_of(*bad).scope())
         assert read(text, frame_of(*bad)) is None
+
+
+def test_conditions_on_sizes_keep_their_lines():
+    """A miss in a later process marks the line that needed the condition, as in the process that compiled it."""
+    line = StackLine("model.py", 3, "f", "for i in range(n):", 9, 17, 20)
+    shapes = ShapeGuards(("L['v'] == 2",), (V,), ((line,),), ("",))
+    frame = frame_of(2)
+    table = addresses.Written(SourceCache(frame.scope()))
+    text = json.loads(json.dumps([stored_guards.write([Guard(None, K.SHAPE_ENV, shapes)], table), table.data()]))
+    known = SourceCache(frame.scope())
+    [read_again] = stored_guards.read(text[0], addresses.read(text[1], known), known)
+    assert read_again.expected.stacks == ((line,),)
