@@ -24,7 +24,7 @@ MODULE_LIMIT = 800
 LONG_MODULES = {
     # One table, an entry for each kind, operator or setting: a cut would separate entries of one list.
     "tracing/breaks.py", "guarding/guard_kinds.py", "record/model.py", "views/facts.py", "recording/entries.py", "lowering/views.py",
-    "tracing/calls/builtins.py", "tracing/calls/torch_functions.py", "tracing/calls/operations.py", "annotations.py",
+    "tracing/calls/torch_functions.py", "tracing/calls/operations.py", "annotations.py",
     "capture/source.py", "guarding/guard_expressions.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
     "fast/guard_bytecode.py", "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.
@@ -32,13 +32,12 @@ LONG_MODULES = {
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
     "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
     # To be divided: two ideas or more.
-    "tracing/tracer.py", "rewriting/resume.py", "scheduling/fuse.py", "ir/evaluate.py", "gpu/simulator.py", "aot/compile.py",
+    "tracing/tracer.py", "scheduling/fuse.py", "ir/evaluate.py", "gpu/simulator.py", "aot/compile.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {
     "aot/compile.py _compile_with_aot_autograd": "AOTAutograd calls back: its compilers are closures over one state",
     "rewriting/sources.py fetch": "one match over all sources",
-    "tracing/wrapping/callables.py wrap_callable": "one match over all callables",
 }
 """Functions above FUNCTION_LINES, with the reason."""
 

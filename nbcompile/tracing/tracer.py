@@ -18,7 +18,7 @@ import contextlib
 import itertools
 import sys
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -462,26 +462,23 @@ class _FrameTracer:
     def _guard_changed(self) -> None:
         """An input that the program changes is not, under another name, one that it reads."""
         effects = self.interpreter.side_effects
-        changed = [
-            change.tracker
-            for change in effects.order
-            if isinstance(change, Change) and change.tracker.source is not None
+        changed = [change.tracker for change in effects.order if isinstance(change, Change)]
+        cells = [tracker for tracker in effects.trackers.values() if isinstance(tracker, CellVariable)]
+        others = [
+            tracker
+            for tracker in effects.trackers.values()
+            if tracker.source is not None and not isinstance(tracker, CellVariable)
         ]
-        cells = [each.address() for each in effects.trackers.values() if isinstance(each, CellVariable)]
-        distinct = tuple(dict.fromkeys(each for each in cells if each is not None))
-        trackers = [each.tracker for each in effects.order if isinstance(each, Change)]
-        if len(distinct) > 1 and any(isinstance(each, CellVariable) for each in trackers):
+        if any(isinstance(tracker, CellVariable) for tracker in changed):
+            self._guard_distinct(cell.address() for cell in cells)
+        for kind in {tracker.python_type() for tracker in changed if tracker.source is not None}:
+            if not issubclass(kind, (torch.Tensor, types.CellType)):
+                self._guard_distinct(tracker.source for tracker in others if tracker.python_type() is kind)
+
+    def _guard_distinct(self, sources: Iterable[Source | None]) -> None:
+        distinct = tuple(dict.fromkeys(source for source in sources if source is not None))
+        if len(distinct) > 1:
             self.interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, distinct)
-        for kind in {each.python_type() for each in changed}:
-            alike = [
-                tracker.source
-                for tracker in effects.trackers.values()
-                if not isinstance(tracker, CellVariable)
-                and tracker.source is not None
-                and tracker.python_type() is kind
-            ]
-            if len(alike) > 1 and not issubclass(kind, (torch.Tensor, types.CellType)):
-                self.interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, tuple(alike))
 
     def _guard_tensors(self) -> None:
         """Inputs that are different tensors stay different; the user's marks on their dims stay as they are."""

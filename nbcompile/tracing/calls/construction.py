@@ -33,6 +33,7 @@ from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     attention_params,
     autograd,
+    builtins,
     comptime,
     differentiation,
     families,
@@ -49,7 +50,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     version_counters,
     warning_filters,
 )
-from nbcompile.tracing.calls.builtins import fold, whole
+from nbcompile.tracing.calls.folding import fold, whole
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import builtins, operations
+from nbcompile.tracing.calls import conversions, extremes, folding, operations
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -32,15 +32,15 @@ SYMBOLIC_MATH: Mapping[Any, Any] = {
 
 
 def _rounding(function: Callable[..., Any], method: str) -> Handler:
-    return lambda tracer, arguments, keywords: builtins.one(tracer, function, method, arguments)
+    return lambda tracer, arguments, keywords: conversions.one(tracer, function, method, arguments)
 
 
 def _extreme(function: Callable[..., Any], symbol: str) -> Handler:
-    return lambda tracer, arguments, keywords: builtins.extreme(tracer, function, symbol, arguments, keywords)
+    return lambda tracer, arguments, keywords: extremes.extreme(tracer, function, symbol, arguments, keywords)
 
 
 def _conversion(cls: type) -> Handler:
-    return lambda tracer, arguments, keywords: builtins.convert(tracer, cls, arguments, keywords)
+    return lambda tracer, arguments, keywords: conversions.convert(tracer, cls, arguments, keywords)
 
 
 def _pure(function: Callable[..., Any]) -> Handler:
@@ -88,7 +88,7 @@ def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, ke
         for item in values[0].unpack(tracer):
             total = operations.binary(tracer, "*", total, item)
         return total
-    return builtins.fold(tracer, function, values, keywords)
+    return folding.fold(tracer, function, values, keywords)
 
 
 _ROUNDINGS: dict[Any, str] = {math.floor: "__floor__", math.ceil: "__ceil__", math.trunc: "__trunc__"}
@@ -146,5 +146,5 @@ def _index(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     if isinstance(value, SymbolicVariable) and value.python_type() is not int:
         value = ConstantVariable(value.specialise())
     if value.is_constant():
-        return builtins.fold(tracer, operator.index, [value], {})
+        return folding.fold(tracer, operator.index, [value], {})
     return value if isinstance(value, SymbolicVariable) else tracer.call_special(value, "__index__", [])

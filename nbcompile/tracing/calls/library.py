@@ -28,7 +28,7 @@ import weakref
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.builtins import fold, folds, folds_of_process
+from nbcompile.tracing.calls.folding import fold, folds, folds_of_process
 from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
 from nbcompile.tracing.polyfills import builtins as polyfills, copying, heaps, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer

@@ -9,6 +9,7 @@ nbcompile/tracing/frame/handlers/operators.py
 
 from __future__ import annotations
 
+import builtins
 import collections
 import functools
 import operator
@@ -112,12 +113,8 @@ def binary(
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
             return changed
-    if isinstance(left, WITH_METHODS) or isinstance(right, WITH_METHODS):
-        found = _special(tracer, rule, left, right)
-        if found is not None:
-            return found
-        if (parts := (built_in_part(left), built_in_part(right))) != (left, right):
-            return binary(tracer, symbol, *parts)
+    if (found := _by_method(tracer, rule, left, right, functools.partial(binary, tracer, symbol))) is not None:
+        return found
     if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
         return _text(tracer, left, right)
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
@@ -156,6 +153,23 @@ def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) ->
     else:
         return _unsupported(tracer, "%", template, right)
     return ConstantVariable(tracer.evaluate(operator.mod, (template.value, known)))
+
+
+def _by_method(
+    tracer: Tracer,
+    rule: Operator,
+    left: VariableTracker,
+    right: VariableTracker,
+    operate: Callable[[VariableTracker, VariableTracker], VariableTracker],
+) -> VariableTracker | None:
+    """What special methods of the operands' classes return; else the operator on the built-in values inside them."""
+    if not isinstance(left, WITH_METHODS) and not isinstance(right, WITH_METHODS):
+        return None
+    found = _special(tracer, rule, left, right)
+    if found is not None:
+        return found
+    parts = built_in_part(left), built_in_part(right)
+    return None if parts == (left, right) else operate(*parts)
 
 
 def _in_graph(
@@ -242,38 +256,41 @@ def _has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
 def _in_place(
     tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
 ) -> VariableTracker | None:
-    if isinstance(left, (TensorVariable, NdarrayVariable)):
-        assert rule.in_place is not None
-        asked = (
-            isinstance(left, TensorVariable)
-            and isinstance(right, WITH_METHODS)
-            and not _is_told_of_functions(tracer, right)
-        )
-        if asked and not _takes(left, rule.in_place_method, right):
+    match left, symbol:
+        case TensorVariable() | NdarrayVariable(), _:
+            assert rule.in_place is not None
+            return _in_graph(tracer, rule.in_place, left, right) if _may_change(tracer, left, rule, right) else None
+        case ListVariable(), "*":
+            left.changes(tracer)
+            left.items[:] = left.items * index_of(tracer, right, [].__imul__)
+            return left
+        case ListVariable(), "+":
+            method = "extend"
+        case DictVariable(), "|":
+            method = "update"
+        case SetVariable(cls=builtins.set), "|" | "&" | "-" | "^":
+            method = _SET_UPDATES[symbol]
+        case ObjectVariable(), _ if left.has_special(tracer, rule.in_place_method):
+            # Also where it is the built-in part's own: the object changes, and stays what it is.
+            result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
+            return None if result.is_constant() and result.constant() is NotImplemented else result
+        case _:
             return None
-        return _in_graph(tracer, rule.in_place, left, right)
-    if isinstance(left, ListVariable) and symbol == "+":
-        left.call_method(tracer, "extend", [right], {})
-        return left
-    if isinstance(left, ListVariable) and symbol == "*":
-        left.changes(tracer)
-        left.items[:] = left.items * index_of(tracer, right, [].__imul__)
-        return left
-    if isinstance(left, DictVariable) and symbol == "|":
-        left.call_method(tracer, "update", [right], {})
-        return left
-    updates = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
-    if isinstance(left, SetVariable) and left.cls is set and symbol in updates:
-        left.call_method(tracer, updates[symbol], [right], {})
-        return left
-    if isinstance(left, ObjectVariable) and left.has_special(tracer, rule.in_place_method):
-        # Also where it is the built-in part's own: the object changes, and stays what it is.
-        result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
-        return None if result.is_constant() and result.constant() is NotImplemented else result
-    return None
+    left.call_method(tracer, method, [right], {})
+    return left
 
 
-def _is_told_of_functions(tracer: Tracer, value: VariableTracker) -> bool:
+_SET_UPDATES = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
+
+
+def _may_change(tracer: Tracer, left: TensorVariable | NdarrayVariable, rule: Operator, right: VariableTracker) -> bool:
+    """Return whether the tensor's own in-place method accepts this operand, or a ``__torch_function__`` decides."""
+    if not isinstance(left, TensorVariable) or not isinstance(right, WITH_METHODS):
+        return True
+    return _has_torch_function(tracer, right) or _takes(left, rule.in_place_method, right)
+
+
+def _has_torch_function(tracer: Tracer, value: VariableTracker) -> bool:
     """True if its class has a ``__torch_function__``, which operators of tensors ask."""
     return isinstance(value, ObjectVariable) and value.has_special(tracer, "__torch_function__")
 
@@ -367,12 +384,8 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
 def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """``left < right`` and its like; ``==`` of anything."""
     rule = COMPARISONS[symbol]
-    if isinstance(left, WITH_METHODS) or isinstance(right, WITH_METHODS):
-        found = _special(tracer, rule, left, right)
-        if found is not None:
-            return found
-        if (parts := (built_in_part(left), built_in_part(right))) != (left, right):
-            return compare(tracer, symbol, *parts)
+    if (found := _by_method(tracer, rule, left, right, functools.partial(compare, tracer, symbol))) is not None:
+        return found
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
         if _comparable_in_graph(tracer, left, right):
             if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
@@ -394,7 +407,7 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
 
 def _comparable_in_graph(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     other = right if isinstance(left, GRAPH_VALUES) else left
-    if isinstance(other, GRAPH_VALUES) or _is_told_of_functions(tracer, other):
+    if isinstance(other, GRAPH_VALUES) or _has_torch_function(tracer, other):
         return True
     return other.is_constant() and isinstance(other.constant(), (int, float, complex, type(None)))
 
@@ -565,27 +578,24 @@ SMALL = range(-5, 257)
 
 def identical(left: VariableTracker, right: VariableTracker) -> bool:
     """``left is right``."""
-    if left is right:
-        return True
-    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
-        return left.node is right.node or left.example is right.example
-    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
-        return left.value is right.value
-    # A bound method is made anew by each access.
-    if isinstance(left, MethodVariable) or isinstance(right, MethodVariable):
-        return False
-    if isinstance(left, InstanceDictVariable) and isinstance(right, InstanceDictVariable):
-        return identical(left.owner, right.owner)
-    if isinstance(left, TupleVariable) and isinstance(right, TupleVariable) and left.cls is right.cls is tuple:
-        return not left.items and not right.items  # there is one empty tuple
-    # An object that the program made is one tracker, which the first line would have found.
-    if any(isinstance(each, ObjectVariable) and each.is_new() for each in (left, right)):
-        return False
+    match left, right:
+        case _ if left is right:
+            return True
+        case TensorVariable(), TensorVariable():
+            return left.node is right.node or left.example is right.example
+        case ConstantVariable(), ConstantVariable():
+            return left.value is right.value
+        case (MethodVariable(), _) | (_, MethodVariable()):
+            return False  # a bound method is made anew by each access
+        case InstanceDictVariable(), InstanceDictVariable():
+            return identical(left.owner, right.owner)
+        case TupleVariable(), TupleVariable() if left.cls is right.cls is tuple:
+            return not left.items and not right.items  # there is one empty tuple
+        case (ObjectVariable(), _) if left.is_new():
+            return False  # an object that the program made is one tracker, which the first case would have found
+        case (_, ObjectVariable()) if right.is_new():
+            return False
     # Both may stand for one object that existed before: its trackers hold it under one of two names.
-    real = [
-        getattr(operand, name, None)
-        for operand in (left, right)
-        for name in ("value", "function")
-        if hasattr(operand, name)
-    ]
+    names = ("value", "function")
+    real = [getattr(operand, name) for operand in (left, right) for name in names if hasattr(operand, name)]
     return len(real) == 2 and real[0] is real[1] and not isinstance(left, (ConstantVariable, SymbolicVariable))

@@ -14,7 +14,7 @@ import string
 from collections.abc import Mapping, Sequence
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.builtins import to_text
+from nbcompile.tracing.calls.conversions import to_text
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable

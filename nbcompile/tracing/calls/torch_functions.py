@@ -24,7 +24,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import operations
-from nbcompile.tracing.calls.builtins import fold, folds, folds_of_process
+from nbcompile.tracing.calls.folding import fold, folds, folds_of_process
 from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts

@@ -110,21 +110,25 @@ def _fill_defaults(
     positional: Sequence[str],
     keyword_only: Sequence[str],
 ) -> None:
-    missing = [name for name in positional if name not in bound]
-    if missing:
+    # Defaults are read where an argument is missing, and only there: reading them adds guards.
+    if missing := [name for name in positional if name not in bound]:
         defaults = function.default_values(tracer)
         known = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-        bound.update({name: known[name] for name in missing if name in known})
-        absent = [name for name in missing if name not in known]
-        if absent:
-            raise _misfit(function, _missing(function, absent, "positional"))
-    lacking = [name for name in keyword_only if name not in bound]
-    if lacking:
-        named: Mapping[str, VariableTracker] = function.keyword_defaults(tracer)
-        bound.update({name: named[name] for name in lacking if name in named})
-        absent = [name for name in lacking if name not in named]
-        if absent:
-            raise _misfit(function, _missing(function, absent, "keyword-only"))
+        _fill(function, bound, missing, known, "positional")
+    if missing := [name for name in keyword_only if name not in bound]:
+        _fill(function, bound, missing, function.keyword_defaults(tracer), "keyword-only")
+
+
+def _fill(
+    function: BaseFunctionVariable,
+    bound: dict[str, VariableTracker],
+    missing: Sequence[str],
+    defaults: Mapping[str, VariableTracker],
+    kind: str,
+) -> None:
+    bound.update({name: defaults[name] for name in missing if name in defaults})
+    if absent := [name for name in missing if name not in defaults]:
+        raise _misfit(function, _missing(function, absent, kind))
 
 
 def _misfit(function: BaseFunctionVariable, text: str) -> breaks.Unsupported:

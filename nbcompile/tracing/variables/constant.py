@@ -153,29 +153,32 @@ class ConstantMethodVariable(VariableTracker):
         return type(self.method)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        values = [realise(tracer, each) for each in arguments]
-        named = {name: realise(tracer, each) for name, each in keywords.items()}
+        values = [realise(tracer, value) for value in arguments]
+        named = {name: realise(tracer, value) for name, value in keywords.items()}
         if self.name == "join" and isinstance(self.owner.value, (str, bytes)) and len(values) == 1:
             parts = values[0].unpack(tracer)
             if all(part.is_constant() for part in parts):
                 return ConstantVariable(tracer.evaluate(self.owner.value.join, ([part.constant() for part in parts],)))
-        if all(each.is_constant() for each in (*values, *named.values())):
-            result = tracer.evaluate(
-                self.method, [each.constant() for each in values], {k: v.constant() for k, v in named.items()}
-            )
-            return tracer.constant_or_wrap(result)
+        if all(value.is_constant() for value in (*values, *named.values())):
+            plain = [value.constant() for value in values]
+            keyed = {name: value.constant() for name, value in named.items()}
+            return tracer.constant_or_wrap(tracer.evaluate(self.method, plain, keyed))
         if self.name in ("format_map", "translate") and values and values[0].python_type() is dict:
-            pairs = [pair.unpack(tracer) for pair in values[0].call_method(tracer, "items", [], {}).unpack(tracer)]
-            if all(each.is_constant() for pair in pairs for each in pair):
-                known = {key.constant(): each.constant() for key, each in pairs}
-                return tracer.constant_or_wrap(tracer.evaluate(self.method, (known,)))
-            if self.name == "translate":
-                self.owner.no_method(self.name)
-            assert isinstance(self.owner.value, str)
-            return tracer.format_string(self.owner.value, [], {str(key.constant()): each for key, each in pairs})
+            return self._with_dict(tracer, values[0])
         if self.name == "format" and isinstance(self.owner.value, str):
             return tracer.format_string(self.owner.value, values, named)
         self.owner.no_method(self.name)
+
+    def _with_dict(self, tracer: Tracer, argument: VariableTracker) -> VariableTracker:
+        """``format_map`` or ``translate`` with a dict, some of whose values may be unknown."""
+        pairs = [pair.unpack(tracer) for pair in argument.call_method(tracer, "items", [], {}).unpack(tracer)]
+        if all(part.is_constant() for pair in pairs for part in pair):
+            known = {key.constant(): value.constant() for key, value in pairs}
+            return tracer.constant_or_wrap(tracer.evaluate(self.method, (known,)))
+        if self.name == "translate":
+            self.owner.no_method(self.name)
+        assert isinstance(self.owner.value, str)
+        return tracer.format_string(self.owner.value, [], {str(key.constant()): value for key, value in pairs})
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.method, self.name)

@@ -10,7 +10,7 @@ In torch: torch/_dynamo/variables/dicts.py. Read next: functions.py
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
@@ -377,24 +377,22 @@ class SetVariable(ContainerVariable):
 
     def combine(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> SetVariable:
         """``union``, ``intersection``, ``difference`` or ``symmetric_difference``."""
-        members = dict(self.members)
+        mine = dict(self.members)
         for other in others:
             theirs = {item.hash_key(tracer): item for item in other.unpack(tracer)}
-            mine = members
-            if operation == "union":
-                members = {**mine, **{key: item for key, item in theirs.items() if key not in mine}}
-            elif operation == "intersection":
-                # CPython goes through the smaller set, and through any other iterable: equal items are those it meets.
-                met, asked = (
-                    (mine, theirs) if isinstance(other, SetVariable) and len(theirs) > len(mine) else (theirs, mine)
-                )
-                members = {key: item for key, item in met.items() if key in asked}
-            elif operation == "difference":
-                members = {key: item for key, item in mine.items() if key not in theirs}
-            else:
-                left = {key: item for key, item in mine.items() if key not in theirs}
-                members = {**{key: item for key, item in theirs.items() if key not in mine}, **left}
-        return SetVariable(tracer, members.values(), cls=self.cls)
+            match operation:
+                case "union":
+                    mine = {**mine, **_without(theirs, mine)}
+                case "intersection":
+                    # CPython iterates over the smaller set, and over any other iterable: of equal items it keeps those.
+                    iterates_mine = isinstance(other, SetVariable) and len(theirs) > len(mine)
+                    iterated, asked = (mine, theirs) if iterates_mine else (theirs, mine)
+                    mine = {key: item for key, item in iterated.items() if key in asked}
+                case "difference":
+                    mine = _without(mine, theirs)
+                case _:
+                    mine = {**_without(theirs, mine), **_without(mine, theirs)}
+        return SetVariable(tracer, mine.values(), cls=self.cls)
 
     def method_union(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
         return self.combine(tracer, "union", others)
@@ -471,3 +469,7 @@ def _pair(tracer: Tracer, pair: VariableTracker, name: str) -> Entry:
     if len(parts) != 2:
         tracer.raise_exception(ValueError, f"{name} has length {len(parts)}; 2 is required")
     return parts[0], parts[1]
+
+
+def _without(items: Mapping[Hashable, VariableTracker], others: Container[Hashable]) -> dict[Hashable, VariableTracker]:
+    return {key: item for key, item in items.items() if key not in others}

@@ -26,7 +26,7 @@ from nbcompile.capture.source import AttrSource, Source
 from nbcompile.torch_internals import operators
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import annotations as known_annotations, registry
-from nbcompile.tracing.calls.builtins import fold
+from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
@@ -77,14 +77,15 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
         tracer.depend_on_process(f"{getattr(value, '__qualname__', value)} is annotated")
         annotation.source = source
         return annotation
-    polyfill = registry.polyfill(value)
+    polyfill = registry.polyfill(value) or known_annotations.substitute(value)
     if polyfill is not None:
         guard_function(tracer, value, source)
         return PolyfillVariable(value, polyfill, source)
-    wanted = known_annotations.substitute(value)
-    if wanted is not None:
-        guard_function(tracer, value, source)
-        return PolyfillVariable(value, wanted, source)
+    return _other_callable(tracer, value, source)
+
+
+def _other_callable(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
+    """A callable that no table has: by its type."""
     if operators.is_operator(value):
         guard_function(tracer, value, source)
         return OperatorVariable(value, source)
@@ -103,6 +104,12 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
     if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         guard_function(tracer, value, source)
         return UnboundMethodVariable(value, source)
+    guard_function(tracer, value, source)
+    return _skipped(value, source)
+
+
+def _skipped(value: Callable[..., object], source: Source | None) -> SkippedVariable:
+    """A callable in C that is neither known nor an operator of the graph: a call of it breaks the graph."""
     name = getattr(value, "__qualname__", getattr(value, "__name__", str(value)))
     module = getattr(value, "__module__", None)
     context = (
@@ -111,7 +118,6 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
     )
     of_python = module == "builtins" or getattr(builtins, name, None) is value
     kind = breaks.BUILTIN_OPERATOR if of_python else breaks.BUILTIN_FUNCTION
-    guard_function(tracer, value, source)
     return SkippedVariable(
         value,
         breaks.unsupported(kind, context, name=f"{module}.{name}" if module else name, types="of this call"),

@@ -1,0 +1,164 @@
+"""Conversions of values while tracing: ``int(x)``, ``str(x)``, ``bool(x)``, ``abs(x)``, ``round(x)``.
+
+    int(tensor)      a symbol of the graph (``item``), no guard on the value
+    float("1.5")     computed now
+    str([1, 2])      computed now, where all items are constants
+
+In torch: torch/_dynamo/variables/builtin.py. Read next: extremes.py
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.folding import whole
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    VariableTracker,
+    realise,
+)
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import ContainerVariable
+from nbcompile.tracing.variables.ndarray import NdarrayVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.strings import TextVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+Value = TypeVar("Value")
+
+
+def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``int(x)``, ``float(x)``, ``str(x)``..."""
+    values = [realise(tracer, value) for value in (*arguments, *keywords.values())]
+    if all(value.is_constant() for value in values):
+        plain = [value.constant() for value in values]
+        return ConstantVariable(tracer.evaluate(cls, *_as_given(plain, arguments, keywords)))
+    if len(values) == 1 and (number := _graph_number(tracer, cls, values[0])) is not None:
+        return number
+    if any(isinstance(value, SymbolicVariable) and not (cls is str and value.is_read_later()) for value in values):
+        return convert(tracer, cls, *_as_given([_specialised(value) for value in values], arguments, keywords))
+    if len(values) > 1:
+        types = ", ".join(value.type_name() for value in values)
+        raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{cls.__name__}(...)", name=cls.__name__, types=types)
+    return _object_as(tracer, cls, values[0])
+
+
+_CONVERSIONS = {int: "__int__", float: "__float__", complex: "__complex__", str: "__str__", bytes: "__bytes__"}
+"""The method that an object has for the conversion into a type."""
+
+
+def _as_given(
+    values: Sequence[Value], arguments: Arguments, keywords: Keywords
+) -> tuple[list[Value], dict[str, Value]]:
+    """Values of positional and of keyword arguments, apart again."""
+    positional = list(values[: len(arguments)])
+    return positional, dict(zip(keywords, values[len(arguments) :], strict=True))
+
+
+def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTracker | None:
+    """A tensor of one element or a symbol as a number: a node of the graph, without a guard on the value."""
+    if isinstance(value, NdarrayVariable) and cls in (int, float, complex):
+        value = value.call_method(tracer, "item", [], {})
+    if isinstance(value, TensorVariable) and cls in (int, float, complex):
+        number = value.call_method(tracer, _CONVERSIONS[cls], [], {})
+        return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
+    if isinstance(value, SymbolicVariable) and cls in (int, float):
+        is_int = cls is int and value.python_type() is int
+        return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
+    return None
+
+
+def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTracker:
+    """The conversion that the object's class defines."""
+    if cls is str:
+        return to_text(tracer, value, "")
+    if isinstance(value, ObjectVariable):
+        for name in (_CONVERSIONS[cls], "__index__"):
+            if value.has_special(tracer, name):
+                return tracer.call_special(value, name, [])
+    raise breaks.unsupported(
+        breaks.BUILTIN_OPERATOR, f"{cls.__name__}({value.describe()})", name=cls.__name__, types=value.type_name()
+    )
+
+
+def _specialised(value: VariableTracker) -> VariableTracker:
+    return ConstantVariable(value.specialise()) if isinstance(value, SymbolicVariable) else value
+
+
+def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:
+    """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of what is no constant."""
+    if isinstance(value, ObjectVariable):
+        for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
+            if value.has_special(tracer, name):
+                return tracer.call_special(value, name, [])
+    if isinstance(value, ClassVariable):
+        return ConstantVariable(repr(value.value))
+    if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
+        return ConstantVariable(repr(known[0]))
+    if isinstance(value, TensorVariable) or (isinstance(value, SymbolicVariable) and value.is_read_later()):
+        return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
+    raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())
+
+
+@handles(repr)
+def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value = realise(tracer, arguments[0])
+    return ConstantVariable(repr(value.constant())) if value.is_constant() else to_text(tracer, value, "r")
+
+
+@handles(format)
+def _format(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return tracer.format_value(
+        realise(tracer, arguments[0]), realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable("")
+    )
+
+
+@handles(bool)
+def _bool(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if not arguments:
+        return ConstantVariable(False)
+    value = realise(tracer, arguments[0])
+    if isinstance(value, TensorVariable):
+        return value.call_method(tracer, "__bool__", [], {})
+    if isinstance(value, SymbolicVariable):
+        return value if value.python_type() is bool else tracer.apply(operator.ne, (value, ConstantVariable(0)))
+    return ConstantVariable(value.truth(tracer))
+
+
+@handles(abs, operator.abs)
+def _abs(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return one(tracer, abs, "__abs__", arguments)
+
+
+@handles(round)
+def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    value, *digits = (realise(tracer, each) for each in (*arguments, *keywords.values()))
+    if isinstance(value, SymbolicVariable) and not (value.python_type() is int and digits):
+        return tracer.apply_method("__round__", (value, *digits))
+    if isinstance(value, SymbolicVariable):  # torch's symbols take an int for round already
+        value = _specialised(value)
+    return one(tracer, round, "__round__", [value, *digits])
+
+
+def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> VariableTracker:
+    """A function of one value with a special method behind it: ``abs``, ``round``, ``math.floor``."""
+    value, *rest = (realise(tracer, each) for each in arguments)
+    if value.is_constant() and all(each.is_constant() for each in rest):
+        return ConstantVariable(tracer.evaluate(function, (value.constant(), *(each.constant() for each in rest))))
+    if isinstance(value, TensorVariable) and hasattr(torch.Tensor, method):
+        return tracer.apply(operator.abs if function is abs else function, (value, *rest))
+    if isinstance(value, SymbolicVariable):
+        return tracer.apply(operator.abs if function is abs else function, (value, *rest))
+    if isinstance(value, TensorVariable):
+        name = method.strip("_")
+        raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({value.describe()})", name=name, types="Tensor")
+    return tracer.call_special(value, method, rest)

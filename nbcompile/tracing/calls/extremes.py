@@ -1,0 +1,88 @@
+"""``min``, ``max`` and ``sum`` of numbers, symbols, tensors and objects while tracing.
+
+    max(n, 3)      torch.sym_max(n, 3), a node, where n is a symbol
+    min(a, b)      torch.minimum(a, b), where both are tensors with one element
+    max(xs, key=f) one comparison after the other, where they are objects
+
+In torch: torch/_dynamo/variables/builtin.py. Read next: folding.py
+"""
+
+from __future__ import annotations
+
+import torch
+
+from nbcompile.tracing.calls import operations
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    VariableTracker,
+    realise,
+)
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+
+
+def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``min`` and ``max``: the first of the smallest (greatest) items."""
+    given = arguments if len(arguments) > 1 else realise(tracer, arguments[0]).unpack(tracer)
+    items = [realise(tracer, item) for item in given]  # those of an iterator are looked at when they are used
+    key, default = keywords.get("key"), keywords.get("default")
+    if len(arguments) > 1 and default is not None:
+        tracer.evaluate(function, (0, 0), {"default": 0})  # refuses it
+    if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
+        key = None
+    if not items:
+        if default is not None:
+            return default
+        tracer.evaluate(function, ([],))  # raises; in which words depends on the version
+    return _best(tracer, symbol, items) if key is None else _best_by_key(tracer, symbol, items, key)
+
+
+def _best(tracer: Tracer, symbol: str, items: list[VariableTracker]) -> VariableTracker:
+    # Symbols and tensors are not asked for their values: they become nodes, without a guard.
+    best = items[0]
+    for item in items[1:]:
+        is_symbolic = isinstance(item, SymbolicVariable) or isinstance(best, SymbolicVariable)
+        if is_symbolic and item.python_type() is best.python_type():
+            best = tracer.apply(torch.sym_max if symbol == ">" else torch.sym_min, (best, item))
+        elif isinstance(item, TensorVariable) or isinstance(best, TensorVariable):
+            best = _extreme_of_tensors(tracer, symbol, best, item)
+        elif operations.compare(tracer, symbol, item, best).truth(tracer):
+            best = item
+    return best
+
+
+def _best_by_key(tracer: Tracer, symbol: str, items: list[VariableTracker], key: VariableTracker) -> VariableTracker:
+    # Only a strictly better item replaces the best: of equal ones the first stays, as in CPython.
+    best, best_key = items[0], tracer.call(key, [items[0]])
+    for item in items[1:]:
+        item_key = tracer.call(key, [item])
+        if operations.compare(tracer, symbol, item_key, best_key).truth(tracer):
+            best, best_key = item, item_key
+    return best
+
+
+def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    """Maximum or minimum of two tensors with one element each: the value of one of them."""
+    for operand in (left, right):
+        if isinstance(operand, TensorVariable) and operand.example.numel() != 1:
+            operand.truth(tracer)
+    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
+        return tracer.apply(torch.maximum if symbol == ">" else torch.minimum, (left, right))
+    tensor, other = (left, right) if isinstance(left, TensorVariable) else (right, left)
+    return tracer.apply_method("clamp", (tensor,), {"min" if symbol == ">" else "max": other})
+
+
+@handles(sum)
+def _sum(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    start = arguments[1] if len(arguments) > 1 else keywords.get("start", ConstantVariable(0))
+    iterator = realise(tracer, arguments[0]).iterate(tracer)
+    if issubclass(first := start.python_type(), (str, bytes, bytearray)):
+        tracer.evaluate(sum, ([], first()))  # refuses it
+    total: VariableTracker | None = None
+    while (item := iterator.next_item(tracer)) is not None:
+        addend = realise(tracer, item)  # looked at before the start value, as the iterator is
+        total = operations.binary(tracer, "+", realise(tracer, start if total is None else total), addend)
+    return realise(tracer, start) if total is None else total
