@@ -30,10 +30,11 @@ from nbcompile.capture.trace import (
 )
 from nbcompile.rewriting import resume
 from nbcompile.rewriting.effects import EffectReplay
+from nbcompile.rewriting.resume_layout import Slot
 from nbcompile.rewriting.syntax import assign, set_line
 from nbcompile.rewriting.values import ValueBuilder
 
-_SLOTS = {"value": resume.Slot.VALUE, "null": resume.Slot.NULL, "exit": resume.Slot.EXIT}
+_SLOTS = {"value": Slot.VALUE, "null": Slot.NULL, "exit": Slot.EXIT}
 _COMPARISONS: dict[str, Callable[[], ast.cmpop]] = {
     "<": ast.Lt,
     "<=": ast.LtE,
@@ -81,7 +82,7 @@ class GraphBreakWriter:
             point: where it resumes.
             nested: its argument is not the result of the function that it called, but that one's resume function.
         """
-        code, carried = self.continuation(point, pushed=resume.Slot.CALL if nested else resume.Slot.VALUE)
+        code, carried = self.continuation(point, pushed=Slot.CALL if nested else Slot.VALUE)
         stack, live = carried.stack, carried.live
         self.resume_codes.append(code)
         passed = [slot.recipe for slot in point.stack if slot.recipe is not None]
@@ -92,7 +93,7 @@ class GraphBreakWriter:
         return carried
 
     def continuation(
-        self, point: ResumePoint, *, pushed: resume.Slot = resume.Slot.VALUE, end: int | None = None
+        self, point: ResumePoint, *, pushed: Slot = Slot.VALUE, end: int | None = None
     ) -> tuple[CodeType, _ResumeCall]:
         """The code of the resume function, and its arguments."""
         slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([pushed] * point.pushes)]

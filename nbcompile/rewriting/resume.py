@@ -21,57 +21,24 @@ nbcompile/rewriting/residual.py, which calls what is made here
 from __future__ import annotations
 
 import inspect
-import itertools
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from types import CodeType
 
 from nbcompile.bytecode.assemble import assemble_with_offsets
 from nbcompile.bytecode.comprehensions import comprehension_at
-from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import (
-    INTROSPECTION,
-    outer_protection,
-    possibly_unbound,
     reachable,
     stack_depth,
-    variable_accesses,
 )
-from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
+from nbcompile.bytecode.instruction import Instruction, Label, Position
 from nbcompile.bytecode.superinstructions import expand_superinstructions
+from nbcompile.rewriting.resume_layout import CannotResume, ResumeTarget, Slot, layout_of
+from nbcompile.rewriting.resume_prologue import prologue_of, protection_at
 from nbcompile.support.process_state import STATE, Lifetime
-
-
-class CannotResume(Exception):
-    """A point of a code object that cannot become the start of a function; the message says why."""
-
-
-class Slot(Enum):
-    """Kind of one slot of the operand stack, bottom first."""
-
-    VALUE = "value"
-    """Any object; passed as an argument."""
-    NULL = "null"
-    """The NULL next to a callable; not passed."""
-    EXIT = "exit"
-    """``__exit__`` of an active ``with``. The context manager is passed, and entered again."""
-    HANDLED = "handled"
-    """Inside a handler: what was being handled outside (flow.handled_slots). What is passed is
-    the exception that is being handled inside; it is made current again. Where that exception
-    stands on the stack itself, just above, it is passed once more, as VALUE."""
-    LASTI = "lasti"
-    """The ``lasti`` below an exception in clean-up code. Not passed."""
-    CALL = "call"
-    """The result of an inlined function: its resume function and a tuple of that one's arguments are passed.
-    It is called here, below the original's own ``with`` blocks."""
-
-
-OPERANDS = {Slot.VALUE: 1, Slot.NULL: 0, Slot.EXIT: 1, Slot.HANDLED: 1, Slot.LASTI: 0, Slot.CALL: 2}
-"""Number of arguments ``___stackN`` of each kind of slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,25 +118,6 @@ def resume_info(code: CodeType) -> ResumeInfo | None:
 # -- which place is meant ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _ResumeTarget:
-    """A point in the user's code, with the stack and the variables there."""
-
-    original: CodeType
-    offset: int
-    stack: tuple[Slot, ...]
-    live: tuple[str, ...]
-    cells: tuple[str, ...]
-    line: int | None
-    function: str
-    parent: CodeType | None
-    end: int | None
-    """The offset of its end; None: the end of the function."""
-
-    def key(self) -> tuple[object, ...]:
-        return (id(self.original), self.offset, self.stack, self.live, self.cells, self.line, self.end)
-
-
 def _resume_target(
     code: CodeType,
     offset: int,
@@ -178,25 +126,25 @@ def _resume_target(
     cells: tuple[str, ...],
     line: int | None,
     end: int | None,
-) -> _ResumeTarget:
+) -> ResumeTarget:
     """Undo resume functions: find the same point in the code that the user wrote."""
     info = resume_info(code)
     if info is None:
-        return _ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end)
+        return ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end)
     original = info.original()
     if original is None or offset not in info.original_offsets:
         # Inside the prologue, or the user's function is gone: go on from the resume function itself.
-        return _ResumeTarget(code, offset, stack, live, cells, line or info.line, info.function, code, end)
+        return ResumeTarget(code, offset, stack, live, cells, line or info.line, info.function, code, end)
     # What came in as a free variable is one in the next resume function too, if it was a cell of the original.
     cells = (*cells, *(name for name in info.cells if name not in cells and name not in live))
     offset, end = info.original_offsets[offset], None if end is None else info.original_offsets[end]
-    return _ResumeTarget(original, offset, stack, live, cells, line, info.function, code, end)
+    return ResumeTarget(original, offset, stack, live, cells, line, info.function, code, end)
 
 
 # -- building ----------------------------------------------------------------------------------------
 
 
-def _build(point: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
+def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     original = point.original
     _refuse_unresumable(original)
     instructions = expand_superinstructions(disassemble(original))
@@ -208,9 +156,9 @@ def _build(point: _ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     target = instructions[start].label or Label()
     instructions[start] = replace(instructions[start], label=target)
     body = [each for index in sorted(kept) for each in _explicit_super(instructions, index, point)]
-    layout = _layout(point, body)
-    protections = [_protection_at(instructions, start, height) for height in range(len(point.stack) + 1)]
-    prologue = list(_prologue(point, layout, protections, Position(line, line)))
+    layout = layout_of(point, body)
+    protections = [protection_at(instructions, start, height) for height in range(len(point.stack) + 1)]
+    prologue = list(prologue_of(point, layout, protections, Position(line, line)))
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
     name = f"{'torch_dynamo_resume' if point.end is None else 'comprehension'}_in_{point.function}_at_{line}"
@@ -275,7 +223,7 @@ def _refuse_unresumable(code: CodeType) -> None:
         raise CannotResume(f"{code.co_qualname} is the body of a class or module: its variables are no locals")
 
 
-def _first_instruction(instructions: Sequence[Instruction], point: _ResumeTarget) -> int:
+def _first_instruction(instructions: Sequence[Instruction], point: ResumeTarget) -> int:
     index = next((number for number, each in enumerate(instructions) if each.offset == point.offset), None)
     if index is None:
         raise CannotResume(f"no instruction begins at offset {point.offset} of {point.original.co_qualname}")
@@ -300,65 +248,11 @@ def _line(instructions: Sequence[Instruction], index: int, code: CodeType) -> in
     return next(lines, code.co_firstlineno)
 
 
-# -- variables ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The variables of the resume function."""
-
-    operands: tuple[str, ...]
-    """The arguments that hold the stack."""
-    arguments: tuple[str, ...]
-    varnames: tuple[str, ...]
-    cellvars: tuple[str, ...]
-    """Cells that begin new here."""
-    freevars: tuple[str, ...]
-    """Variables in the closure, by their names in the original."""
-    moved: Mapping[str, str]
-    """Cell variables that come in under another name; the prologue moves them to the slot that the body names."""
-
-
-def _layout(point: _ResumeTarget, body: Sequence[Instruction]) -> _Layout:
-    code = point.original
-    used = {name for each in body for access, name in variable_accesses(each) if access != "cell"}
-    shared = {name for each in body for access, name in variable_accesses(each) if access == "cell"}
-    # PEP 709: one slot may hold a cell, then a plain local, then the cell again. As a free variable it could not;
-    # and an empty cell raises another error where it is read as a free variable.
-    unbound = possibly_unbound(code, disassemble(code)) & set(point.cells)
-    # locals() would show the other name, and it shows variables that nothing else names.
-    shows_all = bool(INTROSPECTION.intersection(code.co_names))
-    apart = used if shows_all else used | unbound
-    moved = {name: _moved_name(name, code) for name in code.co_cellvars if name in apart}
-    cells = tuple(name for name in point.cells if shows_all or name in shared or name in moved)
-    assert not set(cells) & set(point.live), "a variable is passed either as a value or as a cell"
-    taken = set(code.co_varnames)
-    numbers = (f"___stack{number}" for number in itertools.count())
-    free_numbers = (name for name in numbers if name not in taken)
-    operands = tuple(next(free_numbers) for slot in point.stack for _ in range(OPERANDS[slot]))
-    arguments = operands + tuple(moved.get(name, name) for name in point.live)
-    others = (name for name in code.co_varnames if name in used)
-    return _Layout(
-        operands,
-        arguments,
-        arguments + tuple(name for name in others if name not in arguments),
-        tuple(name for name in code.co_cellvars if name in moved or (name in shared and name not in cells)),
-        tuple(sorted(code.co_freevars + cells, key=lambda name: moved.get(name, name))),  # as Python sorts them
-        moved,
-    )
-
-
-def _moved_name(name: str, code: CodeType) -> str:
-    names = (f"___{'outer_' * number}{name}" for number in itertools.count(1))
-    return next(each for each in names if each not in code.co_freevars + code.co_varnames + code.co_cellvars)
-
-
-def _explicit_super(instructions: Sequence[Instruction], index: int, point: _ResumeTarget) -> Iterator[Instruction]:
+def _explicit_super(instructions: Sequence[Instruction], index: int, point: ResumeTarget) -> Iterator[Instruction]:
     """``super()`` finds its arguments in the calling frame, where the first is no longer ``self``: pass them."""
     instruction, code = instructions[index], point.original
-    if (
-        instruction.opcode == "LOAD_SUPER_ATTR"
-    ):  # its class and self are on the stack; without this bit it asks the frame
+    if instruction.opcode == "LOAD_SUPER_ATTR":
+        # Its class and self are on the stack; without this bit it asks the frame.
         yield replace(instruction, arg=(instruction.arg or 0) | 2)
         return
     is_method = "__class__" in code.co_freevars and code.co_argcount > 0
@@ -382,61 +276,6 @@ def _calls_bare_super(instructions: Sequence[Instruction], index: int) -> bool:
         return False
     callee = instructions[index - 2 if instructions[index - 1].opcode == "PRECALL" else index - 1]
     return callee.opcode == "LOAD_GLOBAL" and callee.argval == "super"
-
-
-# -- the prologue -------------------------------------------------------------------------------------
-
-
-def _prologue(
-    point: _ResumeTarget, layout: _Layout, protections: Sequence[Protection | None], position: Position
-) -> Iterator[Instruction]:
-    if layout.freevars:
-        yield Instruction("COPY_FREE_VARS", len(layout.freevars))
-    for name in layout.cellvars:
-        yield Instruction("MAKE_CELL", argval=name)
-    yield Instruction("RESUME", 0, 0, position=position)
-    for name, moved in layout.moved.items():
-        if name in layout.freevars:
-            yield Instruction("LOAD_CLOSURE", argval=moved, position=position)
-            yield Instruction("STORE_FAST", argval=name, position=position)
-        elif moved in layout.arguments:
-            yield Instruction("LOAD_FAST", argval=moved, position=position)
-            yield Instruction("STORE_FAST", argval=name, position=position)
-            yield Instruction("DELETE_FAST", argval=moved, position=position)
-    operands = iter(layout.operands)
-    for slot, (outside, inside) in zip(point.stack, itertools.pairwise(protections), strict=True):
-        names = [next(operands) for _ in range(OPERANDS[slot])]
-        before = [Instruction("LOAD_FAST", argval=name) for name in names]
-        if slot is Slot.CALL:
-            before.insert(0 if HERE.null_below_callable else 1, Instruction("PUSH_NULL"))
-        before += [Instruction("DELETE_FAST", argval=name) for name in names]
-        for instruction in before:
-            yield replace(instruction, position=position)
-        for number, instruction in enumerate(_AFTER_LOAD[slot]):
-            # What follows BEFORE_WITH stands in the block: a later break knows the block's handler by that.
-            in_block = number > 0 and slot is Slot.EXIT
-            yield replace(instruction, position=position, protection=inside if in_block else outside)
-
-
-_AFTER_LOAD: dict[Slot, tuple[Instruction, ...]] = {
-    Slot.VALUE: (),
-    Slot.NULL: (Instruction("PUSH_NULL"),),
-    Slot.EXIT: (Instruction("BEFORE_WITH"), Instruction("POP_TOP")),
-    Slot.HANDLED: (Instruction("PUSH_EXC_INFO"), Instruction("POP_TOP")),
-    Slot.LASTI: (Instruction("LOAD_CONST", argval=0),),
-    Slot.CALL: (Instruction("CALL_FUNCTION_EX", 0),),
-}
-"""Instructions that complete a slot after its argument, if any, is on the stack."""
-
-
-def _protection_at(instructions: list[Instruction], index: int, height: int) -> Protection | None:
-    """The protected range around an instruction at which the stack is only ``height`` deep.
-
-    Ranges nest: an exception that escapes a handler goes to the range around
-    that handler. So a context manager that fails to be entered again raises
-    where it would have in the original.
-    """
-    return outer_protection(instructions, label_indices(instructions), instructions[index].protection, height)
 
 
 # -- remembering ---------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ from nbcompile.bytecode.dialects import local_slots
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.flow import handled_slots, live_locals, stack_depth
 from nbcompile.bytecode.instruction import Instruction
-from nbcompile.rewriting.resume import CannotResume, Slot, resume_function_code, resume_info
+from nbcompile.rewriting.resume import resume_function_code, resume_info
+from nbcompile.rewriting.resume_layout import CannotResume, Slot
 
 # -- looking into a running frame ----------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, 
 from nbcompile.rewriting import resume
 from nbcompile.rewriting.code_object import compile_function
 from nbcompile.rewriting.residual import Residual
+from nbcompile.rewriting.resume_layout import Slot
 from nbcompile.rewriting.syntax import set_line
 
 
@@ -162,7 +163,7 @@ def _object(encoded: list[Any], frame: Frame, graph: object, as_written: CodeTyp
 
 def _resume_code(point: dict[str, Any], frame: Frame) -> CodeType:
     original = _users(frame)
-    stack = tuple(resume.Slot[name] for name in point["stack"])
+    stack = tuple(Slot[name] for name in point["stack"])
     line = original.co_firstlineno + point["line"]
     code = resume.resume_function_code(
         original, point["offset"], stack, tuple(point["live"]), tuple(point["cells"]), line
