@@ -88,7 +88,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
 def _metaclass_answer(
     tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: Sequence[type]
 ) -> bool | None:
-    """What ``__instancecheck__`` of a user's metaclass returns, traced; None if no class has one."""
+    """Trace ``__instancecheck__`` of a user's metaclass and return its answer; None if no class has one."""
     for candidate in classes:
         if candidate is value.python_type():  # the class itself: its metaclass is not asked
             return True
