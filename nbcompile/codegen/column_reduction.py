@@ -138,7 +138,7 @@ def _emit_row_loops(emitter: KernelEmitter, nest: Nest) -> None:
         for part in nest.body:
             if isinstance(part, (Accumulate, Carry)):
                 label, stem = emitter.label(part.name), "_partial" if is_blocked else "_acc"
-                # Lanes beyond the last column are never stored_buffers: no mask is needed.
+                # Lanes beyond the last column are never stored: no mask is needed.
                 emit_combine(emitter, scope, part, f"{label}{stem}[part]", "All{}")
                 if isinstance(part, Carry):
                     bind_scan_result(emitter, scope, part, _running_value(part, label, is_blocked))

@@ -8,8 +8,8 @@ nbcompile/lowering/scatter.py
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -141,32 +141,47 @@ def index_tensor(build: Builder, x: Value, index_tensors: Sequence[Value | None]
     require_same_device(x, *given.values())
     x = _source(build, x)
     common = broadcast_size(*(each.size for each in given.values()))
-    # Where the indexed dimensions stand side by side, the result has theirs in their place, else in front:
-    #     x[:, i, j, :]  ->  [x0, *broadcast(i, j), x3]
-    #     x[i, :, j, :]  ->  [*broadcast(i, j), x1, x3]
-    adjacent = max(given) - min(given) + 1 == len(given)
-    first = min(given) if adjacent else 0
-    unindexed = [at for at in range(x.ndim) if at not in given]
-    before = [at for at in unindexed if at < first] if adjacent else []
-    after = [at for at in unindexed if at not in before]
-    size = [*(x.size[at] for at in before), *common, *(x.size[at] for at in after)]
-    position: list[Index] = [ZERO] * x.ndim
-    for new, old in enumerate(before):
-        position[old] = loop_variable(new)
-    for new, old in enumerate(after):
-        position[old] = loop_variable(len(before) + len(common) + new)
+    indexed = indexed_dims(x, tuple(given), common)
+    position: dict[int, Index] = {old: loop_variable(new) for old, new in indexed.unindexed.items()}
     gathers: list[Gather] = []
     for at, given_index in given.items():
-        ids = index_at(broadcast_to(given_index, common), len(before), len(size))
+        ids = index_at(broadcast_to(given_index, common), indexed.first, len(indexed.size))
         # An index that is a formula of the loops (arange, a slice) needs no gather, and its bounds are known here.
-        formula = known_index(replace(ids, size=tuple(size)), x.size[at])
+        formula = known_index(replace(ids, size=indexed.size), x.size[at])
         if formula is not None:
             position[at] = formula
             continue
         symbol, gathered = build.gather(ids, x.size[at], wraps=True)
         position[at] = symbol
         gathers.append(gathered)
-    return _picked(build, x, size, position, gathers, *given.values())
+    return _picked(build, x, indexed.size, [position[at] for at in range(x.ndim)], gathers, *given.values())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDims:
+    """Dimensions of ``x[i, :, j]``, and where they come from."""
+
+    size: tuple[Index, ...]
+    first: int
+    """The first dimension of the result that is one of the index tensors'."""
+    unindexed: Mapping[int, int]
+    """From a dimension of x that no tensor indexes to the dimension of the result."""
+
+
+def indexed_dims(x: Value, given: Sequence[int], common: Sequence[Index]) -> IndexedDims:
+    """Lay out the result of indexing some dimensions by tensors whose common (broadcast) size is given.
+
+    Where the indexed dimensions are adjacent, the common size takes their place, else it comes first:
+
+    x[:, i, j, :]  ->  [x0, *broadcast(i, j), x3]
+    x[i, :, j, :]  ->  [*broadcast(i, j), x1, x3]
+    """
+    is_adjacent = max(given) - min(given) + 1 == len(given)
+    first = min(given) if is_adjacent else 0
+    unindexed = [at for at in range(x.ndim) if at not in given]
+    before, after = unindexed[:first], unindexed[first:]
+    size = (*(x.size[at] for at in before), *common, *(x.size[at] for at in after))
+    return IndexedDims(size, first, {old: at if at < first else at + len(common) for at, old in enumerate(unindexed)})
 
 
 @lowering(aten.take.default)

@@ -19,7 +19,7 @@ from nbcompile.ir.index import ZERO, Index, index, is_one, loop_variable, loop_v
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import elementwise
-from nbcompile.lowering.indexing import index_at, require_same_device
+from nbcompile.lowering.indexing import index_at, indexed_dims, require_same_device
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, reindexed
 from nbcompile.lowering.views import dimension
@@ -53,23 +53,15 @@ def index_put(
     if masks:
         return _masked_put(build, x, index_tensors, values, accumulate)
     common = broadcast_size(*(each.size for each in given.values()))
-    # The values have the shape that x[...] would have: see index_tensor for where the indexed dimensions go.
-    adjacent = max(given) - min(given) + 1 == len(given)
-    first = min(given) if adjacent else 0
-    without_padding = [at for at in range(x.ndim) if at not in given]
-    before = [at for at in without_padding if adjacent and at < first]
-    after = [at for at in without_padding if at not in before]
-    size = [*(x.size[at] for at in before), *common, *(x.size[at] for at in after)]
-    position: list[IndexOf] = [IndexOf(loop_variable(0), torch.int64)] * x.ndim
-    for new, old in enumerate(before):
-        position[old] = IndexOf(loop_variable(new), torch.int64)
-    for new, old in enumerate(after):
-        position[old] = IndexOf(loop_variable(len(before) + len(common) + new), torch.int64)
+    # The values have the shape that x[...] would have.
+    indexed = indexed_dims(x, tuple(given), common)
+    position = {old: IndexOf(loop_variable(new), torch.int64) for old, new in indexed.unindexed.items()}
     for at, given_index in given.items():
-        ids = index_at(broadcast_to(given_index, common), len(before), len(size))
+        ids = index_at(broadcast_to(given_index, common), indexed.first, len(indexed.size))
         symbol, gathered = build.gather(ids, x.size[at], wraps=True)
         position[at] = IndexOf(symbol, torch.int64, (gathered,))
-    return build.scatter(x, broadcast_to(values, size), position, _sum_kind(x) if accumulate else "store")
+    ordered = [position[at] for at in range(x.ndim)]
+    return build.scatter(x, broadcast_to(values, indexed.size), ordered, _sum_kind(x) if accumulate else "store")
 
 
 def _masked_put(

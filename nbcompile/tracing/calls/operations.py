@@ -162,7 +162,7 @@ def _by_method(
     right: VariableTracker,
     operate: Callable[[VariableTracker, VariableTracker], VariableTracker],
 ) -> VariableTracker | None:
-    """Call special methods of the operands' classes; if none answers, apply the operator to the built-in values inside."""
+    """Call special methods of the operands' classes; if none answers, the operator on the built-in values inside."""
     if not isinstance(left, WITH_METHODS) and not isinstance(right, WITH_METHODS):
         return None
     found = _special(tracer, rule, left, right)
