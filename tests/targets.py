@@ -124,12 +124,33 @@ def _comparisons() -> None:
     InterpreterBuilder.create_splat = create_splat
 
 
+def _products() -> None:
+    """Factors in bfloat16 are numbers: the interpreter multiplies their bits as integers."""
+    import numpy as np  # noqa: PLC0415
+    import triton.language as tl  # noqa: PLC0415
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle  # noqa: PLC0415
+
+    create_dot = InterpreterBuilder.create_dot
+
+    def widened(handle: Any) -> Any:
+        bits = handle.data.astype(np.uint32) << np.uint32(16)
+        return TensorHandle(bits.view(np.float32), tl.float32)
+
+    def create_dot_of_numbers(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+        if a.dtype.scalar == tl.bfloat16:
+            a, b = widened(a), widened(b)
+        return create_dot(self, a, b, *rest)
+
+    InterpreterBuilder.create_dot = create_dot_of_numbers
+
+
 def _serve() -> None:
     from nbcompile.codegen import triton as generator  # noqa: PLC0415  (only here is there an interpreter)
     from nbcompile.runtime import triton as runtime  # noqa: PLC0415
 
     _libdevice()
     _comparisons()
+    _products()
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the interpreter prints is no answer
     while True:

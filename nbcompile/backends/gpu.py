@@ -91,7 +91,7 @@ def generate_for_gpu(
         graph = gpu.compile_graph(
             graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
             keep_sharing=stage == "inference", own_random=not options.fallback_random,
-            seconds=options.simulation_seconds,
+            seconds=options.simulation_seconds, backends=options.product_backends,
         )  # fmt: skip
     except gpu.NoTools as reason:
         raise UnsupportedGraph(str(reason)) from reason

@@ -27,11 +27,25 @@ class BackendOptions:
     """With a target: a call whose simulation would take longer runs through ATen."""
     debug: bool = False
     """On a GPU: wait after each launch, so that an error names its kernel (slow)."""
+    max_autotune: bool = False
+    """On a GPU: kernels of ours are candidates beside the library's, for matrix products."""
+    max_autotune_gemm: bool = False
+    """The same, for matrix products alone."""
+    max_autotune_gemm_backends: str = "ATEN,TRITON,CPP"
+    """Candidates of a matrix product: the library (``ATEN``), our kernels (``TRITON``). Others are not looked at."""
+
+    @property
+    def product_backends(self) -> tuple[str, ...]:
+        """Candidates of a matrix product on a GPU; only the library unless they are to be chosen among."""
+        asked = self.max_autotune_gemm_backends.upper().replace(" ", "").split(",")
+        tuned = self.max_autotune or self.max_autotune_gemm
+        return tuple(name for name in ("ATEN", "TRITON") if name in asked) if tuned else ("ATEN",)
 
 
 DEFAULTS = BackendOptions()
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """torch.compile's presets. They choose among ways to run matrix products and kernels on a GPU: on a CPU all are one."""
+AUTOTUNED = MODES[2:]
 
 
 def read_settings(mode: str | None, options: Mapping[str, object]) -> BackendOptions:
@@ -46,4 +60,5 @@ def read_settings(mode: str | None, options: Mapping[str, object]) -> BackendOpt
     for name in options:
         if name not in known:
             raise errors.InvalidBackendOption(name, known)
-    return BackendOptions(**options)  # type: ignore[arg-type]
+    tuned: dict[str, object] = {"max_autotune": True} if mode in AUTOTUNED else {}
+    return BackendOptions(**{**tuned, **options})  # type: ignore[arg-type]

@@ -8,10 +8,10 @@
             ...
             v0 = tl.sum(tl.where(r0 < 1000, tl.load(in0 + 1000*i0 + r0, r0 < 1000, 0.0), 0.0), 0)
 
-Four shapes of kernel: pointwise (one program per block of elements); tiles (a square block, where accesses are
-contiguous along two loops); rows (one program per outer iteration: a short row is a persistent reduction in registers,
-a long one a looped reduction); columns (a block of outer iterations, with a loop over tiles of the reduction). Elements
-beyond the end of a block are masked.
+Five shapes of kernel: matrix products (triton_products.py); pointwise (one program per block of elements); tiles (a
+square block, where accesses are contiguous along two loops); rows (one program per outer iteration: a short row is a
+persistent reduction in registers, a long one a looped reduction); columns (a block of outer iterations, with a loop
+over tiles of the reduction). Elements beyond the end of a block are masked.
 
 In torch: torch/_inductor/codegen/triton.py. Read next:
 nbcompile/runtime/triton.py
@@ -44,6 +44,7 @@ from nbcompile.codegen.machine_model import (
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_blocks import begin_block, length, per_thread, split
 from nbcompile.codegen.triton_loads import load_early
+from nbcompile.codegen.triton_products import emit_product
 from nbcompile.codegen.triton_reductions import (
     declare_accumulators,
     emit_combine,
@@ -150,6 +151,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         language="triton",
         types=(*(POINTERS[schedule.program.tensors()[name].dtype] for name in arguments), *("i64" for _ in sizes)),
         warps=emitter.warps,
+        stages=emitter.stages,
         grid=programs,
         header=PRELUDE,
         rounds=" + ".join(emitter.trip_counts) or "0",
@@ -177,7 +179,7 @@ def _emit_function(
     for name, pointer in pointers.items():
         writer.line(f"# {pointer} is {name}", emitter.origins[name])
     try:
-        programs = _columns(emitter) if vectorises_outer_loop(kernel) else rows(emitter)
+        programs = _programs(emitter)
     except NoTriton as reason:
         reason.refused = {kernel.name: (str(reason), emitter.origin)}
         raise
@@ -185,6 +187,13 @@ def _emit_function(
     writer.line("")
     writer.line("")
     return emitter, programs
+
+
+def _programs(emitter: TritonEmitter) -> str:
+    """Emit the body of a kernel of one shape or another; return the number of programs."""
+    if emitter.kernel.product is not None:
+        return emit_product(emitter)
+    return _columns(emitter) if vectorises_outer_loop(emitter.kernel) else rows(emitter)
 
 
 def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter) -> tuple[TritonEmitter, str]:

@@ -100,11 +100,11 @@ def sigmoid(x):
 
 @triton.jit
 def expm1(x):
-    # Kahan: exp(x) - 1, corrected by what the rounding of exp(x) lost.
+    # Kahan: exp(x) - 1, corrected by what the rounding of exp(x) lost. (Of numbers near 0, few bits are left.)
     u = tl.exp(x)
-    safe = tl.where((u == 1.0) | (u <= 0.0) | (x > 80.0), 2.0, u)
+    safe = tl.where((u == 1.0) | (u <= 1e-30) | (x > 80.0), 2.0, u)
     corrected = (safe - 1.0) * x / tl.log(safe)
-    return tl.where(u == 1.0, x, tl.where((u <= 0.0) | (x > 80.0), u - 1.0, corrected))
+    return tl.where(u == 1.0, x, tl.where((u <= 1e-30) | (x > 80.0), u - 1.0, corrected))
 
 
 @triton.jit

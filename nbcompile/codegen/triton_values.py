@@ -96,6 +96,8 @@ class TritonEmitter:
     int64_cast: str = ""
     """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4
+    stages: int = 3
+    """Rounds of a loop whose loads are begun ahead; Triton's default."""
     locals: dict[str, str] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
     """Scratch rows, which are variables in registers."""

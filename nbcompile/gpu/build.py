@@ -68,7 +68,7 @@ class NoTools(CannotBuild):
     """No kernel has: ptxas, or what reads its results, is missing."""
 
 
-def build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int = 4) -> MachineCode:
+def build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int = 4, stages: int = 3) -> MachineCode:
     """Compile.
 
     Args:
@@ -76,15 +76,16 @@ def build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int = 
         signature: Its argument types in Triton's notation.
         chip: For which; none need be here.
         warps: Of 32 threads each, that one program has; it gets more if registers spill.
+        stages: Rounds of a loop whose loads are begun ahead.
 
     Raises:
         CannotBuild: Triton or ptxas refuses, or is not there.
     """
     try:
-        built = _build(function, signature, chip, warps)
+        built = _build(function, signature, chip, warps, stages)
         while built.spilled_bytes and warps < MOST_WARPS:
             warps *= 2  # of the same elements, each of more threads holds fewer; but each may have fewer registers, too
-            built = min(built, _build(function, signature, chip, warps), key=lambda found: found.spilled_bytes)
+            built = min(built, _build(function, signature, chip, warps, stages), key=lambda found: found.spilled_bytes)
         return built
     except (OSError, subprocess.SubprocessError) as error:
         raise NoTools(f"the tools of CUDA that come with Triton cannot be run: {_first_line(error)}") from error
@@ -99,7 +100,7 @@ def _first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), "")
 
 
-def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) -> MachineCode:
+def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int, stages: int) -> MachineCode:
     aligned = {
         (at,): [["tt.divisibility", POINTER_BYTES]]
         for at, kind in enumerate(signature.values())
@@ -107,7 +108,7 @@ def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int) 
     }
     source = ASTSource(function, dict(signature), {}, aligned)
     compiled = triton.compile(
-        source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src, warps)
+        source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src, warps, stages)
     )
     return machine_code(compiled)
 

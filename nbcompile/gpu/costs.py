@@ -40,6 +40,8 @@ class Costs:
     passes: int = 0
     """Over the banks of shared memory."""
     least_passes: int = 0
+    matrix_work: int = 0
+    """Multiplications of matrix instructions; one of tf32 counts twice, as it takes twice as long as one of 16 bits."""
 
     @property
     def coalescing(self) -> float:
@@ -73,6 +75,6 @@ def _distinct(warps: Array, numbers: Array) -> Array:
 
 def total(costs: Iterable[Costs]) -> Costs:
     """Sum of the costs of several lines; its line is 0."""
-    names = ("instructions", "requests", "sectors", "least_sectors", "passes", "least_passes")
+    names = ("instructions", "requests", "sectors", "least_sectors", "passes", "least_passes", "matrix_work")
     found = list(costs)
     return Costs(0, *(sum(getattr(line, name) for line in found) for name in names))

@@ -74,8 +74,9 @@ class Request:
         kernel = self.kernel
         types, version = " ".join(kernel.types), triton_version()
         return store.key_of(
-            "cubin", version, self.chip, str(self.aligned), str(kernel.warps), kernel.name, types, self.source
-        )
+            "cubin", version, self.chip, str(self.aligned), str(kernel.warps), str(kernel.stages), kernel.name, types,
+            self.source,
+        )  # fmt: skip
 
     def message(self, warps: int) -> dict[str, Any]:
         """Message to a worker: compile with so many warps."""
@@ -85,6 +86,7 @@ class Request:
             "debug": checks,
             "sanitize_overflow": False,
             "num_warps": warps,
+            "num_stages": self.kernel.stages,
         }
         return {
             "key": self.key, "source": self.source, "name": self.kernel.name, "signature": self.signature,

@@ -98,6 +98,7 @@ def _multiply(blocks: State, instruction: Instruction, active: Array) -> None:
     m, n, k = _shape(instruction)
     total, left, right, _ = instruction.modifiers[-4:]
     _expect_whole(instruction, active, WARP)
+    _count(blocks, instruction, left, int(active.sum()) // WARP)
     d, a, b, c = instruction.operands
     one = _left(_words(blocks, a, WARP), left, m, k)
     other = _right(_words(blocks, b, WARP), right, k, n)
@@ -113,6 +114,13 @@ def _multiply(blocks: State, instruction: Instruction, active: Array) -> None:
             numbers.append((product[:, row, column] + start).reshape(-1))
         found = np.stack(numbers, -1).astype(np.float16) if per == 2 else numbers[0].astype(given.dtype)
         blocks.write(name, as_bits(found, "f16x2") if per == 2 else found, "b32" if per == 2 else total, active)
+
+
+def _count(blocks: State, instruction: Instruction, kind: str, times: int) -> None:
+    """Count the multiplications of an instruction that some warps, or groups of warps, execute."""
+    m, n, k = _shape(instruction)
+    bits = 32 if kind == "tf32" else bits_of(kind)
+    blocks.costs[instruction.line].matrix_work += times * m * n * k * bits // 16
 
 
 def _expect_whole(instruction: Instruction, active: Array, lanes: int) -> None:
@@ -182,6 +190,7 @@ def _start_product(blocks: State, instruction: Instruction, active: Array) -> No
     total, left, right = instruction.modifiers[-3:]
     _expect_whole(instruction, active, WARP_GROUP)
     d, a, b, *flags = instruction.operands
+    _count(blocks, instruction, right, int(active.sum()) // WARP_GROUP)
     size = bits_of(right) // 8 if right != "tf32" else 4
     threads = np.nonzero(active)[0]
     first = threads[::WARP_GROUP]

@@ -3,10 +3,11 @@
     sum of 4 Mi numbers by one block      4096 rounds, each waits for a load      latency: 1.0 ms
     the same by 1024 blocks               16.8 MB from memory                     memory: 6.9 us
 
-A launch takes as long as the slowest of three, and the launch itself:
+A launch takes as long as the slowest of four, and the launch itself:
 
     memory      all sectors moved, at the rate that memory reaches
     issue       all instructions of all warps, four a cycle in each multiprocessor that has a block
+    matrix      all multiplications of matrix instructions, by the multiprocessors that have a block
     latency     the waits of one warp for what it loads, times the rounds in which the blocks come
 
 Blocks come in rounds where more are launched than fit. Caches are left out: what is read twice is moved twice. The
@@ -26,6 +27,8 @@ from nbcompile.gpu.costs import SECTOR, Costs
 
 REACHED = 0.9
 """Achievable fraction of the memory bandwidth: an H200 was measured to copy 4.3 of its 4.8 TB/s."""
+MATRIX_REACHED = 0.8
+"""Achievable fraction of the matrix units' rate: cuBLAS was measured to reach 788 of the H200's 989 TFLOP/s."""
 LAUNCH_SECONDS = 2e-6
 """Launch overhead, between the starts of two empty kernels: some microseconds, by NVIDIA's best practices guide."""
 SCHEDULERS = 4
@@ -41,13 +44,14 @@ class Times:
     memory: float
     issue: float
     latency: float
+    matrix: float
     least: float
-    """To move what has to be moved."""
+    """To move what has to be moved, and to multiply what has to be multiplied."""
 
     @property
     def predicted(self) -> float:
         """Predicted time of the launch."""
-        return LAUNCH_SECONDS + max(self.memory, self.issue, self.latency)
+        return LAUNCH_SECONDS + max(self.memory, self.issue, self.latency, self.matrix)
 
     @property
     def roofline(self) -> float:
@@ -56,8 +60,8 @@ class Times:
 
     @property
     def limit(self) -> str:
-        """Largest of the three times: the bottleneck."""
-        return max(("memory", "issue", "latency"), key=lambda name: getattr(self, name))
+        """Largest of the four times: the bottleneck."""
+        return max(("memory", "issue", "latency", "matrix"), key=lambda name: getattr(self, name))
 
 
 def times(built: MachineCode, blocks: int, costs: Costs, waits: int, touched: int, chip: Chip) -> Times:
@@ -80,5 +84,6 @@ def times(built: MachineCode, blocks: int, costs: Costs, waits: int, touched: in
         costs.sectors * SECTOR / bandwidth,
         costs.instructions / (busy * SCHEDULERS * chip.cycles_per_second),
         max(blocks / resident, 1.0) * serial / chip.cycles_per_second,
-        touched / bandwidth,
+        2 * costs.matrix_work / (MATRIX_REACHED * chip.matrix_flops * busy / chip.multiprocessors),
+        max(touched / bandwidth, 2 * costs.matrix_work / chip.matrix_flops),
     )

@@ -11,11 +11,18 @@ from collections.abc import Iterator, Mapping
 
 import torch.fx
 
-from nbcompile.ir.kernel import Schedule
+from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.lowering.graph import can_fall_back
 
 Refusals = Mapping[str, tuple[str, tuple[str, ...]]]
 """Reason and, where known, the fx nodes that need the missing operation, by name of the kernel."""
+
+
+def _product(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
+    """The fx node of a kernel's matrix product: called apart, it leaves what follows to a kernel."""
+    part, tensors = kernel.product, planned.program.tensors()
+    names = (name for name in kernel.buffers if part is not None and part.name in (name, f"{name}_wide"))
+    return next((tensors[name].from_nodes[-1:] for name in names), ())
 
 
 def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
@@ -24,5 +31,5 @@ def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refus
     for kernel in planned.kernels():
         if kernel.name in refusals:
             reason, asking = refusals[kernel.name]
-            nodes = able.intersection(asking) or able.intersection(kernel.from_nodes)
+            nodes = able.intersection(asking) or able.intersection(_product(kernel, planned) or kernel.from_nodes)
             yield from ((node, f"no code for a GPU: {reason}") for node in sorted(nodes))

@@ -147,7 +147,7 @@ def _expect(*arguments: Any, device: str = "", **keywords: Any) -> object:
 
 
 def _ready(source: str, module: ModuleType, kernel: EmittedKernel, chip: Chip) -> ReadyKernel:
-    built = build(getattr(module, kernel.name), signature(kernel), chip, kernel.warps)
+    built = build(getattr(module, kernel.name), signature(kernel), chip, kernel.warps, kernel.stages)
     function = ptx.parse(built.ptx)
     simulator.expect_supported(function)
     start = source.index(f"@triton.jit\ndef {kernel.name}(")

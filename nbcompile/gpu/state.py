@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from nbcompile.gpu.costs import Costs
 from nbcompile.gpu.memory import Actors, Bytes
 from nbcompile.gpu.ptx import Instruction
 from nbcompile.gpu.values import Array
@@ -59,6 +60,8 @@ class State(Protocol):
     products_committed: Array
     products: list[Product]
     registers_in_flight: frozenset[str]
+    costs: dict[int, Costs]
+    """By the line of the module."""
 
     def describe(self, instruction: Instruction) -> str:
         """Instruction and line, for the texts of faults."""

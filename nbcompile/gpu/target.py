@@ -30,6 +30,7 @@ from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import UnsupportedInstruction
 from nbcompile.gpu.refusals import apart
+from nbcompile.gpu.templates import Autotuner, Choice
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
@@ -50,11 +51,13 @@ class TargetGraph:
     planned: Schedule
     emitted: EmittedProgram
     program: simulated.SimulatedGraph
+    choices: tuple[Choice, ...] = ()
+    """Candidates of each matrix product."""
 
 
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
-    keep_sharing: bool, own_random: bool = False, seconds: float = float("inf"),
+    keep_sharing: bool, own_random: bool = False, seconds: float = float("inf"), backends: tuple[str, ...] = ("ATEN",),
 ) -> TargetGraph:  # fmt: skip
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
@@ -63,11 +66,15 @@ def compile_graph(
         NoTools: nothing can be compiled here.
     """
     refused: dict[str, str] = {}
+    autotuner = Autotuner(chip, backends)
     while True:
         with recorder.stage("lowering"):
-            program = lower(graph_module, examples, keep_sharing, own_random, DEVICE, refused)
+            program = lower(graph_module, examples, keep_sharing, own_random, DEVICE, refused, autotuner.templates)
         with recorder.stage("scheduling"):
-            planned = schedule(program)
+            tuned = autotuner.apply(schedule(program), refused)
+        if tuned is None:
+            continue
+        planned = tuned
         try:
             with recorder.stage("codegen"):
                 emitted = triton.emit(planned)
@@ -78,7 +85,7 @@ def compile_graph(
         except simulated.CannotLoad as reason:
             more = dict(apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
         else:
-            return TargetGraph(planned, emitted, loaded)
+            return TargetGraph(planned, emitted, loaded, tuple(autotuner.choices.values()))
         if not more.keys() - refused.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
         refused |= more

@@ -82,7 +82,8 @@ class Reduction:
     body: Expr
     kind: str
     """``sum prod max min any all argmax argmin``. max and min propagate nan, argmax and argmin give the first
-    row-major index over ``reduced`` (a nan wins); any and all are bool."""
+    row-major index over ``reduced`` (a nan wins); any and all are bool. ``dot`` is a sum of products of two factors,
+    for the matrix units of a GPU; in ``dot_tf32`` the factors may be rounded to 10 bits first."""
     reduced: tuple[Index, ...]
     """Sizes of the reduced dimensions; none of them is 1."""
     accumulate: torch.dtype
@@ -194,6 +195,8 @@ class ModuleReference:
     attribute: str
 
 
+PRODUCT_KINDS = ("dot", "dot_tf32")
+"""Reductions that are matrix products."""
 LoopBuffer = Pointwise | Reduction | Scan
 """A buffer with a body over loops, which can be fused. In torch: ``Loops``."""
 Tensor = GraphInput | GraphAttribute | Pointwise | Reduction | Scan | Scatter | ExternOutput

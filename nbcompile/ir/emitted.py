@@ -53,6 +53,8 @@ class EmittedKernel:
     """In Triton: how often the loops of one program go round, as Python over the sizes."""
     warps: int = 4
     """In Triton: of 32 threads each, that one program has."""
+    stages: int = 3
+    """In Triton: rounds of a loop whose loads are begun ahead."""
     grid: str = ""
     """In Triton: the number of programs, as Python over the sizes."""
     header: str = ""

@@ -450,7 +450,7 @@ def combine(kind: str, value: torch.Tensor, index: torch.Tensor | None, inner: i
         equal = (flat == winner) | (flat.isnan() & winner.isnan() if flat.is_floating_point() else False)
         return torch.where(equal, flat_indices, torch.iinfo(torch.int64).max).amin(-1)
     match kind:
-        case "sum":
+        case "sum" | "dot" | "dot_tf32":
             return flat.sum(-1, dtype=flat.dtype)
         case "prod":
             return flat.prod(-1, dtype=flat.dtype)

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nbcompile.ir.buffer import Extern, Program, views_in
+from nbcompile.ir.buffer import PRODUCT_KINDS, Extern, Program, views_in
 from nbcompile.ir.expr import Expr, Gather, IndexOf
 from nbcompile.ir.index import ONE, ZERO, Index, Symbol, constant, product, stride_along
 from nbcompile.record.model import FusionDecision
@@ -132,6 +132,26 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True)
+class ProductTile:
+    """Tile of a matrix product: the part of one program of a GPU."""
+
+    rows: int
+    columns: int
+    depth: int
+    """Steps of the sum that are done at once."""
+    warps: int = 4
+    stages: int = 3
+    """Steps whose factors are loaded ahead."""
+    group: int = 8
+    """Blocks of rows whose programs run one after the other for the same columns, as they share what is cached."""
+
+    @property
+    def label(self) -> str:
+        """``64x128x32, 4 warps, 3 stages``."""
+        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages"
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One loop nest, one function of generated code."""
 
@@ -153,6 +173,15 @@ class Kernel:
     (an outer reduction), otherwise the last loop of each nest. None: there is no loop."""
     parts: tuple[Kernel, ...] = ()
     """Independent kernels that one launch on a GPU runs side by side; loops and body are empty then."""
+    tile: ProductTile | None = None
+    """Of a kernel with a matrix product."""
+
+    @property
+    def product(self) -> Accumulate | None:
+        """The matrix product of the kernel, if there is one (it is the only reduction then)."""
+        nests = (statement for statement in self.body if isinstance(statement, Nest))
+        inner = (part for nest in nests for part in nest.body)
+        return next((part for part in inner if isinstance(part, Accumulate) and part.kind in PRODUCT_KINDS), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,7 +240,7 @@ def _output(value: Any) -> str:
 
 # -- kernels --------------------------------------------------------------------------------------
 
-_UPDATE = {"sum": "+=", "prod": "*=", "any": "or=", "all": "and="}
+_UPDATE = {"sum": "+=", "dot": "+=", "dot_tf32": "+=", "prod": "*=", "any": "or=", "all": "and="}
 
 
 def print_kernel(kernel: Kernel) -> str:

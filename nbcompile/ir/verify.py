@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 
 from nbcompile.ir.buffer import (
+    PRODUCT_KINDS,
     BufferView,
     Extern,
     ExternOutput,
@@ -44,7 +45,7 @@ from nbcompile.ir.kernel import (
     Update,
 )
 
-REDUCTIONS = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin"}
+REDUCTIONS = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin", *PRODUCT_KINDS}
 SCANS = {"sum", "prod", "max", "min", "logsumexp", "argmax", "argmin"}
 SCATTERS = {"store", "sum", "prod", "max", "min", "any"}
 _HALF = (torch.bfloat16, torch.float16)

@@ -342,7 +342,7 @@ class Gpu:
     roofline_us: float = 0.0
     """Microseconds for :attr:`least` at the full bandwidth of the memory, and a launch."""
     limit: str = ""
-    """Bottleneck in the model: ``memory``, ``issue`` (of instructions) or ``latency``."""
+    """Bottleneck in the model: ``memory``, ``issue`` (of instructions), ``latency`` or ``matrix`` (units)."""
     instructions: int = 0
     """PTX instructions executed by warps."""
     peak_bytes: float = 0.0

@@ -52,7 +52,9 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
     """The kernel as a function of its tensors and sizes; an empty grid is not launched."""
     function, grid_of = getattr(module, kernel.name), getattr(module, kernel.name + "_grid")
     tensors = len(kernel.arguments)
-    options = compile_options(function.src, kernel.warps) if isinstance(function, triton.JITFunction) else {}
+    options = (
+        compile_options(function.src, kernel.warps, kernel.stages) if isinstance(function, triton.JITFunction) else {}
+    )
 
     def launch(*arguments: object) -> None:
         grid = grid_of(*arguments[tensors:])
@@ -62,14 +64,16 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
     return launch
 
 
-def compile_options(source: str, warps: int = 4) -> dict[str, bool | int]:
+def compile_options(source: str, warps: int = 4, stages: int = 3) -> dict[str, bool | int]:
     """Options of ``triton.compile``.
 
     Fused multiply-add is allowed, as in CUDA's own compiler. Device asserts (bounds checks) need debug mode; the checks
     of integer overflow that come with it are switched off.
     """
     checks = "device_assert" in source
-    return {"enable_fp_fusion": True, "debug": checks, "sanitize_overflow": False, "num_warps": warps}
+    return {
+        "enable_fp_fusion": True, "debug": checks, "sanitize_overflow": False, "num_warps": warps, "num_stages": stages,
+    }  # fmt: skip
 
 
 def _no_attribute(path: str) -> torch.Tensor:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from nbcompile.ir.buffer import LoopBuffer, Pointwise, Program, Reduction, Scan
+from nbcompile.ir.buffer import PRODUCT_KINDS, LoopBuffer, Pointwise, Program, Reduction, Scan
 from nbcompile.ir.expr import loads
 from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
 from nbcompile.ir.kernel import Loop
@@ -120,12 +120,15 @@ def join(group: Group, buffer: LoopBuffer) -> Group:
         raise Incompatible(f"the kernel has {MEMBER_LIMIT} buffers already")
     if group.members[0].buffer.device != buffer.device:
         raise Incompatible("another device")
+    if is_product(buffer):
+        raise Incompatible("a matrix product begins a kernel of its own")
     outer, reduced = own_loops(buffer)
     mapping = _match_loops(group, buffer, outer | reduced)
     group, mapping = _complete_mapping(group, outer, reduced, mapping)
     inner = _inner_loops_with(group, buffer, outer, reduced, mapping)
     member = Member(buffer, mapping)
     grown = replace(group, members=(*group.members, member), inner=inner)
+    _check_epilogue(grown, member)
     _check_elements(grown, member)
     _check_mutation(grown)
     _check_size(grown)
@@ -265,6 +268,19 @@ def _check_elements(group: Group, newcomer: Member) -> None:
         at_row = isinstance(newcomer.buffer, Pointwise) and not _is_element(group, newcomer)
         if at_row and _is_element(group, producer):
             raise Incompatible(f"it reads single elements of {load.buffer}")
+
+
+def is_product(buffer: LoopBuffer) -> bool:
+    """Return whether a buffer is a matrix product."""
+    return isinstance(buffer, Reduction) and buffer.kind in PRODUCT_KINDS
+
+
+def _check_epilogue(group: Group, newcomer: Member) -> None:
+    """Check that what joins a matrix product is computed of single elements of the result."""
+    if is_product(group.members[0].buffer) and (
+        not isinstance(newcomer.buffer, Pointwise) or _is_element(group, newcomer)
+    ):
+        raise Incompatible("after a matrix product its kernel computes single elements")
 
 
 def _is_element(group: Group, member: Member) -> bool:

@@ -49,7 +49,8 @@ ASSUMED_ITERATIONS = 1024
 
 def tidy_loops(kernel: Kernel) -> Kernel:
     """Sort the loops by stride, merge contiguous ones, choose the one to vectorise, and list the buffers accessed."""
-    kernel = _sort_by_stride(kernel)
+    if kernel.product is None:  # of a product the last loop is that over columns
+        kernel = _sort_by_stride(kernel)
     kernel = _merge_loops(kernel)
     kernel = replace(kernel, vector_variable=_vector_variable(kernel))
     return with_pointers(kernel)

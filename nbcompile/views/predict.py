@@ -128,9 +128,10 @@ def _on_a_gpu(compiled: list[CompiledFrame]) -> Iterator[Question]:
         gpu.occupancy, "registers, threads and shared memory of a multiprocessor are given out in whole blocks",
     )  # fmt: skip
     kernel, gpu = max(ran, key=lambda pair: pair[1].predicted_us / pair[1].roofline_us)
-    limits = ("memory", "issue", "latency")
+    limits = ("memory", "issue", "latency", "matrix")
     yield Question(
-        f"What does `{kernel.name}` wait for most: memory's bandwidth, issue of instructions, or latency of loads?",
+        f"What does `{kernel.name}` wait for most: memory's bandwidth, issue of instructions, latency of loads, "
+        "or matrix units?",
         limits, limits.index(gpu.limit),
         f"{facts.count(gpu.blocks, 'block')}; predicted {gpu.predicted_us:.1f} µs, and {gpu.roofline_us:.1f} µs at the "
         "full bandwidth, 2 µs for the launch in both",

@@ -10,8 +10,18 @@ from nbcompile.backends.options import MODES, BackendOptions, read_settings
 
 @pytest.mark.parametrize("mode", [None, *MODES])
 def test_every_mode_of_torch_is_known(mode):
-    """On a CPU they all mean the same."""
-    assert read_settings(mode, {}) == BackendOptions()
+    """On a CPU they all mean the same; on a GPU kernels are tuned in some."""
+    assert read_settings(mode, {}) == BackendOptions(max_autotune=mode is not None and mode.startswith("max-autotune"))
+
+
+@pytest.mark.parametrize(("options", "backends"), [
+    ({}, ("ATEN",)), ({"max_autotune": True}, ("ATEN", "TRITON")), ({"max_autotune_gemm": True}, ("ATEN", "TRITON")),
+    ({"max_autotune": True, "max_autotune_gemm_backends": "triton, cutlass"}, ("TRITON",)),
+    ({"max_autotune_gemm_backends": "TRITON"}, ("ATEN",)),
+])  # fmt: skip
+def test_candidates_of_a_matrix_product(options, backends):
+    """By torch's names of options; only the library unless tuning is asked for."""
+    assert read_settings(None, options).product_backends == backends
 
 
 def test_options_are_fields():

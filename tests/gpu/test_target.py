@@ -348,3 +348,9 @@ def test_code_for_several_targets_is_kept_apart():
             nbcompile.compile(f, options=options)(x)
         targets.append([each.compiled_graph.target for each in pen.record().frames])
     assert targets == [[""], ["sm_90"], ["sm_80"], [], []]
+
+
+@pytest.mark.parametrize("function", [torch.tanh, torch.expm1, lambda x: torch.nn.functional.elu(-x.abs())])
+def test_exponentials_of_large_numbers(function):
+    """exp(-103) has one bit, of which a logarithm makes too little: tanh(51.5) was 1.003."""
+    explained(function, torch.cat([torch.linspace(-120, 20, 1001), torch.linspace(-1, 1, 99)]))

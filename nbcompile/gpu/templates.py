@@ -1,0 +1,255 @@
+"""The choice of each matrix product on a GPU: the library, or a kernel of ours with one tile or another.
+
+    choose(planned, chip, ("ATEN", "TRITON"), predicted(chip))
+    ->  buf0: aten 21.3 us and 9.8 us for relu; 128x128x64, 8 warps, 3 stages: 24.1 us (chosen); 64x128x32 ...: 29.0 us
+
+A graph is lowered with all products as kernels; what follows them is fused already, so candidates are compared as a
+whole: a kernel with its epilogue against the library with a kernel after it. Products for which the library is chosen
+are lowered once more, as extern calls.
+
+In torch: torch/_inductor/select_algorithm.py. Read next: nbcompile/gpu/product_times.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from nbcompile.codegen.triton_products import Product, product_of
+from nbcompile.codegen.triton_values import NoTriton
+from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
+from nbcompile.gpu.product_times import Shape, fits, predict
+from nbcompile.ir.buffer import Tensor
+from nbcompile.ir.expr import Apply, Expr, Load, walk
+from nbcompile.ir.index import Index, product as product_size
+from nbcompile.ir.kernel import Kernel, Loop, ProductTile, Schedule, Step
+
+SIZE_HINT = 1024
+"""Elements: what a dynamic size is taken to be."""
+TEMPLATE_REACHED = 0.9
+"""Rate of a kernel of ours over that of the library with the same tile: without TMA and warps of different kinds it is
+not as fast. An assumption, after published figures."""
+LIBRARY_TILES = (
+    ProductTile(128, 256, 64, 8, 4), ProductTile(128, 128, 64, 8, 4), ProductTile(64, 256, 64, 4, 4),
+    ProductTile(128, 128, 32, 8, 4), ProductTile(64, 128, 64, 4, 4), ProductTile(64, 64, 64, 4, 5),
+    ProductTile(64, 64, 32, 4, 4), ProductTile(32, 64, 64, 4, 5), ProductTile(32, 32, 64, 4, 5),
+)  # fmt: skip
+"""Tiles that the library is taken to have."""
+TILES = (
+    ProductTile(128, 256, 64, 8, 3), ProductTile(256, 128, 64, 8, 3), ProductTile(128, 128, 64, 8, 3),
+    ProductTile(128, 128, 64, 4, 4), ProductTile(128, 128, 32, 8, 4), ProductTile(128, 64, 64, 4, 4),
+    ProductTile(64, 128, 64, 4, 4), ProductTile(64, 256, 32, 8, 4), ProductTile(128, 64, 32, 4, 4),
+    ProductTile(64, 128, 32, 4, 4), ProductTile(64, 64, 64, 4, 4), ProductTile(64, 64, 32, 4, 4),
+    ProductTile(64, 32, 64, 4, 5), ProductTile(32, 64, 64, 4, 5), ProductTile(64, 32, 32, 4, 5),
+    ProductTile(32, 64, 32, 4, 5), ProductTile(32, 32, 64, 4, 5), ProductTile(32, 32, 32, 4, 4),
+    ProductTile(16, 64, 64, 4, 5), ProductTile(64, 16, 64, 4, 5), ProductTile(16, 32, 64, 2, 5),
+    ProductTile(16, 16, 64, 2, 5),
+)  # fmt: skip
+"""Candidates of ours."""
+FLOAT_TILES = (
+    ProductTile(128, 64, 16, 8, 3), ProductTile(64, 128, 16, 8, 3), ProductTile(64, 64, 16, 4, 3),
+    ProductTile(64, 32, 16, 4, 3), ProductTile(32, 64, 16, 4, 3), ProductTile(32, 32, 16, 4, 3),
+    ProductTile(16, 32, 32, 2, 3), ProductTile(32, 16, 32, 2, 3), ProductTile(16, 16, 32, 2, 3),
+)  # fmt: skip
+"""The same without matrix units, in full float32: the code of a step has all of its multiplications."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to compute a product and what follows it."""
+
+    tile: ProductTile | None
+    """None: the library, and a kernel after it where something follows."""
+    seconds: float
+    """Predicted; or measured, where ``is_measured``."""
+    is_measured: bool = False
+
+    @property
+    def label(self) -> str:
+        """``aten``, or the tile."""
+        return "aten" if self.tile is None else self.tile.label
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidates of one kernel, the best first."""
+
+    kernel: str
+    buffers: tuple[str, ...]
+    nodes: tuple[str, ...]
+    """The fx nodes of the product itself."""
+    shape: Shape
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def chosen(self) -> Candidate:
+        """The best candidate."""
+        return self.candidates[0]
+
+
+Timing = Callable[[Kernel, Schedule, Shape, Sequence[Candidate]], Sequence[Candidate]]
+"""Replaces predicted times by others."""
+
+
+@dataclass(slots=True)
+class Autotuner:
+    """The choices within one graph, which may be lowered several times."""
+
+    chip: Chip
+    backends: tuple[str, ...] = ("ATEN",)
+    """Candidates: the library (``ATEN``), kernels of ours (``TRITON``)."""
+    timing: Timing | None = None
+    choices: dict[tuple[str, ...], Choice] = field(default_factory=dict)
+    """By the fx node of the product."""
+
+    @property
+    def templates(self) -> bool:
+        """True if kernels of ours are candidates."""
+        return "TRITON" in self.backends
+
+    def apply(self, planned: Schedule, refused: dict[str, str]) -> Schedule | None:
+        """Give each product's kernel a tile; None if the library was chosen for some, which are now refused."""
+        if not self.templates:
+            return planned
+        planned, more, choices = choose(planned, self.chip, self.backends, self.timing)
+        self.choices |= {choice.nodes: choice for choice in choices}
+        refused |= more
+        return None if more else planned
+
+
+def choose(
+    planned: Schedule, chip: Chip, backends: Sequence[str], timing: Timing | None = None
+) -> tuple[Schedule, dict[str, str], tuple[Choice, ...]]:
+    """Give each product's kernel a tile; return also the nodes for which the library is chosen, and all candidates."""
+    steps: list[Step] = list(planned.steps)
+    refused: dict[str, str] = {}
+    choices = []
+    for at, step in enumerate(steps):
+        if not isinstance(step, Kernel) or step.product is None:
+            continue
+        own_nodes = _product_nodes(step, planned)
+        try:
+            parts = product_of(step)
+        except NoTriton as reason:
+            refused.update(dict.fromkeys(own_nodes, f"no code for a GPU: {reason}"))
+            continue
+        shape = _shape(parts)
+        found: Sequence[Candidate] = _candidates(step, parts, shape, planned, chip, backends)
+        if timing is not None and found:
+            found = timing(step, planned, shape, found)
+        choice = Choice(
+            step.name, step.buffers, own_nodes, shape, tuple(sorted(found, key=lambda candidate: candidate.seconds))
+        )
+        choices.append(choice)
+        if not found or choice.chosen.tile is None:
+            refused.update(dict.fromkeys(own_nodes, _reason(choice)))
+        else:
+            steps[at] = replace(step, tile=choice.chosen.tile)
+    return replace(planned, steps=tuple(steps)), refused, tuple(choices)
+
+
+def _reason(choice: Choice) -> str:
+    ours = next((candidate for candidate in choice.candidates if candidate.tile is not None), None)
+    if ours is None:
+        return "matrix product: a tuned library is at the hardware's limit"
+    how = "measured" if ours.is_measured else "predicted"
+    best = choice.chosen.seconds
+    return f"matrix product: the library takes {best * 1e6:.1f} us, our kernel {ours.seconds * 1e6:.1f} us ({how})"
+
+
+def _product_nodes(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
+    """The fx node of the product: its operator, not those of its operands."""
+    tensors = planned.program.tensors()
+    part = kernel.product
+    assert part is not None
+    name = next(name for name in kernel.buffers if part.name in (name, f"{name}_wide"))
+    return tensors[name].from_nodes[-1:]
+
+
+def _number(size: Index) -> int:
+    return int(size.xreplace(dict.fromkeys(size.free_symbols, SIZE_HINT)))
+
+
+def _total(loops: Sequence[Loop]) -> int:
+    return _number(product_size([loop.size for loop in loops]))
+
+
+def _shape(parts: Product) -> Shape:
+    narrow = parts.left.dtype.itemsize == 2
+    kind = "narrow" if narrow else "tf32" if parts.part.kind == "dot_tf32" else "float32"
+    return Shape(
+        _total(parts.batch), _total(parts.rows), _number(parts.columns.size), _number(parts.depth.size),
+        parts.left.dtype.itemsize, kind,
+    )  # fmt: skip
+
+
+def _candidates(
+    kernel: Kernel, parts: Product, shape: Shape, planned: Schedule, chip: Chip, backends: Sequence[str]
+) -> list[Candidate]:
+    tensors = planned.program.tensors()
+    bytes_of = {name: _bytes(tensors[name]) for name in (*kernel.reads, *kernel.writes)}
+    moved = sum(bytes_of.values())
+    found: list[Candidate] = []
+    if "TRITON" in backends:
+        tiles = FLOAT_TILES if shape.kind == "float32" else TILES
+        fitting = (tile for tile in tiles if fits(tile, shape, chip) and not _is_wasteful(tile, shape))
+        found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds)) for tile in fitting]
+    if "ATEN" in backends:
+        found.append(Candidate(None, library_seconds(kernel, parts, shape, bytes_of, planned, chip)))
+    return found
+
+
+def _slower(seconds: float) -> float:
+    return LAUNCH_SECONDS + (seconds - LAUNCH_SECONDS) / TEMPLATE_REACHED
+
+
+def _is_wasteful(tile: ProductTile, shape: Shape) -> bool:
+    """Return whether half of a tile's rows or columns never exist."""
+    return tile.rows >= 2 * max(shape.rows, 16) or tile.columns >= 2 * max(shape.columns, 16)
+
+
+def library_seconds(
+    kernel: Kernel, parts: Product, shape: Shape, bytes_of: Mapping[str, int], planned: Schedule, chip: Chip
+) -> float:
+    """Predicted time of the library, and of kernels for operands and for what follows, where there is something."""
+    tensors = planned.program.tensors()
+    result = shape.batch * shape.rows * shape.columns * shape.factor_bytes
+    factors = (shape.rows + shape.columns) * shape.depth * shape.batch * shape.factor_bytes
+    tiles = [tile for tile in LIBRARY_TILES if fits(tile, shape, chip)]
+    seconds = min(predict(tile, shape, chip, factors + result).seconds for tile in tiles)
+    bandwidth = REACHED * chip.bytes_per_second
+    for operand in (parts.left, parts.right):
+        if not _is_plain(operand):  # it is computed, and stored
+            size = math.prod((shape.batch, shape.rows if operand is parts.left else shape.columns, shape.depth))
+            read = sum(bytes_of[name] for name in _loaded(operand))
+            seconds += LAUNCH_SECONDS + (read + size * shape.factor_bytes) / bandwidth
+    if _has_epilogue(kernel, planned):
+        of_factors = _loaded(parts.left) | _loaded(parts.right)
+        others = sum(size for name, size in bytes_of.items() if name not in of_factors and name in tensors)
+        seconds += LAUNCH_SECONDS + (result + others) / bandwidth
+    return seconds
+
+
+def _has_epilogue(kernel: Kernel, planned: Schedule) -> bool:
+    """Return whether the kernel computes more than the operator of the product itself."""
+    own = set(_product_nodes(kernel, planned))
+    tensors = planned.program.tensors()
+    return any(tensors[name].from_nodes[-1:] != tuple(own) for name in kernel.buffers)
+
+
+def _is_plain(operand: Expr) -> bool:
+    while isinstance(operand, Apply) and operand.op == "cast" and operand.dtype == torch.float32:
+        operand = operand.args[0]
+    return isinstance(operand, Load)
+
+
+def _loaded(operand: Expr) -> set[str]:
+    return {node.buffer for node in walk(operand) if isinstance(node, Load)}
+
+
+def _bytes(tensor: Tensor) -> int:
+    return _number(product_size(tensor.layout.size)) * tensor.dtype.itemsize

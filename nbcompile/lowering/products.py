@@ -1,0 +1,167 @@
+"""Matrix products as loops of the IR: for kernels of a GPU that compute a product and what follows it.
+
+    relu(addmm(bias, x, w))     ->     buf0[i0, i1] = dot over r0 of x[i0, r0] * w[r0, i1]
+                                       buf1[i0, i1] = max(buf0[i0, i1] + bias[i1], 0.0)
+
+A product is a reduction of a kind of its own, so fusion puts what reads its elements into its kernel (the epilogue),
+and a cheap operand is part of its body (the prologue). Whether a kernel of ours or the library's runs is decided later
+(gpu/templates.py); a node that is refused is an extern call.
+
+In torch: torch/_inductor/kernel/mm.py, bmm.py. Read next: nbcompile/codegen/triton_products.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from nbcompile.ir import buffer as ir
+from nbcompile.ir.expr import Expr, apply, cast, cost, loads, substitute
+from nbcompile.ir.index import (
+    ONE,
+    ZERO,
+    Index,
+    constant,
+    flatten,
+    is_one,
+    loop_variable,
+    loop_variables,
+    reduction_variable,
+    simplify,
+    unflatten,
+)
+from nbcompile.ir.layout import contiguous, of_tensor
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.registry import NoLowering
+from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed
+
+aten = torch.ops.aten
+FACTORS_AT: dict[Any, int] = {aten.mm.default: 0, aten.bmm.default: 0, aten.addmm.default: 1, aten.baddbmm.default: 1}
+"""Products, by the position of their first factor; what comes before it is added."""
+TEMPLATE = "nbcompile_template"
+"""Mark of a node that is lowered to a product in a kernel."""
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+PROLOGUE_COST = 4
+"""Additions: an operand that costs more is computed once, in memory; a block of the product would compute its own."""
+PROLOGUE_LOADS = 2
+_VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+
+
+def mark(graph: fx.Graph, device: torch.device | None, refused: Mapping[str, str], *, templates: bool) -> None:
+    """Mark the products that are to be kernels, and no others."""
+    for node in graph.nodes:
+        node.meta.pop(TEMPLATE, None)
+        if templates and node.name not in refused and _is_possible(node, device):
+            node.meta[TEMPLATE] = True
+
+
+def _is_possible(node: fx.Node, device: torch.device | None) -> bool:
+    at = FACTORS_AT.get(node.target)
+    if at is None or node.kwargs.keys() - {"beta", "alpha"}:
+        return False
+    if not all(isinstance(value, (int, float)) for value in node.kwargs.values()):
+        return False
+    result: torch.Tensor = node.meta["val"]
+    operands = [argument.meta["val"] for argument in node.args if isinstance(argument, fx.Node)]
+    if any(tensor.dtype != result.dtype or tensor.layout != torch.strided for tensor in (result, *operands)):
+        return False
+    left, right = operands[at : at + 2]
+    sizes = (*of_tensor(left).size[-2:], of_tensor(right).size[-1])
+    on_gpu = (device or result.device).type == "cuda"
+    # Along a dimension of one element there is no product of matrices, but a sum, which is bound by memory.
+    return on_gpu and result.dtype in DTYPES and not any(size in (ZERO, ONE) for size in sizes)
+
+
+def lower_product(build: Builder, node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, float]) -> Value:
+    """Lower a marked node."""
+    at = FACTORS_AT[node.target]
+    left, right = (_operand(build, value) for value in args[at : at + 2])
+    dtype = node.meta["val"].dtype
+    rows = _row_dimensions(node, left)
+    if not at:
+        return _with_rows(_product(build, left, right, rows, dtype), rows, left)
+    # The library adds before it rounds, once.
+    total = _product(build, left, right, rows, torch.float32)
+    beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+    body = _scaled(total.body, alpha)
+    if beta != 0:  # by definition, what is multiplied by 0 is not looked at, even if it is nan
+        body = apply("add", body, _scaled(_added(args[0], left, right, rows, total).body, beta))
+    nodes = merge_nodes(args[0].from_nodes, total.from_nodes, build.origin())
+    stored = build.realize(Value(dtype, total.device, total.size, body, nodes), contiguous(total.size))
+    return _with_rows(stored, rows, left)
+
+
+def _added(value: Value, left: Value, right: Value, rows: Sequence[Index], total: Value) -> Value:
+    """Return what is added to a product, over the loops of the product."""
+    whole = broadcast_to(value, (*left.size[:-1], right.size[-1]))
+    if len(rows) == 1:
+        return whole
+    variables = loop_variables(total.ndim)
+    return reindexed(whole, total.size, (flatten(variables[:-1], rows), variables[-1]))
+
+
+def _with_rows(value: Value, rows: Sequence[Index], left: Value) -> Value:
+    """A value with one dimension for all rows."""
+    if len(rows) == 1:
+        return value
+    flat = loop_variable(0)
+    position = unflatten(flat, rows, {flat: left.size[0]})
+    return reindexed(value, (left.size[0], value.size[-1]), (*position, loop_variable(1)))
+
+
+def _scaled(body: Expr, factor: float) -> Expr:
+    return body if factor == 1 else apply("mul", body, float(factor))
+
+
+def _operand(build: Builder, value: Any) -> Value:
+    """Keep an operand as an expression of the product's loops if it is cheap; otherwise store it."""
+    if not isinstance(value, Value):
+        raise NoLowering("an operand of a product is no tensor")
+    read = list(loads(value.body))
+    is_cheap = cost(value.body) <= PROLOGUE_COST and 0 < len(read) <= PROLOGUE_LOADS
+    return value if is_cheap and not any(load.gathers for load in read) else build.realize(value)
+
+
+def _product(build: Builder, left: Value, right: Value, rows: Sequence[Index], dtype: torch.dtype) -> Value:
+    """Append the buffer of a product: over the batch, the rows (in several dimensions, perhaps), and the columns."""
+    batch = left.size[:-2]
+    columns, depth = right.size[-1], left.size[-1]
+    size = (*batch, *rows, columns)
+    ranges = {loop_variable(at): extent for at, extent in enumerate(size)} | {reduction_variable(0): depth}
+    variables = [ZERO if is_one(extent) else loop_variable(at) for at, extent in enumerate(size)]
+    batch_index, row = variables[: len(batch)], flatten(variables[len(batch) : -1], rows)
+    factors = (
+        _at(left, (*batch_index, row, reduction_variable(0)), ranges),
+        _at(right, (*batch_index, reduction_variable(0), variables[-1]), ranges),
+    )
+    name, nodes = build.fresh("buf"), merge_nodes(left.from_nodes, right.from_nodes, build.origin())
+    kind = "dot_tf32" if left.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32 else "dot"
+    body = apply("mul", *factors)
+    build.add(
+        ir.Reduction(name, dtype, left.device, contiguous(size), body, kind, (depth,), torch.float32, nodes)
+    )  # fmt: skip
+    return build.whole(name)
+
+
+def _at(value: Value, position: Sequence[Index], ranges: Mapping[Any, Index]) -> Expr:
+    """A value's element at a position, rounded as in memory, in float32."""
+    mapping = dict(zip(loop_variables(value.ndim), position, strict=True))
+    body = substitute(value.body, mapping, (), lambda index: simplify(index, ranges))
+    return cast(cast(body, value.dtype), torch.float32)
+
+
+def _row_dimensions(node: fx.Node, left: Value) -> tuple[Index, ...]:
+    """The dimensions of the rows in the only user's view of the result; otherwise the rows themselves.
+
+    A linear layer is a product of two dimensions, and a view: the loops of what follows it are those of the view.
+    """
+    users = list(node.users)
+    if left.ndim == 2 and len(users) == 1 and users[0].target in _VIEWS:
+        size = of_tensor(users[0].meta["val"]).size
+        columns = of_tensor(node.meta["val"]).size[-1]
+        if len(size) > 2 and size[-1] == columns and not any(constant(extent) == 0 for extent in size):
+            return size[:-1]
+    return (left.size[-2],)

@@ -1,0 +1,155 @@
+"""Matrix products as kernels for a GPU: eager's numbers in the simulator, matrix instructions, and bytes counted."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import nbcompile
+from nbcompile.gpu import templates
+from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.product_times import Shape
+from nbcompile.ir.kernel import ProductTile
+from tests.gpu import products
+
+OURS = {"target": "sm_90", "max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
+WIDE = ProductTile(64, 64, 32, 4, 3)
+
+
+@pytest.fixture(autouse=True)
+def forgetful():
+    """No test makes the sizes of another one symbolic."""
+    nbcompile.reset()
+
+
+@pytest.fixture
+def one_tile(monkeypatch):
+    """The only candidate: a tile for matrix instructions of a group of warps."""
+    monkeypatch.setattr(templates, "TILES", (WIDE,))
+
+
+def explained(function, *inputs, options=OURS, **how):
+    """Run compiled; the result is eager's."""
+    found = nbcompile.explain(function, options=options, **how)(*inputs)
+    expected = function(*inputs)
+    torch.testing.assert_close(found.result, expected, **products.tolerance(inputs[0].dtype))
+    return found
+
+
+def half(*size: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.randn(size).to(dtype)
+
+
+def sass(kernel) -> str:
+    return " ".join(text for line in kernel.gpu.lines for text in line.sass)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.usefixtures("one_tile")
+def test_a_product_with_its_epilogue_on_the_matrix_units_of_sm_90(dtype):
+    """``wgmma`` (HGMMA in SASS), and factors that are copied asynchronously; bias and activation in registers."""
+    x, w, b = half(70, 96, dtype=dtype), half(96, 72, dtype=dtype), half(72, dtype=dtype)
+    (kernel,) = explained(lambda x, w, b: F.gelu(torch.addmm(b, x, w)), x, w, b).kernels
+    assert "HGMMA.64x64x16.F32" in sass(kernel)
+    assert "LDGSTS" in sass(kernel)
+    assert kernel.gpu.spills == 0
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_sm_80_multiplies_by_warps():
+    """``mma``, HMMA in SASS."""
+    x, w = half(64, 32), half(32, 64)
+    (kernel,) = explained(lambda x, w: torch.mm(x, w).relu(), x, w, options={**OURS, "target": "sm_80"}).kernels
+    assert "HMMA.16816.F32.BF16" in sass(kernel)
+
+
+def test_float32_has_no_matrix_units_unless_eager_allows_them():
+    """Each number as exact as eager's; with tf32 within 10 bits of the factors."""
+    x, w = torch.randn(32, 32), torch.randn(32, 32)
+    (kernel,) = explained(torch.mm, x, w).kernels
+    assert "FFMA" in sass(kernel)
+    assert "MMA" not in sass(kernel).replace("HFMA2.MMA", "")
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_an_epilogue_adds_no_traffic_but_its_own_operands():
+    """Bytes counted: an activation adds none, a bias and a residual add themselves, a cast changes what is stored."""
+
+    def figures(function, *inputs):
+        (kernel,) = explained(function, *inputs).kernels
+        return kernel.gpu.least, kernel.gpu.moved
+
+    x, w, b, r = half(64, 64), half(64, 128), half(128), half(64, 128)
+    least, moved = figures(lambda x, w: x @ w, x, w)
+    assert least == 2 * (64 * 64 + 64 * 128 + 64 * 128)
+    assert figures(lambda x, w: F.silu(x @ w) * 2, x, w) == (least, moved)
+    assert figures(lambda x, w, r: F.gelu(x @ w) + r, x, w, r) == (least + 2 * 64 * 128, moved + 2 * 64 * 128)
+    with_bias = figures(lambda x, w, b: torch.relu(torch.addmm(b, x, w)), x, w, b)
+    assert with_bias[0] == least + 2 * 128
+    assert with_bias[1] <= moved + 8 * 2 * 128  # every warp loads those of its columns
+    assert figures(lambda x, w: (x @ w).float(), x, w) == (least + 2 * 64 * 128, moved + 2 * 64 * 128)
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_matrix_instructions_that_the_simulator_lacks_are_the_librarys():
+    """Of sm_100; what follows the product still has a kernel."""
+    found = explained(
+        lambda x, w: torch.mm(x, w).relu() * 3, half(128, 64), half(64, 128), options={**OURS, "target": "sm_100"}
+    )
+    kernel, call = found.kernels
+    assert (call.language, kernel.language) == ("aten", "triton")
+    assert "tcgen05" in call.reason
+
+
+def test_only_the_library_unless_asked():
+    """As in torch: templates are candidates of max-autotune alone."""
+    function, inputs = (lambda x, w: torch.mm(x, w).relu()), (half(32, 32), half(32, 32))
+    for options in (
+        {},
+        {"max_autotune_gemm_backends": "TRITON"},
+        {"max_autotune": True, "max_autotune_gemm_backends": "ATEN"},
+    ):
+        _, call = explained(function, *inputs, options={"target": "sm_90", **options}).kernels
+        assert call.language == "aten"
+    (kernel,) = explained(function, *inputs, options={"target": "sm_90", "max_autotune": True}).kernels
+    assert kernel.language == "triton"
+
+
+def test_gradients_of_a_linear_layer():
+    """Products of transposed factors, without a copy: all are kernels of ours."""
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(32, 48)
+    x = torch.randn(16, 32, requires_grad=True)
+    function = nbcompile.compile(lambda x: F.relu(layer(x)), options=OURS)
+    function(x).square().sum().backward()
+    mine = [x.grad.clone(), layer.weight.grad.clone(), layer.bias.grad.clone()]
+    x.grad = layer.weight.grad = layer.bias.grad = None
+    F.relu(layer(x)).square().sum().backward()
+    torch.testing.assert_close(mine, [x.grad, layer.weight.grad, layer.bias.grad], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 8, 12, 27, *range(40, 44)])
+def test_a_generated_product(seed):
+    """Shapes, strides, prologue, epilogue and tile of a seed; the first ones were wrong once."""
+    assert products.differences(seed) == [], products.program(seed).text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_200_generated_products(seed):
+    """The same of more programs (``make sweep``)."""
+    assert products.differences(seed) == [], products.program(seed).text
+
+
+@pytest.mark.parametrize("chip", CHIPS.values(), ids=CHIPS)
+def test_tiles_that_fit(chip):
+    """There is a candidate for every kind of product on every chip."""
+    for kind, width in (("narrow", 2), ("tf32", 4), ("float32", 4)):
+        tiles = templates.FLOAT_TILES if kind == "float32" else templates.TILES
+        shape = Shape(1, 4096, 4096, 4096, width, kind)
+        assert any(templates.fits(tile, shape, chip) for tile in tiles)
+        assert any(templates.fits(tile, shape, chip) for tile in templates.LIBRARY_TILES)
