@@ -174,7 +174,7 @@ class Kernel:
     parts: tuple[Kernel, ...] = ()
     """Independent kernels that one launch on a GPU runs side by side; loops and body are empty then."""
     tile: ProductTile | None = None
-    """Of a kernel with a matrix product."""
+    """Tile of the matrix product, where there is one; None: the default."""
 
     @property
     def product(self) -> Accumulate | None:
