@@ -32,11 +32,10 @@ LONG_MODULES = {
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
     "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
     # To be divided: two ideas or more.
-    "tracing/tracer.py", "scheduling/fuse.py", "ir/evaluate.py", "gpu/simulator.py", "aot/compile.py",
+    "tracing/tracer.py", "scheduling/fuse.py", "ir/evaluate.py", "gpu/simulator.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {
-    "aot/compile.py _compile_with_aot_autograd": "AOTAutograd calls back: its compilers are closures over one state",
     "rewriting/sources.py fetch": "one match over all sources",
 }
 """Functions above FUNCTION_LINES, with the reason."""

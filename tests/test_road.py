@@ -30,7 +30,7 @@ CLIMBING = {
     ("record/recorder.py", "ir/profiler_ranges.py"): "the opener of a profiler's range",
     ("hooks.py", "backends/registry.py"): "the backend, given to the hook that may compile in the background",
     ("hooks.py", "guarding/check.py"): "the builder of the guard tree, given to a hook",
-    ("aot/compile.py", "backends/through_aot.py"): "the compilers that AOTAutograd calls",
+    ("aot/aot_autograd.py", "backends/through_aot.py"): "the compilers that AOTAutograd calls",
     ("recording/graph_record.py", "backends/builtin.py"): "the rewrite whose result is recorded",
     ("ir/expr.py", "scheduling/build.py"): "a function over expressions",
     ("ir/expr.py", "scheduling/int32_narrowing.py"): "a function over expressions",

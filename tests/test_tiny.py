@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.aot.compile import Compilers, compile_graph
+from nbcompile.aot.compile import compile_graph
+from nbcompile.aot.compilers import Compilers
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import resolve

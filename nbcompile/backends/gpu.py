@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch.fx
 
 from nbcompile import errors
-from nbcompile.aot.compile import BoxedFunction
+from nbcompile.aot.compilers import BoxedFunction
 from nbcompile.backends.options import BackendOptions
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip

@@ -14,7 +14,7 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.aot import passes
-from nbcompile.aot.compile import BoxedFunction
+from nbcompile.aot.compilers import BoxedFunction
 
 
 def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequence[Any], stage: str) -> BoxedFunction:

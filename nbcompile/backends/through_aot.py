@@ -17,7 +17,9 @@ import torch.fx
 
 from nbcompile import errors, torch_internals
 from nbcompile.aot import checkpoints, hidden_writes, input_aliasing, self_overlapping_writes, unused_rng
-from nbcompile.aot.compile import BoxedFunction, Compilers, NeedsEagerFallback, compile_graph
+from nbcompile.aot.compile import compile_graph
+from nbcompile.aot.compilers import BoxedFunction, Compilers
+from nbcompile.aot.refusals import NeedsEagerFallback
 from nbcompile.aot.traced_graphs import requires_grad
 from nbcompile.backends.registry import hidden
 from nbcompile.capture import nested_regions

@@ -13,6 +13,7 @@ nbcompile/codegen/cpp.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 
@@ -42,7 +43,7 @@ from nbcompile.ir import index as indexing
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.expr import Apply, Expr, Local
 from nbcompile.ir.index import Index, Symbol
-from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule, Store
+from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Let, Nest, Schedule, Statement, Store
 
 
 def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
@@ -140,49 +141,57 @@ def needs_64_bit_lanes(kernel: Kernel) -> bool:
     """Return whether some vector of the kernel has 64-bit elements: then it has half as many lanes (LANES64)."""
     # All vectors of a kernel have equally many lanes, so one 64-bit type halves W for all. An index of argmax is int64
     # in the IR, but is kept in 32 bits within the loop if it fits.
-    outside = vectorises_outer_loop(kernel)
-    values: dict[str, Value] = {}
-    index_names: set[str] = set()
+    lanes = _LaneTypes(kernel, vectorises_outer_loop(kernel))
+    wide = [lanes.are_wide(statement) for statement in kernel.body]  # of all: a statement defines names for the next
+    return any(wide)
 
-    def has_wide_lanes(vector: Symbol, parts: Sequence[Inner]) -> bool:
+
+@dataclass
+class _LaneTypes:
+    """Types of the vectors of a kernel, found statement by statement."""
+
+    kernel: Kernel
+    outside: bool
+    """The lanes are iterations of the last outer loop: then what is outside of the nests is a vector, too."""
+    values: dict[str, Value] = field(default_factory=dict)
+    index_names: set[str] = field(default_factory=set)
+    """Results of argmax and argmin, and int32 values: int64 in the IR, 32 bits wide in the loop."""
+
+    def are_wide(self, statement: Statement) -> bool:
+        """Return whether a statement computes a vector of 64-bit elements, and bind the names that it defines."""
+        match statement:
+            case Nest():
+                return self._of_nest(statement)
+            case Let() if not self.outside:
+                self.values[statement.name] = Value("", False, statement.value.dtype)
+            case Store(value=Local(name=name)) if self.outside and name in self.index_names:
+                pass  # int32 indices are widened as they are stored, after the loop
+            case Let() if _is_cast_of(statement.value, self.index_names):
+                self.index_names.add(statement.name)
+                self.values[statement.name] = Value("", True, statement.value.dtype)
+            case _ if self.outside:
+                return self._of_parts(self.kernel.loops[-1].variable, [statement])
+        return False
+
+    def _of_nest(self, nest: Nest) -> bool:
+        vector = self.kernel.loops[-1].variable if self.outside else nest.loops[-1].variable
+        found = self._of_parts(vector, nest.body)
+        accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
+        arguments = {part.name for part in accumulators if part.kind.startswith("arg")}
+        self.index_names |= arguments | {part.name for part in accumulators if part.value.dtype == torch.int32}
+        for part in accumulators:
+            self.values[part.name] = Value("", self.outside, part.value.dtype)
+        return found or (bool(arguments) and not _index_fits_int32(nest))
+
+    def _of_parts(self, vector: Symbol, parts: Sequence[Inner]) -> bool:
         found = False
         for part in parts:
-            scope = Scope(SourceWriter(), KernelNames({}), vector, values)
+            scope = Scope(SourceWriter(), KernelNames({}), vector, self.values)
             found |= has_64_bit_lanes(scope, part.value) or (isinstance(part, Carry) and part.kind.startswith("arg"))
             if isinstance(part, (Let, Accumulate, Carry)):
-                values[part.name] = Value("", outside or not isinstance(part, Accumulate), part.value.dtype)
+                is_vector = self.outside or not isinstance(part, Accumulate)
+                self.values[part.name] = Value("", is_vector, part.value.dtype)
         return found
-
-    found = False
-    for statement in kernel.body:
-        if isinstance(statement, Nest):
-            vector = kernel.loops[-1].variable if outside else statement.loops[-1].variable
-            found |= has_wide_lanes(vector, statement.body)
-            named = {
-                part.name for part in statement.body if isinstance(part, Accumulate) and part.kind.startswith("arg")
-            }
-            found |= bool(named) and not _index_fits_int32(statement)
-            index_names |= named | {
-                part.name for part in statement.body if isinstance(part, Accumulate) and part.value.dtype == torch.int32
-            }
-            for part in statement.body:
-                if isinstance(part, Accumulate):
-                    values[part.name] = Value("", outside, part.value.dtype)
-        elif (
-            outside
-            and isinstance(statement, Store)
-            and isinstance(statement.value, Local)
-            and statement.value.name in index_names
-        ):
-            continue  # int32 indices are widened as they are stored, after the loop
-        elif outside and isinstance(statement, Let) and _is_cast_of(statement.value, index_names):
-            index_names.add(statement.name)
-            values[statement.name] = Value("", True, statement.value.dtype)
-        elif outside:
-            found |= has_wide_lanes(kernel.loops[-1].variable, [statement])
-        elif isinstance(statement, Let):
-            values[statement.name] = Value("", False, statement.value.dtype)
-    return found
 
 
 def _is_cast_of(body: Expr, names: set[str]) -> bool:

@@ -220,8 +220,8 @@ def two_views(x):
 def test_what_is_not_pure_goes_through_autograds_tracer(function, monkeypatch):
     """Mutation and aliasing are AOTAutograd's; results and gradients are eager's."""
     asked = []
-    through_autograd = compile._compile_with_aot_autograd
-    monkeypatch.setattr(compile, "_compile_with_aot_autograd", lambda *all: asked.append(1) or through_autograd(*all))
+    through_autograd = compile.compile_with_aot_autograd
+    monkeypatch.setattr(compile, "compile_with_aot_autograd", lambda *all: asked.append(1) or through_autograd(*all))
     x = learning(3, 4)
     twin = x.detach().clone().requires_grad_()
     torch.testing.assert_close(nbcompile.compile(function)(x), function(twin))
@@ -259,7 +259,7 @@ def is_seen_through_a_twin(x):
 @pytest.mark.parametrize("learns", [True, False])
 def test_a_value_of_its_own_may_be_changed_in_place(function, learns, monkeypatch):
     """What is written to memory that the graph made itself is another value from then on: no need of AOTAutograd."""
-    monkeypatch.setattr(compile, "_compile_with_aot_autograd", lambda *_: pytest.fail("through AOTAutograd"))
+    monkeypatch.setattr(compile, "compile_with_aot_autograd", lambda *_: pytest.fail("through AOTAutograd"))
     x = torch.randn(3, 4, requires_grad=learns)
     found = []
     for call in (function, nbcompile.compile(function)):
@@ -332,7 +332,7 @@ class Grows(nn.Module):
 @pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
 def test_symbolic_sizes_train_without_autograds_tracer(backend, monkeypatch, caplog):
     """A training step with symbolic sizes is recorded, too; the derivative gets the sizes with what is kept."""
-    monkeypatch.setattr(compile, "_compile_with_aot_autograd", lambda *_: pytest.fail("through AOTAutograd"))
+    monkeypatch.setattr(compile, "compile_with_aot_autograd", lambda *_: pytest.fail("through AOTAutograd"))
     torch.manual_seed(0)
     model = Grows()
     compiled = nbcompile.compile(model, backend=backend)

@@ -6,7 +6,8 @@ import torch.fx
 
 import nbcompile
 from nbcompile import config
-from nbcompile.aot.compile import Compilers, compile_graph
+from nbcompile.aot.compile import compile_graph
+from nbcompile.aot.compilers import Compilers
 
 
 def compiled(function, *inputs):

@@ -22,7 +22,8 @@ from typing import Any
 import torch
 
 import nbcompile
-from nbcompile.aot.compile import Compilers, compile_graph
+from nbcompile.aot.compile import compile_graph
+from nbcompile.aot.compilers import Compilers
 from nbcompile.aot.decompositions import default_table
 from nbcompile.backends import compile_aten_graph
 from nbcompile.codegen import cpp, triton

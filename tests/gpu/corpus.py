@@ -21,7 +21,8 @@ import torch
 import torch.nn.functional as F
 
 import nbcompile
-from nbcompile.aot.compile import Compilers, compile_graph
+from nbcompile.aot.compile import compile_graph
+from nbcompile.aot.compilers import Compilers
 from nbcompile.aot.decompositions import default_table
 from nbcompile.backends import attribute_of, run_through_aten
 from nbcompile.gpu import simulated, target

@@ -1,0 +1,238 @@
+"""A captured graph through torch's own AOTAutograd: functionalised, differentiated and partitioned by it.
+
+    captured  -->  aot_module_simplified  -->  inference(graph)                    one graph, or
+                                               partition(joint graph)              forward and backward,
+                                               forward(graph), backward(graph)     each compiled by a callback
+              <--  a wrapper of ours (0.3 us a call), or torch's (2.9 to 8 us) where a part of it is needed
+
+In torch: torch/_functorch/aot_autograd.py. Read next: nbcompile/aot/runtime_wrapper.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import torch_internals
+from nbcompile.aot import input_aliasing, passes, provenance, runtime_wrapper
+from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
+from nbcompile.aot.decompositions import Table
+from nbcompile.aot.refusals import (
+    NeedsEagerFallback,
+    check_grad_mode_ops,
+    check_no_aliases,
+    with_alias_check,
+)
+from nbcompile.aot.runtime_metadata import runtime_metadata_of
+from nbcompile.ir import compiled_artifact
+from nbcompile.support import fuel
+from nbcompile.torch_internals import interrupts
+
+SIZES_CHANGE_REASON = "an in-place operator changes the sizes or strides of an input (unsqueeze_, t_, ...)"
+
+
+# Compile the backward graph now, not in the first backward(): errors and pictures come with the forward's.
+# Common subexpressions are eliminated by our own pass: torch's imports Inductor.
+AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True, "cse": False}
+
+
+def compile_with_aot_autograd(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    compilers: Compilers,
+    table: Table,
+    recompute: bool,
+    mutate_in_graph: bool,
+) -> CompiledFunction:
+    """Trace, partition and compile a captured graph by torch's AOTAutograd; arguments as ``compile_graph``'s.
+
+    Raises:
+        NeedsEagerFallback: the compiled graph would compute something else than eager mode.
+    """
+    count = len(example_inputs)
+    callbacks = _Callbacks(module, compilers, recompute, count)
+    wrapped, metadata = _call_aot_autograd(callbacks, example_inputs, table, mutate_in_graph)
+    mutated = _mutated_inputs(metadata, example_inputs)
+    programs = callbacks.inference_programs
+    if programs and _needs_no_wrapper(metadata, module, example_inputs):
+        compiled_artifact.set_wrapper("direct")
+        return with_alias_check(runtime_wrapper.unboxed(programs[0]), module, mutated, example_inputs)
+    if metadata is None or any(is_subclass(value) for value in (*example_inputs, *_results(module))):
+        compiled_artifact.refuse("AOTAutograd flattens tensor subclasses, and builds them again")
+        return with_alias_check(wrapped, module, mutated, example_inputs)
+    compiled = _wrap_programs(metadata, programs, callbacks.halves, callbacks.inputs_without_gradient, count)
+    return with_alias_check(compiled or wrapped, module, mutated, example_inputs)
+
+
+def _call_aot_autograd(
+    callbacks: _Callbacks, example_inputs: Sequence[Any], table: Table, mutate_in_graph: bool
+) -> tuple[CompiledFunction, Any]:
+    """Torch's own function around the compiled graphs, and its ViewAndMutationMeta (None where there is none)."""
+    internals = torch_internals.guards_context()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupts.deferred())
+        stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
+        if not torch_internals.is_traced_by_torch():
+            fake_mode = internals.detect_fake_mode(example_inputs)
+            if fake_mode is None:
+                fake_mode = torch_internals.fake_tensor().FakeTensorMode()
+            stack.enter_context(internals.tracing(internals.TracingContext(fake_mode)))
+        stack.enter_context(torch_internals.functorch_config().patch(AUTOGRAD_SETTINGS))
+        wrapped: CompiledFunction = torch_internals.aot_autograd().aot_module_simplified(
+            callbacks.module,
+            list(example_inputs),
+            fw_compiler=callbacks.forward,
+            bw_compiler=callbacks.backward,
+            inference_compiler=callbacks.inference,
+            partition_fn=callbacks.partition,
+            decompositions=dict(table),
+            keep_inference_input_mutations=mutate_in_graph,
+        )
+        return wrapped, internals.TracingContext.get().fw_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class _Callbacks:
+    """Functions that AOTAutograd calls while it compiles a graph, and the programs that they compiled.
+
+    No field refers to the example inputs: torch 2.11 leaves the callbacks in a reference cycle.
+    """
+
+    module: torch.fx.GraphModule
+    compilers: Compilers
+    recompute: bool
+    inputs: int
+    """Number of the captured graph's inputs."""
+    inference_programs: list[BoxedFunction] = field(default_factory=list)
+    halves: dict[str, BoxedFunction] = field(default_factory=dict)
+    """The compiled forward and backward graphs."""
+    inputs_without_gradient: list[int] = field(default_factory=list)
+
+    def inference(self, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+        """Compile a graph that no gradient flows through."""
+        provenance.mark_origins(graph.graph, self.module.graph)
+        compiled = _compile_as("inference", self.compilers.inference, graph, examples)
+        if len(examples) == self.inputs:
+            self.inference_programs.append(compiled)
+        return compiled
+
+    def forward(self, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+        """Compile the half of the joint graph that the call runs."""
+        self.halves["forward"] = _compile_as("forward", self.compilers.forward, graph, examples)
+        return self.halves["forward"]
+
+    def backward(self, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
+        """Compile the half of the joint graph that autograd runs later."""
+        self.halves["backward"] = _compile_as("backward", self.compilers.backward, graph, examples)
+        return self.halves["backward"]
+
+    def partition(self, joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
+        """Cut the joint graph into a forward and a backward graph."""
+        check_grad_mode_ops(joint)
+        provenance.mark_origins(joint.graph, self.module.graph)
+        self.compilers.on_joint_graph(joint)
+        partitioners = torch_internals.partitioners()
+        if self.recompute:
+            passes.remove_detach(joint)
+            joint.graph.eliminate_dead_code()
+            passes.make_complex_literals_exact(joint)
+            if fuel.allows("pass", "eliminate_common_subexpressions"):
+                passes.eliminate_common_subexpressions(joint)
+            forward, backward = partitioners.min_cut_rematerialization_partition(joint, *arguments, **keywords)
+        else:
+            forward, backward = partitioners.default_partition(joint, *arguments, **keywords)
+        provenance.copy_origins_to_backward(joint.graph, backward.graph)
+        (output,) = backward.graph.find_nodes(op="output")
+        self.inputs_without_gradient.extend(at for at, gradient in enumerate(output.args[0]) if gradient is None)
+        return forward, backward
+
+
+def _compile_as(
+    role: str, compile_one: GraphCompiler, graph: torch.fx.GraphModule, examples: Sequence[Any]
+) -> BoxedFunction:
+    with interrupts.allowed():
+        compiled = compile_one(graph, examples)
+    compiled_artifact.set_role(role)
+    return compiled
+
+
+def _mutated_inputs(metadata: Any, example_inputs: Sequence[Any]) -> list[int]:
+    """Positions of the inputs that the graph writes to.
+
+    Raises:
+        NeedsEagerFallback: a write that the runtime wrapper could not apply as eager mode does.
+    """
+    if metadata is None:
+        return []
+    if metadata.bw_donated_idxs:
+        # Our backward graphs do not use donated buffers as scratch memory, so backward(retain_graph=True) is fine.
+        metadata.bw_donated_idxs.clear()
+    if any(info.mutates_metadata for info in metadata.input_info):
+        # AOTAutograd sets the input to the strides of the graph's result, but our graphs choose strides, and return
+        # the input itself where a result has its layout: x.unsqueeze_(0); return x[0] had one dimension too many.
+        raise NeedsEagerFallback(SIZES_CHANGE_REASON)
+    mutated = [at for at, info in enumerate(metadata.input_info) if info.mutates_data]
+    if mutated:
+        if len(metadata.input_info) != len(example_inputs):
+            raise NeedsEagerFallback(input_aliasing.REASON)
+        check_no_aliases(mutated, example_inputs)
+        if input_aliasing.loses_offset(metadata, example_inputs):
+            raise NeedsEagerFallback(input_aliasing.OFFSET_REASON)
+    return mutated
+
+
+def _wrap_programs(
+    metadata: Any,
+    inference_programs: list[BoxedFunction],
+    halves: dict[str, BoxedFunction],
+    inputs_without_gradient: list[int],
+    count: int,
+) -> CompiledFunction | None:
+    """Wrap the programs by our own runtime wrapper; None where AOTAutograd's is needed."""
+    runtime_metadata = runtime_metadata_of(metadata, None if inference_programs else inputs_without_gradient, count)
+    if isinstance(runtime_metadata, str):
+        compiled_artifact.refuse(runtime_metadata)
+        return None
+    compiled_artifact.set_wrapper("inference" if inference_programs else "training", runtime_metadata)
+    if runtime_metadata.aliased_outputs:
+        return None  # AOTAutograd replays the view; a later process makes it by sizes, strides and offset
+    if inference_programs:
+        return runtime_wrapper.wrap_inference(inference_programs[0], runtime_metadata)
+    return (
+        runtime_wrapper.wrap_training(halves["forward"], halves["backward"], runtime_metadata)
+        if len(halves) == 2
+        else None
+    )
+
+
+def _needs_no_wrapper(metadata: Any, module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+    """Return whether AOTAutograd's runtime wrapper would only forward arguments and results."""
+    return (
+        metadata is not None
+        and metadata.num_mutated_inp_runtime_indices == 0
+        and metadata.num_outputs_aliased == 0
+        and metadata.num_intermediate_bases == 0
+        and metadata.grad_enabled_mutation is None
+        and not metadata.dynamic_outputs
+        and not metadata.tokens
+        and not metadata.mutated_graph_handled_indices
+        and not torch_internals.waits_for_collectives(metadata)
+        and not any(is_subclass(each) for each in (*example_inputs, *_results(module)))
+        and not torch._C._is_any_autocast_enabled()
+    )
+
+
+def _results(module: torch.fx.GraphModule) -> Iterator[object]:
+    """Example values of the captured graph's results, where its nodes have any."""
+    for node in module.graph.output_node().all_input_nodes:
+        yield node.meta.get("example_value", node.meta.get("val"))
+
+
+def is_subclass(value: object) -> bool:
+    """Return whether a value is a tensor subclass that AOTAutograd would flatten into plain tensors."""
+    return isinstance(value, torch.Tensor) and not torch_internals.is_plain(value)
