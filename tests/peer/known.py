@@ -57,6 +57,11 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "attention_params_from_outside", "graphs details", "torch makes them again in the graph; here they are read"
     ),
+    **_known(
+        "maximum_of_tensors_by_python",
+        "graphs details",
+        "torch.maximum, which torch puts in, has other results for NaN, zeros and ties; here it is a comparison and a choice",
+    ),
     ("generic_namedtuple", "reasons"): "torch breaks where a subscripted class is made; here it is traced",
     ("namedtuple_subclass_attribute_set_inside", "details"): "results of a graph in the order of the tuple's own items",
     **_known("entries_of_a_class_dict", "graphs details reasons", "torch breaks at an entry that is not there"),

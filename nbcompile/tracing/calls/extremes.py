@@ -1,7 +1,7 @@
 """``min``, ``max`` and ``sum`` of numbers, symbols, tensors and objects while tracing.
 
     max(n, 3)      torch.sym_max(n, 3), a node, where n is a symbol
-    min(a, b)      torch.minimum(a, b), where both are tensors with one element
+    min(a, b)      torch.where(b < a, b, a), where both are tensors with one element
     max(xs, key=f) one comparison after the other, where they are objects
 
 In torch: torch/_dynamo/variables/builtin.py. Read next: folding.py
@@ -65,14 +65,23 @@ def _best_by_key(tracer: Tracer, symbol: str, items: list[VariableTracker], key:
 
 
 def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    """Maximum or minimum of two tensors with one element each: the value of one of them."""
-    for operand in (left, right):
-        if isinstance(operand, TensorVariable) and operand.example.numel() != 1:
-            operand.truth(tracer)
-    if isinstance(left, TensorVariable) and isinstance(right, TensorVariable):
-        return tracer.apply(torch.maximum if symbol == ">" else torch.minimum, (left, right))
-    tensor, other = (left, right) if isinstance(left, TensorVariable) else (right, left)
-    return tracer.apply_method("clamp", (tensor,), {"min" if symbol == ">" else "max": other})
+    """Choose one of two tensors with one element each, or end the graph where the choice decides more than a value."""
+    # Python asks `right > left`, and keeps the first otherwise: so it does of two equal ones, and beside a NaN.
+    # torch.maximum gives a NaN, either zero, and half of a gradient to each of two equal ones.
+    is_better = operations.compare(tracer, symbol, right, left)
+    if not _are_alike(left, right):
+        # A number or a tensor, of one dtype or another: Python's own type of the result depends on data.
+        return right if is_better.truth(tracer) else left
+    return tracer.apply(torch.where, (is_better, right, left))
+
+
+def _are_alike(left: VariableTracker, right: VariableTracker) -> bool:
+    """Return whether both are tensors of one element whose results differ in value only."""
+    if not isinstance(left, TensorVariable) or not isinstance(right, TensorVariable):
+        return False
+    examples = left.example, right.example
+    facts = [(tensor.dtype, tensor.device, tensor.shape, tensor.requires_grad) for tensor in examples]
+    return facts[0] == facts[1] and examples[0].numel() == 1
 
 
 @handles(sum)

@@ -1,0 +1,52 @@
+"""Tests for nbcompile.tracing.calls.folding: pure functions of known values are computed while tracing."""
+
+from __future__ import annotations
+
+import collections
+import math
+import operator
+import typing
+from typing import Any
+
+import pytest
+import torch
+
+import nbcompile
+
+
+class Point(typing.NamedTuple):
+    x: float
+    y: float
+
+
+PROGRAMS: dict[str, Any] = {
+    "a function of math": lambda x, a: x * math.gcd(a, 12),
+    "a list in a list": lambda x, a: x * math.prod([a, math.prod([2, 3])]),
+    "a named tuple": lambda x, a: x * math.dist(Point(a, 1), Point(1, 1)),
+    "a deque": lambda x, a: x * math.fsum(collections.deque([a, 0.5], maxlen=4)),
+    "values of a dict": lambda x, a: x * math.prod({"a": a, "b": 2}.values()),
+    "an ordered dict": lambda x, a: x * math.prod(collections.OrderedDict(a=a, b=3).values()),
+    "a set": lambda x, a: x * math.prod({a, 3}),
+    "power with a modulus": lambda x, a: x * pow(a, 3, 7),
+    "an index": lambda x, a: x[operator.index(True) :] * a,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_known_values_fold(name):
+    """The result is eager mode's, and the graph has no node for the function."""
+    function = PROGRAMS[name]
+    x = torch.arange(3.0)
+    assert torch.equal(nbcompile.compile(function, backend="eager", fullgraph=True)(x, 5), function(x, 5))
+    (frame,) = nbcompile.explain(function)(x, 5).record.frames
+    called = [node.target for node in frame.graph.nodes if node.op.startswith("call")]
+    assert not [target for target in called if "math" in target or "pow" in target]
+
+
+def test_a_container_with_a_tensor_does_not_fold():
+    """A value that is not known ends the graph; the result is eager mode's."""
+
+    def function(x: torch.Tensor) -> float:
+        return math.fsum([x.sum(), 1.0]) * 2
+
+    assert nbcompile.compile(function, backend="eager")(torch.ones(2)) == function(torch.ones(2))
