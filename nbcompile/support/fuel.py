@@ -68,9 +68,9 @@ def allows(subsystem: str, decision: str) -> bool:
 
 
 @contextmanager
-def limited(subsystem: str, allowed: int) -> Iterator[list[str]]:
+def limited(subsystem: str, allowed: int, file: str = "") -> Iterator[list[str]]:
     """Allow the first decisions of a subsystem inside of the block; the log of all that were asked for."""
-    limit = Limit(subsystem, allowed)
+    limit = Limit(subsystem, allowed, file=file)
     _limits.append(limit)
     try:
         yield limit.log

@@ -19,10 +19,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from nbcompile.runtime import store
 from nbcompile.support import fuel
 from nbcompile.tools import child_process
 from nbcompile.tools.commands import terminal
@@ -116,16 +118,21 @@ def _ablate(options: argparse.Namespace) -> int:
 def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: str = "nbcompile") -> ablate.Ablation:
     """Run a program on each rung of the ladder."""
     rows = [ablate.Row("eager", "", eager.seconds)]
-    for rung in terminal.progress(ablate.ENGINES[engine], "ablate"):
-        limit = f"{rung.denied}:0:" if rung.denied else ""
-        backend = "" if rung.backend == "inductor" else rung.backend
-        way = Way(backend, limit, rung.settings, engine)
+    with tempfile.TemporaryDirectory() as kernels:
+        for rung in terminal.progress(ablate.ENGINES[engine], "ablate"):
+            if reason := ablate.without_tools(rung):
+                rows.append(ablate.Row(rung.name, "", 0.0, reason, simulated=True))
+                continue
+            limit = f"{rung.denied}:0:" if rung.denied else ""
+            backend = "" if rung.backend == "inductor" else rung.backend
+            way = Way(backend, limit, rung.settings, engine, rung.stored, rung.target)
+            store_of_its_own = {} if rung.stored else {store.VARIABLE: kernels}
 
-        def attempt(way: Way = way) -> tuple[str, float]:
-            found = script.run(program, way)
-            return wrong(found), found.seconds
+            def attempt(way: Way = way, variables: dict[str, str] = store_of_its_own) -> tuple[str, float]:
+                found = script.run(program, way, **variables)
+                return wrong(found) or (ablate.TOO_LONG if found.not_simulated else ""), found.seconds
 
-        rows.append(ablate.confirmed(rung.name, attempt))
+            rows.append(ablate.confirmed(rung, attempt))
     return ablate.Ablation(tuple(rows), whole_program=True)
 
 

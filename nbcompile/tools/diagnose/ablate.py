@@ -17,15 +17,23 @@ In torch: docs "Ablation" (backends eager, aot_eager, inductor). Read next: nbco
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import torch
+import torch.utils._pytree as pytree
 
 from nbcompile import api, config
+from nbcompile.backends.gpu import obstacle_to
+from nbcompile.runtime import store
 from nbcompile.support import fuel
-from nbcompile.tools.diagnose import outcome
+from nbcompile.tools.diagnose import isolated, outcome
 from nbcompile.tools.diagnose.outcome import Outcome
 
 TIMED_CALLS = 5
@@ -44,6 +52,10 @@ class Rung:
     denied: str = ""
     """A subsystem of which nothing is allowed (nbcompile/support/fuel.py)."""
     settings: tuple[tuple[str, Any], ...] = ()
+    stored: bool = False
+    """With the store on disk, as a program runs by itself. On all other rungs everything is compiled and built anew."""
+    target: str = ""
+    """A GPU whose code a simulator runs: no step to the next rung, but another generator of code."""
 
 
 OURS = (
@@ -55,8 +67,15 @@ OURS = (
     Rung("no passes", "inductor", denied="pass"),
     Rung("no vectors", "inductor", settings=(("instruction_set", "generic"),)),
     Rung("reference path", "inductor", settings=(("reference", True),)),
-    Rung("everything", "inductor"),
+    Rung("store off", "inductor"),
+    Rung("everything", "inductor", stored=True),
+    Rung("everything, again", "inductor", stored=True),  # loads what the rung before has stored
+    Rung("Triton in the simulator", "inductor", target="sm_90"),
 )
+TOO_LONG = "are allowed: the call runs through ATen"
+"""The end of the warning about such a call (nbcompile/gpu/simulated.py)."""
+SIMULATION_SECONDS = 20.0
+"""Limit of a simulated call. One that would take longer is not simulated."""
 TORCHS = (
     Rung("torch.compile, capture", "eager"),
     Rung("torch.compile, AOTAutograd", "aot_eager"),
@@ -74,6 +93,10 @@ class Row:
     difference: str
     """From eager mode; "" for none."""
     seconds: float
+    left_out: str = ""
+    """The reason why this rung was not tried."""
+    simulated: bool = False
+    """The time is a simulator's, and says nothing about the compiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +115,8 @@ class Ablation:
     @property
     def slower(self) -> tuple[Row, ...]:
         """The rungs that are much slower than the one before."""
-        pairs = zip(self.rows, self.rows[1:], strict=False)
+        timed = [row for row in self.rows if not row.simulated]
+        pairs = itertools.pairwise(timed)
         least = LONGER if self.whole_program else 0.0
         return tuple(row for before, row in pairs if 0 < before.seconds * SLOWER + least < row.seconds)
 
@@ -102,22 +126,29 @@ class Ablation:
         unit, factor = ("seconds", 1.0) if self.whole_program else ("us per call", 1e6)
         lines = [f"{'rung':<{width}} {'result':<60} {unit:>12}"]
         for row in self.rows:
-            result = row.difference or ("-" if row.rung == "eager" else "as eager")
+            result = row.difference or row.left_out or ("-" if row.rung == "eager" else "as eager")
             mark = "   <- changes here" if row is first else "   <- slower here" if row in slower else ""
-            lines.append(f"{row.rung:<{width}} {result:<60} {row.seconds * factor:>12.1f}{mark}")
+            time = f"{row.seconds * factor:.1f}" if row.seconds else "-"
+            lines.append(f"{row.rung:<{width}} {result:<60} {time:>12}{mark}")
         return "\n".join(lines)
 
 
-def ablate(function: Callable[..., Any], *, engine: str = "nbcompile", **options: Any) -> Callable[..., Ablation]:
+def ablate(
+    function: Callable[..., Any], *, engine: str = "nbcompile", seconds: float = isolated.SECONDS, **options: Any
+) -> Callable[..., Ablation]:
     """Run a function on each rung of the ladder and compare with eager mode.
+
+    A rung that ends the process, or does not end, is found out in a fork of it.
 
     Args:
         function: a function or module that is not compiled yet.
         engine: ``"nbcompile"``, or ``"torch"`` for the rungs of torch.compile.
+        seconds: limit of a rung.
         **options: of ``compile`` (``dynamic``, ``fullgraph``).
 
     Returns:
-        A function with the same arguments that returns an :class:`Ablation`.
+        A function with the same arguments that returns an :class:`Ablation`. It raises ``ValueError`` if the function
+        ends the process in eager mode, too.
 
     Raises:
         ValueError: there is no such engine.
@@ -126,27 +157,52 @@ def ablate(function: Callable[..., Any], *, engine: str = "nbcompile", **options
         raise ValueError(f"engine={engine!r} is none of {', '.join(ENGINES)}")
 
     def ablated(*arguments: Any, **keywords: Any) -> Ablation:
+        isolated.expect_to_return(lambda: outcome.run(function, arguments, keywords), seconds)
         expected = outcome.run(function, arguments, keywords, TIMED_CALLS)
         reference = outcome.exact(function, arguments) if not keywords else None
         rows = [Row("eager", "", expected.seconds)]
-        for rung in ENGINES[engine]:
+        with tempfile.TemporaryDirectory() as kernels:
+            for rung in ENGINES[engine]:
+                if reason := _not_simulated(rung, (arguments, keywords)):
+                    rows.append(Row(rung.name, "", 0.0, reason, simulated=True))
+                    continue
+                run = functools.partial(_run, rung, engine, function, options, arguments, keywords, kernels)
 
-            def attempt(rung: Rung = rung) -> tuple[str, float]:
-                found = _run(rung, engine, function, options, arguments, keywords)
-                return outcome.difference(expected, found, reference), found.seconds
+                def attempt(run: Callable[[int], Outcome] = run, rung: Rung = rung) -> tuple[str, float]:
+                    if ended := isolated.ending(lambda: run(0), seconds):
+                        return ended, 0.0
+                    found = run(0 if rung.target else TIMED_CALLS)
+                    return outcome.difference(expected, found, reference), found.seconds
 
-            rows.append(confirmed(rung.name, attempt))
+                rows.append(confirmed(rung, attempt))
         return Ablation(tuple(rows))
 
     return ablated
 
 
-def confirmed(rung: str, attempt: Callable[[], tuple[str, float]]) -> Row:
+def confirmed(rung: Rung, attempt: Callable[[], tuple[str, float]]) -> Row:
     """The row of a rung; one that differs is tried again, as a program can be wrong by chance."""
     difference, seconds = attempt()
-    if difference and not attempt()[0]:
+    if rung.target and TOO_LONG in difference:
+        return Row(rung.name, "", 0.0, "left out: its simulation would take too long", simulated=True)
+    if difference and isolated.HUNG not in difference and not attempt()[0]:
         difference = f"by chance: once {difference}, then as eager"
-    return Row(rung, difference, seconds)
+    return Row(rung.name, difference, seconds, simulated=bool(rung.target))
+
+
+def without_tools(rung: Rung) -> str:
+    """The reason why a rung cannot be tried on this machine; "" if it can."""
+    obstacle = obstacle_to(rung.target)
+    return f"left out: {obstacle}" if obstacle else ""
+
+
+def _not_simulated(rung: Rung, inputs: Any) -> str:
+    """The reason why nothing is simulated; "" if it is, or if nothing was to be."""
+    devices = {value.device.type for value in pytree.tree_leaves(inputs) if isinstance(value, torch.Tensor)}
+    elsewhere = ", ".join(sorted(devices - {"cpu"}))
+    if rung.target and elsewhere:
+        return f"left out: there are tensors on {elsewhere}, where Triton runs by itself"
+    return without_tools(rung)
 
 
 def _run(
@@ -156,23 +212,34 @@ def _run(
     options: Mapping[str, Any],
     arguments: tuple[Any, ...],
     keywords: Mapping[str, Any],
+    kernels: str,
+    timed: int,
 ) -> Outcome:
     if engine == "torch":
         torch.compiler.reset()
         compiled = torch.compile(function, backend=rung.backend, **options)
-        return outcome.run(compiled, arguments, keywords, TIMED_CALLS)
+        return outcome.run(compiled, arguments, keywords, timed)
     api.reset()
-    with _as(rung), config.patch(warm_start=False, background=False, **dict(rung.settings)):
-        compiled = api.compile(function, **{"isolate_recompiles": True, "backend": rung.backend, **options})
-        found = outcome.run(compiled, arguments, keywords, TIMED_CALLS)
+    own = {"isolate_recompiles": True, "backend": rung.backend, **options}
+    if rung.target:
+        own = {**own, "mode": None, "options": for_target(rung.target, options.get("options"))}
+    with _as(rung, kernels), config.patch(warm_start=rung.stored, background=False, **dict(rung.settings)):
+        found = outcome.run(api.compile(function, **own), arguments, keywords, timed)
     api.reset()
     return found
 
 
+def for_target(target: str, options: Mapping[str, object] | None) -> dict[str, object]:
+    """Options of the backend, with which its code for a GPU is simulated."""
+    return {**(options or {}), "target": target, "simulation_seconds": SIMULATION_SECONDS}
+
+
 @contextlib.contextmanager
-def _as(rung: Rung) -> Iterator[None]:
-    if not rung.denied:
-        yield
-        return
-    with fuel.limited(rung.denied, 0):
+def _as(rung: Rung, kernels: str) -> Iterator[None]:
+    """Deny what the rung denies; kernels of rungs without the store are built in a folder of their own."""
+    with contextlib.ExitStack() as stack:
+        if rung.denied:
+            stack.enter_context(fuel.limited(rung.denied, 0))
+        if not rung.stored:
+            stack.enter_context(mock.patch.dict(os.environ, {store.VARIABLE: kernels}))
         yield

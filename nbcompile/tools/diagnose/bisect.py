@@ -17,13 +17,17 @@ In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/support/fue
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from nbcompile import api, config
 from nbcompile.support import fuel, lazy_import
-from nbcompile.tools.diagnose import outcome
+from nbcompile.tools.diagnose import isolated, outcome
 from nbcompile.tools.diagnose.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -86,9 +90,16 @@ class FlakyPredicateError(RuntimeError):
 
 
 def bisect(
-    function: Callable[..., Any], *, predicate: Predicate | None = None, engine: str = "nbcompile", **options: Any
+    function: Callable[..., Any],
+    *,
+    predicate: Predicate | None = None,
+    engine: str = "nbcompile",
+    seconds: float = isolated.SECONDS,
+    **options: Any,
 ) -> Callable[..., Bisection]:
     """Find the decisions of the compiler that make a function wrong.
+
+    If the compiled function ends the process, or does not end, each trial runs in a fork.
 
     Args:
         function: a function or module that is not compiled yet.
@@ -96,10 +107,12 @@ def bisect(
             words, or ""; without one, a difference from eager mode that rounding does not explain, another exception,
             or a failure inside the compiler.
         engine: ``"nbcompile"``, or ``"torch"`` for torch.compile: its backends and the subsystems of Inductor.
+        seconds: limit of a trial.
         **options: of ``compile``.
 
     Returns:
-        A function with the same arguments that returns a :class:`Bisection`.
+        A function with the same arguments that returns a :class:`Bisection`. It raises ``ValueError`` if the function
+        ends the process in eager mode, too.
 
     Raises:
         ValueError: there is no such engine.
@@ -108,31 +121,57 @@ def bisect(
         raise ValueError(f"engine={engine!r} is none of {', '.join(ENGINES)}")
 
     def bisected(*arguments: Any, **keywords: Any) -> Bisection:
-        wrong = predicate or differs_from_eager(function, arguments, keywords)
+        wrong = predicate
+        if wrong is None:
+            isolated.expect_to_return(lambda: outcome.run(function, arguments, keywords), seconds)
+            wrong = differs_from_eager(function, arguments, keywords)
         if engine == "torch":
             return _bisect_torch(
                 function,
                 lambda compiled: wrong(outcome.for_predicate(compiled, arguments, keywords, predicate)),
                 options,
+                seconds,
             )
 
-        def trial(subsystem: str, allowed: int) -> tuple[str, list[str]]:
+        def trial(subsystem: str, allowed: int, file: str = "") -> tuple[str, list[str]]:
             api.reset()
-            with fuel.limited(subsystem, allowed) as log, config.patch(warm_start=False, background=False):
+            with fuel.limited(subsystem, allowed, file) as log, config.patch(warm_start=False, background=False):
                 compiled = api.compile(function, **{"isolate_recompiles": True, **options})
                 found = outcome.for_predicate(compiled, arguments, keywords, predicate)
             api.reset()
             return wrong(found), log
 
-        return search(trial)
+        ends = isolated.ending(lambda: trial("", 0), seconds)
+        return search(_in_forks(trial, seconds) if ends else trial)
 
     return bisected
 
 
+def _in_forks(trial: Callable[[str, int, str], tuple[str, list[str]]], seconds: float) -> Trial:
+    """The trials, each in a fork: the decisions until it ends are those that it wrote to a file."""
+
+    def attempt(subsystem: str, allowed: int) -> tuple[str, list[str]]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "decisions"
+            wrong = isolated.judged(lambda: trial(subsystem, allowed, str(file))[0], seconds)
+            return wrong, file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+    return attempt
+
+
 def _bisect_torch(
-    function: Callable[..., Any], error: Callable[[Callable[..., Any]], str], options: Mapping[str, Any]
+    function: Callable[..., Any], error: Callable[[Callable[..., Any]], str], options: Mapping[str, Any], seconds: float
 ) -> Bisection:
-    """Bisect torch.compile."""
+    """Bisect torch.compile.
+
+    Raises:
+        ValueError: the compiled function ends the process: torch's bisection would end with it.
+    """
+    if ended := isolated.ending(lambda: error(torch.compile(function, **options)), seconds):
+        raise ValueError(
+            f"the compiled function {ended}: write a program that calls torch.compile, and run "
+            "python -m nbcompile bisect PROGRAM --engine torch"
+        )
     differences: list[str] = []
 
     def is_right(compiled: Callable[..., Any]) -> bool:

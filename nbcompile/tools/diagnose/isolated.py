@@ -2,6 +2,8 @@
 
     judged(lambda: wrong(graph, inputs), seconds=60)      "killed by signal 11", "did not end in time", what it says, ""
 
+What the fork prints, also as it is killed, is not shown: it would be there once for each trial.
+
 In torch: torch/_dynamo/debug_utils.py starts a process for each trial of its minifier. Read next:
 nbcompile/tools/diagnose/script_graphs.py
 """
@@ -9,53 +11,128 @@ nbcompile/tools/diagnose/script_graphs.py
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
+import resource
 import select
 import signal
+import sys
 import time
+import warnings
 from collections.abc import Callable
 
 import torch
 
-KILLED, HUNG = "killed by signal", "did not end in time"
-MOST_SAID = 4096
-"""Bytes of a judgement."""
+KILLED, HUNG, LEFT = "killed by signal", "did not end in time", "left the process with exit code"
+MOST_SAID = 4000
+"""Bytes of a judgement: with the mark, no more than a pipe takes at once."""
+SAID = b"+"
+"""The mark of a judgement that came to its end."""
+POLL_SECONDS = 0.05
+"""The time after which it is seen that the fork has ended, where a child of it still holds the pipe."""
+SECONDS = 120.0
+"""The default limit of a trial in a notebook."""
+
+
+def can_fork() -> bool:
+    """True if a fork of this process can compute: CUDA allows none."""
+    return hasattr(os, "fork") and not torch.cuda.is_initialized()
 
 
 def judged(judge: Callable[[], str], seconds: float) -> str:
     """Ask a function in a fork of this process: its answer, or the way in which the fork ended; "" where it raises."""
     reader, writer = os.pipe()
-    process = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python 3.12: that there are threads, which the fork does not have
+        process = os.fork()
     if not process:
         _judge(judge, writer)
     os.close(writer)
-    with open(reader, "rb", buffering=0) as pipe:  # noqa: PTH123 - a descriptor
-        ends, said, hung = time.monotonic() + seconds, b"", False
-        while not hung:
-            ready, _, _ = select.select([pipe], [], [], max(ends - time.monotonic(), 0.0))
-            hung = not ready
-            chunk = pipe.read(MOST_SAID) if ready else b""
-            if ready and not chunk:
-                break
-            said += chunk or b""
-    if hung:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process, signal.SIGKILL)
-    _, status = os.waitpid(process, 0)
-    if hung:
-        return HUNG
-    return f"{KILLED} {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else said.decode()
+    try:
+        said, status = _wait(reader, process, time.monotonic() + seconds)
+    finally:
+        os.close(reader)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process, signal.SIGKILL)  # what it forked, or itself, if it hangs or the user interrupts
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process, 0)
+    if said.startswith(SAID):
+        return said[len(SAID) :].decode(errors="replace")
+    if status is None:
+        return f"{HUNG} ({seconds:g} seconds)"
+    return f"{KILLED} {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else f"{LEFT} {os.WEXITSTATUS(status)}"
 
 
 def is_an_ending(said: str) -> bool:
     """True for what :func:`judged` says of a process, and not what the process said."""
-    return said.startswith((KILLED, HUNG))
+    return said.startswith((KILLED, HUNG, LEFT))
+
+
+def ending(call: Callable[[], object], seconds: float) -> str:
+    """The way in which a call ends its process; "" where it ends by itself, or where nothing can be forked."""
+    if not can_fork():
+        return ""
+
+    def judge() -> str:
+        call()
+        return ""
+
+    return judged(judge, seconds)
+
+
+def expect_to_return(call: Callable[[], object], seconds: float) -> None:
+    """Refuse a call in eager mode that ends the process: nothing can be compared with it.
+
+    Raises:
+        ValueError: it does.
+    """
+    if ended := ending(call, seconds):
+        raise ValueError(f"in eager mode, the function {_sentence(ended)}: there is nothing to compare with")
+
+
+def _sentence(ended: str) -> str:
+    """An ending, with "the function" before it."""
+    return f"is {ended}" if ended.startswith(KILLED) else ended
+
+
+def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
+    """What the fork says before it ends, and its status; None if it does not end in time."""
+    said, pipes = b"", [reader]
+    while (left := until - time.monotonic()) > 0:
+        ready, _, _ = select.select(pipes, [], [], min(POLL_SECONDS, left))
+        if ready:
+            chunk = os.read(reader, 1 << 16)
+            said += chunk
+            pipes = pipes if chunk else []
+            if chunk:
+                continue
+        try:
+            ended, status = os.waitpid(process, 0 if said else os.WNOHANG)
+        except ChildProcessError:  # the program ignores SIGCHLD
+            return said, 0
+        if ended:
+            return said, status
+    return said, None
 
 
 def _judge(judge: Callable[[], str], writer: int) -> None:
+    said, own = "", os.getpid()
     try:
         os.setsid()
+        _silence()
         torch.set_num_threads(1)  # the threads of the first process are not in this one
-        os.write(writer, judge().encode()[:MOST_SAID])
+        with contextlib.suppress(Exception, SystemExit, KeyboardInterrupt):
+            said = judge()
+        if os.getpid() == own:  # a program that forks comes to this line in each process
+            os.write(writer, SAID + said.encode()[:MOST_SAID])
     finally:
         os._exit(0)
+
+
+def _silence() -> None:
+    """No output, no stack and no file of the memory where the process is killed: that is an answer like others."""
+    faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - as long as the process
+    for descriptor in (1, 2):
+        os.dup2(sys.stdout.fileno(), descriptor)

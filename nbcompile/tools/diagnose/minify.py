@@ -13,6 +13,7 @@ In torch: torch/_functorch/fx_minifier.py. Read next: nbcompile/tools/diagnose/r
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ import torch.fx
 
 from nbcompile import api, backends, config
 from nbcompile.backends.run_aten import attribute_of
-from nbcompile.tools.diagnose import outcome, reproducer
+from nbcompile.tools.diagnose import isolated, outcome, reproducer
 from nbcompile.tools.diagnose.outcome import Outcome
 
 GraphPredicate = Callable[[torch.fx.GraphModule, Sequence[Any]], str]
@@ -68,9 +69,12 @@ def minify(
     backend: str | Callable[..., Any] = "inductor",
     predicate: Callable[[Outcome], str] | None = None,
     engine: str = "nbcompile",
+    seconds: float = isolated.SECONDS,
     **options: Any,
 ) -> Callable[..., MinifiedGraph]:
     """Find the smallest part of a function's graphs that is still wrong.
+
+    Of a graph that ends the process, or does not end, each part is tried in a fork.
 
     Args:
         function: a function or module that is not compiled yet.
@@ -79,23 +83,37 @@ def minify(
             words, or ""; without one, a difference from eager mode that rounding does not explain, an exception of
             the compiler, or a failure inside it.
         engine: ``"nbcompile"``, or ``"torch"`` for the real torch.compile.
+        seconds: limit of a trial.
         **options: of ``compile`` (``dynamic``, ``fullgraph``).
 
     Returns:
         A function with the same arguments that returns a :class:`MinifiedGraph`. It raises :class:`NothingToMinify` if
-        no graph is wrong.
+        no graph is wrong, or if the function ends the process before a graph is compiled.
     """
     if engine not in ("nbcompile", "torch"):
         raise ValueError(f"engine={engine!r} is none of nbcompile, torch")
 
     def minified(*arguments: Any, **keywords: Any) -> MinifiedGraph:
-        wrong = graph_predicate(backend, predicate, engine)
+        usual = graph_predicate(backend, predicate, engine)
+        if ended := isolated.ending(lambda: captured(function, options, arguments, keywords), seconds):
+            raise NothingToMinify(f"with graphs that run as captured, it is the same: {ended}")
         for graph, inputs in captured(function, options, arguments, keywords):
+            ends = isolated.ending(functools.partial(usual, graph, inputs), seconds)
+            wrong = ends_in_fork(usual, seconds) if ends else usual
             if found := _minified(graph, inputs, wrong, backend, engine):
                 return found
         raise NothingToMinify("no captured graph is wrong by itself: see nbcompile.bisect, frame by frame")
 
     return minified
+
+
+def ends_in_fork(wrong: GraphPredicate, seconds: float) -> GraphPredicate:
+    """The predicate for a graph at which the process ends, or goes on for ever: that it does so in a fork."""
+
+    def ends(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
+        return isolated.ending(lambda: wrong(graph, inputs), seconds)
+
+    return ends
 
 
 def minify_graph(

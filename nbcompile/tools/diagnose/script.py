@@ -28,9 +28,11 @@ import torch
 
 import nbcompile
 from nbcompile import api, config
+from nbcompile.options import OWN_NAME
 from nbcompile.support import fuel, lazy_import
 from nbcompile.tools import child_process
 from nbcompile.tools.child_process import HUNG
+from nbcompile.tools.diagnose import ablate
 
 if TYPE_CHECKING:
     from nbcompile.peer import bisect as peer_bisect
@@ -39,6 +41,8 @@ else:
 
 EAGER = "eager mode"
 """The backend of a program that is not compiled at all."""
+OUR_OWN = ("inductor", OWN_NAME)
+"""Names of the backend that has options for a GPU."""
 TRACEBACK = "Traceback (most recent call last):"
 MOST_ERROR = 200
 """Characters of a message."""
@@ -68,6 +72,10 @@ class Way:
     settings: tuple[tuple[str, Any], ...] = ()
     engine: str = "nbcompile"
     """``"torch"``: the real torch.compile in the place of both."""
+    stored: bool = False
+    """With the store on disk, as the program runs by itself."""
+    target: str = ""
+    """A GPU, for which our own backend generates code that a simulator runs."""
     bisection: str = ""
     """The folder of a bisection of torch.compile, in which the program takes part."""
 
@@ -82,6 +90,8 @@ class Run:
     seconds: float
     last_error: str = ""
     """The exception that ended it: class and message."""
+    not_simulated: bool = False
+    """A call ran through ATen, as its simulation would have taken too long."""
 
     @property
     def ending(self) -> str:
@@ -98,9 +108,9 @@ def run(script: Script, way: Way, **variables: str) -> Run:
     order = json.dumps({"path": str(script.path), "replace": script.replace, **dataclasses.asdict(way)})
     command = [sys.executable, "-m", "nbcompile.tools.diagnose.script", order, *script.arguments]
     began = time.perf_counter()
-    done = child_process.run(command, script.seconds, {**environment(), **variables}, script.given)
+    done = child_process.run(command, script.seconds, {**environment(way.stored), **variables}, script.given)
     error = last_error(done.errors) if done.code == 1 else ""
-    return Run(done.code, done.output, time.perf_counter() - began, error)
+    return Run(done.code, done.output, time.perf_counter() - began, error, ablate.TOO_LONG in done.errors)
 
 
 def last_error(errors: str) -> str:
@@ -112,10 +122,10 @@ def last_error(errors: str) -> str:
     return lines[-1][:MOST_ERROR] if lines else ""
 
 
-def environment() -> dict[str, str]:
-    """The environment of a child: it finds this nbcompile, and loads nothing that was compiled before."""
+def environment(stored: bool = False) -> dict[str, str]:
+    """The environment of a child: it finds this nbcompile, and loads nothing that was compiled before, or as always."""
     search = os.pathsep.join(filter(None, (str(Path(nbcompile.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))))
-    return {**os.environ, "PYTHONPATH": search, "NBCOMPILE_WARM_START": "0"}
+    return {**os.environ, "PYTHONPATH": search, **({} if stored else {"NBCOMPILE_WARM_START": "0"})}
 
 
 def trial(script: Script, wrong: Callable[[Run], str]) -> Callable[[str, int], tuple[str, list[str]]]:
@@ -141,7 +151,7 @@ def main(arguments: list[str]) -> None:
     if order["bisection"]:
         peer_bisect.take_part(order["bisection"])
     by_torch = order["engine"] == "torch"
-    chosen = _compile_with(order["backend"], torch.compile if by_torch else api.compile)
+    chosen = _compile_with(order["backend"], order["target"], torch.compile if by_torch else api.compile)
     nbcompile.compile = chosen
     if by_torch or order["replace"] or order["backend"] == EAGER:
         torch.compile = chosen
@@ -150,9 +160,9 @@ def main(arguments: list[str]) -> None:
     runpy.run_path(str(path), run_name="__main__")
 
 
-def _compile_with(backend: str, original: Any) -> Any:
-    """``compile`` with another backend than the program's."""
-    if not backend:
+def _compile_with(backend: str, target: str, original: Any) -> Any:
+    """``compile`` with another backend than the program's, or for a GPU."""
+    if not backend and not target:
         return original
 
     @functools.wraps(original)
@@ -162,7 +172,10 @@ def _compile_with(backend: str, original: Any) -> Any:
         if backend == EAGER:
             return model
         changed = {name: value for name, value in keywords.items() if name not in ("backend", "mode", "options")}
-        return original(model, **changed, backend=backend)
+        if target and (keywords.get("backend") or api.get_default_backend()) not in OUR_OWN:
+            return original(model, **keywords)
+        options = {"options": ablate.for_target(target, keywords.get("options"))} if target else {}
+        return original(model, **changed, **options, backend=backend or "inductor")
 
     return compile
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import json
 import os
 import runpy
@@ -121,17 +122,17 @@ def _first_wrong(graphs: Sequence[Captured], folder: Path, order: dict[str, Any]
         (folder / CANDIDATE).write_text(text, encoding="utf-8")
         return text
 
+    in_fork = minify.ends_in_fork(usual, order["seconds"])
+
     def isolated_predicate(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
-        said = isolated.judged(lambda: usual(graph, inputs), order["seconds"])
-        if not isolated.is_an_ending(said):
-            return ""
-        write(graph, inputs, said)
-        return said
+        if ends := in_fork(graph, inputs):
+            write(graph, inputs, ends)
+        return ends
 
     for graph, inputs in graphs:
         write(graph, inputs, "this graph ends the process")
-        ends = isolated.judged(lambda graph=graph, inputs=inputs: usual(graph, inputs), order["seconds"])  # type: ignore[misc]
-        wrong = isolated_predicate if isolated.is_an_ending(ends) else usual
+        ends = isolated.ending(functools.partial(usual, graph, inputs), order["seconds"])
+        wrong = isolated_predicate if ends else usual
         with contextlib.suppress(minify.NothingToMinify):
             found = minify.minify_graph(graph, inputs, engine=engine, wrong=wrong)
             text = write(found.graph, found.inputs, found.difference)

@@ -1,18 +1,32 @@
-"""Rows of the ladder: what differs by chance, and times of a call or of a whole program."""
+"""Rungs of the ladder: the store, the simulator, what differs by chance, and times of a call or of a whole program."""
 
 from __future__ import annotations
 
-from nbcompile.tools.diagnose.ablate import Ablation, Row, confirmed
+import dataclasses
+import json
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.codegen import triton as generator
+from nbcompile.fast.disk_cache import storage
+from nbcompile.tools.diagnose import ablate as module
+from nbcompile.tools.diagnose.ablate import OURS, Ablation, Row, Rung, ablate, confirmed
+from tests.tools.diagnose import faults
+
+aten = torch.ops.aten
+RUNG = Rung("rung", "inductor")
 
 
 def test_a_rung_that_differs_is_tried_twice():
     """One that differs each time is a change; one that does so once is said to do it by chance; one that is right runs once."""
     turns = iter(["differs", "differs"])
-    assert confirmed("rung", lambda: (next(turns), 1.0)) == Row("rung", "differs", 1.0)
+    assert confirmed(RUNG, lambda: (next(turns), 1.0)) == Row("rung", "differs", 1.0)
     turns = iter(["differs", ""])
-    assert confirmed("rung", lambda: (next(turns), 1.0)).difference == "by chance: once differs, then as eager"
+    assert confirmed(RUNG, lambda: (next(turns), 1.0)).difference == "by chance: once differs, then as eager"
     turns = iter([""])
-    assert confirmed("rung", lambda: (next(turns), 2.0)) == Row("rung", "", 2.0)
+    assert confirmed(RUNG, lambda: (next(turns), 2.0)) == Row("rung", "", 2.0)
 
 
 def test_times_of_a_call_and_of_a_program():
@@ -26,3 +40,65 @@ def test_times_of_a_call_and_of_a_program():
     assert lines[0].endswith("seconds")
     assert lines[2].split()[-1] == "9.0"
     assert [row.rung for row in program.slower] == ["everything"]
+
+
+def exponential(x):
+    return x.sin().exp()
+
+
+def test_a_wrong_entry_of_the_store(monkeypatch):
+    """Stored under a wrong lowering, that is mended since: right without the store, and wrong from the rung with it on."""
+    x = torch.randn(4, 6)
+    with pytest.MonkeyPatch.context() as patch:
+        faults.swapped(aten.exp.default, aten.cos.default)(patch)
+        nbcompile.compile(exponential)(x)
+    found = ablate(exponential)(x)
+    assert found.first_change.rung == "everything", str(found)
+    by_name = {row.rung: row.difference for row in found.rows}
+    assert by_name["store off"] == ""
+    assert by_name["everything, again"].startswith("value 0")
+
+
+def test_an_entry_that_is_wrong_when_it_is_loaded(monkeypatch):
+    """The compile is right, and what it stores is not: wrong at the rung that loads what the one before has stored."""
+    original = storage.entries
+
+    def others(key):
+        for path, content in original(key):
+            yield path, json.loads(json.dumps(content).replace("exp(sin(", "exp(exp("))
+
+    monkeypatch.setattr(storage, "entries", others)
+    found = ablate(exponential)(torch.randn(4, 6))
+    assert found.first_change.rung == "everything, again", str(found)
+
+
+def test_wrong_code_for_a_gpu(monkeypatch):
+    """Only the simulator sees Triton's code: the rung with it is the one that changes. It has no time, and is not slow."""
+    pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+    original = generator.emit
+
+    def emit(*arguments):
+        emitted = original(*arguments)
+        return dataclasses.replace(emitted, source=emitted.source.replace("tl.exp(", "tl.cos("))
+
+    monkeypatch.setattr(generator, "emit", emit)
+    found = ablate(exponential)(torch.randn(4, 6))
+    assert found.first_change.rung == "Triton in the simulator", str(found)
+    assert found.rows[-1].seconds == 0.0
+    assert found.rows[-1] not in found.slower
+
+
+def test_what_is_not_simulated(monkeypatch):
+    """A call whose simulation would take too long, tensors that are elsewhere, Triton that is missing: the row says so."""
+    pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+    monkeypatch.setattr(module, "OURS", OURS[-1:])
+    monkeypatch.setitem(module.ENGINES, "nbcompile", OURS[-1:])
+    monkeypatch.setattr(module, "SIMULATION_SECONDS", 0.0)
+    found = ablate(exponential)(torch.randn(4, 6))
+    assert found.rows[-1].left_out == "left out: its simulation would take too long"
+    assert found.first_change is None
+    assert "too long" in str(found)
+    elsewhere = ablate(lambda x: x + 1)(torch.ones(2, device="meta"))
+    assert "tensors on meta" in elsewhere.rows[-1].left_out
+    monkeypatch.setattr(module, "obstacle_to", lambda target: "it needs triton" if target else "")
+    assert ablate(exponential)(torch.randn(4, 6)).rows[-1].left_out == "left out: it needs triton"

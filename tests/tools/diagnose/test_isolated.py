@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
 import torch
 
 from nbcompile.tools.diagnose import isolated
@@ -26,8 +27,38 @@ def test_how_a_judgement_ends():
     assert isolated.is_an_ending(killed)
     began = time.monotonic()
     hung = isolated.judged(lambda: str(time.sleep(99)), 0.5)
-    assert (hung, isolated.is_an_ending(hung)) == ("did not end in time", True)
+    assert (hung, isolated.is_an_ending(hung)) == ("did not end in time (0.5 seconds)", True)
     assert time.monotonic() - began < 30
+    left = isolated.judged(lambda: os._exit(3), 60.0)
+    assert (left, isolated.is_an_ending(left)) == ("left the process with exit code 3", True)
+
+
+def test_a_judgement_that_forks_closes_or_prints(capfd):
+    """A child of the fork says nothing in its name, and ends with it; without the pipe nothing is said; nothing is shown."""
+
+    def forks():
+        if not os.fork():
+            time.sleep(99)
+        return "forked"
+
+    began = time.monotonic()
+    assert isolated.judged(forks, 60.0) == "forked"
+    assert isolated.judged(lambda: f"child {bool(os.fork())}", 60.0) == "child True"
+    assert time.monotonic() - began < 30
+    assert isolated.judged(lambda: os.closerange(3, 100) or "closed", 60.0) == "left the process with exit code 0"
+    assert isolated.judged(lambda: print("seen") or os.system("echo seen") or os.abort(), 60.0) == "killed by signal 6"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_call_that_ends_the_process():
+    """Only the way in which it ends is told, and no answer; where CUDA is in use nothing is forked."""
+    assert isolated.ending(lambda: "said", 60.0) == ""
+    assert isolated.ending(os.abort, 60.0) == "killed by signal 6"
+    with pytest.raises(ValueError, match="in eager mode, the function is killed by signal 6: there is nothing"):
+        isolated.expect_to_return(os.abort, 60.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.cuda, "is_initialized", lambda: True)
+        assert isolated.ending(os.abort, 60.0) == ""
 
 
 def test_threads_of_the_first_process():

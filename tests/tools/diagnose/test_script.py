@@ -9,7 +9,7 @@ import pytest
 from nbcompile.record import codec
 from nbcompile.tools.child_process import HUNG
 from nbcompile.tools.commands.command_line import main
-from nbcompile.tools.diagnose import issue, script, script_graphs
+from nbcompile.tools.diagnose import ablate, issue, script, script_graphs
 from nbcompile.tools.diagnose.script import EAGER, Script, Way
 
 pytestmark = pytest.mark.timeout(900)  # each test runs a program some ten times
@@ -70,6 +70,30 @@ def test_a_program_that_prints_otherwise(program, capsys):
     told = capsys.readouterr().out
     assert "other output than in eager mode" in next(line for line in told.splitlines() if "changes here" in line)
     assert "no fusion" in next(line for line in told.splitlines() if "changes here" in line)
+    for rung in ("store off", "everything, again", "Triton in the simulator"):
+        assert "other output than in eager mode" in next(line for line in told.splitlines() if line.startswith(rung))
+
+
+def test_a_program_for_a_gpu():
+    """Where the backend is our own, it gets the target beside its own options; another backend is left as it is."""
+    asked = []
+    changed = script._compile_with("", "sm_90", lambda model, **keywords: asked.append(keywords))
+    changed(len, dynamic=True, mode="max-autotune")
+    changed(options={"debug": True}, backend="nbcompile")(len)
+    changed(len, backend="aot_eager")
+    target = {"target": "sm_90", "simulation_seconds": ablate.SIMULATION_SECONDS}
+    assert asked == [
+        {"dynamic": True, "backend": "inductor", "options": target},
+        {"backend": "inductor", "options": {"debug": True, **target}},
+        {"backend": "aot_eager"},
+    ]
+
+
+def test_with_and_without_the_store(monkeypatch):
+    """The store is on where a program runs by itself, if the user has not switched it off."""
+    monkeypatch.delenv("NBCOMPILE_WARM_START", raising=False)
+    assert script.environment()["NBCOMPILE_WARM_START"] == "0"
+    assert "NBCOMPILE_WARM_START" not in script.environment(stored=True)
 
 
 def test_a_program_that_is_right(program, capsys):
