@@ -28,6 +28,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from nbcompile.tools.claims import CLAIM
+from nbcompile.tools.commands import terminal
 from nbcompile.tools.page import page
 
 QUIET = ["--IPKernelApp.log_level=40"]  # a kernel warns that its sockets are not encrypted
@@ -58,7 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     progress = sys.stderr if options.json else sys.stdout
     print(f"executing {_short(options.notebook)} ...", flush=True, file=progress)
-    tour = execute(options.notebook)
+    with terminal.waiting("tour"):
+        tour = execute(options.notebook)
     checked = claims(tour.notebook)
     print("\n".join(checked + tour.left_out), file=progress)
     failed = options.output.with_suffix(".failed.html")

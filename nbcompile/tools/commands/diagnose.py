@@ -132,7 +132,7 @@ def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: s
                 found = script.run(program, way, **variables)
                 return wrong(found) or (ablate.TOO_LONG if found.not_simulated else ""), found.seconds
 
-            rows.append(ablate.confirmed(rung, attempt))
+            rows.append(ablate.confirmed(rung, attempt, rows))
     return ablate.Ablation(tuple(rows), whole_program=True)
 
 
@@ -185,19 +185,24 @@ def _minify(options: argparse.Namespace) -> int:
 
 
 def _smallest_graph(program: Script, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    with terminal.waiting("minify"):
-        found = script_graphs.smallest(program, options.engine)
+    found = _minified(program, options.engine)
     return found.script, dataclasses.asdict(found)
+
+
+def _minified(program: Script, engine: str, *, with_values: bool = True) -> script_graphs.MinifiedScript:
+    with terminal.waiting("minify"):
+        return script_graphs.smallest(program, engine, with_values=with_values)
 
 
 def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """The smallest text that still ends in the same way compiled, and well in eager mode."""
     text = program.path.read_text(encoding="utf-8")
     fails = _failure(program, options)
-    ending, trials = fails(text), 0
-    if not ending:
-        raise minify.NothingToMinify("the program ends as in eager mode: there is nothing to minify")
-    _confirm(text, fails, ending, 1)
+    trials = 0
+    with terminal.waiting("compiled"):
+        if not (ending := fails(text)):
+            raise minify.NothingToMinify("the program ends as in eager mode: there is nothing to minify")
+        _confirm(text, fails, ending, 1)
 
     def holds(smaller: str) -> bool:
         nonlocal trials
@@ -207,7 +212,8 @@ def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str,
 
     with terminal.counting("minify", "programs tried") as count:
         small = source.reduce(text, holds)
-    _confirm(small, fails, ending, minify.CONFIRMATIONS)
+    with terminal.waiting("minify: once more"):
+        _confirm(small, fails, ending, minify.CONFIRMATIONS)
     lines = (text.count("\n"), small.count("\n"))
     return small, {"script": small, "lines": lines, "ending": ending, "trials": trials}
 
@@ -252,10 +258,11 @@ def _report_issue(options: argparse.Namespace) -> int:
     tried = {
         "ablate": lambda: str(ablation(program, eager, wrong, options.engine)),
         "bisect": lambda: str(bisection(program, wrong, options.engine)),
-        "minify": lambda: script_graphs.smallest(program, options.engine, with_values=options.values).script,
+        "minify": lambda: _minified(program, options.engine, with_values=options.values).script,
     }
-    compiled = script.run(program, Way(engine=options.engine))
-    found = issue.write(program, compiled, eager, tried, options.engine)
+    with terminal.waiting("compiled"):
+        compiled = script.run(program, Way(engine=options.engine))
+    found = issue.write(program, compiled, eager, tried, options.engine, terminal.waiting)
     if options.json:
         terminal.print_json(dataclasses.asdict(found))
         return 0

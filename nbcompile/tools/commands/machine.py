@@ -37,7 +37,8 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    findings = examine()
+    with terminal.waiting("doctor"):
+        findings = examine()
     if options.json:
         terminal.print_json([dataclasses.asdict(finding) for finding in findings])
     else:

@@ -32,9 +32,10 @@ def add(commands: argparse._SubParsersAction) -> None:
 def _profile(options: argparse.Namespace) -> int:
     with profiles.profiling(options.script.name) as profiler:
         _, status, _ = run.recorded(options.script, options.rest, replace=options.replace)
-    found = profiler.result()
-    if options.trace:
-        profiler.write_trace(options.trace)
+    with terminal.waiting("profile: reading what was measured"):  # while the program runs, the terminal is its own
+        found = profiler.result()
+        if options.trace:
+            profiler.write_trace(options.trace)
     if options.output:
         options.output.write_text(views.document(found), encoding="utf-8")
     for path in filter(None, (options.output, options.trace)):

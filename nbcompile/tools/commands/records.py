@@ -37,12 +37,14 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def _open(options: argparse.Namespace) -> int:
-    opened = read(options.record)
+    with terminal.waiting("open"):
+        opened = read(options.record)
     for note in opened.notes:
         terminal.print_error(note)
     records = list(opened.records.values())
     if options.output:
-        options.output.write_text(page(options.record.name, opened), encoding="utf-8")
+        with terminal.waiting("drawing"):
+            options.output.write_text(page(options.record.name, opened), encoding="utf-8")
         print(options.output)
     elif options.json:
         texts = [codec.to_json(record) for record in records]

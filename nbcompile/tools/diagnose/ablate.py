@@ -21,7 +21,7 @@ import functools
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
@@ -72,6 +72,7 @@ OURS = (
     Rung("everything, again", "inductor", stored=True),  # loads what the rung before has stored
     Rung("Triton in the simulator", "inductor", target="sm_90"),
 )
+BY_CHANCE = "by chance"
 TOO_LONG = "are allowed: the call runs through ATen"
 """The end of the warning about such a call (nbcompile/gpu/simulated.py)."""
 SIMULATION_SECONDS = 20.0
@@ -174,19 +175,20 @@ def ablate(
                     found = run(0 if rung.target else TIMED_CALLS)
                     return outcome.difference(expected, found, reference), found.seconds
 
-                rows.append(confirmed(rung, attempt))
+                rows.append(confirmed(rung, attempt, rows))
         return Ablation(tuple(rows))
 
     return ablated
 
 
-def confirmed(rung: Rung, attempt: Callable[[], tuple[str, float]]) -> Row:
-    """The row of a rung; one that differs is tried again, as a program can be wrong by chance."""
+def confirmed(rung: Rung, attempt: Callable[[], tuple[str, float]], before: Sequence[Row] = ()) -> Row:
+    """The row of a rung. One that differs is tried again, unless one before does: a program can be wrong by chance."""
     difference, seconds = attempt()
     if rung.target and TOO_LONG in difference:
         return Row(rung.name, "", 0.0, "left out: its simulation would take too long", simulated=True)
-    if difference and isolated.HUNG not in difference and not attempt()[0]:
-        difference = f"by chance: once {difference}, then as eager"
+    certain = any(row.difference and not row.difference.startswith(BY_CHANCE) for row in before)
+    if difference and not certain and isolated.HUNG not in difference and not attempt()[0]:
+        difference = f"{BY_CHANCE}: once {difference}, then as eager"
     return Row(rung.name, difference, seconds, simulated=bool(rung.target))
 
 

@@ -19,6 +19,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,16 +54,35 @@ class Issue:
 
 
 def write(
-    program: Script, compiled: Run, eager: Run, tried: Mapping[str, Callable[[], str]], engine: str = "nbcompile"
+    program: Script,
+    compiled: Run,
+    eager: Run,
+    tried: Mapping[str, Callable[[], str]],
+    engine: str = "nbcompile",
+    waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Issue:
-    """Collect everything; what fails meanwhile is a section that says how."""
+    """Collect everything; what fails meanwhile is a section that says how.
+
+    Args:
+        program: what the issue is about.
+        compiled: how it ends.
+        eager: the same without a compiler.
+        tried: what is tried, by name; each shows by itself how far it is.
+        engine: whose compiler.
+        waiting: shows that a part of it takes its time.
+    """
     outcome = compiled.ending or "ends well"
+    with waiting("environment"):
+        environment = "\n".join(_environment())
+    attempts = [(f"Tried: {name}", _attempt(attempt)) for name, attempt in tried.items()]
+    with waiting("record"):
+        record = _record(program) if engine == "nbcompile" else record_of_torch(program)
     parts = [
         ("What happens", f"compiled: {outcome}\neager mode: {eager.ending or 'ends well'}"),
         (PROGRAM, program.path.read_text(encoding="utf-8")),
-        ("Environment", "\n".join(_environment())),
-        *((f"Tried: {name}", _attempt(attempt)) for name, attempt in tried.items()),
-        ("Record (JSON)", _record(program) if engine == "nbcompile" else record_of_torch(program)),
+        ("Environment", environment),
+        *attempts,
+        ("Record (JSON)", record),
     ]
     shortened = []
     for title, text in parts:

@@ -20,13 +20,22 @@ RUNG = Rung("rung", "inductor")
 
 
 def test_a_rung_that_differs_is_tried_twice():
-    """One that differs each time is a change; one that does so once is said to do it by chance; one that is right runs once."""
+    """One that differs each time is a change; one that does so once is said to do it by chance.
+    One try is enough for a rung that is right or does not end, and after one that is known to differ.
+    """
     turns = iter(["differs", "differs"])
     assert confirmed(RUNG, lambda: (next(turns), 1.0)) == Row("rung", "differs", 1.0)
     turns = iter(["differs", ""])
     assert confirmed(RUNG, lambda: (next(turns), 1.0)).difference == "by chance: once differs, then as eager"
     turns = iter([""])
     assert confirmed(RUNG, lambda: (next(turns), 2.0)) == Row("rung", "", 2.0)
+    turns = iter(["differs"])
+    assert confirmed(RUNG, lambda: (next(turns), 1.0), [Row("before", "differs", 1.0)]).difference == "differs"
+    turns = iter(["differs", "differs"])
+    by_chance = Row("before", "by chance: once differs, then as eager", 1.0)
+    assert confirmed(RUNG, lambda: (next(turns), 1.0), [by_chance]).difference == "differs"
+    turns = iter(["did not end in time"])
+    assert confirmed(RUNG, lambda: (next(turns), 1.0)).difference == "did not end in time"
 
 
 def test_times_of_a_call_and_of_a_program():

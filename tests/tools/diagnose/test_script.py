@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
 
 from nbcompile.record import codec
 from nbcompile.tools.child_process import HUNG
+from nbcompile.tools.commands import terminal
 from nbcompile.tools.commands.command_line import main
 from nbcompile.tools.diagnose import ablate, issue, script, script_graphs
 from nbcompile.tools.diagnose.script import EAGER, Script, Way
@@ -226,7 +228,10 @@ def test_report_issue_is_one_file_without_paths(program, fails_with_exp, tmp_pat
     """Program, environment, attempts, the smallest program and the record are in it; folders of the user are not."""
     monkeypatch.setenv("HOME", str(tmp_path))
     path = tmp_path / "issue.md"
+    waited: list[str] = []
+    monkeypatch.setattr(terminal, "waiting", lambda title: contextlib.nullcontext(waited.append(title)))
     assert main(["report-issue", program(WRONG, CHECKS), "-o", str(path)]) == 0
+    assert waited == ["in eager mode", "compiled", "environment", "minify", "record"], "each step shows that it goes on"
     text = path.read_text()
     for title in (
         "What happens",
