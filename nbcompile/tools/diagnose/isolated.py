@@ -96,7 +96,7 @@ def _sentence(ended: str) -> str:
 
 
 def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
-    """What the fork says before it ends, and its status; None if it does not end in time."""
+    """The message of the fork, and its status when it has ended; None if it does not end in time."""
     said, pipes = b"", [reader]
     while (left := until - time.monotonic()) > 0:
         ready, _, _ = select.select(pipes, [], [], min(POLL_SECONDS, left))
