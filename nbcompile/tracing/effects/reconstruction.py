@@ -26,6 +26,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, SharedValue
 from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource, ValueSource
 from nbcompile.tracing import breaks
+from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.protocol import Change, Fill, GlobalChange, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.deques import DequeVariable
@@ -46,6 +47,10 @@ class _SelfReference(breaks.Unsupported):
         self.key = key
         self.through: tuple[VariableTracker, Callable[[], Recipe], Fill] | None = None
         """A part on the way round that can be made empty, and filled once the whole is made."""
+
+
+def _is_same_tensor(one: object, other: object) -> bool:
+    return isinstance(one, torch.Tensor) and one is other
 
 
 class Reconstruction:
@@ -72,11 +77,17 @@ class Reconstruction:
         return self.visible is None or id(tracker) in self.visible or known_elsewhere
 
     def graph_output(self, node: torch.fx.Node) -> Recipe:
-        """The value of a node, as an output of the graph."""
+        """The value of a node, as an output of the graph: one for all nodes whose value is the same tensor.
+
+        ``v.contiguous()`` is ``v`` itself in eager mode. As two outputs they would be two tensors, where compilers
+        make values of what was written in place.
+        """
         self.tracer.output.root.lift(node)  # what was made inside of a body stays there
-        if node not in self.outputs:
-            self.outputs.append(node)
-        return GraphOutput(self.outputs.index(node))
+        for at, output in enumerate(self.outputs):
+            if output is node or _is_same_tensor(output.meta[EXAMPLE], node.meta[EXAMPLE]):
+                return GraphOutput(at)
+        self.outputs.append(node)
+        return GraphOutput(len(self.outputs) - 1)
 
     def shared(
         self,
