@@ -684,6 +684,7 @@ INLINE i64 trunc_div(i64 a, i64 b) { return b == 0 ? 0 : b == -1 ? (i64)-(u64)a 
 constexpr INLINE i64 mod(i64 a, i64 b) { return b == 0 || b == -1 ? 0 : a - floor_div(a, b) * b; }
 constexpr INLINE i64 min_of(i64 a, i64 b) { return a < b ? a : b; }
 constexpr INLINE i64 max_of(i64 a, i64 b) { return a > b ? a : b; }
+constexpr INLINE i64 abs_of(i64 a) { return a < 0 ? -(u64)a : a; }
 INLINE i64 int_pow(i64 base, i64 exponent) {
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
   u64 result = 1, factor = base;

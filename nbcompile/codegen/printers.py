@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import sympy
 import torch
@@ -36,6 +36,10 @@ class Dialect:
     larger: str
     wide: str = "{0}"
     """Literal that does not fit in 32 bits."""
+    functions: Mapping[str, str] = field(default_factory=dict)
+    """Other functions of torch's symbolic numbers, by the name of their class."""
+    unary: str = ""
+    """What stands before the name of a function of ``math``."""
 
 
 SIGNS = {
@@ -47,8 +51,36 @@ SIGNS = {
 }
 """Integer operators that all dialects share."""
 
-C = Dialect("floor_div({0}, {1})", "mod({0}, {1})", "min_of({0}, {1})", "max_of({0}, {1})", "{0}L")
-PYTHON = Dialect("({0} // {1})", "({0} % {1})", "min({0}, {1})", "max({0}, {1})")
+C_FUNCTIONS = {
+    "Abs": "abs_of({0})",
+    "PowByNatural": "int_pow({0}, {1})",
+    "ToFloat": "((f64){0})",
+    "IntTrueDiv": "((f64){0} / (f64){1})",
+    "FloorToInt": "((i64)__builtin_floor({0}))",
+    "CeilToInt": "((i64)__builtin_ceil({0}))",
+    "TruncToInt": "((i64)({0}))",
+    "RoundToInt": "((i64)__builtin_nearbyint({0}))",
+}
+PYTHON_FUNCTIONS = {
+    "FloorToInt": "int({0} // 1)",
+    "CeilToInt": "-int(-{0} // 1)",
+    "TruncToInt": "int({0})",
+    "RoundToInt": "round({0})",
+    "Abs": "abs({0})",
+    "PowByNatural": "({0}**{1})",
+    "ToFloat": "float({0})",
+    "FloatTrueDiv": "({0} / {1})",
+    "IntTrueDiv": "({0} / {1})",
+    "Not": "(not {0})",
+}
+_UNARY = "OpaqueUnaryFn_"
+"""Begins the names of torch's classes for functions of ``math``."""
+C = Dialect(
+    "floor_div({0}, {1})", "mod({0}, {1})", "min_of({0}, {1})", "max_of({0}, {1})", "{0}L", C_FUNCTIONS, "__builtin_"
+)
+PYTHON = Dialect(
+    "({0} // {1})", "({0} % {1})", "min({0}, {1})", "max({0}, {1})", functions=PYTHON_FUNCTIONS, unary="math."
+)
 TRITON = Dialect("({0} // {1})", "({0} % {1})", "tl.minimum({0}, {1})", "tl.maximum({0}, {1})")
 
 
@@ -73,29 +105,11 @@ def python_number(expression: sympy.Basic) -> str:
             return f"({expression.p} / {expression.q})"
         case sympy.core.relational.Relational(lhs=left, rhs=right, rel_op=sign):
             return f"({python_number(left)} {sign} {python_number(right)})"
-    parts = [_python_operand(arg) for arg in expression.args]
-    match type(expression).__name__:
-        case "ToFloat":
-            return f"float({parts[0]})"
-        case "FloatTrueDiv" | "IntTrueDiv":
-            return f"({parts[0]} / {parts[1]})"
-        case "Add" | "Mul" | "FloatPow" | "PowByNatural" | "Pow" if not expression.is_integer:
-            sign = {"Add": " + ", "Mul": "*"}.get(type(expression).__name__, "**")
-            return f"({sign.join(parts)})"
+    kind = type(expression).__name__
+    if kind in ("Add", "Mul", "FloatPow", "Pow") and not expression.is_integer:
+        sign = {"Add": " + ", "Mul": "*"}.get(kind, "**")
+        return f"({sign.join(_python_operand(arg) for arg in expression.args)})"
     return print_index(expression, PYTHON)
-
-
-_PYTHON_FUNCTIONS = {
-    "FloorToInt": "int({0} // 1)",
-    "CeilToInt": "-int(-{0} // 1)",
-    "TruncToInt": "int({0})",
-    "RoundToInt": "round({0})",
-    "Abs": "abs({0})",
-    "BitwiseFn_bitwise_and": "({0} & {1})",
-    "BitwiseFn_bitwise_or": "({0} | {1})",
-    "BitwiseFn_bitwise_xor": "({0} ^ {1})",
-}
-"""Functions of torch's symbolic numbers that no index has."""
 
 
 def _python_operand(expression: sympy.Basic) -> str:
@@ -131,10 +145,20 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 for part in parts[1:]:
                     printed = pattern.format(printed, part)
                 return printed
-        if dialect is PYTHON and type(node).__name__ in _PYTHON_FUNCTIONS:
-            return _PYTHON_FUNCTIONS[type(node).__name__].format(*map(_python_operand, node.args))
-        parts = [text(arg, True) for arg in node.args]
-        match type(node).__name__:
+        is_index = [arg.is_integer or dialect is not PYTHON for arg in node.args]
+        parts = [
+            text(arg, True) if whole else _python_operand(arg) for arg, whole in zip(node.args, is_index, strict=True)
+        ]
+        kind = type(node).__name__
+        if kind in dialect.functions:
+            return dialect.functions[kind].format(*parts)
+        match kind:
+            case _ if isinstance(node, sympy.core.relational.Relational):
+                return f"({parts[0]} {node.rel_op} {parts[1]})"
+            case "And" | "Or" if dialect is PYTHON:
+                return f"({f' {kind.lower()} '.join(parts)})"
+            case _ if kind.startswith(_UNARY) and dialect.unary:
+                return f"{dialect.unary}{kind.removeprefix(_UNARY)}({parts[0]})"
             case "FloorDiv" | "CleanDiv":
                 return _division(node, dialect, "/", dialect.floor_div, parts)
             case "Mod" | "PythonMod":
@@ -143,11 +167,11 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 return dialect.mod.format(dialect.floor_div.format(parts[0], parts[1]), parts[2])
             case "CeilDiv":
                 return dialect.floor_div.format(f"({parts[0]} + {parts[1]} - 1)", parts[1])
-            case kind if kind in SIGNS:
+            case _ if kind in SIGNS:
                 return f"({parts[0]} {SIGNS[kind]} {parts[1]})"
-            case "PowByNatural":  # no language but Python has it for integers
+            case "PowByNatural":  # Triton has none for integers
                 raise UnprintableIndex(f"a power of symbols, {node}, in an index")
-        raise NotImplementedError(f"no text for the index {node} ({type(node).__name__})")
+        raise NotImplementedError(f"no text for the index {node} ({kind})")
 
     return text(expression, False)
 

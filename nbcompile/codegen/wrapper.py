@@ -132,7 +132,7 @@ def _result(tensors: dict[str, Tensor], output: BufferView | Index | float | Non
         case BufferView():
             return view_text(tensors, output)
         case _:
-            return python_index(output)
+            return python_number(output)
 
 
 def view_text(tensors: dict[str, Tensor], view: BufferView) -> str:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -254,7 +255,7 @@ class PythonWrapper:
         namespace: dict[str, Any] = {
             "torch": torch, "empty_strided": torch.empty_strided, "expect": expect, "adopt": adopt, "view_of": view,
             "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__, "inf": float("inf"),
-            **functions, **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs},
+            "math": math, **functions, **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs},
         }  # fmt: skip
         self.origin = current_origin()
         self.namespace = namespace

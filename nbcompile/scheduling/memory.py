@@ -26,6 +26,8 @@ from nbcompile.scheduling.dependencies import reads
 
 SIZE_HINT = 64
 """The assumed value of a symbolic size (the next symbol has the next number), to compare sizes of buffers."""
+LARGEST = 2**62
+"""The assumed number of elements where the formula of a size gives none."""
 
 
 def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step, ...]:
@@ -119,7 +121,8 @@ def _sizes(program: Program) -> dict[str, int]:
         if isinstance(tensor, LoopBuffer | ExternOutput | Scatter):
             span = tensor.layout.span
             known = span.subs({symbol: values.get(symbol, SIZE_HINT) for symbol in span.free_symbols})
-            sizes[name] = int(known) * tensor.dtype.itemsize
+            # torch calls a large power of a symbol infinite.
+            sizes[name] = (int(known) if known.is_Integer else LARGEST) * tensor.dtype.itemsize
     return sizes
 
 

@@ -45,3 +45,71 @@ def test_numbers_that_a_graph_returns(function):
         expected, found = function(torch.ones(size), number), compiled(torch.ones(size), number)
         assert found[1:] == expected[1:]
         assert torch.equal(found[0], expected[0])
+
+
+SIZES = {
+    "abs": lambda n, m: abs(n - 9),
+    "xor": lambda n, m: n ^ 5,
+    "xor_of_two": lambda n, m: n ^ m,
+    "and": lambda n, m: 5 & n,
+    "or": lambda n, m: n | m,
+    "invert": lambda n, m: ~n,
+    "shift": lambda n, m: (n & 7) << 1 >> 1,
+    "shifted_by_a_size": lambda n, m: 1 << n,
+    "power": lambda n, m: 2**n,
+    "power_of_a_negative_number": lambda n, m: pow(-2, n),
+    "power_of_a_remainder": lambda n, m: pow(n, 2, 5),
+    "divmod": lambda n, m: divmod(n, m)[0] + divmod(7, n)[1],
+    "negative_divisor": lambda n, m: n // -2,
+    "floor": lambda n, m: math.floor(n / 2),
+    "ceil": lambda n, m: math.ceil(n / 3),
+    "trunc": lambda n, m: math.trunc(-n / 3),
+    "round": lambda n, m: round(n / 2),
+    "sum": lambda n, m: (n ^ 5) * 2 + (m & 3),
+    "sqrt": lambda n, m: int(math.sqrt(n)),
+}
+NUMBERS = {
+    "equal": lambda n, m: n == 4,
+    "and": lambda n, m: (n > 3) & (m > 3),
+    "or": lambda n, m: (n > 3) | (m > 9),
+    "bit": lambda n, m: (n & 1) == 0,
+    "sqrt": lambda n, m: math.sqrt(n),
+    "log2": lambda n, m: math.log2(n) + math.exp(m),
+    "quotient": lambda n, m: n / m,
+    "mixed": lambda n, m: (n ^ m) * math.sin(n) - math.tanh(m / 2),
+}
+
+
+@pytest.mark.filterwarnings("error::nbcompile.errors.GeneratedCodeWarning")
+@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_kernels_loop_over(name, dynamic):
+    """Python's operators on integers give sizes, in generated code, and numbers that kernels use."""
+
+    def f(x):
+        size = SIZES[name](*x.shape)
+        return x.new_ones(abs(size)).cumsum(0) + size, x * size, size
+
+    _equal_to_eager(f, dynamic)
+
+
+@pytest.mark.filterwarnings("error::nbcompile.errors.GeneratedCodeWarning")
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_sizes_that_a_graph_returns(name):
+    """Comparisons and functions of ``math`` of sizes are returned by generated code."""
+
+    def f(x):
+        number = NUMBERS[name](*x.shape)
+        return x + 1, number
+
+    _equal_to_eager(f, True)
+
+
+def _equal_to_eager(f, dynamic):
+    nbcompile.reset()  # the functions of all tests have one code object
+    compiled = nbcompile.compile(f, dynamic=dynamic)
+    for shape in ((4, 5), (6, 5), (7, 3), (9, 9)):
+        x = torch.arange(float(math.prod(shape))).reshape(shape)
+        for expected, found in zip(f(x), compiled(x), strict=True):
+            assert type(found) is type(expected)
+            assert torch.equal(found, expected) if isinstance(expected, torch.Tensor) else found == expected
