@@ -255,7 +255,8 @@ class PythonWrapper:
         namespace: dict[str, Any] = {
             "torch": torch, "empty_strided": torch.empty_strided, "expect": expect, "adopt": adopt, "view_of": view,
             "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__, "inf": float("inf"),
-            "math": math, **functions, **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs},
+            "math": math, **functions,
+            **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs},
         }  # fmt: skip
         self.origin = current_origin()
         self.namespace = namespace
