@@ -39,7 +39,7 @@ class Dialect:
     functions: Mapping[str, str] = field(default_factory=dict)
     """Other functions of torch's symbolic numbers, by the name of their class."""
     unary: str = ""
-    """What stands before the name of a function of ``math``."""
+    """Text before the name of a function of ``math``."""
 
 
 SIGNS = {

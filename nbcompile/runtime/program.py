@@ -250,18 +250,17 @@ class PythonWrapper:
     ) -> None:
         self.emitted = emitted
         self.attribute = attribute
-        file = f"<nbcompile wrapper {id(self):x}>"
-        linecache.cache[file] = (len(emitted.wrapper), None, emitted.wrapper.splitlines(keepends=True), file)
-        namespace: dict[str, Any] = {
-            "torch": torch, "empty_strided": torch.empty_strided, "expect": expect, "adopt": adopt, "view_of": view,
-            "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__, "inf": float("inf"),
-            "math": math, **functions,
+        text, file = emitted.wrapper, f"<nbcompile wrapper {id(self):x}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        self.namespace: dict[str, Any] = {
+            "torch": torch, "math": math, "inf": math.inf, "expect": expect, "adopt": adopt, "view_of": view,
+            "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__,
+            "empty_strided": torch.empty_strided, **functions,
             **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs},
         }  # fmt: skip
         self.origin = current_origin()
-        self.namespace = namespace
-        self.code = compile(emitted.wrapper, file, "exec")
-        self.call = self._define(namespace)
+        self.code = compile(text, file, "exec")
+        self.call = self._define(self.namespace)
 
     def _define(self, namespace: dict[str, Any]) -> Callable[[list[Any]], tuple[Any, ...]]:
         exec(self.code, namespace)
