@@ -40,7 +40,7 @@ from nbcompile.ir.buffer import (
     ranges,
 )
 from nbcompile.ir.eager_operations import combine, scan, update_element
-from nbcompile.ir.evaluate_loops import Launch, Scope, Values
+from nbcompile.ir.evaluate_loops import KernelRun, Scope, Values
 from nbcompile.ir.expr import Expr, IndexOf, Load, Local, walk
 from nbcompile.ir.index import Index, Symbol, loop_variable, reduction_variable, value_of
 from nbcompile.ir.kernel import (
@@ -214,7 +214,7 @@ class _Machine:
         scratch = {
             row.name: uninitialised((*rows, value_of(row.size, self.sizes)), row.dtype) for row in kernel.scratch
         }
-        frame = Launch(memory, scratch, rows)
+        frame = KernelRun(memory, scratch, rows)
         scope = Scope(self.sizes, [v for v, _ in outer], rows, frame.load)
         for statement in kernel.body:
             match statement:

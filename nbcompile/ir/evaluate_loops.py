@@ -141,7 +141,7 @@ class Scope:
         raise NotImplementedError(f"{type(expression).__name__} in the index {expression}")
 
 
-class Launch:
+class KernelRun:
     """One launch of a kernel: its pointers, and the scratch rows of every outer iteration."""
 
     def __init__(self, memory: dict[str, torch.Tensor], scratch: dict[str, torch.Tensor], rows: list[int]) -> None:
