@@ -30,10 +30,12 @@ from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile.gpu import figures, launched, target as gpu
+    from nbcompile.gpu import figures, launched, target as gpu, templates
+    from nbcompile.ir.kernel import Schedule
     from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
     figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
+    templates = lazy_import.module("nbcompile.gpu.templates")
     launched = lazy_import.module("nbcompile.gpu.launched")
     gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
 
@@ -62,9 +64,11 @@ def generate_on_gpu(
     launched_graph = launched.compile_graph(
         graph_module, example_inputs, opened, compiler, stage, attribute=functools.partial(attribute_of, graph_module),
         keep_sharing=stage == "inference", own_random=not options.fallback_random, debug=options.debug,
+        backends=options.product_backends,
     )  # fmt: skip
     compiled_artifact.refuse("its kernels are for a GPU")
     record_generated(graph_module, stage, launched_graph.emitted)
+    _record_choices(recorder.draft(), stage, launched_graph.planned, launched_graph.choices)
     return launched_graph.program
 
 
@@ -98,6 +102,7 @@ def generate_for_gpu(
     compiled_artifact.refuse(f"its code is for {chip.name}")
     draft = recorder.draft()
     record_generated(graph_module, stage, graph.emitted)
+    _record_choices(draft, stage, graph.planned, graph.choices)
     gpu_record = None if draft is None else _GpuPage(draft, stage, graph, chip)
 
     def tell(reason: str) -> None:
@@ -110,6 +115,18 @@ def generate_for_gpu(
     return gpu.run_or_call(
         graph.program, graph.emitted.written, reference, tell, gpu_record.write if gpu_record else lambda: None
     )
+
+
+def _record_choices(
+    draft: recorder.FrameDraft | None, stage: str, planned: Schedule, choices: Sequence[templates.Choice]
+) -> None:
+    """Record the candidates of matrix products, beside the kernel or the call that was chosen."""
+    if draft is None or not choices:
+        return
+    by_name = templates.described_steps(planned, choices)
+    by_id = {f"{draft.compile_id}.{stage}.{name}": each for name, each in by_name.items()}
+    known: Any = draft.graph_fields["kernels"]
+    draft.write_graph(kernels=tuple(replace(each, autotuning=by_id.get(each.id, each.autotuning)) for each in known))
 
 
 class _GpuPage:

@@ -23,7 +23,10 @@ from nbcompile.codegen.profiler_ranges import profiler_ranges
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.gpu import cubins
+from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.product_tuning import Benchmark
 from nbcompile.gpu.refusals import apart
+from nbcompile.gpu.templates import Autotuner, Choice
 from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.kernel import Schedule
@@ -43,11 +46,14 @@ class LaunchedGraph:
     planned: Schedule
     emitted: EmittedProgram
     program: LoadedGraph
+    choices: tuple[Choice, ...] = ()
+    """Candidates of each matrix product."""
 
 
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], gpu: GpuLauncher, compiler: Compiler, stage: str, *,
     attribute: Attribute, keep_sharing: bool, own_random: bool = False, debug: bool = False,
+    backends: tuple[str, ...] = ("ATEN",),
 ) -> LaunchedGraph:  # fmt: skip
     """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
 
@@ -55,11 +61,15 @@ def compile_graph(
         UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
     """
     refused: dict[str, str] = {}
+    autotuner = _autotuner(gpu, backends)
     while True:
         with recorder.stage("lowering"):
-            program = lower(graph_module, examples, keep_sharing, own_random, None, refused)
+            program = lower(graph_module, examples, keep_sharing, own_random, None, refused, autotuner.templates)
         with recorder.stage("scheduling"):
-            planned = schedule(program)
+            tuned = autotuner.apply(schedule(program), refused)
+        if tuned is None:
+            continue
+        planned = tuned
         try:
             with recorder.stage("codegen"):
                 emitted = devices.emit(planned)
@@ -72,7 +82,7 @@ def compile_graph(
         except cubins.CannotCompile as reason:
             more = dict(apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
         else:
-            return LaunchedGraph(planned, emitted, loaded)
+            return LaunchedGraph(planned, emitted, loaded, tuple(autotuner.choices.values()))
         if not more.keys() - refused.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
         refused |= more
@@ -94,6 +104,14 @@ def prepare(
         )
         for kernel, cubin in zip(kernels, built, strict=True)
     }  # fmt: skip
+
+
+def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...]) -> Autotuner:
+    """The choice of matrix products by measurement; for a chip that the model does not know, the library's."""
+    name = chip_name(gpu, 0)
+    if "TRITON" not in backends or name not in CHIPS:
+        return Autotuner(CHIPS["sm_80"])
+    return Autotuner(CHIPS[name], backends, Benchmark(gpu, name))
 
 
 def chip_name(gpu: GpuLauncher, device: int) -> str:

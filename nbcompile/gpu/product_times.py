@@ -49,6 +49,9 @@ class Shape:
     """Bytes of an element of a factor, as the matrix units take it."""
     kind: str
     """``narrow`` (16 bits), ``tf32`` or ``float32``, which has no matrix units."""
+    has_epilogue: bool = False
+    """True if something is computed of the result, which takes registers for another tile: with more warps instead,
+    the instructions of the matrix units would be smaller ones."""
 
     @property
     def multiplications(self) -> int:
@@ -85,7 +88,7 @@ def shared_bytes(tile: ProductTile, factor_bytes: int) -> int:
 
 def fits(tile: ProductTile, shape: Shape, chip: Chip) -> bool:
     """Return whether a program has enough shared memory and registers."""
-    of_thread = tile.rows * tile.columns // (32 * tile.warps) + OTHER_REGISTERS
+    of_thread = tile.rows * tile.columns // (32 * tile.warps) * (2 if shape.has_epilogue else 1) + OTHER_REGISTERS
     whole = replace(tile, stages=tile.stages + 1)  # one step more is in flight with matrix units that run on
     return shared_bytes(whole, shape.factor_bytes) <= chip.block_shared_bytes and of_thread <= REGISTERS
 

@@ -13,6 +13,7 @@ In torch: torch/_inductor/select_algorithm.py. Read next: nbcompile/gpu/product_
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,10 +24,11 @@ from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
 from nbcompile.gpu.product_times import Shape, fits, predict
-from nbcompile.ir.buffer import Tensor
+from nbcompile.ir.buffer import Extern, Tensor
 from nbcompile.ir.expr import Apply, Expr, Load, walk
-from nbcompile.ir.index import Index, product as product_size
+from nbcompile.ir.index import Index, product as product_size, stride_along
 from nbcompile.ir.kernel import Kernel, Loop, ProductTile, Schedule, Step
+from nbcompile.record import model
 
 SIZE_HINT = 1024
 """Elements: what a dynamic size is taken to be."""
@@ -67,11 +69,23 @@ class Candidate:
     seconds: float
     """Predicted; or measured, where ``is_measured``."""
     is_measured: bool = False
+    rest: float = 0.0
+    """Predicted time of other kernels that the library needs beside it: for operands, and for what follows."""
 
     @property
     def label(self) -> str:
-        """``aten``, or the tile."""
-        return "aten" if self.tile is None else self.tile.label
+        """The tile, or ``library``."""
+        return "library" if self.tile is None else self.tile.label
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Sizes, strides and type of a factor, as text."""
+
+    size: str
+    stride: str
+    """Of one that is computed in the kernel: ``[]``."""
+    dtype: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,7 @@ class Choice:
     """The fx nodes of the product itself."""
     shape: Shape
     candidates: tuple[Candidate, ...]
+    factors: tuple[Factor, ...] = ()
 
     @property
     def chosen(self) -> Candidate:
@@ -91,7 +106,7 @@ class Choice:
         return self.candidates[0]
 
 
-Timing = Callable[[Kernel, Schedule, Shape, Sequence[Candidate]], Sequence[Candidate]]
+Timing = Callable[[Kernel, Schedule, Product, Sequence[Candidate]], Sequence[Candidate]]
 """Replaces predicted times by others."""
 
 
@@ -137,19 +152,61 @@ def choose(
         except NoTriton as reason:
             refused.update(dict.fromkeys(own_nodes, f"no code for a GPU: {reason}"))
             continue
-        shape = _shape(parts)
+        shape = _shape(parts, _has_epilogue(step, planned))
         found: Sequence[Candidate] = _candidates(step, parts, shape, planned, chip, backends)
         if timing is not None and found:
-            found = timing(step, planned, shape, found)
-        choice = Choice(
-            step.name, step.buffers, own_nodes, shape, tuple(sorted(found, key=lambda candidate: candidate.seconds))
-        )
+            found = timing(step, planned, parts, found)
+        ordered = tuple(sorted(found, key=lambda candidate: candidate.seconds))
+        choice = Choice(step.name, step.buffers, own_nodes, shape, ordered, _factors(parts))
         choices.append(choice)
         if not found or choice.chosen.tile is None:
             refused.update(dict.fromkeys(own_nodes, _reason(choice)))
         else:
             steps[at] = replace(step, tile=choice.chosen.tile)
     return replace(planned, steps=tuple(steps)), refused, tuple(choices)
+
+
+def _factors(parts: Product) -> tuple[Factor, ...]:
+    """Describe both factors, over batch, rows (or the sum) and the sum (or columns)."""
+    left = (*parts.batch, *parts.rows, parts.depth)
+    right = (*parts.batch, parts.depth, parts.columns)
+    return tuple(_factor(body, loops) for body, loops in ((parts.left, left), (parts.right, right)))
+
+
+def _factor(body: Expr, loops: Sequence[Loop]) -> Factor:
+    steps: list[str] = []
+    if isinstance(body, Load):
+        steps = [str(stride_along(body.index[0], loop.variable)) for loop in loops]
+    size = "x".join(str(loop.size) for loop in loops)
+    return Factor(size, f"[{', '.join(steps)}]", str(body.dtype))
+
+
+def described(choice: Choice) -> model.Autotuning:
+    """The candidates as the record keeps them."""
+    operator = re.sub(r"_\d+$", "", choice.nodes[-1])
+    entries = tuple(
+        model.Candidate(
+            operator if candidate.tile is None else candidate.tile.label, candidate.seconds * 1e6, candidate.is_measured
+        )
+        for candidate in choice.candidates
+    )
+    columns = [(factor.size, factor.stride, factor.dtype) for factor in choice.factors]
+    sizes, strides, dtypes = zip(*columns, strict=True)
+    return model.Autotuning(operator, sizes, strides, dtypes, entries)
+
+
+def described_steps(planned: Schedule, choices: Sequence[Choice]) -> dict[str, model.Autotuning]:
+    """The candidates by the name of the kernel or of the extern call that was chosen."""
+    of_nodes = {node: choice for choice in choices for node in choice.nodes}
+    found = {}
+    for step in planned.steps:
+        if not isinstance(step, (Kernel, Extern)):
+            continue
+        nodes = step.from_nodes if isinstance(step, Extern) else _product_nodes(step, planned) if step.product else ()
+        chosen = next((of_nodes[node] for node in nodes if node in of_nodes), None)
+        if chosen is not None:
+            found[step.name] = described(chosen)
+    return found
 
 
 def _reason(choice: Choice) -> str:
@@ -170,20 +227,22 @@ def _product_nodes(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
     return tensors[name].from_nodes[-1:]
 
 
-def _number(size: Index) -> int:
+def number(size: Index) -> int:
+    """A size as a number; a dynamic one by its hint."""
     return int(size.xreplace(dict.fromkeys(size.free_symbols, SIZE_HINT)))
 
 
-def _total(loops: Sequence[Loop]) -> int:
-    return _number(product_size([loop.size for loop in loops]))
+def total(loops: Sequence[Loop]) -> int:
+    """Number of iterations of some loops."""
+    return number(product_size([loop.size for loop in loops]))
 
 
-def _shape(parts: Product) -> Shape:
+def _shape(parts: Product, has_epilogue: bool) -> Shape:
     narrow = parts.left.dtype.itemsize == 2
     kind = "narrow" if narrow else "tf32" if parts.part.kind == "dot_tf32" else "float32"
     return Shape(
-        _total(parts.batch), _total(parts.rows), _number(parts.columns.size), _number(parts.depth.size),
-        parts.left.dtype.itemsize, kind,
+        total(parts.batch), total(parts.rows), number(parts.columns.size), number(parts.depth.size),
+        parts.left.dtype.itemsize, kind, has_epilogue,
     )  # fmt: skip
 
 
@@ -199,7 +258,8 @@ def _candidates(
         fitting = (tile for tile in tiles if fits(tile, shape, chip) and not _is_wasteful(tile, shape))
         found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds)) for tile in fitting]
     if "ATEN" in backends:
-        found.append(Candidate(None, library_seconds(kernel, parts, shape, bytes_of, planned, chip)))
+        product, rest = library_seconds(kernel, parts, shape, bytes_of, planned, chip)
+        found.append(Candidate(None, product + rest, rest=rest))
     return found
 
 
@@ -214,24 +274,41 @@ def _is_wasteful(tile: ProductTile, shape: Shape) -> bool:
 
 def library_seconds(
     kernel: Kernel, parts: Product, shape: Shape, bytes_of: Mapping[str, int], planned: Schedule, chip: Chip
-) -> float:
+) -> tuple[float, float]:
     """Predicted time of the library, and of kernels for operands and for what follows, where there is something."""
     tensors = planned.program.tensors()
     result = shape.batch * shape.rows * shape.columns * shape.factor_bytes
     factors = (shape.rows + shape.columns) * shape.depth * shape.batch * shape.factor_bytes
-    tiles = [tile for tile in LIBRARY_TILES if fits(tile, shape, chip)]
+    tiles = [tile for tile in LIBRARY_TILES if fits(tile, replace(shape, has_epilogue=False), chip)]
     seconds = min(predict(tile, shape, chip, factors + result).seconds for tile in tiles)
-    bandwidth = REACHED * chip.bytes_per_second
+    bandwidth, rest = REACHED * chip.bytes_per_second, 0.0
     for operand in (parts.left, parts.right):
         if not _is_plain(operand):  # it is computed, and stored
             size = math.prod((shape.batch, shape.rows if operand is parts.left else shape.columns, shape.depth))
             read = sum(bytes_of[name] for name in _loaded(operand))
-            seconds += LAUNCH_SECONDS + (read + size * shape.factor_bytes) / bandwidth
+            rest += LAUNCH_SECONDS + (read + size * shape.factor_bytes) / bandwidth
     if _has_epilogue(kernel, planned):
         of_factors = _loaded(parts.left) | _loaded(parts.right)
         others = sum(size for name, size in bytes_of.items() if name not in of_factors and name in tensors)
-        seconds += LAUNCH_SECONDS + (result + others) / bandwidth
-    return seconds
+        rest += LAUNCH_SECONDS + (result + others) / bandwidth
+    return seconds, rest
+
+
+def factor_layouts(parts: Product) -> list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]]:
+    """Sizes, strides and type of both factors, in two dimensions or three; contiguous if they are computed."""
+    batch = [number(product_size([loop.size for loop in parts.batch]))] if parts.batch else []
+    rows, columns, depth = total(parts.rows), number(parts.columns.size), number(parts.depth.size)
+    found = []
+    for body, size, loops in (
+        (parts.left, (*batch, rows, depth), (parts.rows[-1], parts.depth)),
+        (parts.right, (*batch, depth, columns), (parts.depth, parts.columns)),
+    ):
+        inner: tuple[int, ...] = (size[-1], 1)
+        if isinstance(body, Load):
+            steps = [stride_along(body.index[0], loop.variable) for loop in loops]
+            inner = tuple(number(step) for step in steps) if None not in steps else inner
+        found.append((size, (*[size[-2] * size[-1] for _ in batch], *inner), body.dtype))
+    return found
 
 
 def _has_epilogue(kernel: Kernel, planned: Schedule) -> bool:
@@ -252,4 +329,4 @@ def _loaded(operand: Expr) -> set[str]:
 
 
 def _bytes(tensor: Tensor) -> int:
-    return _number(product_size(tensor.layout.size)) * tensor.dtype.itemsize
+    return number(product_size(tensor.layout.size)) * tensor.dtype.itemsize

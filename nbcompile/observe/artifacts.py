@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
-from nbcompile.record.model import CompiledFrame, Graph, Guard, Instruction, Node, Step
+from nbcompile.record.model import Autotuning, CompiledFrame, Graph, Guard, Instruction, Node, Step
 
 Messages = Callable[[CompiledFrame], Iterable[str]]
 
@@ -265,9 +265,33 @@ def _cudagraphs(frame: CompiledFrame) -> Iterator[str]:
         yield "skipping cudagraphs: nbcompile records no CUDA graphs"
 
 
+def _autotuning(frame: CompiledFrame) -> Iterator[str]:
+    compiled = frame.compiled_graph
+    for kernel in compiled.kernels if compiled else ():
+        if kernel.autotuning is not None:
+            yield autotuning_table(kernel.name, kernel.autotuning)
+
+
+def autotuning_table(name: str, tuned: Autotuning) -> str:
+    """The candidates of a matrix product, in torch's form."""
+    best = tuned.candidates[0]
+    lines = [
+        f"AUTOTUNE {tuned.operator}({', '.join(tuned.sizes)})",
+        f"strides: {', '.join(tuned.strides)}",
+        f"dtypes: {', '.join(tuned.dtypes)}",
+    ]
+    for candidate in tuned.candidates:
+        share = best.microseconds / candidate.microseconds if candidate.microseconds else 1.0
+        shown = candidate.name if candidate.name == tuned.operator else f"{name} {candidate.name}"
+        lines.append(f"  {shown} {candidate.microseconds / 1000:.4f} ms {share:.1%}")
+    how = "measured" if best.measured else "predicted by a model: nothing ran"
+    return "\n".join([*lines, f"{len(tuned.candidates)} choices, {how}"])
+
+
 ARTIFACTS: dict[str, Messages] = {
     "aot_graphs": _aot_graphs,
     "aot_joint_graph": _aot_joint_graph,
+    "autotuning": _autotuning,
     "bytecode": _bytecode,
     "caching": _caching,
     "cudagraphs": _cudagraphs,

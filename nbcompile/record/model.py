@@ -354,6 +354,30 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to compute a matrix product and what follows it."""
+
+    name: str
+    """The operator, for the library; or a tile: ``64x64x32, 4 warps, 3 stages``."""
+    microseconds: float
+    measured: bool = False
+    """True if it ran on the GPU; otherwise a model predicts its time (gpu/product_times.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Autotuning:
+    """Candidates of a matrix product, the chosen one first."""
+
+    operator: str
+    sizes: tuple[str, ...]
+    """Of the factors: ``256x512``."""
+    strides: tuple[str, ...]
+    """``[512, 1]``."""
+    dtypes: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One generated kernel, or one call of an operator of ATen."""
 
@@ -369,6 +393,8 @@ class Kernel:
     """For ``aten``: why no kernel was generated."""
     gpu: Gpu | None = None
     """GPU figures, if it was compiled for a target (``options={"target": "sm_90"}``)."""
+    autotuning: Autotuning | None = None
+    """Of a matrix product for which there were several candidates."""
 
 
 @dataclass(frozen=True, slots=True)

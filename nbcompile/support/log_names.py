@@ -17,6 +17,7 @@ import sys
 PRINTED = {
     "aot_graphs": "the forward, backward or inference graphs that AOTAutograd makes",
     "aot_joint_graph": "the graph of forward and backward before it is partitioned",
+    "autotuning": "the candidates of each matrix product on a GPU, with their times",
     "bytecode": "the bytecode of the function, and of the residual program that replaces it",
     "caching": "the cause of a compile, and whether its entry is in the store on disk",
     "cudagraphs": "the reason why no CUDA graph is recorded",
@@ -61,7 +62,6 @@ BY_TORCH = {
 NOT_HERE = {
     "aot_graphs_effects": "effect tokens are no nodes of its graphs; see aot_graphs",
     "auto_chunker": "it has no auto chunker",
-    "autotuning": "it does not time alternatives of a kernel",
     "autotuning_inputs": "it does not time alternatives of a kernel",
     "benchmarking": "it does not time kernels while it compiles",
     "compiled_autograd": "it has no compiled autograd",

@@ -55,6 +55,23 @@ def render(kernel: Kernel, by_line: Mapping[int, tuple[str, ...]], limits: Limit
     )
 
 
+def candidates(kernel: Kernel) -> Markup | None:
+    """The candidates of a matrix product, with their times; the first one was chosen."""
+    tuned = kernel.autotuning
+    if tuned is None:
+        return None
+    best = tuned.candidates[0].microseconds
+    rows = [
+        row(
+            tag("th", each.name), _time(each.microseconds), _percent(best / max(each.microseconds, 1e-9)),
+            "measured" if each.measured else "predicted", "chosen" if not at else "",
+        )
+        for at, each in enumerate(tuned.candidates)
+    ]  # fmt: skip
+    title = f"Candidates of {tuned.operator}({', '.join(tuned.sizes)})"
+    return fold(title, table(title, ("candidate", "time", "best over it", "how", ""), rows))
+
+
 _TILES = tag(
     "small",
     "A colour and a number for each program (block of threads), sampled; grey: several programs. A row of a drawing is "

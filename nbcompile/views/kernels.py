@@ -83,7 +83,12 @@ def _kernel(
     counted = f"compiled_graph.kernels.{index}|origins|beyond.{_NAMED}" if len(origins) > _NAMED else ""
     title = (tag("b", kernel.name), " ", language, " ", tag("small", about, data_r=counted))
     if not kernel.source:
-        return tag("p", title, data_n=words(origins))
+        tried = gpu.candidates(kernel)
+        return (
+            tag("div", tag("p", title), tried, data_n=words(origins))
+            if tried
+            else tag("p", title, data_n=words(origins))
+        )
     if like != kernel.name and limits.repeated:
         return tag("p", title, tag("small", f"; the program of {like}, for other buffers"), data_n=words(origins))
     by_line = links.kernel_line_nodes(found, kernel)
@@ -92,7 +97,7 @@ def _kernel(
         kernel.source, kernel.language if index < _COLOURED else "", limits,
         lambda index: words(by_line.get(index + 1, ())), lambda index: _ROLES.get(roles.get(index + 1, ""), ""),
     )  # fmt: skip
-    return fold(title, gpu.render(kernel, by_line, limits), program, opened=opened)
+    return fold(title, gpu.render(kernel, by_line, limits), gpu.candidates(kernel), program, opened=opened)
 
 
 _COLOURED = 8

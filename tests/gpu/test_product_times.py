@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nbcompile.gpu.chip import CHIPS
@@ -59,6 +61,9 @@ def test_what_does_not_fit():
     assert not fits(ProductTile(256, 256, 64, 8, 5), shape, H200)
     assert not fits(ProductTile(128, 256, 32, 4, 2), shape, H200)
     assert fits(LARGE, shape, H200)
+    wide = ProductTile(128, 256, 64, 8, 3)
+    assert fits(wide, shape, H200)
+    assert not fits(wide, replace(shape, has_epilogue=True), H200)  # 56 bytes would spill
 
 
 def test_rates_of_types():

@@ -1,0 +1,176 @@
+"""Measured times of the candidates of a matrix product, on the GPU that is here; kept in the kernel store.
+
+    Benchmark(gpu, "sm_90")(kernel, planned, parts, candidates)
+    ->  64x128x64, 4 warps, 4 stages: 21.4 us; library: 24.0 us; ...
+
+The best candidates by the model are compiled side by side by the worker processes, and launched on tensors of the right
+layouts. The library's product is called through ATen; for kernels that it needs beside it, the prediction stands. What
+was measured once is known by the next process: the key has the chip, the kernel's text (sizes, strides, epilogue), the
+types, and the versions of Triton and torch.
+
+In torch: torch/_inductor/select_algorithm.py (benchmark), autotune_process.py. Read next: nbcompile/gpu/cubins.py
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.codegen import triton
+from nbcompile.codegen.triton_products import Product
+from nbcompile.codegen.triton_values import NoTriton
+from nbcompile.gpu import cubins
+from nbcompile.gpu.templates import SIZE_HINT, Candidate, factor_layouts, number
+from nbcompile.ir.buffer import Tensor
+from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.kernel import Kernel, Schedule
+from nbcompile.runtime import store
+from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
+
+MEASURED = 8
+"""Candidates of ours that are measured: the best ones by the model."""
+ROUNDS = 5
+ROUND_SECONDS = 2e-3
+"""Rounds of launches, and the predicted length of each; the median is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Timing of candidates on a GPU."""
+
+    gpu: GpuLauncher
+    chip: str
+    """Instruction set: ``sm_90``."""
+
+    def __call__(
+        self, kernel: Kernel, planned: Schedule, parts: Product, candidates: Sequence[Candidate]
+    ) -> Sequence[Candidate]:
+        """Measure the best of the candidates; as predicted where the GPU has not enough memory for it."""
+        ours = sorted(
+            (candidate for candidate in candidates if candidate.tile is not None), key=operator.attrgetter("seconds")
+        )[:MEASURED]
+        library = [candidate for candidate in candidates if candidate.tile is None]
+        try:
+            emitted = [
+                triton.emit_kernel(replace(kernel, name=f"{kernel.name}_{at}", tile=candidate.tile), planned)
+                for at, candidate in enumerate(ours)
+            ]
+        except NoTriton:
+            return candidates  # the graph is lowered again without the operator in question
+        key = self._key(kernel, emitted)
+        known = _read(key)
+        if not {candidate.label for candidate in (*ours, *library)} <= known.keys():
+            try:
+                with torch_internals.dispatch_modes()._disable_current_modes(), torch.no_grad():
+                    known = dict(self._measured(kernel, planned, parts, list(zip(ours, emitted, strict=True)), library))
+            except torch.OutOfMemoryError:
+                return candidates
+            store.add(key, ".json", functools.partial(_write, json.dumps(known)))
+        return [
+            replace(candidate, seconds=seconds + candidate.rest, is_measured=True)
+            for candidate in (*ours, *library)
+            if (seconds := known.get(candidate.label)) is not None
+        ]
+
+    def _key(self, kernel: Kernel, emitted: Sequence[EmittedKernel]) -> str:
+        """Key in the store: all that a time depends on, and no name of this graph."""
+        texts = [re.sub(r"#.*", "", each.source.replace(kernel.name, "kernel")) for each in emitted]
+        types = [" ".join(each.types) for each in emitted[:1]]
+        shapes = [f"{each.warps} {each.stages} {each.grid}" for each in emitted]
+        device = torch.cuda.get_device_name(kernel.device) if torch.cuda.is_available() else ""
+        return store.key_of(
+            "product", cubins.triton_version(), torch.__version__, self.chip, device, *types, *shapes, *texts
+        )
+
+    def _measured(
+        self, kernel: Kernel, planned: Schedule, parts: Product,
+        ours: Sequence[tuple[Candidate, EmittedKernel]], library: Sequence[Candidate],
+    ) -> Iterator[tuple[str, float | None]]:  # fmt: skip
+        """Iterate over times in seconds by label; None for what cannot be compiled."""
+        device = kernel.device.index or 0
+        tensors = planned.program.tensors()
+        memory = {name: _allocated(tensors[name], kernel.device) for name in (*kernel.reads, *kernel.writes)}
+        for (candidate, emitted), cubin in zip(ours, self._built([each for _, each in ours]), strict=True):
+            if cubin is None:
+                yield candidate.label, None
+                continue
+            launch = self.gpu.prepare(emitted, cubin.image, device, functools.partial(_refuse, emitted.name))
+            sizes = [SIZE_HINT] * len(emitted.sizes)
+            arguments = (*(memory[name] for name in emitted.arguments), *sizes)
+            yield candidate.label, seconds(functools.partial(launch, *arguments), candidate.seconds)
+        if library:
+            left, right = (_filled(*layout, kernel.device) for layout in factor_layouts(parts))
+            multiply = torch.bmm if left.dim() == 3 else torch.mm
+            yield library[0].label, seconds(functools.partial(multiply, left, right), library[0].seconds)
+
+    def _built(self, kernels: Sequence[EmittedKernel]) -> list[cubins.Cubin | None]:
+        """Compile the candidates side by side; None for one that cannot be, as where shared memory does not suffice."""
+        refused: set[str] = set()
+        while True:
+            remaining = [kernel for kernel in kernels if kernel.name not in refused]
+            try:
+                built = iter(cubins.obtain([cubins.Request(kernel, self.chip) for kernel in remaining]))
+            except cubins.CannotCompile as reason:
+                refused |= reason.reasons.keys()
+                continue
+            return [None if kernel.name in refused else next(built) for kernel in kernels]
+
+
+def seconds(call: Callable[[], object], expected: float) -> float:
+    """Median time of a call on the GPU, after two that are not counted."""
+    calls = max(1, min(100, int(ROUND_SECONDS / max(expected, 1e-7))))
+    if not torch.cuda.is_available():  # a stand-in, whose launches return when they have run
+        now = time.perf_counter()
+        call()
+        return time.perf_counter() - now
+    for _ in range(2):
+        call()
+    times = []
+    for _ in range(ROUNDS):
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began.record()
+        for _ in range(calls):
+            call()
+        ended.record()
+        ended.synchronize()
+        times.append(began.elapsed_time(ended) * 1e-3 / calls)
+    return statistics.median(times)
+
+
+def _allocated(tensor: Tensor, device: torch.device) -> torch.Tensor:
+    layout = tensor.layout
+    size, stride = (tuple(map(number, values)) for values in (layout.size, layout.stride))
+    return _filled(size, stride, tensor.dtype, device)
+
+
+def _filled(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A tensor of different numbers, without drawing any: the generator's state is the user's."""
+    span = 1 + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True)) if 0 not in size else 0
+    values = torch.arange(span, device=device)
+    # What is no floating-point number may be an index: 0 is one in bounds.
+    values = values.to(torch.float32).sin().to(dtype) if dtype.is_floating_point else (values * 0).to(dtype)
+    return values.as_strided(size, stride)
+
+
+def _refuse(name: str) -> Image:
+    raise RuntimeError(f"a candidate of {name} was given a pointer that is no multiple of 16")
+
+
+def _read(key: str) -> dict[str, float | None]:
+    path = store.fetch(key, ".json")
+    known: dict[str, float | None] = {} if path is None else json.loads(path.read_text())
+    return known
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text)

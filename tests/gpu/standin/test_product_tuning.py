@@ -1,0 +1,111 @@
+"""Candidates of a matrix product, measured on the driver that is here: compiled by workers, kept for the next process."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.gpu import product_tuning, templates
+from nbcompile.ir.kernel import ProductTile
+
+TILES = (ProductTile(32, 32, 32, 4, 3), ProductTile(16, 32, 32, 2, 3), ProductTile(16, 16, 16, 1, 2))
+
+
+@pytest.fixture(autouse=True)
+def few_tiles(monkeypatch):
+    """Each is simulated."""
+    monkeypatch.setattr(templates, "TILES", TILES)
+
+
+def explained(function, *inputs, **how):
+    """Compile and run; results are eager's."""
+    found = nbcompile.explain(function, **how)(*inputs)
+    torch.testing.assert_close(found.result, function(*inputs), rtol=2e-2, atol=5e-2)
+    return found
+
+
+def gelu_of_product(x, w, b):
+    return torch.nn.functional.gelu(torch.addmm(b, x, w))
+
+
+def inputs():
+    torch.manual_seed(0)
+    return [torch.randn(size, device="cuda").half() for size in ((32, 48), (48, 40), (40,))]
+
+
+def measured(monkeypatch, fastest: str) -> list[str]:
+    """Names of what is measured, in order; one of them takes 1 us, the others 1 ms."""
+    names: list[str] = []
+
+    def seconds(call, expected):
+        del expected
+        call()
+        tile = getattr(call.func, "__name__", "")
+        names.append(tile)
+        return 1e-6 if fastest in tile or (fastest == "library" and tile in ("mm", "bmm")) else 1e-3
+
+    monkeypatch.setattr(product_tuning, "seconds", seconds)
+    return names
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs"])
+def test_a_product_is_tuned_by_measurement(mode):
+    """Under torch's modes; the record has what was measured, and the chosen one is the first."""
+    found = explained(gelu_of_product, *inputs(), mode=mode)
+    (tuned,) = (kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
+    assert all(candidate.measured for candidate in tuned.candidates)
+    assert {candidate.name for candidate in tuned.candidates} == {"addmm", *(tile.label for tile in TILES)}
+
+
+def test_the_default_mode_measures_nothing(monkeypatch):
+    """The library's product, as in torch."""
+    names = measured(monkeypatch, "library")
+    found = explained(gelu_of_product, *inputs())
+    assert names == []
+    assert [kernel.language for kernel in found.kernels] == ["triton", "aten"]
+
+
+def test_the_fastest_is_chosen(monkeypatch):
+    """If that is the library, what follows its product is a kernel of its own."""
+    measured(monkeypatch, "library")
+    found = explained(gelu_of_product, *inputs(), mode="max-autotune")
+    (call,) = (kernel for kernel in found.kernels if kernel.language == "aten")
+    assert "(measured)" in call.reason
+    assert call.autotuning.candidates[0].name == "addmm"
+
+
+def test_what_was_measured_is_known_by_the_next_process(monkeypatch):
+    """The times are in the store; a product of other strides is another one."""
+    names = measured(monkeypatch, "library")
+    x, w, b = inputs()
+    explained(gelu_of_product, x, w, b, mode="max-autotune")
+    count = len(names)
+    assert count in (0, 4)  # an earlier run may have left them
+    nbcompile.reset()
+    explained(gelu_of_product, x, w, b, mode="max-autotune")
+    assert len(names) == count
+    nbcompile.reset()
+    explained(gelu_of_product, x, w.t().contiguous().t(), b, mode="max-autotune")
+    assert len(names) in (count, count + 4)
+
+
+def test_too_little_memory_leaves_the_prediction(monkeypatch):
+    """The compile goes on."""
+
+    def raising(call, expected):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(product_tuning, "seconds", raising)
+    monkeypatch.setattr(product_tuning, "_read", lambda key: {})
+    found = explained(gelu_of_product, *inputs(), mode="max-autotune")
+    (tuned,) = (kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
+    assert not any(candidate.measured for candidate in tuned.candidates)
+
+
+def test_the_random_state_is_the_users(monkeypatch):
+    """Nothing is drawn to fill the tensors of a measurement."""
+    monkeypatch.setattr(product_tuning, "_read", lambda key: {})
+    given, before = inputs(), torch.get_rng_state()
+    nbcompile.compile(gelu_of_product, mode="max-autotune")(*given)
+    assert torch.equal(torch.get_rng_state(), before)
