@@ -84,7 +84,7 @@ class Factor:
 
     size: str
     stride: str
-    """Of one that is computed in the kernel: ``[]``."""
+    """``[]`` for one that is computed in the kernel."""
     dtype: str
 
 

@@ -370,7 +370,7 @@ class Autotuning:
 
     operator: str
     sizes: tuple[str, ...]
-    """Of the factors: ``256x512``."""
+    """Sizes of the factors: ``256x512``."""
     strides: tuple[str, ...]
     """``[512, 1]``."""
     dtypes: tuple[str, ...]
@@ -394,7 +394,7 @@ class Kernel:
     gpu: Gpu | None = None
     """GPU figures, if it was compiled for a target (``options={"target": "sm_90"}``)."""
     autotuning: Autotuning | None = None
-    """Of a matrix product for which there were several candidates."""
+    """Candidates of the matrix product, where there were several."""
 
 
 @dataclass(frozen=True, slots=True)

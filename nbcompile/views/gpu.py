@@ -63,10 +63,10 @@ def candidates(kernel: Kernel) -> Markup | None:
     best = tuned.candidates[0].microseconds
     rows = [
         row(
-            tag("th", each.name), _time(each.microseconds), _percent(best / max(each.microseconds, 1e-9)),
-            "measured" if each.measured else "predicted", "chosen" if not at else "",
+            tag("th", candidate.name), _time(candidate.microseconds), _percent(best / max(candidate.microseconds, 1e-9)),
+            "measured" if candidate.measured else "predicted", "chosen" if not at else "",
         )
-        for at, each in enumerate(tuned.candidates)
+        for at, candidate in enumerate(tuned.candidates)
     ]  # fmt: skip
     title = f"Candidates of {tuned.operator}({', '.join(tuned.sizes)})"
     return fold(title, table(title, ("candidate", "time", "best over it", "how", ""), rows))
