@@ -63,7 +63,8 @@ def candidates(kernel: Kernel) -> Markup | None:
     best = tuned.candidates[0].microseconds
     rows = [
         row(
-            tag("th", candidate.name), _time(candidate.microseconds), _percent(best / max(candidate.microseconds, 1e-9)),
+            tag("th", candidate.name), _time(candidate.microseconds),
+            _percent(best / max(candidate.microseconds, 1e-9)),
             "measured" if candidate.measured else "predicted", "chosen" if not at else "",
         )
         for at, candidate in enumerate(tuned.candidates)
