@@ -180,8 +180,9 @@ def _no_aliasing(guard: Guard, scope: Scope) -> Ambient:
 
     def duplicates(scope: Scope) -> list[list[str]]:
         found: dict[int, list[str]] = {}
-        for source, name in zip(sources, names, strict=True):
-            found.setdefault(id(resolve(source, scope)), []).append(name)
+        values = [resolve(source, scope) for source in sources]  # all alive, so that no two have one address
+        for value, name in zip(values, names, strict=True):
+            found.setdefault(id(value), []).append(name)
         return [group for group in found.values() if len(group) > 1]
 
     def install(tree: GuardTree) -> None:

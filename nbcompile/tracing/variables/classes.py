@@ -17,14 +17,15 @@ from collections.abc import Hashable
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
-from nbcompile.capture.source import AttrSource, MethodFunctionSource, NoArgsCallSource, Source, TypeSource
+from nbcompile.capture.source import AttrSource, ItemSource, MethodFunctionSource, NoArgsCallSource, Source, TypeSource
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.lookup import MISSING, address_of, class_lookup, class_overlay
-from nbcompile.tracing.variables.sequences import TupleVariable
+from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.type_forms import subscripted
 
 DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -131,9 +132,16 @@ class ClassVariable(VariableTracker):
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name == "__subclasses__" and not arguments and not keywords:
-            source = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)
-            return tracer.wrap(self.value.__subclasses__(), NoArgsCallSource(AttrSource(source, name)))
+            return self._subclasses(tracer)
         return super().call_method(tracer, name, arguments, keywords)
+
+    def _subclasses(self, tracer: Tracer) -> ListVariable:
+        """The list that each call makes anew: its items are inputs, and it is none."""
+        subclasses = self.value.__subclasses__()
+        address = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)
+        source = NoArgsCallSource(AttrSource(address, "__subclasses__"))
+        tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(subclasses))
+        return ListVariable([tracer.wrap(each, ItemSource(source, index)) for index, each in enumerate(subclasses)])
 
     # -- what its metaclass says ---------------------------------------------------------
 

@@ -215,3 +215,52 @@ def test_a_change_from_outside_is_seen(name, monkeypatch):
     changed = {"A": A, "B": B, "Pair": Pair, "Meta": Meta}[owner]
     monkeypatch.setattr(changed, attribute, value, raising=False)
     assert compiled(x).item() == function(x, A, B, Pair).item() in (1, 7)
+
+
+@pytest.fixture
+def family():
+    class Base:
+        pass
+
+    return Base, [type(name, (Base,), {"sides": len(name)}) for name in ("one", "three", "seven")]
+
+
+def walked(x, base, kept):
+    """All subclasses by a list that is changed, as libraries find their backends, beside another changed list."""
+    kept.append(len(kept))
+    waiting, found = base.__subclasses__(), []
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        found.append(cls)
+    return x + len(found), found
+
+
+def changed_twice(x, base, kept):
+    first = base.__subclasses__()
+    first.append(int)
+    second = base.__subclasses__()
+    second.pop()
+    return x + len(first), first, second, first is second
+
+
+def compared(x, base, kept):
+    return x + 1, base.__subclasses__() is base.__subclasses__(), base.__subclasses__() == base.__subclasses__()
+
+
+def changed_after_a_break(x, base, kept):
+    subclasses = base.__subclasses__()
+    nbcompile.graph_break()
+    subclasses.append(int)
+    return x + len(subclasses), subclasses
+
+
+@pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
+@pytest.mark.parametrize("function", [walked, changed_twice, compared, changed_after_a_break])
+def test_subclasses_are_a_new_list_each_time(function, family):
+    """Lists of subclasses may be changed, and are different objects; a class made later is found."""
+    base, made = family
+    compiled, x = nbcompile.compile(function), torch.zeros(1)
+    for _ in range(3):
+        assert compiled(x, base, [1]) == function(x, base, [1])
+        made.append(type("later", (base,), {}))
