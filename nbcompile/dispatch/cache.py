@@ -213,6 +213,8 @@ def _name_of(key: object) -> str:
     return getattr(backend, "__qualname__", None) or repr(backend)
 
 
+_FRAMES_WITHOUT_TENSORS = 8
+
 # -- numbers, attempts and limits --------------------------------------------------------------------------------------
 
 
@@ -226,12 +228,15 @@ class CodeState:
     attempts: int = 0
     skip_reason: str = ""
     """Reason why a frame last fell back to eager."""
+    without_tensors: int = 0
+    """How many frames of it had nothing to do with tensors."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
     """Its entries that are in use, of all regions, by their addresses."""
 
     def reset(self) -> None:
         """Reset the state to that of code that was never compiled."""
         self.number, self.attempts, self.skip_reason = None, 0, ""
+        self.without_tensors = 0
 
 
 _numbers = STATE.add("dispatch.cache._numbers", [itertools.count()], Lifetime.RESET)
@@ -266,6 +271,17 @@ def next_compile_id(code: CodeType) -> str:
 def note_skip(code: CodeType, reason: str) -> None:
     """Remember why a frame of this code ran eagerly."""
     state(code).skip_reason = reason
+
+
+def never_met_tensors(code: CodeType) -> bool:
+    """Count one more frame without tensors. True if code with so many of them is no longer worth a look.
+
+    To be asked at each call is dear: torch saves and restores the state of Python's random numbers around the question.
+    Torch gives code up at the first such frame; a function that is first called to set things up is compiled here.
+    """
+    known = state(code)
+    known.without_tensors += 1
+    return known.without_tensors >= _FRAMES_WITHOUT_TENSORS and not known.living and not known.attempts
 
 
 def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str, int] | None:
@@ -503,7 +519,7 @@ def known_codes() -> tuple[CodeType, ...]:
 def forget(code: CodeType) -> None:
     """Forget every entry and every skip of one code object (its number stays: ids are never used twice)."""
     known = state(code)
-    known.skip_reason = ""
+    known.skip_reason, known.without_tensors = "", 0
     for reference in list(known.living.values()):
         holder = reference()
         if holder is not None:

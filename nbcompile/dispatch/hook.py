@@ -175,7 +175,7 @@ class FrameCallback:
             return _Answer(_SKIP, code_wide=True)
         if (reason := skipping.frame_skip_reason(caught, _caller())) is not None:
             cache.note_skip(code, reason)
-            return _Answer(_SKIP)
+            return _Answer(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_met_tensors(code))
         attempts = cache.state(code).attempts
         with _compiling:
             if cache.state(code).attempts != attempts and cache.accepts(caught, self.key):

@@ -49,6 +49,7 @@ _SKIPPED_IN_TORCH = "optim/lr_scheduler.py"
 _SKIPPED_LIBRARIES = (abc, copy, importlib, random, re, linecache, unittest)
 _IMPORT_SYSTEM = "<frozen importlib"
 _SKIPPED_PSEUDO_FILES = (_IMPORT_SYSTEM, "<frozen abc", "<__array_function__ internals>")
+NO_TENSORS = "no tensor among its arguments, and it names no module of torch"
 # The wrapper that torch.compiler.disable(recursive=False) puts around a function.
 _DISABLE_ONE = "nonrecursive_disable_wrapper"
 
@@ -128,7 +129,7 @@ def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | Non
     if torch._C._len_torch_dispatch_stack() > 0:
         return "a torch dispatch mode is active"
     if not touches_tensors(frame):
-        return "no tensor among its arguments, and it names no module of torch"
+        return NO_TENSORS
     return None
 
 

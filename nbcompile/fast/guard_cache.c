@@ -142,6 +142,7 @@ typedef struct {
   char *things;
   Py_ssize_t noted; /* how many things are in the list */
   Py_ssize_t count; /* the same once the guards were found to hold; 0: nothing is remembered */
+  int failed;       /* the guards did not hold the last time */
   uint64_t turn;    /* how often `things` was written: another thread may ask while `check` runs */
 } GuardCache;
 
@@ -236,12 +237,20 @@ static PyObject *cache_call(PyObject *self, PyObject *const *arguments, size_t f
     while (i < cache->count && unchanged(thing_at(cache, i))) i++;
     if (i == cache->count) Py_RETURN_TRUE;
   }
-  /* What is there is noted before it is checked: a change in between will be seen the next time. */
-  Py_ssize_t count = remember(cache, module);
-  if (count < 0) return NULL;
+  /* What is there is noted before it is checked: a change in between will be seen the next time. An entry whose guards
+   * failed the last time is likely to be one of several about something that changes at each call: it notes nothing
+   * until they hold again. */
+  Py_ssize_t count = 0;
+  if (cache->failed) {
+    forget(cache);
+    cache->turn++;
+  } else if ((count = remember(cache, module)) < 0) {
+    return NULL;
+  }
   uint64_t turn = cache->turn;
   PyObject *answer = PyObject_CallOneArg(cache->check, module);
   int held = answer ? PyObject_IsTrue(answer) : 0;
+  cache->failed = held <= 0;
   if (held > 0 && cache->turn == turn) cache->count = count;
   return answer;
 }

@@ -109,6 +109,7 @@ SKIPPED_STDLIB = tuple(
     for part in ("abc.py", "importlib/", "linecache.py", "random.py", "re/", "re.py", "unittest/")
 )
 """Modules of the standard library that are not inlined, as in torch; all others are Python like any other."""
+LR_SCHEDULER = os.path.join(TORCH, "optim", "lr_scheduler.py")
 SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
@@ -120,6 +121,8 @@ def skip_reason(filename: str) -> str | None:
     if config.dont_skip_tracing and not filename.startswith(COMPILERS_OF_TORCH):
         return None
     if filename.startswith(TORCH):
+        if filename == LR_SCHEDULER:
+            return "it counts steps, and each number would be a graph of its own"
         traced = any(filename.startswith(part) for part in TRACED_TORCH)
         return None if traced else "torch's own code that is not made of operators"
     path = _file(filename)

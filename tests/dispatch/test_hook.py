@@ -453,6 +453,29 @@ def test_frames_without_tensors_and_with_modes_are_skipped():
         assert callback.call(plus_one, (torch.ones(1),), {}).item() == 2
 
 
+def test_code_that_meets_no_tensors_is_given_up(monkeypatch):
+    """Code whose frames never hold tensors is asked about a few times, until it is forgotten; compiled code always."""
+    area = eval("lambda a, b: a * b", {})
+    compiler, asked, looked = Compiler(), [], skipping.frame_skip_reason
+    monkeypatch.setattr(skipping, "frame_skip_reason", lambda *frame: asked.append(None) or looked(*frame))
+    callback = hook.FrameCallback(compiler, "test")
+
+    def questions(calls=20):
+        asked.clear()
+        for _ in range(calls):
+            assert callback.call(area, (2, 3), {}) == 6
+        return len(asked)
+
+    assert questions() == 8
+    callback.call(area, (torch.ones(1), 2), {})
+    assert compiler.met == []
+    hook.reset_code(area.__code__)
+    assert questions(7) == 7
+    callback.call(area, (torch.ones(1), 2), {})
+    assert compiler.met == ["<lambda>"]
+    assert questions() == 20
+
+
 def test_files_of_torch_and_of_ours_are_skipped():
     """Code of torch, NumPy and nbcompile is skipped; torch.optim and a user's code are not."""
     assert skipping.code_skip_reason(torch.nn.Linear.forward.__code__) == "the file belongs to torch"

@@ -42,10 +42,16 @@ def test_nothing_is_kept_alive():
 
 def test_what_does_not_hold_is_asked_again():
     """Only that the guards hold is remembered."""
-    answers = [False, False, True]
+    answers, listed = [False, False, True, True], []
     sample = guard_cache._Sample()
-    held = guard_cache.maker()(guard_cache._Sample.things, lambda module: answers.pop(0))
-    assert [held(sample) for _ in range(4)] == [False, False, True, True]
+
+    def things(module):
+        listed.append(len(answers))
+        return module.things()
+
+    held = guard_cache.maker()(things, lambda module: answers.pop(0))
+    assert [held(sample) for _ in range(5)] == [False, False, True, True, True]
+    assert listed == [4, 1], "what does not hold is not listed again until it does"
 
 
 def test_nothing_is_believed_while_it_is_checked():

@@ -648,7 +648,7 @@ KNOWN: dict[tuple[str, str], str] = {
             "optimiser_step_compiled_directly",
             "zero_grad_inside",
             "training_step_without_backward",
-            "learning_rate_scheduler",
+            "a_scheduler_that_counts_its_steps",
             "float32_matmul_precision",
             "saved_tensors_hooks_inside",
             "anomaly_mode",

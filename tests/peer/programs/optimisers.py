@@ -238,3 +238,21 @@ def learning_rate_scheduler():
         return opt.param_groups[0]["lr"], [p.detach().clone() for p in net.parameters()]
 
     return f, [call, call]
+
+
+@program()
+def a_scheduler_that_counts_its_steps():
+    """Its counter is another number at each call, and no reason to compile again."""
+    net = model()
+    opt = optim.AdamW(net.parameters(), lr=torch.tensor(0.1))
+    sched = optim.lr_scheduler.StepLR(opt, 3, gamma=0.5)
+    opt.step()
+
+    def f():
+        sched.step()
+
+    def call(compiled):
+        compiled()
+        return opt.param_groups[0]["lr"].item()
+
+    return f, [call] * 5
