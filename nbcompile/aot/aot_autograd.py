@@ -38,7 +38,7 @@ SIZES_CHANGE_REASON = "an in-place operator changes the sizes or strides of an i
 
 # Compile the backward graph now, not in the first backward(): errors and pictures come with the forward's.
 # Common subexpressions are eliminated by our own pass: torch's imports Inductor.
-AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True, "cse": False}
+AUTOGRAD_SETTINGS = {"force_non_lazy_backward_lowering": True, "cse": False, "unlift_effect_tokens": True}
 
 
 def compile_with_aot_autograd(

@@ -25,12 +25,26 @@ _TOKEN = torch.empty(0)
 
 def callee(target: Any) -> Callable[..., Any]:
     """Function that a program calls for a target: the operator with an effect itself, else the target."""
-    return _call_in_order if target is with_effects else target
+    return _IN_PLACE_OF.get(target, target)
 
 
 def _call_in_order(token: torch.Tensor, operator: Any, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
-    result = operator(*arguments, **keywords)
+    result = getattr(operator, "_op", operator)(*arguments, **keywords)  # without a frame of Python around it
     return (_TOKEN, *result) if isinstance(result, tuple) else (_TOKEN, result)
 
 
-torch_internals.hide_from_hook(_call_in_order.__code__)
+def _first() -> torch.Tensor:
+    return _TOKEN
+
+
+def _last(tokens: list[torch.Tensor]) -> None:
+    pass
+
+
+_IN_PLACE_OF: dict[Any, Callable[..., Any]] = {
+    with_effects: _call_in_order,
+    torch.ops.prims._make_token.default: _first,
+    torch.ops.prims._sink_tokens.default: _last,
+}
+for _function in _IN_PLACE_OF.values():
+    torch_internals.hide_from_hook(_function.__code__)  # type: ignore[attr-defined]

@@ -228,6 +228,8 @@ def _called(target: Any) -> Callable[..., Any]:
         return in_c
 
     callee = effects.callee(target)
+    if callee is not target:
+        return callee
 
     def call(*arguments: Any, **keywords: Any) -> Any:
         return callee(*arguments, **keywords)

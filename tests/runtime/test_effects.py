@@ -10,7 +10,7 @@ import torch
 from torch._higher_order_ops.effects import with_effects
 
 import nbcompile
-from nbcompile.runtime import effects
+from nbcompile.runtime import effects, program
 
 
 def solve(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -70,3 +70,22 @@ def test_results_are_those_of_the_higher_order_operator() -> None:
 def test_other_targets_are_called_as_they_are() -> None:
     """An operator without an effect is its own callee."""
     assert effects.callee(torch.ops.aten.mm.default) is torch.ops.aten.mm.default
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_graph_with_effects_has_a_plan_in_c(trained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No token is an argument or a result, so that neither AOTAutograd nor Python runs the steps."""
+
+    def refuse(*_: object) -> object:
+        raise AssertionError("the wrapper in Python runs")
+
+    monkeypatch.setattr(program.PythonWrapper, "__call__", refuse)
+    compiled, b = nbcompile.compile(solve, fullgraph=True), torch.ones(4, 2)
+    given, wanted = (regular().requires_grad_(trained) for _ in range(2))
+    for _ in range(3):
+        found, expected = compiled(given, b), solve(wanted, b)
+        torch.testing.assert_close(found, expected)
+    if trained:
+        found.sum().backward()
+        expected.sum().backward()
+        torch.testing.assert_close(given.grad, wanted.grad)
