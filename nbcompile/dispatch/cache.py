@@ -229,7 +229,7 @@ class CodeState:
     skip_reason: str = ""
     """Reason why a frame last fell back to eager."""
     without_tensors: int = 0
-    """How many frames of it had nothing to do with tensors."""
+    """Number of its frames that had nothing to do with tensors."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
     """Its entries that are in use, of all regions, by their addresses."""
 

@@ -1,4 +1,4 @@
-"""Operators with effects, as a compiled graph calls them: without the dispatch that orders them while tracing.
+"""Functions that a compiled graph calls for its operators: those with effects, without the dispatch that orders them.
 
     graph      with_effects(token, aten._linalg_check_errors, info, ...)   -> (new token, None)
     here       aten._linalg_check_errors(info, ...)                        the steps of a program have an order already
@@ -28,6 +28,23 @@ def callee(target: Any) -> Callable[..., Any]:
     return _IN_PLACE_OF.get(target, target)
 
 
+def called_from_c(target: Any) -> Callable[..., Any]:
+    """Callable of an operator for C: one that runs no Python frame, which the frame hook would see."""
+    if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten":
+        in_c: Callable[..., Any] = target._op
+        return in_c
+
+    function = callee(target)
+    if function is not target:
+        return function
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        return function(*arguments, **keywords)
+
+    torch_internals.hide_from_hook(call.__code__)
+    return call
+
+
 def _call_in_order(token: torch.Tensor, operator: Any, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:
     result = getattr(operator, "_op", operator)(*arguments, **keywords)  # without a frame of Python around it
     return (_TOKEN, *result) if isinstance(result, tuple) else (_TOKEN, result)
@@ -47,4 +64,4 @@ _IN_PLACE_OF: dict[Any, Callable[..., Any]] = {
     torch.ops.prims._sink_tokens.default: _last,
 }
 for _function in _IN_PLACE_OF.values():
-    torch_internals.hide_from_hook(_function.__code__)  # type: ignore[attr-defined]
+    torch_internals.hide_from_hook(_function.__code__)

@@ -178,7 +178,7 @@ class _PlanEncoder:
                 forms = (*map(_form, arguments), *(_form(value) for _, value in keywords))
                 names = tuple(name for name, _ in keywords) or None
                 extern_result = tuple(self.result(extern, each) for each in results)
-                return (4, _called(self.targets[extern]), forms, names, extern_result)
+                return (4, effects.called_from_c(self.targets[extern]), forms, names, extern_result)
             case Multiply(_, product, slots, beta, alpha):
                 return (5, PRODUCTS.index(product), slots, beta, alpha, self.by_onednn)
             case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
@@ -219,23 +219,6 @@ def _form(value: object) -> tuple[int, Any]:
         case tuple() if type(value) is tuple:
             return _TUPLE, tuple(map(_form, value))
     return _VALUE, value
-
-
-def _called(target: Any) -> Callable[..., Any]:
-    """Callable of an operator for C: one that runs no Python frame, which the frame hook would see."""
-    if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten":
-        in_c: Callable[..., Any] = target._op
-        return in_c
-
-    callee = effects.callee(target)
-    if callee is not target:
-        return callee
-
-    def call(*arguments: Any, **keywords: Any) -> Any:
-        return callee(*arguments, **keywords)
-
-    torch_internals.hide_from_hook(call.__code__)
-    return call
 
 
 class PythonWrapper:

@@ -137,7 +137,7 @@ class ClassVariable(VariableTracker):
 
     def _subclasses(self, tracer: Tracer) -> ListVariable:
         """The list that each call makes anew: its items are inputs, and it is none."""
-        subclasses = self.value.__subclasses__()
+        subclasses: list[type] = self.value.__subclasses__()
         address = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)
         source = NoArgsCallSource(AttrSource(address, "__subclasses__"))
         tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(subclasses))
