@@ -63,7 +63,7 @@ def assemble_with_offsets(
 
 
 @dataclass(slots=True)
-class _Unit:
+class _EncodedInstruction:
     """One instruction about to be written; ``arg`` of a jump is known last."""
 
     index: int
@@ -94,7 +94,7 @@ class _Tables:
         self.local_index = first
         self.cell_index = {name: first[name] if name in cellvars else last[name] for name in self.slots}
 
-    def units(self, index: int, instruction: Instruction) -> Iterator[_Unit]:
+    def units(self, index: int, instruction: Instruction) -> Iterator[_EncodedInstruction]:
         """The instruction as one unit, or two where a superinstruction cannot hold its indices."""
         kind = ARGUMENT_KINDS.get(instruction.opcode)
         if kind == "locals":
@@ -102,7 +102,7 @@ class _Tables:
             return
         opcode = HERE.pseudo.get(instruction.opcode, instruction.opcode)
         arg = self._argument(kind, instruction)
-        yield _Unit(index, instruction, opcode, arg, _prefixes(arg))
+        yield _EncodedInstruction(index, instruction, opcode, arg, _prefixes(arg))
 
     def _argument(self, kind: str | None, instruction: Instruction) -> int:
         match kind:
@@ -127,14 +127,14 @@ class _Tables:
         arg = instruction.arg
         return self.same_slots and arg is not None and arg < len(self.slots) and self.slots[arg] == instruction.argval
 
-    def _superinstruction(self, index: int, instruction: Instruction) -> Iterator[_Unit]:
+    def _superinstruction(self, index: int, instruction: Instruction) -> Iterator[_EncodedInstruction]:
         assert isinstance(instruction.argval, tuple)
         first, second = (self.local_index[name] for name in instruction.argval)
         if first < 16 and second < 16:
-            yield _Unit(index, instruction, instruction.opcode, first << 4 | second)
+            yield _EncodedInstruction(index, instruction, instruction.opcode, first << 4 | second)
             return
         for opcode, slot in zip(SUPERINSTRUCTIONS[instruction.opcode], (first, second), strict=True):
-            yield _Unit(index, instruction, opcode, slot, _prefixes(slot))
+            yield _EncodedInstruction(index, instruction, opcode, slot, _prefixes(slot))
 
 
 def _index(table: list[Any], value: object, hint: int | None) -> int:
@@ -152,7 +152,7 @@ def _prefixes(arg: int) -> int:
     return max(0, (arg.bit_length() - 1) // 8)
 
 
-def _lay_out(units: list[_Unit]) -> list[int]:
+def _lay_out(units: list[_EncodedInstruction]) -> list[int]:
     """Set the distances of jumps; give the place of each unit, and the end, in code units.
 
     A prefix that a far jump needs moves everything behind it, which may make
@@ -177,7 +177,7 @@ def _lay_out(units: list[_Unit]) -> list[int]:
             return offsets
 
 
-def _unit_bytes(unit: _Unit) -> bytes:
+def _unit_bytes(unit: _EncodedInstruction) -> bytes:
     written = bytearray()
     for prefix in range(unit.prefixes, 0, -1):
         written += bytes((dis.EXTENDED_ARG, unit.arg >> 8 * prefix & 255))
@@ -188,7 +188,7 @@ def _unit_bytes(unit: _Unit) -> bytes:
 # -- the exception table ------------------------------------------------------------------------------
 
 
-def _exception_table(units: list[_Unit], offsets: list[int]) -> bytes:
+def _exception_table(units: list[_EncodedInstruction], offsets: list[int]) -> bytes:
     labelled = zip(reversed(units), reversed(offsets[:-1]), strict=True)
     targets = {unit.instruction.label: offset for unit, offset in labelled}
     written = bytearray()
@@ -222,7 +222,7 @@ def _big_endian(number: int) -> bytes:
 _SHORT_COLUMN, _ONE_LINE, _NO_COLUMNS, _LONG, _NOWHERE = 0, 10, 13, 14, 15
 
 
-def _position_table(units: list[_Unit], first_line: int) -> bytes:
+def _position_table(units: list[_EncodedInstruction], first_line: int) -> bytes:
     written = bytearray()
     line = first_line
     for position, group in groupby(units, key=lambda unit: unit.instruction.position):

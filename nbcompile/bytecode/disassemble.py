@@ -73,7 +73,7 @@ def disassemble(code: CodeType) -> list[Instruction]:
     return instructions
 
 
-class _Unit(NamedTuple):
+class _StoredInstruction(NamedTuple):
     """One instruction as stored: ``start`` is its first EXTENDED_ARG, ``end`` follows its last CACHE."""
 
     opcode: str
@@ -83,7 +83,7 @@ class _Unit(NamedTuple):
     end: int
 
 
-def _units(bytecode: bytes) -> Iterator[_Unit]:
+def _units(bytecode: bytes) -> Iterator[_StoredInstruction]:
     caches = HERE.inline_caches
     start = offset = arg = 0
     while offset < len(bytecode):
@@ -93,18 +93,18 @@ def _units(bytecode: bytes) -> Iterator[_Unit]:
             offset += 2
             continue
         end = offset + 2 + 2 * caches.get(opcode, 0)
-        yield _Unit(opcode, arg, start, offset, end)
+        yield _StoredInstruction(opcode, arg, start, offset, end)
         start, offset, arg = end, end, 0
 
 
-def _jump_target(unit: _Unit) -> int:
+def _jump_target(unit: _StoredInstruction) -> int:
     return unit.end + 2 * (-unit.arg if is_backward(unit.opcode) else unit.arg)
 
 
 class _Arguments:
     """Values of the instructions' arguments in one code object."""
 
-    def __init__(self, code: CodeType, units: list[_Unit]) -> None:
+    def __init__(self, code: CodeType, units: list[_StoredInstruction]) -> None:
         self.code = code
         self.units = units
         self.slots = local_slots(code.co_varnames, code.co_cellvars, code.co_freevars)

@@ -64,7 +64,7 @@ class DrawnVariable(SymbolicVariable):
         return True
 
 
-class StateVariable(VariableTracker):
+class GeneratorStateVariable(VariableTracker):
     """Result of ``getstate()``, or its tuple of words: it can be passed on, set again, and looked into.
 
     (3, (2147483648, 1914837113, ...), None): a version, the words of the generator, and what gauss() has kept.
@@ -81,7 +81,7 @@ class StateVariable(VariableTracker):
             return [DrawnVariable(tracer, int, ItemSource(self.source, index)) for index in range(WORDS)]
         return [
             ConstantVariable(random.Random.VERSION),
-            StateVariable(ItemSource(self.source, 1)),
+            GeneratorStateVariable(ItemSource(self.source, 1)),
             KeptDrawVariable(ItemSource(self.source, 2)),
         ]
 
@@ -142,15 +142,15 @@ class RandomVariable(ObjectVariable):
         source = self._note(tracer, name, given, named)
         if name in DRAWS:
             return DrawnVariable(tracer, DRAWS[name], source)
-        return StateVariable(source) if name == "getstate" else ConstantVariable(None)
+        return GeneratorStateVariable(source) if name == "getstate" else ConstantVariable(None)
 
     def _set_state(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         state = arguments[0] if len(arguments) == 1 and not keywords else None
         if isinstance(state, LazyVariable) and (state.realised is not None or type(state.value) is not tuple):
             state = state.realised
-        if not isinstance(state, (LazyVariable, StateVariable)) or state.source is None:
+        if not isinstance(state, (LazyVariable, GeneratorStateVariable)) or state.source is None:
             self.no_method("setstate")
-        if isinstance(state, StateVariable) and not isinstance(state.source, DrawSource):
+        if isinstance(state, GeneratorStateVariable) and not isinstance(state.source, DrawSource):
             self.no_method("setstate")  # a part of a state is none: it raises
         self._note(tracer, "setstate", [state], {})
         return ConstantVariable(None)
