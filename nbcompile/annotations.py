@@ -164,7 +164,7 @@ def _exclusive(function: Any, other: str, mark: str) -> None:
 def leaf_function(fn: Any = None, *, mutates_args: Iterable[str] = ()) -> Any:
     """Opaque to the tracer and to the backend: its Python runs at each call of the graph.
 
-    It needs a stand-in that tells the shapes: ``@fn.register_fake``.
+    It needs a fake implementation that computes the shapes: ``@fn.register_fake``.
 
     Raises:
         ValueError: ``mutates_args`` names no parameter; or the function is marked with ``nonstrict_trace``.

@@ -284,7 +284,7 @@ def current() -> dict[str, object]:
 
 
 def restore(values: dict[str, object]) -> None:
-    """Put every setting back to what :func:`current` told."""
+    """Put every setting back to what :func:`current` returned."""
     globals().update(values)
 
 

@@ -99,7 +99,7 @@ def _skipped(observer: FrameObserver, reason: str) -> SkipFrame:
 
 
 def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) -> Outcome:
-    """The program promises something of a size that this call does not keep: run as it stands, it says so itself."""
+    """The program promises something of a size that this call does not keep: in eager mode it says so itself."""
     reason = f"this call breaks a promise of the program: {error.failed.reason if error.failed else ''}"
     observer.runs_eagerly(reason)
     return SkipFrame(reason)
@@ -125,7 +125,8 @@ def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Uns
 def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outcome:
     code = frame.code
     fails_anyway = isinstance(error, errors.TorchRuntimeError) and not error.lacks_fake_rule
-    if not (fails_anyway and recorder.tells_breaks()):  # what fails in eager mode too is told there, and in the picture
+    # What fails in eager mode, too, is reported there, and in the picture.
+    if not (fails_anyway and recorder.tells_breaks()):
         warnings.warn(
             f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
             errors.SuppressedErrorWarning,
@@ -139,7 +140,7 @@ def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outc
 
 
 def _internal_error(frame: Frame, options: Options, observer: FrameObserver, error: Exception) -> Outcome:
-    """A mistake of ours: the function still runs, uncompiled, and the user is told."""
+    """A mistake of ours: the function still runs, uncompiled, with a warning."""
     internal = errors.InternalError(frame.code, error)
     observer.runs_eagerly(f"internal error of nbcompile: {type(error).__name__}: {error}", "failed")
     if options.fullgraph or config.verbose:

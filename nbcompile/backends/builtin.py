@@ -14,7 +14,7 @@ thing more than the one before, so that a wrong result can be pinned on a stage.
     aot_eager_decomp_partition   + decompositions and the min-cut partition
     inductor                     + our loop-level IR, fusion and generated code (the default)
 
-Others of torch's names stand for one of them: eager_noexcept, eager_debug, aot_eager_default_partitioner, cudagraphs.
+Others of torch's names are aliases of them: eager_noexcept, eager_debug, aot_eager_default_partitioner, cudagraphs.
 
 In torch: torch/_dynamo/backends/, torch/_inductor/compile_fx.py. Read next:
 nbcompile/backends/captured_graph.py, then nbcompile/backends/aten_graph.py
@@ -59,7 +59,7 @@ def aot_eager(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any])
 
 @register
 def eager_noexcept(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Like ``eager``, for tests: an exception of the graph itself is told as one that nobody expects."""
+    """Like ``eager``, for tests: an exception of the graph itself is raised as an unexpected one."""
     run = eager(graph_module, example_inputs)
 
     def run_without_exceptions(*arguments: Any) -> Any:

@@ -34,7 +34,7 @@ _registered: dict[str, Backend] = STATE.add("backends.registry._registered", {},
 def lookup(
     backend: str | Backend, *, mode: str | None = None, options: Mapping[str, object] | None = None
 ) -> Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]:
-    """The backend of this name (or the given one), with its failures told as ``BackendCompilerFailed``.
+    """The backend of this name (or the given one), with its failures reported as ``BackendCompilerFailed``.
 
     Raises:
         errors.InvalidBackend: no backend has this name.

@@ -31,7 +31,7 @@ def assemble(instructions: Sequence[Instruction], like: CodeType, **changes: Any
     """A code object made of ``instructions``, otherwise like ``like``.
 
     Args:
-        instructions: the body; every label that is used must stand somewhere.
+        instructions: the body; every label that is used must be on an instruction.
         like: gives everything else.
         **changes: as in ``CodeType.replace``: ``co_name``, ``co_varnames``...
     """
@@ -41,7 +41,7 @@ def assemble(instructions: Sequence[Instruction], like: CodeType, **changes: Any
 def assemble_with_offsets(
     instructions: Sequence[Instruction], like: CodeType, **changes: Any
 ) -> tuple[CodeType, tuple[int, ...]]:
-    """The code object, and for each of ``instructions`` the offset where it now stands."""
+    """The code object, and for each of ``instructions`` its new offset."""
     tables = _Tables(like, changes)
     units = [unit for index, each in enumerate(instructions) for unit in tables.units(index, each)]
     offsets = _lay_out(units)

@@ -37,7 +37,7 @@ class Comprehension:
 
 
 def comprehension_at(instructions: Sequence[Instruction], start: int) -> Comprehension | None:
-    """The inlined comprehension that begins with this instruction; None where there is none that could stand alone."""
+    """The inlined comprehension that begins with this instruction; None if none could be compiled alone."""
     opcodes = [each.opcode for each in instructions[start : start + 1]]
     if opcodes != ["LOAD_FAST_AND_CLEAR"] or instructions[start - 1].opcode != "GET_ITER":
         return None

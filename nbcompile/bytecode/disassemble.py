@@ -9,7 +9,7 @@
 
 ``EXTENDED_ARG`` prefixes and ``CACHE`` units are folded into the instruction
 they belong to, jump distances become labels, and each instruction carries the
-range of the exception table that it stands in.
+range of the exception table that contains it.
 
 In torch: torch/_dynamo/bytecode_transformation.py (cleaned_instructions). Read
 next: nbcompile/bytecode/assemble.py, the way back
@@ -110,7 +110,7 @@ class _Arguments:
         self.slots = local_slots(code.co_varnames, code.co_cellvars, code.co_freevars)
 
     def spelling(self, index: int) -> str:
-        """The opcode, with the loads of a cell itself told apart where the version does not (3.13)."""
+        """The opcode, with the loads of a cell itself distinguished where the version does not (3.13)."""
         unit = self.units[index]
         if unit.opcode == HERE.pseudo.get("LOAD_CLOSURE") and self._loads_cell(index):
             return "LOAD_CLOSURE"

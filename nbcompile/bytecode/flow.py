@@ -212,7 +212,7 @@ def live_locals(instructions: list[Instruction], index: int, every: Sequence[str
 
 
 def _read_unnamed(instructions: list[Instruction], every: Sequence[str]) -> frozenset[str]:
-    # Wherever these stand: before ``index`` one may have been loaded that is yet to be called.
+    # Wherever these are: before ``index`` one may have been loaded that is yet to be called.
     loaded = {each.argval for each in instructions if each.opcode == "LOAD_GLOBAL"}
     if "super" not in loaded and not loaded & INTROSPECTION:
         return frozenset()

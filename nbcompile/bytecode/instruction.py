@@ -102,5 +102,5 @@ def argument_text(instruction: Instruction) -> str:
 
 
 def label_indices(instructions: list[Instruction]) -> dict[Label, int]:
-    """The index of the instruction that each label stands at."""
+    """The index of the instruction of each label."""
     return {each.label: index for index, each in enumerate(instructions) if each.label is not None}

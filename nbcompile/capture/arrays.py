@@ -189,7 +189,7 @@ def ones(sizes: Sequence[int], dtype: torch.dtype) -> object:
 
 
 def torch_dtype(array: Any) -> torch.dtype:
-    """The dtype of the tensor that stands for an array."""
+    """The dtype of the tensor that represents an array."""
     return from_array(array.ravel()[:0].copy()).dtype
 
 

@@ -161,7 +161,7 @@ def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGu
     """
     holders = list(_holders(code))
     superseded = [each for each, _ in holders if isinstance(each, _Tombstone) and each.is_superseded]
-    newest = max(superseded, key=_attempt, default=None)  # each of the others was told when it was the newest
+    newest = max(superseded, key=_attempt, default=None)  # each of the others was reported when it was the newest
     asked = [each for each in holders if each[0] not in superseded or each[0] is newest]
     found = [_failure(holder, made_with, scope, key) for holder, made_with in asked]
     return tuple(failure for failure in found if failure is not None)

@@ -1,4 +1,4 @@
-"""The function that stands for a compiled one: it calls the original with the frame hook switched on.
+"""The wrapper of a compiled function: it calls the original with the frame hook switched on.
 
     compiled = nbcompile.compile(f)
     compiled(x)      path(arguments, keywords)      slow_path: the hook meets f's frame

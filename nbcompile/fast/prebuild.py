@@ -51,7 +51,7 @@ def import_while_building() -> None:
 
 def _import() -> None:
     for name in MODULES:
-        with contextlib.suppress(Exception), lazy_import.importing():  # who needs it will be told why it cannot be had
+        with contextlib.suppress(Exception), lazy_import.importing():  # who needs it gets the error
             importlib.import_module(name)
 
 

@@ -153,7 +153,7 @@ class ExternResult:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call an operator as Python would; a tensor stands as :class:`AtSlot` in its arguments, nested as they may be."""
+    """Call an operator as Python would; a tensor is an :class:`AtSlot` in its arguments, nested as they may be."""
 
     extern: str
     arguments: tuple[Any, ...]

@@ -50,7 +50,7 @@ def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%co
         SyntaxError: the cell is no Python.
         UsageError: the cell awaits at its top level; a magic cannot.
     """
-    # The blank line stands for the magic's own, so that line numbers are those of the visible cell.
+    # The blank line replaces the magic's own, so that line numbers are those of the visible cell.
     source = "\n" + shell.transform_cell(body)
     file = shell.compile.cache(source, shell.execution_count, raw_code=f"{title}\n{body}")
     tree = cast(ast.Module, shell.compile.ast_parse(source, filename=file))

@@ -116,7 +116,7 @@ class CompileMagics(Magics):
             cells.show_syntax_error(shell, error)
             return None
         recorder = api.new_recorder(parsed.defines or (title if change is decorate_definitions else body.strip(" ;")))
-        # What stands in the picture needs no warning above it.
+        # What is in the picture needs no warning above it.
         recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
         sent = self._sent(parsed, options) if options.peer else b""
         met: list[WrappedFunction] = []

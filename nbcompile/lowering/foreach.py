@@ -36,7 +36,7 @@ _NUMBERS = {"add": "Scalar", "sub": "Scalar", "mul": "Scalar", "div": "Scalar", 
 
 
 def _simple() -> Iterator[tuple[str, str, torch._ops.OpOverload]]:
-    """Name and overload of operators on lists, and the operator on one tensor that each stands for."""
+    """Name and overload of operators on lists, and the operator on one tensor that each repeats."""
     for name in _UNARY.split():
         yield name, "default", getattr(aten, name).default
     for name, overload in _LISTS_OF_TENSORS.items():

@@ -6,8 +6,8 @@
     Graph Break Reason: Encountered graph break when attempting to trace CALL: a function call, e.g. f(x, y):
     ...
 
-The record (record/) holds the same, and more, as data. A break that was told
-before is told in short: in the default mode each caller meets it again.
+The record (record/) holds the same, and more, as data. A break that was logged
+before is logged in short: in the default mode each caller meets it again.
 
 In torch: log_graph_break in torch/_dynamo/symbolic_convert.py and
 torch/_logging/. Read next: nbcompile/driver.py
@@ -40,7 +40,7 @@ NOTE = (
 )
 
 _logged: set[object] = STATE.add("observe.torch_logs._logged", set(), Lifetime.RESET)
-"""The title and place of each break that was told in full."""
+"""The title and location of each break that was logged in full."""
 _warned: set[str] = STATE.add("observe.torch_logs._warned", set(), Lifetime.PROCESS)
 """Warnings that this process has given."""
 

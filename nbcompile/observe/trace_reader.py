@@ -315,7 +315,7 @@ def _compiled_graph(entry: _FrameEntries) -> CompiledGraph | None:
 
 
 def _with_sources(graph: Graph) -> Graph:
-    """Placeholders under the expressions that their names stand for: ``L_x_`` is ``L['x']``."""
+    """Placeholders under the expressions that their names abbreviate: ``L_x_`` is ``L['x']``."""
     return replace(graph, nodes=tuple(_with_source(node) for node in graph.nodes))
 
 

@@ -198,7 +198,7 @@ def resume_tree(record: Record) -> tuple[TreeNode, ...]:
     """The frames as trees: the children of a frame are those that its residual program called.
 
     A frame whose parent is not in the record, or comes after it, is a root:
-    every frame stands in the result exactly once.
+    every frame is in the result exactly once.
     """
     first_index = {frame.id: index for index, frame in reversed(list(enumerate(record.frames)))}
     children: dict[int | None, list[int]] = {}

@@ -3,7 +3,7 @@
 Every picture nbcompile draws is a function of these dataclasses and of nothing
 else. They hold only ``str int float bool None tuple`` and each other: no
 tensor, frame, module or code object, so a record can be kept, compared,
-written as JSON and read back in another process. Times stand apart in
+written as JSON and read back in another process. Times are separate, in
 :class:`Record.timings`, so that two records of one compile are equal.
 
     Record -> CompiledFrame ("0/0") -> Graph -> Node ("0/0.n3")

@@ -49,7 +49,7 @@ def compile_function(
     factory = ast.FunctionDef("factory", parameters(free), [bound], [])
     module = ast.Module([located(factory, line)], [])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # a placeholder is called: it stands for a function
+        warnings.simplefilter("ignore", SyntaxWarning)  # a placeholder is called: a function will replace it
         compiled = compile(module, replaced.co_filename, "exec", dont_inherit=True)
     code = _with_constants(_nested(_nested(compiled)), {number: kept[each] for each, number in placeholders.items()})
     code = code.replace(co_name=replaced.co_name, co_qualname=replaced.co_qualname, co_firstlineno=line)

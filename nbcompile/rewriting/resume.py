@@ -188,7 +188,7 @@ def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
         closure=layout.freevars,
         parent=None if point.parent is None else weakref.ref(point.parent),
         original_offsets={
-            # The jump at the prologue's end stands for the place that it jumps to: a nested call may break before it.
+            # The jump at the prologue's end has the offset of its target: a nested call may break before it.
             **({} if body[0].label is target else {offsets[len(prologue) - 1]: point.offset}),
             **{
                 offset: instruction.offset
@@ -228,7 +228,7 @@ def _first_instruction(instructions: Sequence[Instruction], point: ResumeTarget)
     if index is None:
         raise CannotResume(f"no instruction begins at offset {point.offset} of {point.original.co_qualname}")
     began = next(number for number, each in enumerate(instructions) if each.opcode == "RESUME")
-    index = max(index, began + 1)  # what stands before RESUME is the original's own prologue
+    index = max(index, began + 1)  # the instructions before RESUME are the original's own prologue
     # KW_NAMES and PRECALL prepare the CALL behind them and leave the stack alone.
     while index and instructions[index].opcode in ("CALL", "PRECALL") and _prepares_call(instructions[index - 1]):
         index -= 1

@@ -42,7 +42,7 @@ class Slot(Enum):
     HANDLED = "handled"
     """Inside a handler: what was being handled outside (flow.handled_slots). What is passed is
     the exception that is being handled inside; it is made current again. Where that exception
-    stands on the stack itself, just above, it is passed once more, as VALUE."""
+    is on the stack itself, just above, it is passed once more, as VALUE."""
     LASTI = "lasti"
     """The ``lasti`` below an exception in clean-up code. Not passed."""
     CALL = "call"

@@ -57,7 +57,7 @@ class Entry:
 
 
 ERRORS: dict[str, type[Exception]] = {ZERO_DIVISION: RuntimeError}
-"""Message that stands for eager mode's ZeroDivisionError; all others are IndexErrors."""
+"""Message that means eager mode's ZeroDivisionError; all others are IndexErrors."""
 
 
 @dataclass(frozen=True, slots=True)

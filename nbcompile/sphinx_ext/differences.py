@@ -26,7 +26,7 @@ PEER = Path(__file__).parents[2] / "tests" / "peer"
 MARKS = ("program", "case")
 """The decorators of a program."""
 MOST = 10
-"""Rows of a page's table; the others stand on the page of all differences."""
+"""Rows of a page's table; the others are on the page of all differences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""On a page of documentation the views' style sheet and script stand once, as files, whatever its cells show.
+"""Style sheet and script of the views: once on a page of documentation, as files, whatever its cells show.
 
     <style>.nbc...{...}</style><div class=nbc>...</div><script>(()=>{...})()</script>      an output, in a notebook
     <div class=nbc>...</div>                                                            the same, in our pages

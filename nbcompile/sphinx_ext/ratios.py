@@ -1,4 +1,4 @@
-"""A chart of ratios, drawn when the documentation is built from the numbers that stand in the page.
+"""A chart of ratios, drawn when the documentation is built from the numbers in the page.
 
     ```{ratios} nbcompile / torch.compile
     first call in a fresh process: 0.093          a bar from 1 to 0.093, on a logarithmic scale

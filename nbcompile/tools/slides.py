@@ -2,7 +2,7 @@
 
     python -m nbcompile.tools.slides notebooks/course/3_breaks.md -o build/slides --reveal build/slides/reveal.js
 
-A heading begins a column of slides. Its text and the code that follows stand on the first one; each section of the
+A heading begins a column of slides. Its text and the code that follows are on the first one; each section of the
 picture has a slide below it, large enough to be read from the last row. Set-up and claims stay in the notebook. A deck
 is one file: reveal.js, from a folder that `make slides` fetches, is written into it, and nothing is loaded.
 

@@ -32,7 +32,7 @@ AUTOGRAD_APPLY: Any = getattr(torch.autograd.Function.apply, "__func__", vars(to
 
 # Cache entries live in regions of a code object's list. In one of our own they are out of sight of a real
 # torch.compile, which otherwise reads every entry of the list as if it were its own when it recompiles.
-# Before torch 2.13 there are no regions: the entries of one list are told apart by the key of their backend.
+# Before torch 2.13 there are no regions: the entries of one list are distinguished by the key of their backend.
 OUR_REGION = 1 << 30
 
 

@@ -55,7 +55,7 @@ def trace(name: str, metadata: dict[str, Any], payload: str | None) -> None:
 
 
 def intern_string(text: str) -> int:
-    """The number that stands for a text in the records of a trace."""
+    """The number that replaces a text in the records of a trace."""
     return int(torch._logging.structured.intern_string(text))
 
 

@@ -34,7 +34,7 @@ def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[
     Args:
         scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
         output_shapes: so are sizes that only the run knows (``nonzero()``).
-        on_guard: a method that is told each condition that is assumed, at the moment it is.
+        on_guard: a method that is called with each condition when it is assumed.
     """
     _begin_structured_trace()
     # A RecursionError on the way out of a "with" of torch's can leave guards suppressed in the whole thread.
@@ -344,7 +344,7 @@ def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
 def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]]) -> list[tuple[str, str]]:
     """The guards on symbolic sizes as Python texts over ``L['x'].size()[0]``; [] if nothing is symbolic.
 
-    Beside each stands torch's note why there is such a guard, where it is torch that wants it, else "".
+    Beside each is torch's note why there is such a guard, where it is torch that wants it, else "".
 
     Args:
         shape_env: where they were collected.

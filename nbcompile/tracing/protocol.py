@@ -1,7 +1,7 @@
 """Protocol between variable trackers and the interpreter: the methods that a tracker may call.
 
 Handlers know trackers, and trackers need the interpreter (a list's ``sort``
-may call a user's function): this small protocol stands between, so that
+may call a user's function): this small protocol is between them, so that
 neither imports the other.
 
 In torch: the argument ``tx`` of every VariableTracker method. Read next:

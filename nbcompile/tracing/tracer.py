@@ -314,7 +314,7 @@ class _FrameTracer:
             )
         if _is_in_try(frame, broken) or frame.handled:
             return error  # the handlers would be lost
-        if broken is frame.current and _in_loop(frame):  # a comprehension as a whole may stand in one, as in torch
+        if broken is frame.current and _in_loop(frame):  # a whole comprehension may be inside one, as in torch
             code = frame.code
             where = f"frame skipped: {code.co_name} ({code.co_filename} line {code.co_firstlineno})"
             return self._after(error, breaks.unsupported(breaks.LOOP, where))

@@ -156,7 +156,7 @@ class Explanation:
 
 
 def _drawn(draw: Callable[[], str], record: Record) -> str:
-    # A picture is an extra: the cell's result stands, whatever happens to its picture.
+    # A picture is an extra: the cell's result is kept, whatever happens to its picture.
     try:
         return draw()
     except Exception as error:  # noqa: BLE001

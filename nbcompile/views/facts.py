@@ -153,7 +153,7 @@ SEVERAL = 3
 
 
 def name(frame: CompiledFrame) -> str:
-    """The function as its caller knows it: a decorator's wrapper has the name of the method that it stands for."""
+    """The function as its caller knows it: a decorator's wrapper has the name of the method that it wraps."""
     return frame.method or frame.function
 
 

@@ -5,7 +5,7 @@
     k               2         2         [ 2 ]
 
 The page evaluates the guards themselves (static/trees.js, static/what_if.js); nothing is sent anywhere.
-Without scripts the table and the list of guards of each entry stand as they are.
+Without scripts the table and the list of guards of each entry are static.
 
 In torch: nothing; one calls the function and reads the log. Read next: nbcompile/views/static/what_if.js
 """

@@ -226,7 +226,7 @@ def _text(value: object) -> object:
 def _outline(value: Any, depth: int) -> object:
     """A member of a class of torch's, which has hundreds: enough to see that another function was put in its place.
 
-    What a program reads of values that stand there, it guards.
+    What a program reads of values there, it guards.
     """
     if isinstance(value, types.FunctionType):
         value = without_torchs_compiler(value)

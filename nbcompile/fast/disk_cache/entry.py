@@ -211,7 +211,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
             residual, check = _read(content, frame)
         except (Unreadable, NotStorable, GuardsDoNotHold):
             continue
-        except Exception as error:  # noqa: BLE001 - whatever stands in a file, the call goes on
+        except Exception as error:  # noqa: BLE001 - whatever is in a file, the call goes on
             storage.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
             continue
         storage.touch(path)

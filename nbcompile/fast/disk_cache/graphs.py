@@ -177,8 +177,8 @@ def _read_step(data: Any) -> Any:
     match data:
         case ["value", value]:
             return decode(value)
-        case ["object", list(told)]:
-            return find(told)
+        case ["object", list(description)]:
+            return find(description)
         case ["list", list(parts)]:
             return [_read_step(each) for each in parts]
         case ["tuple", list(parts)]:

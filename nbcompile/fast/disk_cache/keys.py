@@ -4,7 +4,7 @@
     how               options, settings, environment variables
     with what         nbcompile's own source, torch and what its functions are, Python, the compiler, the processor
 
-Everything else that an entry depends on stands in its guards and is checked value by value.
+Everything else that an entry depends on is in its guards and is checked value by value.
 
 In torch: torch/_inductor/codecache.py (FxGraphHashDetails). Read next: nbcompile/fast/disk_cache/stored_guards.py
 """

@@ -47,7 +47,7 @@ NAMESPACES = (
 HARMLESS = frozenset({"torch.compile", "torch.manual_seed"})
 """Functions that compilers replace: nbcompile.tools.replacement, and torch's own at its start."""
 _OF_TORCH = frozenset({"torch", "nbcompile", "typing", "typing_extensions", "types", "functools", "builtins"})
-"""Packages whose classes make the callable objects that stand in torch's modules."""
+"""Packages whose classes make the callable objects in torch's modules."""
 _DEPTH = 4
 
 _seen: list[tuple[list[tuple[dict[str, Any], list[Any]]], str]] = STATE.add(
@@ -60,7 +60,7 @@ def state() -> str:
     """A digest of the names and the code of torch's functions; some 0.2 ms if nothing has changed.
 
     Raises:
-        NotStorable: somebody else's function stands in a torch module, under a name that torch has.
+        NotStorable: somebody else's function is in a torch module, under a name that torch has.
     """
     spaces = [vars(sys.modules[name]) for name in NAMESPACES if name in sys.modules]
     # A namespace changes by a new key or another object at a key: identities are compared before code is hashed.

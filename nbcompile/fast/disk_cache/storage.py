@@ -1,7 +1,7 @@
 """Entries on disk, between processes.
 
     <cache>/frames/9f2c.../1b77....json      what one compile made: guards, program, kernels' texts
-    <cache>/frames/9f2c.../1b77....page      what a person was told about it
+    <cache>/frames/9f2c.../1b77....page      the record that was shown
 
 A folder holds the entries of one key (one function, one way to compile it), the one that was used last first. A
 file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever

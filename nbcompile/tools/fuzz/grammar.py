@@ -5,7 +5,7 @@
     == STATEMENT
     if <N>: ⏎     <L>.append(1)    two lines
 
-``¦`` stands between the alternatives of one line, ``⏎`` between the lines of one alternative, ``<#>`` is a number, the
+``¦`` separates the alternatives of one line, ``⏎`` separates the lines of one alternative, ``<#>`` is a number, the
 same in all of an alternative, and ``<BLOCK>`` ends a line that statements follow.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/python.py

@@ -6,7 +6,7 @@
 After each step the result, the loss, the parameters, their gradients, the buffers and the state of the optimiser are
 observed; between the steps modes, parameters and hooks change. What is compiled is the step, the model, or the loss.
 Adam's own step is left to eager: traced, its corrections of the bias are tensors of float32 (as in torch.compile), and
-what they make of the first steps is no rounding that can be told from a mistake.
+what they make of the first steps is no rounding that can be distinguished from a mistake.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
 """

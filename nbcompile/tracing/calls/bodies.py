@@ -4,7 +4,7 @@
     call(tracer, operator, [node of the body, ...])    node ; getitem 0 ; getitem 1
 
 What the function returned stays what it is, containers and objects; only its
-tensors (and symbolic numbers) now stand for the results of the operator's node.
+tensors (and symbolic numbers) now represent the results of the operator's node.
 
 In torch: torch/_dynamo/variables/higher_order_ops.py (speculate_subgraph,
 speculate_subgraph_with_auto_output_flattening). Read next: higher_order.py
@@ -109,7 +109,7 @@ def call(
     tracer: Tracer, target: Any, arguments: Sequence[Any], traced: TracedBody, keywords: dict[str, Any] | None = None,
     example: object = None,
 ) -> VariableTracker:  # fmt: skip
-    """The operator's node; what the body returned stands for the node's results from now on."""
+    """The operator's node; what the body returned represents the node's results from now on."""
     node = tracer.output.apply("call_function", target, arguments, keywords or {}, example)
     for index, output in enumerate(traced.outputs):
         item = tracer.output.apply("call_function", operator.getitem, (node, index), {})

@@ -139,7 +139,7 @@ def _check_numbers(tracer: Tracer, cls: type, arguments: Arguments, keywords: Ke
 
 
 def _forget_log(tracer: Tracer) -> None:
-    # torch makes this one module without running its constructor, so that no log of it stands in the graph.
+    # torch makes this one module without running its constructor, so that the graph has no log of it.
     node = next(each for each in reversed(tracer.output.graph.nodes) if each.target is torch._C._log_api_usage_once)
     tracer.output.erase(node)
 

@@ -124,7 +124,7 @@ def _made_before(tracer: Tracer, tracker: VariableTracker) -> Any:
 @captured_whole("torch.cond")
 def _cond(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition, if_true, if_false, operands = arguments
-    if condition.is_constant():  # one of the branches, as it stands
+    if condition.is_constant():  # one of the branches, unchanged
         return tracer.call(if_true if condition.constant() else if_false, operands.unpack(tracer))
     if not isinstance(condition, (TensorVariable, SymbolicVariable)):
         raise _misuse("torch.cond", f"the condition is a {condition.type_name()}")

@@ -595,7 +595,7 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
             return False  # an object that the program made is one tracker, which the first case would have found
         case (_, ObjectVariable()) if right.is_new():
             return False
-    # Both may stand for one object that existed before: its trackers hold it under one of two names.
+    # Both may represent one object that existed before: its trackers hold it under one of two names.
     names = ("value", "function")
     real = [getattr(operand, name) for operand in (left, right) for name in names if hasattr(operand, name)]
     return len(real) == 2 and real[0] is real[1] and not isinstance(left, (ConstantVariable, SymbolicVariable))

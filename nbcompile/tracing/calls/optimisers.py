@@ -46,7 +46,7 @@ def _traced_when_made(cls: type, function: types.FunctionType) -> None:
 
 
 def _is_as_before(tracer: Tracer, owner: VariableTracker, group: VariableTracker) -> bool:
-    """True if nothing changed since the frame was called: the real optimiser stands where the traced one does."""
+    """True if nothing changed since the frame was called: the real optimiser has the traced one's state."""
     return (
         isinstance(owner, ObjectVariable)
         and not owner.is_new()

@@ -38,7 +38,7 @@ from nbcompile.tracing.variables.subclasses import DEFAULT, SubclassVariable, co
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 SILENT = frozenset((getattr, torch._C._log_api_usage_once, torch._check, torch._assert_async))
-"""Targets of nodes that stand for no function that asks."""
+"""Targets of nodes that call no function with an override."""
 
 
 def ask(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
@@ -255,7 +255,7 @@ def _mode_at(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 @handles_named(DeviceContext.__module__, "DeviceContext.__torch_function__")
 def _with_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """``with torch.device(...)``: a function that makes tensors makes them there, unless it is told another place."""
+    """``with torch.device(...)``: a function that makes tensors makes them there, unless it is given another device."""
     mode, function, _, *given = (realise(tracer, each) for each in arguments)
     named = _keywords(tracer, given[1]) if len(given) > 1 else {}
     device = realise(tracer, named.get("device", ConstantVariable(None)))

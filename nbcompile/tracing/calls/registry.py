@@ -109,7 +109,7 @@ def is_compiled_wrapper(value: object) -> bool:
 
 
 def is_compiled_module(value: object) -> bool:
-    """True if it is what ``torch.compile`` returned for a module: the module that it stands for is traced."""
+    """True if it is what ``torch.compile`` returned for a module: the module inside it is traced."""
     kind = type(value)
     return (kind.__module__, kind.__qualname__) == ("torch._dynamo.eval_frame", "OptimizedModule")
 

@@ -402,7 +402,7 @@ def _legacy(cls: type) -> None:
 
 
 def _reads_numbers(tracer: Tracer, function: object, data: VariableTracker) -> bool:
-    """True if torch's own definition of a maker must stand for it: it would read numbers that only a run knows.
+    """True if torch's own definition must replace a factory function: it would read numbers that only a run knows.
 
     Those are symbolic numbers and tensors of one number, alone or in a list; a list with larger tensors is an error
     in eager mode. Only ``torch.tensor`` reads them all: ``as_tensor`` accepts all but symbolic bools.
@@ -465,7 +465,7 @@ def _step_unsupported(tracer: Tracer, arguments: Arguments, keywords: Keywords) 
 def _setting(module: str, name: str) -> None:
     @handles_named(module, name)
     def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """Made now, as it stands for how the rest is traced."""
+        """Made now, as it decides how the rest is traced."""
         values = [realise(tracer, each) for each in arguments]
         named = {key: realise(tracer, each) for key, each in keywords.items()}
         make = getattr(sys.modules[module], name)

@@ -99,7 +99,7 @@ class Reconstruction:
         """A value with an identity: one recipe however often it is needed.
 
         Args:
-            tracker: what stands for it.
+            tracker: what represents it.
             make: its recipe, whole.
             fill: what completes it once it is made; it may refer to the value itself.
             empty: where ``make`` fails because the value contains itself: an empty one, and how it is filled.
@@ -207,7 +207,7 @@ class Reconstruction:
         return replayed
 
     def _moved_iterators(self) -> Iterator[Mutation]:
-        # Last of all: values that they yielded are told by how far they are from where the iterator stood.
+        # Last of all: values that they yielded are found by their distance from the iterator's position.
         for change in self.tracer.side_effects.order:
             if isinstance(change, Change) and isinstance(change.tracker, SequenceIteratorVariable):
                 step = recipes.Call(Constant(next, "next"), (self.recipe(change.tracker),))

@@ -59,7 +59,7 @@ class SideEffects:
     # -- identity ------------------------------------------------------------------------
 
     def known(self, value: object) -> VariableTracker | None:
-        """The tracker that already stands for a real object."""
+        """The tracker that already represents a real object."""
         return self.trackers.get(id(value))
 
     def remember(self, value: object, tracker: VariableTracker) -> VariableTracker:
@@ -89,7 +89,7 @@ class SideEffects:
         return {} if change is None else change.attributes
 
     def changed(self, owner: VariableTracker) -> VariableTracker | None:
-        """The tracker that stands for an object on which it stored something, whichever tracker it was stored on."""
+        """The tracker that represents an object on which it stored something, whichever tracker it was stored on."""
         change = self.changes_by_tracker.get(id(owner.identity()))
         return None if change is None or not change.attributes else change.tracker
 

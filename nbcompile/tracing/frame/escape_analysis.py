@@ -4,7 +4,7 @@
     graph_break()
     m(3); sum(it)                        where m = xs.append: yes
 
-A value leads to whatever stands in the tracker for it: the items of a list, the
+A value leads to whatever its tracker holds: the items of a list, the
 owner of a bound method, the cells of a function, the attributes of a new object.
 An iterator leads to the items that are to come, not to what holds them.
 

@@ -206,7 +206,7 @@ class GeneratorVariable(IteratorVariable):
     def send(self, value: VariableTracker) -> VariableTracker | None:
         """Go on with a value until the next ``yield``; None at the end."""
         if self.finished:
-            self.ending = None  # it was told once
+            self.ending = None  # it was reported once
             return None
         if self.started:
             self.frame.push(value)

@@ -20,7 +20,7 @@ HANDLERS: dict[str, Callable[..., Any]] = {}
 UNTRACED: dict[str, str] = {
     **dict.fromkeys(("CACHE", "EXTENDED_ARG", "RESERVED"), "folded into the instruction it belongs to"),
     **dict.fromkeys(
-        ("INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR"), "the interpreter's own: it stands in no code object"
+        ("INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR"), "the interpreter's own: no code object has it"
     ),
     **dict.fromkeys(
         "ASYNC_GEN_WRAP BEFORE_ASYNC_WITH END_ASYNC_FOR GET_AITER GET_ANEXT GET_AWAITABLE".split(),

@@ -1,4 +1,4 @@
-"""Iterators of builtins made again where they stand, when they outlive the graph.
+"""Iterators of builtins made again, with their positions, when they outlive the graph.
 
     m = map(f, xs); next(m)        traced as the generator polyfills.map_, which waits at its yield
     graph_break(); list(m)         Python goes on with  map(f, <the rest of iter(xs)>)

@@ -51,7 +51,7 @@ class Body:
         self.parent = parent
         self.graph = torch.fx.Graph()
         self.lifted: dict[torch.fx.Node, torch.fx.Node] = {}
-        """Nodes of the graphs around it, and the inputs that stand for them here."""
+        """Nodes of the graphs around it, and the inputs that represent them here."""
         self.may_change = may_change
         """True if it may change what exists outside of it, as the frame itself may."""
         self.began = next(births)

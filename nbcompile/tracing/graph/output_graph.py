@@ -96,7 +96,7 @@ class OutputGraph:
         """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
         self.purity = Purity()
         self.is_caught = False
-        """True if the program catches exceptions where an operator stands in it."""
+        """True if the operator is inside a ``try`` of the program."""
         self.new_leaves: list[torch.fx.Node] = []
         """Intermediate results whose ``requires_grad_()`` was called."""
 

@@ -8,7 +8,7 @@ and each symbol is an input of the graph itself, before the first tensor that ha
     a: 0.5, seen to differ            L_a_: f64[], and the node L_a_.item()
 
 Tracing may change a fake (``x.unsqueeze_(0)``), so the backend is given fresh
-ones, in which the same symbols stand.
+ones, with the same symbols.
 
 In torch: torch/_dynamo/variables/builder.py (wrap_to_fake_tensor_and_record,
 wrap_symint, wrap_symfloat) and output_graph.py (remove_unused_graphargs). Read

@@ -6,7 +6,7 @@ Python's operations act on it, and how to make the value again afterwards.
 
     x + 1        TensorVariable, ConstantVariable  ->  TensorVariable of a new node
 
-Trackers are compared by identity, as the values they stand for.
+Trackers are compared by identity, as the values that they represent.
 
 In torch: torch/_dynamo/variables/base.py. Read next: constant.py, tensor.py
 """

@@ -1,6 +1,6 @@
 """Iterators: one step at a time, until there is nothing left.
 
-    it = iter(xs); next(it)      an item of xs; the iterator stands one further
+    it = iter(xs); next(it)      an item of xs; the iterator advances by one
     xs.append(y); list(it)       it follows its list, as CPython's does
 
 One that came from outside is moved at the end by as much as it was moved here.

@@ -1,7 +1,7 @@
 """Keys of dicts and members of sets whose class has a ``__hash__`` of its own.
 
-A tracker's ``hash_key`` finds it in the Python dict that stands for a traced one.
-For such an object it is a stand-in: Python's own dict asks it for its hash and
+A tracker's ``hash_key`` finds it in the Python dict that represents a traced one.
+For such an object it is a substitute: Python's own dict asks it for its hash and
 whether it equals another key, and it asks the traced methods:
 
     d[Point(1, 2)]      Point.__hash__ is traced; on a hit Point.__eq__, too

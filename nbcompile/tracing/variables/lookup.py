@@ -1,6 +1,6 @@
 """Attribute look-up: the steps of ``object.__getattribute__`` on real classes and objects.
 
-    class_lookup(Savings, "rate")     what stands in the dict of the first class of the method order that has it
+    class_lookup(Savings, "rate")     the entry of the first class of the method resolution order that has it
     is_data_descriptor(found)         a property, a slot: comes before the instance's own attributes
     class_overlay(tracer, cls, name)  what the traced code stored on the class meanwhile
     address_of(cls)                   what its attributes are guarded at, where the class was reached without an address

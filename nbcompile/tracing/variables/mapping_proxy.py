@@ -1,7 +1,7 @@
 """``types.MappingProxyType(d)``: a dict that is only looked at.
 
     signature.parameters["x"]     reads the dict behind it
-    C.__dict__["method"]          the entry as it stands in the class, unbound
+    C.__dict__["method"]          the entry of the class's dict, unbound
 
 In torch: torch/_dynamo/variables/dicts.py (MappingProxyVariable). Read next:
 nbcompile/tracing/variables/instance_dict.py
@@ -106,7 +106,7 @@ class ClassDictVariable(VariableTracker):
 
 
 class StaticMethodVariable(VariableTracker):
-    """A ``staticmethod`` or ``classmethod`` object, as it stands in the dict of a class."""
+    """A ``staticmethod`` or ``classmethod`` object, from the dict of a class."""
 
     def __init__(
         self, value: staticmethod[..., object] | classmethod[object, ..., object], source: Source | None

@@ -1,4 +1,4 @@
-"""Slices, and what may stand between the brackets of a sequence.
+"""Slices, and other subscripts of a sequence.
 
     xs[1:n]      a SliceVariable; a tensor keeps a symbolic n, a list specialises it
     xs[-1]       an index, as a number
@@ -90,7 +90,7 @@ def index_of(tracer: Tracer, key: VariableTracker, use: Callable[[Any], object] 
 
     Args:
         tracer: the tracer.
-        key: what stands between the brackets.
+        key: the subscript.
         use: what Python does with it: refuses what is no index in its own words.
     """
     key = realise(tracer, key)

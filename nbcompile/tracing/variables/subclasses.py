@@ -40,7 +40,7 @@ HARMLESS = frozenset(
 
 
 def is_traceable(cls: type) -> bool:
-    """True if tensors of a class can stand in a graph: no dispatch of operators, no operators of its own."""
+    """True if tensors of a class can be in a graph: no dispatch of operators, no operators of its own."""
     return all(not name.startswith("__") or name in HARMLESS for each in own_classes(cls) for name in vars(each))
 
 

@@ -44,7 +44,7 @@ from nbcompile.tracing.wrapping.callables import guard_function
 
 
 def wrap_constant(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
-    """A value that stands for itself, or a number that stays symbolic."""
+    """A constant, or a number that stays symbolic."""
     if source is not None and type(value) in (int, float) and _is_symbolic(tracer, value, source):  # type: ignore[arg-type]
         return symbolic_number(tracer, value, source)  # type: ignore[arg-type]
     if source is not None:

@@ -23,7 +23,7 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A call as it stands on the operand stack, nothing popped yet."""
+    """A call on the operand stack, nothing popped yet."""
 
     function: VariableTracker
     arguments: list[VariableTracker]

@@ -84,7 +84,7 @@ def _for_iter(frame: Translator, instruction: Instruction) -> None:
         return
     frame.pop_raw()
     frame.jump(instruction.target)
-    # What stands at the target for the exhausted iterator was done right here.
+    # The target's instructions for the exhausted iterator were executed here.
     frame.pc += HERE.loop_exit_skips
 
 

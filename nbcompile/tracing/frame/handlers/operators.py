@@ -177,7 +177,7 @@ def function_text(frame: Translator, function: VariableTracker) -> str:
 
 
 def _called(frame: Translator, instruction: Instruction) -> VariableTracker:
-    """The function whose keywords are gathered: below them stand its arguments, from 3.13 on a NULL, and itself."""
+    """The function whose keywords are gathered: below them are its arguments, from 3.13 on a NULL, and itself."""
     below = frame.stack[-(instruction.arg or 1) - 2]
     return frame.stack[-(instruction.arg or 1) - 3] if isinstance(below, NullVariable) else below
 
