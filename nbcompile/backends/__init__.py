@@ -13,10 +13,10 @@
 In torch: torch/_dynamo/backends/. Read next: nbcompile/backends/captured_graph.py
 """
 
+from nbcompile.backend_options import BackendOptions, read_settings
 from nbcompile.backends.aten_graph import compile_aten_graph, compiler_name, generate, verified
 from nbcompile.backends.builtin import eager, inductor, nbcompile
 from nbcompile.backends.captured_graph import compile_captured_graph
-from nbcompile.backends.options import BackendOptions, read_settings
 from nbcompile.backends.registry import Backend, backend_name, hidden, lookup, names, register
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 

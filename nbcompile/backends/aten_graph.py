@@ -24,8 +24,8 @@ import torch.fx
 
 from nbcompile import errors, torch_internals
 from nbcompile.aot.compilers import BoxedFunction
+from nbcompile.backend_options import DEFAULTS, BackendOptions
 from nbcompile.backends.gpu import generate_for_gpu, generate_on_gpu, is_on_gpu, obstacle_to
-from nbcompile.backends.options import DEFAULTS, BackendOptions
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.codegen import cpp
 from nbcompile.codegen.printers import UnprintableIndex

@@ -33,8 +33,8 @@ from nbcompile.aot import checkpoints
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
 from nbcompile.aot.decompositions import default_table
+from nbcompile.backend_options import read_settings
 from nbcompile.backends.aten_graph import compile_aten_graph
-from nbcompile.backends.options import read_settings
 from nbcompile.backends.registry import Backend, hidden, register
 from nbcompile.backends.run_aten import run_through_aten
 from nbcompile.backends.through_aot import compile_through_aot, recording_compilers

@@ -19,7 +19,7 @@ import torch.fx
 
 from nbcompile import errors
 from nbcompile.aot.compilers import BoxedFunction
-from nbcompile.backends.options import BackendOptions
+from nbcompile.backend_options import BackendOptions
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.ir import compiled_artifact
@@ -30,12 +30,12 @@ from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile.gpu import figures, launched, target as gpu, templates
+    from nbcompile.gpu import figures, launched, loading, target as gpu, templates
     from nbcompile.ir.kernel import Schedule
     from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
     figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
-    templates = lazy_import.module("nbcompile.gpu.templates")
+    loading, templates = lazy_import.module("nbcompile.gpu.loading"), lazy_import.module("nbcompile.gpu.templates")
     launched = lazy_import.module("nbcompile.gpu.launched")
     gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
 
@@ -63,10 +63,9 @@ def generate_on_gpu(
         raise UnsupportedGraph(opened.reason)
     launched_graph = launched.compile_graph(
         graph_module, example_inputs, opened, compiler, stage, attribute=functools.partial(attribute_of, graph_module),
-        keep_sharing=stage == "inference", own_random=not options.fallback_random, debug=options.debug,
-        backends=options.product_backends,
+        keep_sharing=stage == "inference", own_random=not options.fallback_random, backends=options.product_backends,
+        how=loading.HowToLaunch(options.debug, options.cuda_graphs),
     )  # fmt: skip
-    compiled_artifact.refuse("its kernels are for a GPU")
     record_generated(graph_module, stage, launched_graph.emitted)
     _record_choices(recorder.draft(), stage, launched_graph.planned, launched_graph.choices)
     return launched_graph.program

@@ -155,6 +155,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         grid=programs,
         header=PRELUDE,
         rounds=" + ".join(emitter.trip_counts) or "0",
+        gpu=(kernel.device.index or 0) if kernel.device.type == "cuda" else -1,
         any_order=any(
             isinstance(part, Update) and part.kind in ("store", "any") for part in flatten_statements(kernel.body)
         ),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from nbcompile.backend_options import read_settings
 from nbcompile.options import OWN_BACKENDS
 from nbcompile.support import lazy_import
 from nbcompile.support.process_state import STATE, Lifetime
@@ -55,4 +56,4 @@ def expect_backend(backend: Backend, mode: str | None = None, options: Mapping[s
     if backend not in OWN_BACKENDS:
         backends.lookup(backend)
     if backend == "inductor" and (mode or options):
-        backends.read_settings(mode, options or {})
+        read_settings(mode, options or {})

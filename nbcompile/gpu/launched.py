@@ -5,12 +5,12 @@
 
 What has no Triton form is called as an operator of ATen instead: that operator alone, with the reason.
 
-In torch: torch/_inductor/compile_fx.py. Read next: nbcompile/gpu/cubins.py, nbcompile/runtime/gpu_launcher.py
+In torch: torch/_inductor/compile_fx.py. Read next: nbcompile/gpu/loading.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,19 +22,19 @@ from nbcompile.codegen import devices
 from nbcompile.codegen.profiler_ranges import profiler_ranges
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.codegen.wrapper import opaque_values
-from nbcompile.gpu import cubins
+from nbcompile.gpu import cubins, loading
+from nbcompile.gpu.capture_limits import capture_facts
 from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.loading import DEFAULT, HowToLaunch
 from nbcompile.gpu.product_tuning import Benchmark
 from nbcompile.gpu.refusals import apart
 from nbcompile.gpu.templates import Autotuner, Choice
-from nbcompile.ir.compiled_artifact import Runnable
-from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
+from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
-from nbcompile.ir.profiler_ranges import current_origin
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
-from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
-from nbcompile.runtime.program import Attribute, LoadedGraph, load
+from nbcompile.runtime.gpu_launcher import GpuLauncher
+from nbcompile.runtime.program import Attribute, LoadedGraph
 from nbcompile.runtime.toolchain import Compiler
 from nbcompile.scheduling import schedule
 
@@ -52,7 +52,7 @@ class LaunchedGraph:
 
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], gpu: GpuLauncher, compiler: Compiler, stage: str, *,
-    attribute: Attribute, keep_sharing: bool, own_random: bool = False, debug: bool = False,
+    attribute: Attribute, keep_sharing: bool, own_random: bool = False, how: HowToLaunch = DEFAULT,
     backends: tuple[str, ...] = ("ATEN",),
 ) -> LaunchedGraph:  # fmt: skip
     """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
@@ -74,9 +74,10 @@ def compile_graph(
             with recorder.stage("codegen"):
                 emitted = devices.emit(planned)
                 emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))
+                if how.cuda_graphs:
+                    emitted = replace(emitted, capture=capture_facts(graph_module, planned, emitted))
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
-                prepared = prepare(emitted, planned, gpu, debug)
-                loaded = load(emitted, compiler, attribute, opaque_values(planned), prepared)
+                loaded = loading.load_on_gpu(emitted, gpu, compiler, attribute, opaque_values(planned), how)
         except NoTriton as reason:
             more = dict(apart(graph_module, planned, reason.refused))
         except cubins.CannotCompile as reason:
@@ -88,54 +89,9 @@ def compile_graph(
         refused |= more
 
 
-def prepare(
-    emitted: Runnable, planned: Schedule, gpu: GpuLauncher, debug: bool = False
-) -> Mapping[str, Callable[..., None]]:
-    """Build the kernels that are for a GPU, and load each into its device."""
-    on_gpu = {kernel.name: kernel.device.index or 0 for kernel in planned.kernels() if kernel.device.type == "cuda"}
-    kernels = [kernel for kernel in emitted.kernels if kernel.name in on_gpu]
-    chips = {device: chip_name(gpu, device) for device in set(on_gpu.values())}
-    built = cubins.obtain([cubins.Request(kernel, chips[on_gpu[kernel.name]]) for kernel in kernels])
-    positions = _positions(emitted)
-    return {
-        kernel.name: gpu.prepare(
-            kernel, cubin.image, on_gpu[kernel.name], _unaligned(kernel, chips[on_gpu[kernel.name]]),
-            positions.get(kernel.name, ""), debug,
-        )
-        for kernel, cubin in zip(kernels, built, strict=True)
-    }  # fmt: skip
-
-
 def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...]) -> Autotuner:
     """The choice of matrix products by measurement; for a chip that the model does not know, the library's."""
-    name = chip_name(gpu, 0)
+    name = loading.chip_name(gpu, 0)
     if "TRITON" not in backends or name not in CHIPS:
         return Autotuner(CHIPS["sm_80"])
     return Autotuner(CHIPS[name], backends, Benchmark(gpu, name))
-
-
-def chip_name(gpu: GpuLauncher, device: int) -> str:
-    """``sm_90``."""
-    major, minor, _ = gpu.capability(device)
-    return f"sm_{major}{minor}"
-
-
-def _unaligned(kernel: EmittedKernel, chip: str) -> Callable[[], Image]:
-    """Build, when it is needed first, the code for pointers that are no multiples of 16."""
-
-    def build() -> Image:
-        (cubin,) = cubins.obtain([cubins.Request(kernel, chip, aligned=False)])
-        return cubin.image
-
-    torch_internals.hide_from_hook(build.__code__)
-    return build
-
-
-def _positions(emitted: Runnable) -> dict[str, str]:
-    """For the texts of errors: operators and lines of the user's program."""
-    origin = current_origin()
-    found = {}
-    for name, known in emitted.ranges:
-        lines = ", ".join(f"{file}:{line}" for file, line in known.source_lines(origin))
-        found[name] = f"{known.operators}, {lines}" if lines else known.operators
-    return found

@@ -17,10 +17,10 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from nbcompile.ir.emitted import EmittedKernel, LaunchPlan
+from nbcompile.ir.emitted import CaptureFacts, EmittedKernel, LaunchPlan
 from nbcompile.ir.profiler_ranges import ProfilerRange
 
 
@@ -43,6 +43,20 @@ class Runnable(Protocol):
     def no_plan(self) -> str: ...
     @property
     def ranges(self) -> tuple[tuple[str, ProfilerRange], ...]: ...
+    @property
+    def capture(self) -> CaptureFacts | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTarget:
+    """The GPUs that machine code is for, and what made it."""
+
+    chips: tuple[tuple[int, str], ...]
+    """Number of each GPU, and its instruction set."""
+    triton: str
+    """Triton's version."""
+    debug: bool
+    """Each launch is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,8 @@ class ArtifactBuilder:
     """The captured graph (an ``fx.GraphModule``), where some call, or every call, falls back to it."""
     alias_check: Any = None
     """Inputs to compare before each call (an ``input_aliasing.AliasCheck``)."""
+    gpu: StoredTarget | None = None
+    """The GPUs of the programs that were loaded last; None: they run on the CPU."""
     obstacle: str = ""
     """The reason why the callable cannot be made from data."""
     ready: list[Callable[[], None]] | None = None
@@ -100,6 +116,14 @@ def add_program(
     if builder is not None:
         builder.programs.append(program)
         builder.constants_of_programs.append(CapturedConstants(attribute, constants or {}))
+
+
+def set_gpu(target: StoredTarget) -> None:
+    """Set the GPUs that programs are for."""
+    builder = _builder.get()
+    if builder is not None:
+        chips = builder.gpu.chips if builder.gpu is not None else ()
+        builder.gpu = replace(target, chips=tuple(sorted({*chips, *target.chips})))
 
 
 def set_role(role: str) -> None:

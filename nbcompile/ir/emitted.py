@@ -59,6 +59,8 @@ class EmittedKernel:
     """In Triton: the number of programs, as Python over the sizes."""
     header: str = ""
     """In Triton: what the module of the function begins with."""
+    gpu: int = -1
+    """Number of the GPU that it is for; -1: the CPU."""
     any_order: bool = False
     """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
 
@@ -217,6 +219,16 @@ class LaunchPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureFacts:
+    """Facts that decide whether a graph can be recorded as a CUDA graph."""
+
+    obstacle: str
+    """The reason why it cannot; "" if it can."""
+    written: tuple[tuple[int, str], ...] = ()
+    """Position of each input that the graph writes to, and the user's line that does."""
+
+
+@dataclass(frozen=True, slots=True)
 class EmittedProgram:
     """Everything generated for one graph."""
 
@@ -235,3 +247,5 @@ class EmittedProgram:
     """The positions of inputs that the graph writes to; only for Triton."""
     ranges: tuple[tuple[str, ProfilerRange], ...] = ()
     """The range of each kernel and extern call in torch.profiler, by its name in the wrapper."""
+    capture: CaptureFacts | None = None
+    """None: it is not to be recorded as a CUDA graph."""

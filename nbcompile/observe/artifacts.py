@@ -261,8 +261,12 @@ def _caching(frame: CompiledFrame) -> Iterator[str]:
 
 
 def _cudagraphs(frame: CompiledFrame) -> Iterator[str]:
-    if frame.compiled_graph is not None:
-        yield "skipping cudagraphs: nbcompile records no CUDA graphs"
+    compiled = frame.compiled_graph
+    if compiled is None:
+        return
+    yield from (note for note in compiled.notes if "cudagraphs" in note)
+    if compiled.kernels and not any(kernel.language == "triton" for kernel in compiled.kernels):
+        yield "skipping cudagraphs due to cpu device"
 
 
 def _autotuning(frame: CompiledFrame) -> Iterator[str]:

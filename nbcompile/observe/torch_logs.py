@@ -28,8 +28,8 @@ from nbcompile.errors import GraphBreakWarning, report_text, stack_lines
 from nbcompile.record.model import Break, FailedGuard, Mutation, StackLine
 from nbcompile.support.process_state import STATE, Lifetime
 
-GRAPH_BREAKS, RECOMPILES, RECOMPILES_VERBOSE, SIDE_EFFECTS = map(
-    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "recompiles_verbose", "side_effects")
+GRAPH_BREAKS, RECOMPILES, RECOMPILES_VERBOSE, SIDE_EFFECTS, CUDAGRAPHS = map(
+    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "recompiles_verbose", "side_effects", "cudagraphs")
 )
 HERE = str(Path(__file__).parents[1])
 SECOND = "\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
@@ -71,6 +71,11 @@ def warn_of_output(text: str) -> None:
     if text not in _warned:
         _warned.add(text)
         logging.getLogger("nbcompile").warning("%s", text)
+
+
+def cuda_graph(text: str) -> None:
+    """A CUDA graph was recorded, or the reason why none is."""
+    CUDAGRAPHS.debug("%s", text)
 
 
 def graph_break(reports: Sequence[Break], compile_id: str) -> None:

@@ -19,6 +19,9 @@
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
 
 #include "gpu_table.h"
 
@@ -47,6 +50,14 @@ struct Driver {
   int (*synchronize)(void *);
   int (*text)(int, const char **);
   int (*attribute)(int *, int, int);
+  int (*copy)(uint64_t, uint64_t, size_t, void *);
+  int (*begin_capture)(void *, int);
+  int (*end_capture)(void *, void **);
+  int (*is_capturing)(void *, int *);
+  int (*instantiate)(void **, void *, unsigned long long);
+  int (*launch_graph)(void *, void *);
+  int (*destroy_graph)(void *);
+  int (*destroy_executable)(void *);
 } driver;
 
 Py_ssize_t tensor_offset = 0;
@@ -266,6 +277,8 @@ PyObject *make_kernel(PyObject *, PyObject *arguments) {
   return (PyObject *)kernel;
 }
 
+#include "gpu_capture.h"
+
 /* ---------------------------------------------------------------- module */
 
 template <typename Function> bool find(Function &function, const char *name) {
@@ -285,7 +298,11 @@ PyObject *open_driver(PyObject *, PyObject *arguments) {
                find(driver.load, "cuModuleLoadData") && find(driver.unload, "cuModuleUnload") && find(driver.function, "cuModuleGetFunction") &&
                find(driver.set_attribute, "cuFuncSetAttribute") && find(driver.launch, "cuLaunchKernel") &&
                find(driver.synchronize, "cuStreamSynchronize") && find(driver.text, "cuGetErrorString") &&
-               find(driver.attribute, "cuDeviceGetAttribute");
+               find(driver.attribute, "cuDeviceGetAttribute") && find(driver.copy, "cuMemcpyDtoDAsync_v2") &&
+               find(driver.begin_capture, "cuStreamBeginCapture_v2") && find(driver.end_capture, "cuStreamEndCapture") &&
+               find(driver.is_capturing, "cuStreamIsCapturing") && find(driver.instantiate, "cuGraphInstantiateWithFlags") &&
+               find(driver.launch_graph, "cuGraphLaunch") && find(driver.destroy_graph, "cuGraphDestroy") &&
+               find(driver.destroy_executable, "cuGraphExecDestroy");
   if (!whole) return PyErr_Format(PyExc_OSError, "%s lacks functions of the driver API", path);
   int version = 0, devices = 0, result = driver.init(0);
   if (!result) result = driver.version(&version);
@@ -354,6 +371,10 @@ PyMethodDef functions[] = {
     {"capability", capability, METH_VARARGS, "What a device is."},
     {"stream", stream, METH_VARARGS, "Torch's current stream of a device."},
     {"empty_strided", empty_strided, METH_VARARGS, "A new tensor on a device."},
+    {"begin_capture", begin_capture, METH_VARARGS, "Record what torch's current stream is asked for."},
+    {"end_capture", end_capture, METH_VARARGS, "An executable graph of what was recorded."},
+    {"is_output", is_output, METH_O, "Whether a recording wrote a tensor."},
+    {"make_recording", make_recording, METH_VARARGS, "An executable graph with its inputs and outputs."},
     {nullptr},
 };
 PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_gpu_launcher", nullptr, -1, functions};
@@ -366,6 +387,11 @@ PyMODINIT_FUNC PyInit_nbcompile_gpu_launcher(void) {
   KernelType.tp_vectorcall_offset = offsetof(GpuKernel, vectorcall);
   KernelType.tp_call = PyVectorcall_Call;
   KernelType.tp_dealloc = kernel_dealloc;
-  if (PyType_Ready(&KernelType)) return nullptr;
+  RecordingType.tp_name = "nbcompile.runtime.Recording";
+  RecordingType.tp_basicsize = sizeof(Recording);
+  RecordingType.tp_flags = Py_TPFLAGS_DEFAULT;
+  RecordingType.tp_dealloc = recording_dealloc;
+  RecordingType.tp_methods = recording_methods;
+  if (PyType_Ready(&KernelType) || PyType_Ready(&RecordingType)) return nullptr;
   return PyModule_Create(&definition);
 }

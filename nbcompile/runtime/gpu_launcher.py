@@ -41,6 +41,10 @@ LOST = OF_KERNELS | {4, 46, 214, 999}
 """Errors after which the process cannot use the device any more."""
 
 
+RESULT = "_nbcompile_cu_result"
+"""Attribute of an exception: the number that the driver returned."""
+
+
 class Image(NamedTuple):
     """Machine code of one kernel, ready to load."""
 
@@ -123,10 +127,16 @@ def raise_error(result: int, text: str, action: str, kernel: str | None) -> NoRe
     Raises:
         torch.OutOfMemoryError, torch.AcceleratorError, DriverError: as eager mode does.
     """
+    error = _error(result, text, action, kernel)
+    setattr(error, RESULT, result)
+    raise error
+
+
+def _error(result: int, text: str, action: str, kernel: str | None) -> Exception:
     what = f"CUDA driver error {result} ({text or 'no text'})"
     where = f" to {action}" + (f" {kernel}" if kernel else "")
     if result == OUT_OF_MEMORY:
-        raise torch.OutOfMemoryError(f"CUDA out of memory: {what}{where}")
+        return torch.OutOfMemoryError(f"CUDA out of memory: {what}{where}")
     ended = " The process cannot use this GPU any more." if result in LOST else ""
     when = (
         ' Launches are asynchronous: an earlier kernel may have failed; options={"debug": True} waits after each, and '
@@ -134,11 +144,16 @@ def raise_error(result: int, text: str, action: str, kernel: str | None) -> NoRe
         if result in OF_KERNELS
         else ""
     )
-    raise _accelerator_error()(f"CUDA error: {text}. {what}{where}.{when}{ended}")
+    return _accelerator_error()(f"CUDA error: {text}. {what}{where}.{when}{ended}")
 
 
 def _accelerator_error() -> type[Exception]:
     return getattr(torch, "AcceleratorError", None) or DriverError
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """The classes of what the driver's errors raise."""
+    return _accelerator_error(), torch.OutOfMemoryError
 
 
 def free_memory() -> None:

@@ -71,22 +71,23 @@ def load(
     attribute: Attribute | None = None,
     constants: Mapping[int, object] | None = None,
     on_gpu: Mapping[str, Callable[..., None]] | None = None,
+    is_stored: bool = True,
 ) -> LoadedGraph:
     """Build what must be built, and return the graph as a callable.
 
-    ``on_gpu`` are the kernels that run on a GPU, prepared (gpu_launcher.py).
+    ``on_gpu`` are prepared kernels for a GPU; ``is_stored``: it is part of the artifact for later processes.
 
     Raises:
         toolchain.BuildError: the compiler refused what we generated.
     """
-    compiled_artifact.add_program(emitted, attribute, constants)
+    if is_stored:
+        compiled_artifact.add_program(emitted, attribute, constants)
     library = cpp.load(emitted.source, compiler) if emitted.source else None
-    entries = {}
-    prepared = on_gpu or {}
+    entries, prepared = {}, on_gpu or {}
     for kernel in emitted.kernels:
         if kernel.name in prepared:
             continue
-        assert library is not None
+        assert library
         entries[kernel.name] = Entry(
             kernel.name,
             library.address(kernel.function),

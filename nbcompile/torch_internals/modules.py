@@ -124,3 +124,10 @@ def forget_text_with(module: torch.fx.GraphModule) -> None:
 def _forget_text(name: str) -> None:
     linecache.cache.pop(name, None)
     graph_module._loader.eval_cache.pop(name, None)
+
+
+def has_unbacked_symbols(value: object) -> bool:
+    """Return whether a size, or a tensor's, is one that only running the graph tells."""
+    if not isinstance(value, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return False
+    return bool(symbolic_shapes().free_unbacked_symbols(value))

@@ -15,18 +15,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbcompile.aot import input_aliasing, runtime_wrapper
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 from nbcompile.fast.disk_cache import captured, tensors
 from nbcompile.fast.disk_cache.descriptions import find, findable
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
-from nbcompile.ir.compiled_artifact import ArtifactBuilder, CapturedConstants, Runnable
+from nbcompile.ir.compiled_artifact import ArtifactBuilder, CapturedConstants, Runnable, StoredTarget
 from nbcompile.ir.emitted import (
     AllocateSlot,
     AtSlot,
     Call,
+    CaptureFacts,
     Convolve,
     EmittedKernel,
     ExternResult,
@@ -42,6 +43,12 @@ from nbcompile.ir.emitted import (
 )
 from nbcompile.ir.profiler_ranges import ProfilerRange
 from nbcompile.runtime import program, toolchain
+from nbcompile.support import lazy_import
+
+if TYPE_CHECKING:
+    from nbcompile.gpu import loading
+else:  # only graphs on a GPU need it
+    loading = lazy_import.module("nbcompile.gpu.loading")
 
 _ROLES = {
     "direct": ("inference",),
@@ -52,8 +59,10 @@ _ROLES = {
 """The programs of each way to join them, in the order of their making."""
 _HELD = re.compile(r"\battribute\('([^']*)'\)")
 """The expression by which a wrapper reads the constants of its graph."""
-KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints")
+KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints", "language")
 """The fields that running a kernel needs; the others are for the record."""
+KEPT_FOR_A_GPU = ("source", "header", "types", "warps", "stages", "grid", "gpu")
+"""More fields of a kernel for a GPU: its machine code is found by them, or compiled again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class StoredProgram:
     plan: LaunchPlan | None
     no_plan: str
     ranges: tuple[tuple[str, ProfilerRange], ...]
+    capture: CaptureFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,7 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
             _write(program, held)
             for program, held in zip(artifact.programs, artifact.constants_of_programs, strict=True)
         ],
+        "gpu": None if artifact.gpu is None else [artifact.gpu.chips, artifact.gpu.triton, artifact.gpu.debug],
         "captured": None if artifact.captured is None else captured.write(artifact.captured),
         "watch": None
         if artifact.alias_check is None
@@ -130,14 +141,14 @@ def _write(emitted: Runnable, constants: CapturedConstants) -> dict[str, Any]:
         "externs": [[each.name, findable(each.target)] for each in emitted.externs],
         "plan": None if emitted.plan is None else _plan(emitted.plan),
         "no_plan": emitted.no_plan,
+        "capture": None if emitted.capture is None else [emitted.capture.obstacle, emitted.capture.written],
         "ranges": [[name, known.name, known.operators, known.lines] for name, known in emitted.ranges],
     }
 
 
 def _kernel(kernel: EmittedKernel) -> dict[str, Any]:
-    if kernel.language != "cpp":
-        raise NotStorable(f"a kernel in {kernel.language}")
-    return {name: encode(getattr(kernel, name)) for name in KEPT_OF_KERNELS}
+    names = KEPT_OF_KERNELS if kernel.language == "cpp" else (*KEPT_OF_KERNELS, *KEPT_FOR_A_GPU)
+    return {name: encode(getattr(kernel, name)) for name in names}
 
 
 def _plan(plan: LaunchPlan) -> dict[str, Any]:
@@ -149,6 +160,7 @@ def _plan(plan: LaunchPlan) -> dict[str, Any]:
         "values": [_step(each) for each in plan.values],
         "attributes": [_step(each) for each in plan.attributes],
         "single": plan.single,
+        "gpu": plan.gpu,
     }
 
 
@@ -208,7 +220,7 @@ def _wrapped(data: dict[str, Any]) -> Callable[..., Any]:
     if isinstance(compiler, toolchain.NoCompiler):
         raise Unreadable(compiler.reason)
     try:
-        loaded = [_load(each, compiler) for each in data["programs"]]
+        loaded = [_load(each, compiler, data["gpu"]) for each in data["programs"]]
     except toolchain.BuildError as error:
         raise Unreadable(str(error)) from error
     if data["wrapper"] == "direct":
@@ -246,21 +258,29 @@ def _read_metadata(data: dict[str, Any]) -> RuntimeMetadata:
 def _read(data: dict[str, Any]) -> StoredProgram:
     kernels = []
     for kernel in data["kernels"]:
-        given = {name: decode(kernel[name]) for name in KEPT_OF_KERNELS}
-        kernels.append(EmittedKernel(source="", **given))
+        given = {name: decode(value) for name, value in kernel.items()}
+        kernels.append(EmittedKernel(**{"source": "", **given}))
     externs = tuple(Called(name, find(row)) for name, row in data["externs"])
     plan = None if data["plan"] is None else _read_plan(data["plan"])
     ranges = tuple(
         (name, ProfilerRange(range_name, operators, tuple((file, line) for file, line in lines)))
         for name, range_name, operators, lines in data["ranges"]
     )
-    return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"], ranges)
+    facts = data["capture"] and CaptureFacts(data["capture"][0], tuple(map(tuple, data["capture"][1])))
+    return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"], ranges, facts)
 
 
-def _load(data: dict[str, Any], compiler: toolchain.Compiler) -> program.LoadedGraph:
+def _load(data: dict[str, Any], compiler: toolchain.Compiler, gpu: list[Any] | None) -> program.LoadedGraph:
     held = {path: tensors.decode(encoded) for path, encoded in data["held"]}
     constants = {number: find(encoded) for number, encoded in data["constants"]}
-    return program.load(_read(data), compiler, held.__getitem__, constants)
+    if gpu is None:
+        return program.load(_read(data), compiler, held.__getitem__, constants)
+    chips, triton, debug = gpu
+    target = StoredTarget(tuple(map(tuple, chips)), triton, debug)
+    try:
+        return loading.load_stored(_read(data), target, compiler, held.__getitem__, constants)
+    except loading.OtherTarget as reason:
+        raise Unreadable(str(reason)) from reason
 
 
 def _read_plan(data: dict[str, Any]) -> LaunchPlan:
@@ -272,4 +292,5 @@ def _read_plan(data: dict[str, Any]) -> LaunchPlan:
         single=data["single"],
         attributes=tuple(map(_read_step, data["attributes"])),
         values=tuple(map(_read_step, data["values"])),
+        gpu=data["gpu"],
     )

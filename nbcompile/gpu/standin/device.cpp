@@ -1,7 +1,7 @@
 /* A CUDA device for a torch that was built without CUDA: torch's device guard and allocator, on the stand-in driver.
  *
  *   guard       the current device and stream of each thread; a stream's number is its native handle
- *   allocator   cuMemAlloc of the stand-in: memory of the device is memory of the CPU, in the driver's table
+ *   allocator   cuMemAlloc of the stand-in: memory of the device is memory of the CPU, in the driver's table; private pools
  *   tensors     empty_strided, and view and replace, which torch's own operators are made of (device.py)
  *
  * Compiled against torch's headers, once for a machine and a torch.
@@ -15,6 +15,9 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
+#include <map>
+#include <memory>
+#include <mutex>
 
 extern PyObject *wrap_tensor(const at::TensorBase &) __asm__("_Z16THPVariable_WrapRKN2at10TensorBaseE");
 
@@ -79,17 +82,51 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {}
 } guard;
 
+/* A private pool: what is freed is given to the pool's next allocation, and to the driver when the pool is released. */
+struct Pool {
+  std::multimap<size_t, void *> unused;
+  bool released = false;
+};
+struct Pooled { size_t bytes; std::shared_ptr<Pool> pool; };
+std::map<int, std::shared_ptr<Pool>> pools;
+std::map<void *, Pooled> pooled; /* blocks that came from a pool */
+std::mutex pool_lock;
+thread_local std::shared_ptr<Pool> current_pool;
+
 struct Allocator final : public c10::Allocator {
-  static void release(void *memory) { driver.release((uint64_t)(uintptr_t)memory); }
+  static void release(void *memory) {
+    std::lock_guard<std::mutex> locked(pool_lock);
+    auto found = pooled.find(memory);
+    if (found != pooled.end()) {
+      Pooled block = found->second;
+      if (!block.pool->released) return (void)block.pool->unused.emplace(block.bytes, memory);
+      pooled.erase(found);
+    }
+    driver.release((uint64_t)(uintptr_t)memory);
+  }
+  static void *from_pool(size_t bytes) {
+    std::lock_guard<std::mutex> locked(pool_lock);
+    auto found = current_pool->unused.find(bytes); /* of this size exactly, so that the simulator sees where a tensor ends */
+    if (found == current_pool->unused.end()) return nullptr;
+    void *memory = found->second;
+    current_pool->unused.erase(found);
+    return memory;
+  }
   c10::DataPtr allocate(size_t bytes) override {
     c10::Device device(CUDA, current);
     uint64_t address = 0;
     if (!bytes) return {nullptr, device};
     enter(current);
+    void *again = current_pool ? from_pool(bytes) : nullptr;
+    if (again) return {again, again, &release, device};
     int failed = driver.allocate(&address, bytes);
     if (failed && failed != OUT_OF_MEMORY) throw c10::AcceleratorError({__func__, __FILE__, (uint32_t)__LINE__}, failed, "CUDA error: allocation");
     TORCH_CHECK_WITH(OutOfMemoryError, !failed, "CUDA out of memory. Tried to allocate ", bytes, " bytes on the stand-in device");
     void *memory = (void *)(uintptr_t)address;
+    if (current_pool) {
+      std::lock_guard<std::mutex> locked(pool_lock);
+      pooled[memory] = {bytes, current_pool};
+    }
     return {memory, memory, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -207,6 +244,34 @@ PyObject *set_device(PyObject *, PyObject *arguments) {
   return PyLong_FromLong(before);
 }
 
+/* begin_pool(number): what this thread allocates comes from the pool; end_pool(); release_pool(number) */
+PyObject *begin_pool(PyObject *, PyObject *number) {
+  auto &pool = pools[(int)PyLong_AsLong(number)];
+  if (!pool) pool = std::make_shared<Pool>();
+  current_pool = pool;
+  Py_RETURN_NONE;
+}
+PyObject *end_pool(PyObject *, PyObject *) {
+  current_pool.reset();
+  Py_RETURN_NONE;
+}
+PyObject *release_pool(PyObject *, PyObject *number) {
+  std::lock_guard<std::mutex> locked(pool_lock);
+  auto found = pools.find((int)PyLong_AsLong(number));
+  if (found == pools.end()) return PyErr_SetString(PyExc_ValueError, "no such pool"), nullptr;
+  found->second->released = true;
+  for (auto &block : found->second->unused) {
+    pooled.erase(block.second);
+    driver.release((uint64_t)(uintptr_t)block.second);
+  }
+  found->second->unused.clear();
+  pools.erase(found);
+  Py_RETURN_NONE;
+}
+
+/* current_stream(device) -> its number */
+PyObject *current_stream(PyObject *, PyObject *device) { return PyLong_FromLongLong(streams[PyLong_AsLong(device)]); }
+
 /* install(path of the stand-in driver) */
 PyObject *install(PyObject *, PyObject *arguments) {
   const char *path;
@@ -230,6 +295,10 @@ PyMethodDef functions[] = {
     {"view", view, METH_VARARGS, "A tensor with the storage of another."},
     {"replace", replace, METH_VARARGS, "Give a tensor another storage and shape."},
     {"set_stream", set_stream, METH_VARARGS, "Make a stream current in this thread."},
+    {"begin_pool", begin_pool, METH_O, "Allocate from a private pool."},
+    {"end_pool", end_pool, METH_NOARGS, "Allocate as usual."},
+    {"release_pool", release_pool, METH_O, "Free what a pool keeps."},
+    {"current_stream", current_stream, METH_O, "The stream that is current in this thread."},
     {"set_device", set_device, METH_VARARGS, "Make a device current in this thread."},
     {nullptr},
 };

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from torch.utils import _pytree as pytree
 from nbcompile import torch_internals
 from nbcompile.gpu.standin.driver import StandInDriver
 from nbcompile.gpu.standin.execution import Executor
+from nbcompile.gpu.standin.recording import NOT_PERMITTED, CapturedCalls
 from nbcompile.runtime import extension, gpu_launcher, launcher
 from nbcompile.runtime.toolchain import Compiler, NoCompiler, find
 
@@ -45,6 +47,7 @@ class StandIn:
     driver: StandInDriver
     executor: Executor
     module: ModuleType
+    calls: CapturedCalls
 
     @contextmanager
     def stream(self, number: int, device: int = 0) -> Iterator[None]:
@@ -68,20 +71,36 @@ def standin(devices: int = 1) -> Iterator[StandIn]:
         "_lazy_init": lambda: None, "current_device": lambda: here.module.set_device(here.module.set_device(0)),
         "synchronize": lambda device=None: here.driver.library.cuStreamSynchronize(None),
     }  # fmt: skip
-    originals = {name: getattr(torch.cuda, name) for name in functions}
-    for name, function in functions.items():
-        setattr(torch.cuda, name, function)
+    replaced = [(torch.cuda, name, function) for name, function in functions.items()]
+    replaced += [(torch._C, name, function) for name, function in _pool_functions(here.module).items()]
+    originals = [(owner, name, getattr(owner, name, None)) for owner, name, _ in replaced]
+    for owner, name, function in replaced:
+        setattr(owner, name, function)
     here.module.enable(True)
     try:
         yield here
     finally:
         here.module.enable(False)
-        for name, function in originals.items():
-            setattr(torch.cuda, name, function)
+        for owner, name, original in originals:
+            if original is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
         os.environ.pop(gpu_launcher.VARIABLE)
         if before is not None:
             os.environ[gpu_launcher.VARIABLE] = before
         here.driver.set_devices(0)
+
+
+def _pool_functions(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Torch's functions for private pools of memory, which a build without CUDA lacks."""
+    numbers = itertools.count(1)
+    return {
+        "_graph_pool_handle": lambda: (0, next(numbers)),
+        "_cuda_beginAllocateCurrentThreadToPool": lambda device, pool: module.begin_pool(pool[1]),
+        "_cuda_endAllocateToPool": lambda device, pool: module.end_pool(),
+        "_cuda_releasePool": lambda device, pool: module.release_pool(pool[1]),
+    }
 
 
 @functools.cache
@@ -102,8 +121,9 @@ def install() -> StandIn:
     module.install(str(driver.path))
     executor = Executor(driver)
     executor.attach()
-    _Operators(module, compiler).register()
-    return StandIn(driver, executor, module)
+    calls = CapturedCalls(driver, module)
+    _Operators(module, compiler, calls).register()
+    return StandIn(driver, executor, module, calls)
 
 
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -135,8 +155,9 @@ def _tensors_for_numbers(operator: Any, arguments: Sequence[Any]) -> Iterator[An
 class _Operators:
     """Kernels for the dispatch key CUDA."""
 
-    def __init__(self, module: ModuleType, compiler: Compiler) -> None:
+    def __init__(self, module: ModuleType, compiler: Compiler, calls: CapturedCalls) -> None:
         self.module = module
+        self.calls = calls
         self.in_c = launcher.extension_module(compiler)
         self.libraries = (torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL", "CUDA"))
         self.numbers: dict[torch.dtype, int] = {}
@@ -191,6 +212,18 @@ class _Operators:
         given = tuple(_tensors_for_numbers(operator, given))
         if named.get("device") is not None:
             named = {**named, "device": torch.device("cpu")}
+        index = torch.cuda.current_device() if device is None or device.index is None else device.index
+
+        def make(shape: torch.Tensor) -> torch.Tensor:
+            return self._new(shape.shape, shape.stride(), shape.dtype, device)
+
+        if self.calls.is_capturing(index):
+            results = self.calls.record(index, operator, given, named, make, on_cpu)
+            return pytree.tree_map_only(
+                torch.Tensor,
+                lambda result: next((theirs for mine, theirs, _ in borrowed if mine is result), result),
+                results,
+            )
         results = operator(*given, **named)
         for mine, theirs, memory in borrowed:
             moved = mine.untyped_storage().data_ptr() != memory
@@ -238,7 +271,13 @@ class _Operators:
 
     def copy_(self, into: torch.Tensor, source: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
         first, second = (on_cpu(each) if each.device.type == "cuda" else each for each in (into, source))
-        first.copy_(second)
+        device = (into if into.device.type == "cuda" else source).device.index
+        if not self.calls.is_capturing(device):
+            first.copy_(second)
+        elif into.device == source.device:
+            self.calls.add(device, lambda: first.copy_(second), (first, second))
+        else:
+            raise RuntimeError(NOT_PERMITTED)
         return into
 
     def copy_from(self, source: torch.Tensor, into: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
@@ -266,6 +305,8 @@ class _Operators:
         return tensor
 
     def item(self, tensor: torch.Tensor) -> Any:
+        if self.calls.is_capturing(tensor.device.index):
+            raise RuntimeError(NOT_PERMITTED)
         torch.cuda.synchronize()
         return on_cpu(tensor).item()
 

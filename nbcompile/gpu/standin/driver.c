@@ -3,7 +3,8 @@
  *   memory      cuMemAlloc is malloc; each allocation is in a table, so that a launch can be checked against it
  *   modules     are recorded, not executed: a callback receives each image, and each launch
  *   streams     run at once, in order of the calls; an event of any kind is complete when it is recorded
- *   capture     between cuStreamBeginCapture and cuStreamEndCapture launches are kept, and run by cuGraphLaunch
+ *   capture     between cuStreamBeginCapture and cuStreamEndCapture launches are kept with the values of their arguments, and
+ *               run by cuGraphLaunch; a synchronisation meanwhile spoils the capture
  *   faults      standin_fail(function, result) makes the next call of one function return a CUresult, once
  *
  * Every call is counted, and all that change anything are written to a log, one line each.
@@ -121,7 +122,8 @@ CUresult cuGetErrorString(CUresult result, const char **text) {
       {200, "device kernel image is invalid"}, {201, "invalid device context"}, {209, "no kernel image is available for execution on the device"},
       {214, "uncorrectable ECC error encountered"}, {400, "invalid resource handle"}, {500, "named symbol not found"}, {700, "an illegal memory access was encountered"},
       {701, "too many resources requested for launch"}, {702, "the launch timed out and was terminated"}, {710, "device-side assert triggered"},
-      {716, "misaligned address"}, {719, "unspecified launch failure"}, {803, "system has unsupported display driver / cuda driver combination"}, {999, "unknown error"}};
+      {716, "misaligned address"}, {900, "operation not permitted when stream is capturing"},
+      {901, "operation failed due to a previous error during capture"}, {905, "operation failed due to a capture of another stream"}, {719, "unspecified launch failure"}, {803, "system has unsupported display driver / cuda driver combination"}, {999, "unknown error"}};
   *text = "an error of the stand-in driver";
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) if (known[i].result == result) *text = known[i].text;
   return SUCCESS;
@@ -172,8 +174,10 @@ CUresult cuPointerGetAttribute(void *value, int attribute, uint64_t address) { *
 
 typedef struct { int number, device; } Module;
 typedef struct { Module *module; char name[128]; int shared_limit; } Function;
-typedef struct Kept { Function *function; Launch launch; uint64_t arguments[MOST_ARGUMENTS]; struct Kept *next; } Kept;
-typedef struct { Kept *first, *last; int count; } Graph;
+/* What a captured stream was asked for: a launch with the arguments' values of then, a copy, or a function of the CPU. */
+enum { KERNEL, COPY, HOST };
+typedef struct Node { int kind; Function *function; Launch launch; uint64_t arguments[MOST_ARGUMENTS]; struct Node *next; } Node;
+typedef struct { Node *first, *last; int count, invalid, executable; } Graph;
 
 static void (*on_load)(int module, const void *image) = NULL;
 static int (*on_launch)(int module, const char *name, const Launch *launch, const uint64_t *arguments) = NULL;
@@ -229,13 +233,39 @@ CUresult cuTensorMapEncodeTiled(void) { return 801; }
 
 /* ---------------------------------------------------------------- streams and graphs */
 
-enum { STREAMS = 64 };
+enum { STREAMS = 64, UNSUPPORTED_IN_CAPTURE = 900, INVALIDATED = 901, WRONG_CAPTURE = 905 };
 static struct { Pointer stream; Graph *graph; } captures[STREAMS];
-static int graphs = 0;
+static int graphs = 0, live_graphs = 0;
+static int (*on_host)(int number) = NULL;
+
+void standin_set_host_function(int (*function)(int)) { on_host = function; }
+int standin_live_graphs(void) { return live_graphs; }
 
 static Graph **capture_of(Pointer stream) {
   for (int i = 0; i < STREAMS; i++) if (captures[i].graph && captures[i].stream == stream) return &captures[i].graph;
   return NULL;
+}
+
+static Node *add_node(Graph *graph, int kind) {
+  Node *node = calloc(1, sizeof *node);
+  node->kind = kind;
+  if (graph->last) graph->last->next = node; else graph->first = node;
+  graph->last = node;
+  graph->count++;
+  return node;
+}
+
+static Graph *new_graph(int executable) {
+  Graph *graph = calloc(1, sizeof *graph);
+  graph->executable = executable;
+  live_graphs++;
+  return graph;
+}
+
+static void free_graph(Graph *graph) {
+  for (Node *node = graph->first, *next; node; node = next) { next = node->next; free(node); }
+  free(graph);
+  live_graphs--;
 }
 
 static CUresult execute(Function *function, const Launch *launch, const uint64_t *arguments) {
@@ -258,13 +288,10 @@ CUresult cuLaunchKernelEx(const Launch *launch, Pointer given, void **parameters
   if (count < 0 || count > MOST_ARGUMENTS) return INVALID_VALUE;
   Graph **graph = capture_of(launch->stream);
   if (graph) {
-    Kept *kept = calloc(1, sizeof *kept);
-    kept->function = function;
-    kept->launch = *launch;
-    for (int i = 0; i < count; i++) memcpy(&kept->arguments[i], parameters[i], 8);
-    if ((*graph)->last) (*graph)->last->next = kept; else (*graph)->first = kept;
-    (*graph)->last = kept;
-    (*graph)->count++;
+    Node *node = add_node(*graph, KERNEL);
+    node->function = function;
+    node->launch = *launch;
+    for (int i = 0; i < count; i++) memcpy(&node->arguments[i], parameters[i], 8);
     note("captured %s", function->name);
     return SUCCESS;
   }
@@ -277,52 +304,113 @@ CUresult cuLaunchKernel(Pointer function, unsigned gx, unsigned gy, unsigned gz,
   Launch launch = {{gx, gy, gz}, {bx, by, bz}, shared, stream, NULL, 0};
   return cuLaunchKernelEx(&launch, function, parameters, extra);
 }
+
+static int is_allocated(uint64_t address, size_t bytes) {
+  for (size_t i = 0; i < block_count; i++)
+    if (blocks[i].start <= address && address + bytes <= blocks[i].start + blocks[i].bytes) return 1;
+  return 0;
+}
+static CUresult copy_now(uint64_t into, uint64_t from, size_t bytes) {
+  if (!is_allocated(into, bytes) || !is_allocated(from, bytes)) return INVALID_VALUE;
+  note("copy %zu", bytes);
+  memmove((void *)(uintptr_t)into, (void *)(uintptr_t)from, bytes);
+  return SUCCESS;
+}
+CUresult cuMemcpyDtoDAsync_v2(uint64_t into, uint64_t from, size_t bytes, Pointer stream) {
+  MAY_FAIL("cuMemcpyDtoDAsync");
+  Graph **graph = capture_of(stream);
+  if (!graph) return copy_now(into, from, bytes);
+  Node *node = add_node(*graph, COPY);
+  node->arguments[0] = into;
+  node->arguments[1] = from;
+  node->arguments[2] = bytes;
+  return SUCCESS;
+}
+/* Where torch launches a kernel of its own, the stand-in device calls a function of the CPU, which is a node of a graph, too. */
+int standin_capture_host(Pointer stream, int number) {
+  Graph **graph = capture_of(stream);
+  if (!graph) return 0;
+  add_node(*graph, HOST)->arguments[0] = number;
+  note("captured function %d", number);
+  return 1;
+}
+
 CUresult cuStreamSynchronize(Pointer stream) {
   MAY_FAIL("cuStreamSynchronize");
-  if (capture_of(stream)) return 900; /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
+  Graph **graph = capture_of(stream);
+  if (graph) { /* it ends the capture: what was recorded cannot be used any more */
+    (*graph)->invalid = 1;
+    return UNSUPPORTED_IN_CAPTURE;
+  }
   note("synchronize stream %llu", (unsigned long long)(uintptr_t)stream);
   return SUCCESS;
 }
-CUresult cuStreamIsCapturing(Pointer stream, int *status) { *status = capture_of(stream) != NULL; return SUCCESS; }
+int standin_is_capturing(Pointer stream) { return capture_of(stream) != NULL; }
+CUresult cuStreamIsCapturing(Pointer stream, int *status) {
+  MAY_FAIL("cuStreamIsCapturing");
+  *status = capture_of(stream) != NULL;
+  return SUCCESS;
+}
 CUresult cuStreamBeginCapture_v2(Pointer stream, int mode) {
   MAY_FAIL("cuStreamBeginCapture");
-  if (!stream) return 900;
+  if (!stream || capture_of(stream)) return UNSUPPORTED_IN_CAPTURE;
   for (int i = 0; i < STREAMS; i++)
     if (!captures[i].graph) {
       captures[i].stream = stream;
-      captures[i].graph = calloc(1, sizeof(Graph));
+      captures[i].graph = new_graph(0);
       note("begin capture stream %llu", (unsigned long long)(uintptr_t)stream);
       return SUCCESS;
     }
   return INVALID_VALUE;
 }
 CUresult cuStreamEndCapture(Pointer stream, Pointer *made) {
-  Graph **graph = capture_of(stream);
-  if (!graph) return INVALID_VALUE;
-  *made = *graph;
-  *graph = NULL;
-  note("end capture launches %d", ((Graph *)*made)->count);
-  MAY_FAIL("cuStreamEndCapture");
+  Graph **capturing = capture_of(stream), *graph;
+  *made = NULL;
+  if (!capturing) return WRONG_CAPTURE;
+  graph = *capturing;
+  *capturing = NULL;
+  CUresult result = injected("cuStreamEndCapture");
+  if (!result && graph->invalid) result = INVALIDATED;
+  if (result) return free_graph(graph), result;
+  *made = graph;
+  note("end capture nodes %d", graph->count);
   return SUCCESS;
 }
-CUresult cuGraphInstantiateWithFlags(Pointer *made, Pointer graph, unsigned long long flags) {
+CUresult cuGraphInstantiateWithFlags(Pointer *made, Pointer given, unsigned long long flags) {
   MAY_FAIL("cuGraphInstantiate");
+  Graph *graph = new_graph(1);
+  for (Node *node = ((Graph *)given)->first; node; node = node->next) {
+    Node *copied = add_node(graph, node->kind), *next = copied->next;
+    *copied = *node;
+    copied->next = next;
+  }
   *made = graph;
   note("instantiate %d", ++graphs);
   return SUCCESS;
 }
 CUresult cuGraphLaunch(Pointer given, Pointer stream) {
   MAY_FAIL("cuGraphLaunch");
-  note("replay launches %d stream %llu", ((Graph *)given)->count, (unsigned long long)(uintptr_t)stream);
-  for (Kept *kept = ((Graph *)given)->first; kept; kept = kept->next) {
-    CUresult result = execute(kept->function, &kept->launch, kept->arguments);
+  Graph *graph = given;
+  if (!graph->executable) return INVALID_HANDLE;
+  note("replay nodes %d stream %llu", graph->count, (unsigned long long)(uintptr_t)stream);
+  for (Node *node = graph->first; node; node = node->next) {
+    node->launch.stream = stream;
+    CUresult result = node->kind == KERNEL ? execute(node->function, &node->launch, node->arguments)
+                      : node->kind == COPY ? copy_now(node->arguments[0], node->arguments[1], node->arguments[2])
+                                           : on_host ? on_host((int)node->arguments[0]) : SUCCESS;
+    if (ends_the_context(result)) lost = result;
     if (result) return result;
   }
   return SUCCESS;
 }
-CUresult cuGraphDestroy(Pointer graph) { return SUCCESS; } /* the executable graph is the same object */
+CUresult cuGraphDestroy(Pointer given) {
+  MAY_FAIL("cuGraphDestroy");
+  free_graph(given);
+  return SUCCESS;
+}
 CUresult cuGraphExecDestroy(Pointer given) {
-  for (Kept *kept = ((Graph *)given)->first, *next; kept; kept = next) { next = kept->next; free(kept); }
-  free(given);
+  MAY_FAIL("cuGraphExecDestroy");
+  free_graph(given);
+  note("destroy graph");
   return SUCCESS;
 }

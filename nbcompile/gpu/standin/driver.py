@@ -20,7 +20,9 @@ SOURCE = Path(__file__).with_name("driver.c")
 FUNCTIONS = (
     "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGetAttribute", "cuCtxGetCurrent", "cuModuleLoadData",
     "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel", "cuStreamSynchronize", "cuMemAlloc",
-    "cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate", "cuGraphLaunch",
+    "cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamIsCapturing", "cuGraphInstantiate", "cuGraphLaunch",
+    "cuGraphDestroy", "cuGraphExecDestroy", "cuMemcpyDtoDAsync", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
+    "cuModuleUnload",
 )  # fmt: skip
 """Functions that can be made to fail."""
 MOST_BLOCKS = 1 << 20
@@ -48,6 +50,9 @@ ON_LAUNCH = ctypes.CFUNCTYPE(
 COUNT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
 
 
+ON_HOST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+
+
 class StandInDriver:
     """The library, loaded into this process."""
 
@@ -59,6 +64,7 @@ class StandInDriver:
         self.library.standin_launches.restype = ctypes.c_long
         self.library.standin_blocks.restype = ctypes.c_size_t
         self._callbacks: tuple[object, ...] = ()
+        self._host_function: object = None
 
     @classmethod
     def build(cls, compiler: Compiler) -> StandInDriver:
@@ -95,6 +101,23 @@ class StandInDriver:
 
         self._callbacks = (ON_LOAD(load), ON_LAUNCH(launched), COUNT(count))
         self.library.standin_set_callbacks(*self._callbacks)
+
+    def set_host_function(self, function: Callable[[int], int]) -> None:
+        """Set the function for eager mode's operators in a graph: it gets a call's number, and returns a CUresult."""
+        self._host_function = ON_HOST(function)
+        self.library.standin_set_host_function(self._host_function)
+
+    def capture_call(self, stream: int, number: int) -> bool:
+        """Make a call of eager mode part of the capture of a stream; False: the stream is not capturing."""
+        return bool(self.library.standin_capture_host(ctypes.c_void_p(stream), number))
+
+    def is_capturing(self, stream: int) -> bool:
+        """Return whether what the stream is asked for is recorded, and does not run."""
+        return bool(self.library.standin_is_capturing(ctypes.c_void_p(stream)))
+
+    def live_graphs(self) -> int:
+        """Number of graphs, executable ones included, that were not destroyed."""
+        return int(self.library.standin_live_graphs())
 
     def clear_callbacks(self) -> None:
         """Count launches, and execute nothing (to measure)."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from nbcompile import errors
-from nbcompile.backends.options import MODES, BackendOptions, read_settings
+from nbcompile.backend_options import MODES, BackendOptions, read_settings
 
 
 @pytest.mark.parametrize("mode", [None, *MODES])
 def test_every_mode_of_torch_is_known(mode):
-    """On a CPU they all mean the same; on a GPU kernels are tuned in some."""
-    assert read_settings(mode, {}) == BackendOptions(max_autotune=mode is not None and mode.startswith("max-autotune"))
+    """On a CPU they all mean the same; on a GPU kernels are tuned in some, and graphs replayed in two."""
+    tuned, replayed = (mode or "").startswith("max-autotune"), mode in ("reduce-overhead", "max-autotune")
+    assert read_settings(mode, {}) == BackendOptions(max_autotune=tuned, cuda_graphs=replayed)
 
 
 @pytest.mark.parametrize(("options", "backends"), [
@@ -25,7 +26,8 @@ def test_candidates_of_a_matrix_product(options, backends):
 
 
 def test_options_are_fields():
-    """Others keep their defaults."""
+    """Others keep their defaults; a name of torch's means one of ours."""
+    assert read_settings(None, {"triton.cudagraphs": True}) == BackendOptions(cuda_graphs=True)
     assert read_settings(None, {"verify": True, "target": "sm_90"}) == BackendOptions(verify=True, target="sm_90")
 
 

@@ -33,6 +33,8 @@ class BackendOptions:
     """The same, for matrix products alone."""
     max_autotune_gemm_backends: str = "ATEN,TRITON,CPP"
     """Candidates of a matrix product: the library (``ATEN``), our kernels (``TRITON``). Others are not looked at."""
+    cuda_graphs: bool = False
+    """On a GPU: record each graph as a CUDA graph and replay it (``mode="reduce-overhead"``)."""
 
     @property
     def product_backends(self) -> tuple[str, ...]:
@@ -46,6 +48,9 @@ DEFAULTS = BackendOptions()
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 """torch.compile's presets. They choose among ways to run matrix products and kernels on a GPU: on a CPU all are one."""
 AUTOTUNED = MODES[2:]
+WITH_CUDA_GRAPHS = ("reduce-overhead", "max-autotune")
+TORCHS_NAMES = {"triton.cudagraphs": "cuda_graphs"}
+"""Options of torch's own compiler that mean one of ours."""
 
 
 def read_settings(mode: str | None, options: Mapping[str, object]) -> BackendOptions:
@@ -57,8 +62,12 @@ def read_settings(mode: str | None, options: Mapping[str, object]) -> BackendOpt
     if mode is not None and mode not in MODES:
         raise errors.InvalidMode(mode, MODES)
     known = tuple(each.name for each in fields(BackendOptions))
-    for name in options:
-        if name not in known:
+    chosen: dict[str, object] = {"cuda_graphs": True} if mode in WITH_CUDA_GRAPHS else {}
+    if mode in AUTOTUNED:
+        chosen["max_autotune"] = True
+    for name, value in options.items():
+        own = TORCHS_NAMES.get(name, name)
+        if own not in known:
             raise errors.InvalidBackendOption(name, known)
-    tuned: dict[str, object] = {"max_autotune": True} if mode in AUTOTUNED else {}
-    return BackendOptions(**{**tuned, **options})  # type: ignore[arg-type]
+        chosen[own] = value
+    return BackendOptions(**chosen)  # type: ignore[arg-type]

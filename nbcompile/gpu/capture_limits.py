@@ -1,0 +1,123 @@
+"""The reason why a graph cannot be recorded as a CUDA graph, in the words that torch's log has for it.
+
+    obstacle(graph_module, schedule, emitted)      "skipping cudagraphs due to cpu device (add_1). Found from : ..."
+    capture_facts(graph_module, schedule, emitted)      that, and which inputs the graph writes to
+
+In torch: torch/_inductor/cudagraph_utils.py. Read next: nbcompile/gpu/cuda_graphs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile import torch_internals
+from nbcompile.gpu import random_draws
+from nbcompile.ir.buffer import Extern, GraphInput
+from nbcompile.ir.emitted import CaptureFacts, EmittedProgram
+from nbcompile.ir.kernel import Kernel, Schedule
+
+aten = torch.ops.aten
+WAITING = frozenset(
+    {
+        aten._local_scalar_dense.default, aten.nonzero.default, aten.masked_select.default, aten.equal.default,
+        aten.unique_consecutive.default, aten.unique_dim.default, aten._unique2.default, aten.is_nonzero.default,
+        aten.repeat_interleave.Tensor, aten.bincount.default, aten._assert_async.msg, aten._assert_scalar.default,
+        aten.segment_reduce.default, aten.multinomial.default,
+    }
+)  # fmt: skip
+"""Operators of ATen by which the CPU waits for a result, or whose result's size is one."""
+UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
+"""Tag of an operator that says so itself."""
+INDEXED = frozenset(
+    {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default}
+)
+"""A mask among their indices is counted by the CPU."""
+
+
+def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitted: EmittedProgram) -> CaptureFacts:
+    """Facts that recording the graph needs."""
+    placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    written = tuple((at, _stack_of_a_write(placeholders[at])) for at in sorted(_written(schedule)))
+    return CaptureFacts(obstacle(graph_module, emitted), written)
+
+
+def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram) -> str:
+    """The reason why the graph cannot be recorded; "" if it can."""
+    reason = _device_reason(graph_module) or _operator_reason(graph_module)
+    if not reason and emitted.plan is None:
+        reason = f"a graph that needs Python ({emitted.no_plan})"
+    if not reason and any(kernel.language == "cpp" for kernel in emitted.kernels):
+        reason = "cpu device (a kernel in C++)"
+    if not reason and emitted.plan is not None:
+        try:
+            random_draws.without_draws(emitted.plan, {extern.name: extern.target for extern in emitted.externs})
+        except random_draws.NotDrawable as found:
+            reason = f"random numbers that are drawn inside ({found})"
+    return f"skipping cudagraphs due to {reason}" if reason else ""
+
+
+def _values(node: torch.fx.Node) -> Iterator[Any]:
+    value = node.meta.get("val")
+    yield from value if isinstance(value, (list, tuple)) else (value,)
+
+
+def _device_reason(graph_module: torch.fx.GraphModule) -> str:
+    devices: dict[torch.device, torch.fx.Node] = {}
+    for node in graph_module.graph.nodes:
+        for value in _values(node):
+            if isinstance(value, torch.Tensor) and value.device.type != "meta":
+                devices.setdefault(value.device, node)
+    on_cpu = devices.get(torch.device("cpu"))
+    if on_cpu is not None:
+        return f"cpu device ({on_cpu.name}){_found(*on_cpu.users, on_cpu)}"
+    return f"multiple devices: {', '.join(map(repr, devices))}" if len(devices) > 1 else ""
+
+
+def _operator_reason(graph_module: torch.fx.GraphModule) -> str:
+    for node in graph_module.graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator):
+            return f"control flow operator: {node.target.name()}{_found(node)}"
+        if node.op == "call_function" and _is_unsafe(node):
+            return f"incompatible op {node.target}{_found(node)}"
+    return ""
+
+
+def _is_unsafe(node: torch.fx.Node) -> bool:
+    if node.target in WAITING or UNSAFE in getattr(node.target, "tags", ()):
+        return True
+    if node.target in INDEXED and any(_is_mask(index) for index in node.args[1]):  # type: ignore[union-attr]
+        return True
+    return any(
+        (isinstance(value, torch.Tensor) and value.is_sparse) or torch_internals.has_unbacked_symbols(value)
+        for value in _values(node)
+    )
+
+
+def _is_mask(index: Any) -> bool:
+    value = index.meta.get("val") if isinstance(index, torch.fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.dtype in (torch.bool, torch.uint8)
+
+
+def _written(schedule: Schedule) -> set[int]:
+    names = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
+    names |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
+    inputs = (buffer for buffer in schedule.program.buffers if isinstance(buffer, GraphInput))
+    return {graph_input.position for graph_input in inputs if graph_input.name in names}
+
+
+def _stack_of_a_write(placeholder: torch.fx.Node) -> str:
+    writes = [node for node in placeholder.users if node.target is aten.copy_.default] or list(placeholder.users)
+    return next((stack for node in writes if (stack := _stack(node))), "")
+
+
+def _found(*nodes: torch.fx.Node) -> str:
+    stack = next((stack for node in nodes if (stack := _stack(node))), "")
+    return f". Found from : \n {stack}" if stack else ""
+
+
+def _stack(node: torch.fx.Node) -> str:
+    return str(node.meta.get("stack_trace") or "")

@@ -1,0 +1,312 @@
+"""``mode="reduce-overhead"``: a compiled graph recorded as a CUDA graph, and replayed by one call of the driver.
+
+    replayed = ReplayedProgram(program, gpu, facts, tell)
+    replayed([x, w])      1st call of a size: plain launches     2nd: recorded, and replayed     from then on: replayed
+
+An input whose address was the same in two calls is read where it is (parameters, what an earlier graph returned); any
+other is copied to a place of its own first, also one that moves later. A graph is recorded anew for other sizes, and
+where its results are large and still used; small ones are moved (runtime/gpu_capture.h). So a result stays what it was,
+however long it is kept: nothing is overwritten, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
+
+Where a graph cannot be recorded, it is launched as without the mode, and the record says why.
+
+In torch: torch/_inductor/cudagraph_trees.py. Read next: nbcompile/runtime/gpu_capture.h
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.ir.emitted import CaptureFacts
+from nbcompile.runtime import gpu_launcher
+from nbcompile.runtime.gpu_launcher import GpuLauncher
+from nbcompile.runtime.program import LoadedGraph
+from nbcompile.support.process_state import STATE, Lifetime
+
+MOST_GRAPHS = 32
+"""Recorded of one compiled graph; further sizes are launched."""
+MOST_AT_ONCE = 4
+"""Recorded of one size, where results are still used."""
+MOST_REMEMBERED = 256
+"""Sizes that came once."""
+SMALL = 1 << 20
+"""Bytes of results that are rather moved than kept where they are by another graph."""
+ANY = (1 << 63) - 1
+LAYOUT, ADDRESS, IN_USE, IN_CAPTURE = range(4)
+"""Reasons of a recording not to run (gpu_capture.h)."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTensor:
+    """One random tensor."""
+
+    path: tuple[int, ...]
+    """Path of the item in the operator's result."""
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    gpu: int
+
+    def buffer(self) -> torch.Tensor:
+        """Memory for it."""
+        return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=torch.device("cuda", self.gpu))
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """Argument of an operator that looks at a tensor's layout, or multiplies by it."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    gpu: int
+    ones: bool = False
+
+    def tensor(self) -> torch.Tensor:
+        """Such a tensor."""
+        created = torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=torch.device("cuda", self.gpu))
+        return created.fill_(1) if self.ones else created
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A random operator that is called before each replay, as eager mode calls it."""
+
+    target: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...]
+    results: tuple[DrawnTensor, ...]
+
+    def fill(self, buffers: Sequence[torch.Tensor]) -> None:
+        """Draw anew."""
+        given = [value.tensor() if isinstance(value, Like) else value for value in self.arguments]
+        result = self.target(*given, **dict(self.keywords))
+        for row, buffer in zip(self.results, buffers, strict=True):
+            item = result
+            for at in row.path:
+                item = item[at]
+            buffer.copy_(item)
+
+
+@dataclass(slots=True, weakref_slot=True)
+class RecordedGraph:
+    """One executable graph and its private memory."""
+
+    in_c: Any
+    layout: tuple[Any, ...]
+    buffers: tuple[torch.Tensor, ...]
+    """Buffers of the random tensors."""
+    draw: Callable[[], None] | None
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class ReplayedProgram:
+    """A compiled graph that is recorded when it is called again."""
+
+    program: LoadedGraph
+    recorded_program: LoadedGraph
+    """The same, where random tensors are arguments (the last ones)."""
+    draws: tuple[Draw, ...]
+    gpu: GpuLauncher
+    device: int
+    facts: CaptureFacts
+    tell: Tell
+    is_off: bool = False
+    graphs: list[RecordedGraph] = field(default_factory=list)
+    earlier: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
+    """Addresses of the inputs at the last plain call of each layout."""
+    moving: set[int] = field(default_factory=set)
+    """Positions of inputs that were at two addresses."""
+    noted: set[str] = field(default_factory=set)
+    _boxed_call: bool = True
+
+    def __post_init__(self) -> None:
+        _all.add(self)
+
+    def __call__(self, inputs: list[Any], /) -> Any:
+        if self.is_off or torch_internals.dispatch_mode_count():
+            return self.program(inputs)
+        addressed, in_use = [], []
+        for graph in self.graphs:
+            result = self._run(graph, inputs, SMALL)
+            if type(result) is not int:
+                inputs.clear()
+                return result
+            if result == IN_CAPTURE:
+                return self.program(inputs)
+            addressed += [graph] if result == ADDRESS else []
+            in_use += [graph] if result == IN_USE else []
+        return self._without_recording(inputs, addressed, in_use)
+
+    def positional(self, *inputs: Any) -> Any:
+        """Run, with the inputs as arguments."""
+        return self(list(inputs))
+
+    def release(self) -> None:
+        """Free the memory of all recordings; results that are still used keep theirs."""
+        self.graphs.clear()
+        self.earlier.clear()
+
+    def _run(self, graph: RecordedGraph, inputs: list[Any], most: int) -> Any:
+        """Results of a replay, or the number of the reason why there was none."""
+        given = [*inputs, *graph.buffers] if graph.buffers else inputs
+        try:
+            return graph.in_c.run(given, most, graph.draw)
+        except torch.OutOfMemoryError as error:
+            problem: Exception = error
+        except gpu_launcher.errors() as error:
+            if getattr(error, gpu_launcher.RESULT, None) in gpu_launcher.LOST:
+                raise
+            problem = error
+        self._stop(f"skipping cudagraphs due to a replay that failed ({_first_line(problem)})")
+        return self.recorded_program(list(given))
+
+    def _without_recording(self, inputs: list[Any], addressed: list[RecordedGraph], in_use: list[RecordedGraph]) -> Any:
+        layout = tuple(map(_layout_of, inputs))
+        alike = [graph for graph in self.graphs if graph.layout == layout]
+        if in_use and len(alike) >= MOST_AT_ONCE:
+            return self._replayed(in_use[-1], inputs)
+        if len(self.graphs) >= MOST_GRAPHS:
+            self._note_once(f"skipping cudagraphs for further sizes: {MOST_GRAPHS} graphs are recorded")
+            return self.program(inputs)
+        if addressed and not in_use:
+            self._see_moved(addressed[-1], inputs, len(alike))
+        elif not alike and layout not in self.earlier:
+            return self._plain(inputs, layout)
+        graph = None if self.is_off else self._record(inputs, layout)
+        return self.program(inputs) if graph is None else self._replayed(graph, inputs)
+
+    def _replayed(self, graph: RecordedGraph, inputs: list[Any]) -> Any:
+        result = self._run(graph, inputs, ANY)
+        if type(result) is int:
+            return self.program(inputs)
+        inputs.clear()
+        return result
+
+    def _plain(self, inputs: list[Any], layout: tuple[Any, ...]) -> Any:
+        if len(self.earlier) >= MOST_REMEMBERED:
+            self.earlier.clear()
+        self.earlier[layout] = _addresses(inputs)
+        return self.program(inputs)
+
+    def _see_moved(self, graph: RecordedGraph, inputs: list[Any], alike: int) -> None:
+        """Inputs are elsewhere: results of another recording may be at several places, all others are copied now."""
+        moved = graph.in_c.changed(inputs)
+        is_output = self.gpu.module.is_output
+        if alike >= MOST_AT_ONCE or not all(is_output(inputs[at]) for at in moved):
+            self.moving.update(moved)
+            self.graphs.remove(graph)
+        self.earlier[graph.layout] = _addresses(inputs)
+
+    def _record(self, inputs: list[Any], layout: tuple[Any, ...]) -> RecordedGraph | None:
+        """A new recording; None, and the reason in the record, where there is none."""
+        earlier = self.earlier.get(layout) or _addresses(inputs)
+        now = _addresses(inputs)
+        is_output = self.gpu.module.is_output
+        moved = [at for at in range(len(inputs)) if now[at] != earlier[at] and not is_output(inputs[at])]
+        copied = sorted({*moved, *self.moving} & {at for at in range(len(inputs)) if now[at]})
+        written = [(at, stack) for at, stack in self.facts.written if at in copied]
+        if written:
+            stack = next((stack for _, stack in written if stack), "")
+            found = f". Found from : \n {stack}" if stack else ""
+            self._stop(f"skipping cudagraphs due to mutated inputs ({len(written)} instances){found}")
+            return None
+        try:
+            graph = self._captured(inputs, layout, set(copied))
+        except Exception as error:
+            if getattr(error, gpu_launcher.RESULT, None) in gpu_launcher.LOST:
+                raise
+            self._stop(f"skipping cudagraphs due to a capture that failed ({_first_line(error)})")
+            return None
+        self.moving.update(copied)
+        self.graphs.insert(0, graph)
+        static = sum(map(bool, now)) - len(copied)
+        self.tell(f"recorded a CUDA graph: {static} inputs where they are, {len(copied)} copied")
+        return graph
+
+    def _captured(self, inputs: list[Any], layout: tuple[Any, ...], copied: set[int]) -> RecordedGraph:
+        module = self.gpu.module
+        seen = [_buffer_for(value) if at in copied else value for at, value in enumerate(inputs)]
+        buffers = tuple(row.buffer() for draw in self.draws for row in draw.results)
+        pool, release = torch_internals.new_memory_pool(), torch_internals.memory_pool_release()
+        with _on_error(lambda: release(self.device, pool)):
+            with torch_internals.allocating_from(self.device, pool):
+                module.begin_capture(self.device)
+                try:
+                    result = self.recorded_program([*seen, *buffers])
+                except BaseException:
+                    module.end_capture(False)
+                    raise
+                executable = module.end_capture(True)
+            given, static = [*inputs, *buffers], [*seen, *buffers]
+            in_c = module.make_recording(self.device, executable, given, static, len(inputs), result)
+        graph = RecordedGraph(in_c, layout, buffers, self._drawing(buffers) if buffers else None)
+        weakref.finalize(graph, release, self.device, pool).atexit = False
+        return graph
+
+    def _drawing(self, buffers: Sequence[torch.Tensor]) -> Callable[[], None]:
+        def draw() -> None:
+            remaining = iter(buffers)
+            for one in self.draws:
+                one.fill(tuple(itertools.islice(remaining, len(one.results))))
+
+        torch_internals.hide_from_hook(draw.__code__)
+        return draw
+
+    def _stop(self, reason: str) -> None:
+        self.is_off = True
+        self.release()
+        self.tell(reason)
+
+    def _note_once(self, reason: str) -> None:
+        if reason not in self.noted:
+            self.noted.add(reason)
+            self.tell(reason)
+
+
+_all: weakref.WeakSet[ReplayedProgram] = STATE.add("gpu.cuda_graphs._all", weakref.WeakSet(), Lifetime.PROCESS)
+"""Programs that hold memory: freed where there is none left."""
+
+
+def _release_all() -> None:
+    for program in list(_all):
+        program.release()
+
+
+gpu_launcher.memory_holders.append(_release_all)
+
+
+@contextlib.contextmanager
+def _on_error(undo: Callable[[], None]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
+
+
+def _layout_of(value: Any) -> Any:
+    return (value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def _addresses(inputs: Sequence[Any]) -> list[int]:
+    """Address of each tensor; 0 for what is none, or empty."""
+    return [value.data_ptr() if isinstance(value, torch.Tensor) else 0 for value in inputs]
+
+
+def _buffer_for(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -1,0 +1,157 @@
+"""An emitted graph for the GPU that is here, as a callable: machine code from the store, or compiled for it.
+
+    load_on_gpu(emitted, gpu, compiler, attribute, constants, HowToLaunch())      a graph that one call of C launches
+
+Nothing is lowered here, so that a graph of the store is loaded without SymPy and without Triton.
+
+In torch: torch/_inductor/output_code.py. Read next: nbcompile/gpu/cubins.py, nbcompile/gpu/cuda_graphs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nbcompile import torch_internals
+from nbcompile.gpu import cubins, random_draws
+from nbcompile.gpu.cuda_graphs import ReplayedProgram
+from nbcompile.ir import compiled_artifact
+from nbcompile.ir.compiled_artifact import Runnable, StoredTarget
+from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.profiler_ranges import current_origin
+from nbcompile.observe import torch_logs
+from nbcompile.record import recorder
+from nbcompile.runtime import gpu_launcher
+from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
+from nbcompile.runtime.program import Attribute, LoadedGraph, load
+from nbcompile.runtime.toolchain import Compiler
+
+
+@dataclass(frozen=True, slots=True)
+class HowToLaunch:
+    """Options of the user's for graphs on a GPU."""
+
+    debug: bool = False
+    """Wait after each launch."""
+    cuda_graphs: bool = False
+    """Record the graph as a CUDA graph where that can be done."""
+
+
+DEFAULT = HowToLaunch()
+
+
+@dataclass(frozen=True, slots=True)
+class _Extern:
+    """An operator that a plan calls."""
+
+    name: str
+    target: Any
+
+
+class OtherTarget(Exception):
+    """A stored graph is for another GPU, or for another Triton."""
+
+
+def load_on_gpu(
+    emitted: Runnable, gpu: GpuLauncher, compiler: Compiler, attribute: Attribute | None,
+    constants: Mapping[int, object], how: HowToLaunch,
+) -> LoadedGraph:  # fmt: skip
+    """Build what must be built, and return the graph as a callable.
+
+    Raises:
+        cubins.CannotCompile: Triton refuses a kernel.
+        toolchain.BuildError: the C++ compiler does.
+    """
+    prepared = prepare(emitted, gpu, how.debug)
+    program = load(emitted, compiler, attribute, constants, prepared)
+    facts, plan = emitted.capture, emitted.plan
+    if facts is None:
+        return program
+    if facts.obstacle or plan is None:
+        draft = recorder.draft()
+        if draft is not None:
+            draft.add_to_graph("notes", facts.obstacle)
+        return program
+    drawn = random_draws.without_draws(plan, {extern.name: extern.target for extern in emitted.externs})
+    recorded = program
+    if drawn.draws:
+        externs: Any = (*emitted.externs, *(_Extern(*row) for row in drawn.more_externs))
+        changed: Any = replace(emitted, plan=drawn.plan, externs=externs)  # type: ignore[type-var]
+        recorded = load(changed, compiler, attribute, constants, prepared, is_stored=False)
+    return ReplayedProgram(program, recorded, drawn.draws, gpu, plan.gpu, facts, _teller())
+
+
+def prepare(emitted: Runnable, gpu: GpuLauncher, debug: bool = False) -> Mapping[str, Callable[..., None]]:
+    """Build the kernels that are for a GPU, and load each into its device."""
+    kernels = [kernel for kernel in emitted.kernels if kernel.language == "triton"]
+    chips = {device: chip_name(gpu, device) for device in {kernel.gpu for kernel in kernels}}
+    built = cubins.obtain([cubins.Request(kernel, chips[kernel.gpu]) for kernel in kernels])
+    positions = _positions(emitted)
+    compiled_artifact.set_gpu(StoredTarget(tuple(sorted(chips.items())), cubins.triton_version(), debug))
+
+    def ready(kernel: EmittedKernel, image: Image) -> Callable[..., None]:
+        unaligned, where = _unaligned(kernel, chips[kernel.gpu]), positions.get(kernel.name, "")
+        return gpu.prepare(kernel, image, kernel.gpu, unaligned, where, debug)
+
+    return {kernel.name: ready(kernel, cubin.image) for kernel, cubin in zip(kernels, built, strict=True)}
+
+
+def load_stored(
+    stored: Runnable, target: StoredTarget, compiler: Compiler, attribute: Attribute, constants: Mapping[int, object]
+) -> LoadedGraph:
+    """A graph that an earlier process compiled for this GPU.
+
+    Raises:
+        OtherTarget: it was compiled for another one, or with another Triton.
+    """
+    gpu = gpu_launcher.open_launcher(compiler)
+    if isinstance(gpu, gpu_launcher.NoGpu):
+        raise OtherTarget(gpu.reason)
+    for device, chip in target.chips:
+        if device >= gpu.devices or chip_name(gpu, device) != chip:
+            raise OtherTarget(f"cuda:{device} is not the {chip} that it was compiled for")
+    if target.triton != cubins.triton_version():
+        raise OtherTarget(f"it was compiled by Triton {target.triton}, and {cubins.triton_version()} is installed")
+    return load_on_gpu(stored, gpu, compiler, attribute, constants, HowToLaunch(debug=target.debug))
+
+
+def chip_name(gpu: GpuLauncher, device: int) -> str:
+    """``sm_90``."""
+    major, minor, _ = gpu.capability(device)
+    return f"sm_{major}{minor}"
+
+
+def _unaligned(kernel: EmittedKernel, chip: str) -> Callable[[], Image]:
+    """Build, when it is needed first, the code for pointers that are no multiples of 16."""
+
+    def build() -> Image:
+        (cubin,) = cubins.obtain([cubins.Request(kernel, chip, aligned=False)])
+        return cubin.image
+
+    torch_internals.hide_from_hook(build.__code__)
+    return build
+
+
+def _positions(emitted: Runnable) -> dict[str, str]:
+    """For the texts of errors: operators and lines of the user's program."""
+    origin = current_origin()
+    found = {}
+    for name, known in emitted.ranges:
+        lines = ", ".join(f"{file}:{line}" for file, line in known.source_lines(origin))
+        found[name] = f"{known.operators}, {lines}" if lines else known.operators
+    return found
+
+
+def _teller() -> Callable[[str], None]:
+    """Tell the record, and the log of CUDA graphs, also after the frame is finished."""
+    page = recorder.draft()
+
+    def tell(text: str) -> None:
+        torch_logs.cuda_graph(text)
+        if page is not None:
+            page.add_to_graph("notes", text)
+            page.rewrite()
+
+    torch_internals.hide_from_hook(tell.__code__)
+    return tell
