@@ -304,7 +304,7 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
     emitter.trip_counts.append(f"({python_index(length)} + {steps - 1}) // {steps}")
     writer.line(f"for begin in range(0, {index_text(length)}, {steps}):")
     writer.depth += 2
-    writer.line(f"inner = begin + tl.arange(0, {steps})[:, None]")
+    writer.line(f"inner = begin + tl.arange(0, {steps}){emitter.int64_cast}[:, None]")
     writer.line("tile = inner + element")
     outside = emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes
     before, loaded = dict(emitter.locals), emitter.loaded

@@ -73,7 +73,7 @@ def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[St
     length = indexing.product([loop.size for loop in nest.loops])
     block = 1 << max(int(length) - 1, 0).bit_length()
     emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
-    writer.line(f"inner = tl.arange(0, {block})")
+    writer.line(f"inner = tl.arange(0, {block}){emitter.int64_cast}")
     begin_block(emitter, "inner", length, block, nest.loops)
     nests = [nest, *(other for other in later if isinstance(other, Nest) and other.loops == nest.loops)]
     of_all, share = [part for other in nests for part in other.body], per_thread(emitter, block)
@@ -104,7 +104,7 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     emitter.trip_counts.append(f"({python_index(length)} + {block - 1}) // {block}")
     writer.line(f"for begin in range(0, {index_text(length)}, {block}):")
     writer.depth += 2
-    writer.line(f"inner = begin + tl.arange(0, {block})")
+    writer.line(f"inner = begin + tl.arange(0, {block}){emitter.int64_cast}")
     begin_block(emitter, "inner", length, block, nest.loops)
     before, loaded = dict(emitter.locals), emitter.loaded
     emitter.loaded = {}

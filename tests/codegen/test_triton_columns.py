@@ -42,3 +42,18 @@ def test_columns_of_dynamic_length():
     x = torch.randn(45, 21)
     planned = schedule(lower(traced(KINDS["sum"], x, dynamic=True), (x,)))
     assert torch.allclose(targets.run_triton(planned, (x,))[0], x.sum(0), atol=1e-5)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.sum(0), lambda x: x.t().softmax(-1), lambda x: x.cumsum(0)
+], ids=["columns", "transposed rows", "scan"])  # fmt: skip
+def test_steps_have_64_bits_where_their_offsets_need_them(function):
+    """65536 steps times a stride of 65536 are more than 2**31: the step is widened before it is multiplied."""
+    planned = schedule(
+        lower(traced(function, torch.empty(2**16, 2**16, device="meta")), (), True, False, torch.device("cuda", 0))
+    )
+    steps = [
+        line for kernel in generator.emit(planned).kernels for line in kernel.source.splitlines() if " inner = " in line
+    ]
+    assert steps
+    assert all(".to(tl.int64)" in line for line in steps)
