@@ -32,6 +32,7 @@ class Metrics:
     def __init__(self) -> None:
         self.counting = os.environ.get(VARIABLE, "") not in ("", "0")
         self.since = time.time()
+        """The time from which everything is counted."""
         self._lock = threading.Lock()
         self._frames: Counter[str] = Counter()
         self._breaks: Counter[str] = Counter()
@@ -69,8 +70,9 @@ class Metrics:
 
     def snapshot(self) -> dict[str, Any]:
         """The counters, as what JSON has."""
-        self.counting = True
         with self._lock:
+            if not self.counting:
+                self.counting, self.since = True, time.time()
             loaded, total = self._frames["loaded"], self._frames.total()
             return {
                 "since": self.since,

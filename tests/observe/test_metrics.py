@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -63,8 +64,11 @@ def test_nothing_is_recorded_before_it_is_asked_for():
     """While counting is off, frames are neither recorded nor counted."""
     COUNTS.counting = False
     assert not COUNTS.wants_frames()
+    began = time.time()
     nbcompile.compile(f, isolate_recompiles=True)(torch.ones(3))
-    assert nbcompile.metrics()["frames"] == {}
+    counts = nbcompile.metrics()
+    assert counts["frames"] == {}
+    assert counts["since"] >= began, "from the time on at which counting began"
     assert COUNTS.wants_frames()
 
 
