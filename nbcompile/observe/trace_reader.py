@@ -50,7 +50,7 @@ NOT_IN_TRACE = (
     "a trace of torch.compile holds no fusion decisions, no memory plan and no run time of kernels, "
     "and of the source only the lines that it names"
 )
-
+ENDS_BEFORE = "this trace of nbcompile ends before what it writes last of a frame, the whole record: that is missing"
 MOST_NAMED = 4
 """Files or folders that a message names."""
 
@@ -87,6 +87,8 @@ class _RankEntries:
     frames: dict[str, _FrameEntries] = field(default_factory=dict)
     strings: dict[int, str] = field(default_factory=dict)
     torch: str = ""
+    ours: bool = False
+    """nbcompile wrote it."""
 
     @property
     def is_complete(self) -> bool:
@@ -123,7 +125,7 @@ def read(path: Path, *, first: bool = False) -> OpenedTrace:
     if not records:
         raise TraceFormatError(f"{path} holds no compiles of a structured trace (TORCH_TRACE)")
     if any(not own.is_complete for own in ranks.values()):
-        problems.messages.append(NOT_IN_TRACE)
+        problems.messages.append(ENDS_BEFORE if any(own.ours for own in ranks.values()) else NOT_IN_TRACE)
     return OpenedTrace(records, tuple(problems.sentences()))
 
 
@@ -175,6 +177,7 @@ def _rank(path: Path) -> int:
 def _add(own: _RankEntries, entry: Entry, problems: Problems) -> None:
     if entry.name == "str" and isinstance(entry.metadata, list) and len(entry.metadata) == 2:
         own.strings[_whole(entry.metadata[1])] = str(entry.metadata[0])
+    own.ours = own.ours or entry.name == "nbcompile"
     if entry.name == "torch_version":
         own.torch = _version(entry.payload)
     if not entry.compile_id:
@@ -231,8 +234,9 @@ def _record(own: _RankEntries, where: str) -> Record:
         frames.append(whole.frames[0] if whole else _frame(entry, own))
         timings += whole.timings if whole else _timings(entry)
     named = next((frame.function for frame in frames if frame.function), "trace")
+    compiler = "" if own.is_complete else f" in a trace of {'nbcompile' if own.ours else 'torch.compile'}"
     return Record(
-        f"{named}{where}" if own.is_complete else f"{named}{where} in a trace of torch.compile",
+        f"{named}{where}{compiler}",
         Environment(torch=own.torch),
         tuple(frames),
         tuple(timings),

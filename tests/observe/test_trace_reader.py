@@ -138,6 +138,17 @@ def write(path: Path, lines: list[str]) -> Path:
     return path
 
 
+def test_a_trace_of_ours_that_is_cut_off(tmp_path):
+    """It is not taken for torch.compile's: title and note say whose it is, and what is missing."""
+    lines = programs.traced(tmp_path, programs.OURS).read_text().splitlines(keepends=True)
+    first = next(at for at, line in enumerate(lines) if '"nbcompile_record"' in line)
+    (tmp_path / "cut.log").write_text("".join(lines[:first]))
+    opened = trace_reader.read(tmp_path / "cut.log")
+    assert opened.records[0].function == "f in a trace of nbcompile"
+    assert trace_reader.ENDS_BEFORE in opened.notes
+    assert not any("torch.compile" in note for note in opened.notes)
+
+
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.99])
 def test_a_trace_that_is_cut_off(tmp_path, share):
     """In the middle of a line: it is read so far, as a file and compressed, and it is drawn."""
