@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,23 @@ def test_each_compile_has_its_pages(parsed):
     assert any(name.startswith("inductor_output_code") for name in first)
     again = "".join(path.name for path in (pages / "-_0_1_0").iterdir())
     assert "recompile_reasons" in again
+
+
+def test_every_record_with_a_text_is_one_page(parsed):
+    """Compile by compile: tlparse loses none, makes none up, and its index links each; events share a file."""
+    _, pages = parsed
+    (log,) = (pages.parent / "trace").glob("*.log")
+    records = [json.loads(line) for line in re.findall(r"^V\d{4} \S+ \d+ \S+\] (\{.*)$", log.read_text(), re.MULTILINE)]
+    expected: Counter[str] = Counter()
+    for record in records:
+        has_page = record.get("has_payload") and "chromium_event" not in record
+        if "frame_id" in record and (has_page or "compilation_metrics" in record):
+            expected[f"-_{record['frame_id']}_{record['frame_compile_id']}_0"] += 1
+    found = {folder.name: len(list(folder.iterdir())) for folder in pages.glob("-_[0-9]*")}
+    assert found == expected
+    assert min(found.values()) >= 14
+    index = (pages / "index.html").read_text()
+    assert all(f"{path.parent.name}/{path.name}" in index for path in pages.glob("-_[0-9]*/*"))
 
 
 def test_the_pages_say_what_happened(parsed):
