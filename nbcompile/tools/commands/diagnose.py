@@ -73,14 +73,20 @@ def _script(options: argparse.Namespace) -> Script:
     return Script(options.script, tuple(options.rest), options.seconds, options.replace, given)
 
 
-def _in_eager_mode(program: Script) -> Run:
-    """The run that all others are compared with.
+def _in_eager_mode(program: Script, *, prints: bool) -> Run:
+    """The run that all others are compared with, in what it prints as well.
 
     Raises:
-        ValueError: it does not end, so that nothing can be compared with it.
+        ValueError: it does not end, or prints something else each time, so that nothing can be compared with it.
     """
     with terminal.waiting("in eager mode"):
         found = script.run(program, Way(backend=EAGER))
+        other = prints and not found.ending and script.run(program, Way(backend=EAGER)).output != found.output
+    if other:
+        raise ValueError(
+            f"{program.path} prints something else in each run in eager mode: with --output there is nothing to "
+            "compare with"
+        )
     if found.code == child_process.HUNG:
         raise ValueError(
             f"{program.path} does not end within {program.seconds:g} seconds in eager mode, either: there is nothing "
@@ -109,7 +115,7 @@ def _without_numbers(ending: str) -> str:
 
 def _ablate(options: argparse.Namespace) -> int:
     program = _script(options)
-    eager = _in_eager_mode(program)
+    eager = _in_eager_mode(program, prints=options.output)
     result = ablation(program, eager, _judge(options, eager), options.engine)
     terminal.print_json([dataclasses.asdict(row) for row in result.rows]) if options.json else print(result)
     return 1 if result.first_change else 0
@@ -138,7 +144,7 @@ def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: s
 
 def _bisect(options: argparse.Namespace) -> int:
     program = _script(options)
-    eager = _in_eager_mode(program)
+    eager = _in_eager_mode(program, prints=options.output)
     found = bisection(program, _judge(options, eager), options.engine, options.subsystem or ())
     terminal.print_json(dataclasses.asdict(found)) if options.json else print(found)
     return 1 if found.difference else 0
@@ -253,7 +259,7 @@ def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], st
 
 def _report_issue(options: argparse.Namespace) -> int:
     program = _script(options)
-    eager = _in_eager_mode(program)
+    eager = _in_eager_mode(program, prints=options.output)
     wrong = _judge(options, eager)
     tried = {
         "ablate": lambda: str(ablation(program, eager, wrong, options.engine)),

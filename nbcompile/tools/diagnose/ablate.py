@@ -149,7 +149,7 @@ def ablate(
 
     Returns:
         A function with the same arguments that returns an :class:`Ablation`. It raises ``ValueError`` if the function
-        ends the process in eager mode, too.
+        ends the process in eager mode, too, or if two calls in eager mode differ.
 
     Raises:
         ValueError: there is no such engine.
@@ -159,7 +159,7 @@ def ablate(
 
     def ablated(*arguments: Any, **keywords: Any) -> Ablation:
         isolated.expect_to_return(lambda: outcome.run(function, arguments, keywords), seconds)
-        expected = outcome.run(function, arguments, keywords, TIMED_CALLS)
+        expected = outcome.in_eager_mode(function, arguments, keywords, TIMED_CALLS)
         reference = outcome.exact(function, arguments) if not keywords else None
         rows = [Row("eager", "", expected.seconds)]
         with tempfile.TemporaryDirectory() as kernels:

@@ -112,7 +112,7 @@ def bisect(
 
     Returns:
         A function with the same arguments that returns a :class:`Bisection`. It raises ``ValueError`` if the function
-        ends the process in eager mode, too.
+        ends the process in eager mode, too, or if two calls in eager mode differ.
 
     Raises:
         ValueError: there is no such engine.
@@ -212,7 +212,7 @@ def differs_from_eager(
     function: Callable[..., Any], arguments: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Predicate:
     """The usual predicate: another outcome than in eager mode."""
-    expected = outcome.run(function, arguments, keywords)
+    expected = outcome.in_eager_mode(function, arguments, keywords)
     reference = outcome.exact(function, arguments) if not keywords else None
     return lambda found: outcome.difference(expected, found, reference)
 

@@ -68,6 +68,24 @@ def run(
     return Outcome(tuple(map(_detached, values)), internal=_internal(met), seconds=seconds)
 
 
+def in_eager_mode(
+    function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], timed: int = 0
+) -> Outcome:
+    """The outcome that all others are compared with.
+
+    Raises:
+        ValueError: a second call has another one, so that nothing can be compared with it.
+    """
+    first = run(function, arguments, keywords)
+    expected = run(function, arguments, keywords, timed)
+    if changed := difference(first, expected):
+        raise ValueError(
+            f"two calls in eager mode differ ({changed.replace('in eager mode', 'the first time')}): the result "
+            "depends on more than the arguments, and there is nothing to compare with"
+        )
+    return expected
+
+
 def for_predicate(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any], predicate: object
 ) -> Outcome:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import pytest
 import torch
 
 import nbcompile
+from nbcompile.fast.disk_cache import storage
 from nbcompile.tools.commands import terminal
 from nbcompile.tools.diagnose import outcome, source
 from nbcompile.tools.diagnose.ablate import ablate
@@ -79,7 +81,8 @@ class Found:
 def look_for(fault: Fault) -> Found:
     """Plant one fault, and look for it with each tool."""
     began, arguments = time.perf_counter(), faults.arguments(fault)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as entries:
+        patch.setenv(storage.VARIABLE, entries)  # what is wrong is in nobody else's store
         fault.plant(patch)
         ladder = ablate(fault.program)(*arguments)
         slower = [row.rung for row in ladder.slower if row.rung == fault.rung]

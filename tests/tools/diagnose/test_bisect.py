@@ -97,6 +97,18 @@ def test_arguments_are_copied():
     assert x.tolist() == [0, 0, 0]
 
 
+def test_a_result_that_depends_on_more_than_the_arguments():
+    """It differs from eager mode in eager mode, too: no stage is blamed, and the message says why."""
+    calls = itertools.count()
+
+    def counts(x):
+        return x + next(calls)
+
+    for tool in (ablate, bisect):
+        with pytest.raises(ValueError, match="two calls in eager mode differ .* depends on more than the arguments"):
+            tool(counts)(torch.ones(2))
+
+
 def test_differences():
     """Types, NaN, infinities, signs of zero in numbers, lengths and exceptions are told apart; rounding is not."""
 

@@ -184,6 +184,15 @@ def test_the_exception_at_the_end():
     assert script.last_error("") == ""
 
 
+def test_a_program_that_prints_something_else_each_time(tmp_path, capsys):
+    """With --output nothing can be compared, and one line says so; without, its output does not matter."""
+    path = tmp_path / "program.py"
+    path.write_text("import os\nprint(os.getpid())\n")
+    assert main(["bisect", str(path), "--output"]) == 2
+    assert "prints something else in each run in eager mode" in capsys.readouterr().err
+    assert main(["bisect", str(path)]) == 0
+
+
 def test_numbers_of_a_message_do_not_matter(tmp_path, capsys):
     """A program that ends with its process id in the message ends in the same way each time."""
     path = tmp_path / "program.py"
