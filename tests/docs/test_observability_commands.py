@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "design" / "observability.md"
-COMMANDS = re.findall(r"^\| .* \| `(.*)` \|$", PAGE.read_text().partition("## tlparse")[0], re.MULTILINE)
-PROGRAMS = {
-    "program.py": """
-import torch, nbcompile
-@nbcompile.compile(dynamic=False)
-def f(x):
-    y = x + 1
-    torch._dynamo.graph_break()
-    return y * 2
-f(torch.ones(3))
-f(torch.ones(4))
-""",
-    "right.py": """
-import torch, nbcompile
-print(nbcompile.compile(lambda x: (x + 1).sum())(torch.ones(3)).item())
-""",
-    "with_torch.py": """
-import torch
-print(torch.compile(lambda x: (x + 1).sum(), backend="eager")(torch.ones(3)).item())
-""",
-}
+from tests.observe.page_commands import BEFORE, COMMANDS, ROOT, ROWS, write_programs
+
+PICTURES = ROOT / "docs" / "_static" / "observe"
+
 SAYS = {
     "TORCH_LOGS=graph_breaks python program.py": "Graph break in user code at",
     "TORCH_LOGS=recompiles_verbose python program.py": "guard 0 failures:",
@@ -49,12 +29,14 @@ SAYS = {
     "python -m nbcompile run --replace with_torch.py": "1 graph",
     "python -m nbcompile report program.py": "program.html",
     "python -m nbcompile explain NB0005": "NB0005",
-    'python -c "import program, nbcompile; print(nbcompile.prometheus())"': "# TYPE nbcompile",
+    'NBCOMPILE_METRICS=1 python -c "import program, nbcompile; print(nbcompile.prometheus())"': (
+        "nbcompile_graphs_total 4.0"
+    ),
     "python -m nbcompile profile program.py --trace trace.json": "trace.json",
-    "python -m nbcompile ablate right.py": "everything",
-    "python -m nbcompile bisect right.py": "nothing to look for",
+    "python -m nbcompile ablate wrong.py": "<- changes here",
+    "python -m nbcompile bisect wrong.py": "look at: lowering",
     "python -m nbcompile bisect with_torch.py --engine torch": "nothing to look for",
-    "python -m nbcompile minify right.py": "wrong by itself",
+    "python -m nbcompile minify wrong.py": ".exp()",
     "python -m nbcompile report-issue right.py": "right_issue.md",
     "python -m nbcompile doctor": "torch",
 }
@@ -71,8 +53,9 @@ IN_THE_GATE = (
 
 
 def test_every_command_of_the_page_is_run():
-    """The table has the commands that are run here, no more and no fewer."""
+    """The table has the commands that are run here, no more and no fewer, and each has its picture."""
     assert COMMANDS == list(SAYS)
+    assert sorted(name for _, name in ROWS) == sorted(path.stem for path in (PICTURES / "rows").iterdir())
 
 
 def marked(command: str) -> object:
@@ -83,17 +66,16 @@ def marked(command: str) -> object:
 @pytest.mark.parametrize("command", [marked(command) for command in COMMANDS])
 def test_a_command_of_the_page(command, tmp_path):
     """It ends well (a comparison may find that compilers differ) and prints what the table promises."""
-    for name, text in PROGRAMS.items():
-        (tmp_path / name).write_text(text)
+    write_programs(tmp_path)
     bin_folder = Path(sys.executable).parent
     variables = {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    if command.endswith("open trace"):
-        traced = "TORCH_TRACE=trace python program.py"
+    for before in [text for end, text in BEFORE.items() if command.endswith(end)]:
         subprocess.run(
-            traced, shell=True, check=True, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True
+            before, shell=True, check=True, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True
         )
     done = subprocess.run(
         command, shell=True, check=False, cwd=tmp_path, env={**os.environ, **variables}, capture_output=True, text=True
     )
-    assert done.returncode in ((0, 1) if "compare" in command else (0,)), done.stderr[-2000:]
+    expected = (0, 1) if "compare" in command else (int("wrong.py" in command),)
+    assert done.returncode in expected, done.stderr[-2000:]
     assert SAYS[command] in done.stdout + done.stderr

@@ -296,6 +296,7 @@ def test_bisect_the_real_torch_compile(tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.peer
+@pytest.mark.timeout(2400)  # some twenty runs of Inductor
 def test_bisect_names_the_lowering_of_inductor(tmp_path, capsys):
     """A lowering that the program plants: the backend, the subsystem and the operator, each run in a process of its own."""
     path = tmp_path / "program.py"
