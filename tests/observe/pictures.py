@@ -81,9 +81,10 @@ def _without_folders(text: str, folder: Path) -> str:
 
 def terminal(text: str) -> str:
     """A page with the first lines of what was printed, and a last one that counts the others."""
-    lines = [piece for line in LOG_PREFIX.sub("", text).splitlines() for piece in _wrapped(line)]
-    more = len(lines) - LINES
-    shown = "\n".join([*lines[:LINES], *([f"... {more} more lines"] if more > 0 else [])])
+    lines = LOG_PREFIX.sub("", text).splitlines()
+    pieces = [(piece, number) for number, line in enumerate(lines, 1) for piece in _wrapped(line)][:LINES]
+    more = len(lines) - pieces[-1][1]
+    shown = "\n".join([*(piece for piece, _ in pieces), *([f"... {more} more lines"] if more else [])])
     return TERMINAL.format(text=html.escape(shown), width=min(COLUMNS, max(map(len, shown.splitlines()))))
 
 
