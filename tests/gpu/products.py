@@ -85,7 +85,7 @@ def program(seed: int) -> Program:
     text = {
         "mm": f"torch.mm({left}, {right})", "bmm": f"torch.bmm({left}, {right})",
         "addmm": f"torch.addmm(c, {left}, {right}{scale})", "baddbmm": f"torch.baddbmm(c, {left}, {right}{scale})",
-        "linear": f"F.linear({left}, ({right}).t(), c[..., :1, :].reshape(-1) if c.shape[-1] == b.shape[-1] else None)",
+        "linear": f"F.linear({left}, ({right}).t(), c.reshape(-1)[:b.shape[-1]] if c.numel() >= b.shape[-1] else None)",
         "linear3": f"F.linear({left}, ({right}).t(), c)",
     }[kind]  # fmt: skip
     lines = [f"y = {text}", f"return {chance.choice(AFTER).replace('{}', 'y')}"]

@@ -184,3 +184,25 @@ def test_a_chosen_library_call_says_by_how_much(monkeypatch):
     assert call.language == "aten"
     assert "the library takes" in call.reason
     assert call.autotuning.candidates[0].name == "mm"
+
+
+def test_tf32_is_guarded():
+    """Once eager mode may round the factors, the product is compiled again, for the matrix units."""
+    x, w = torch.randn(32, 32), torch.randn(32, 32)
+    before = torch.backends.cuda.matmul.allow_tf32
+    sources = []
+    try:
+        for allowed in (False, True):
+            torch.backends.cuda.matmul.allow_tf32 = allowed
+            found = nbcompile.explain(torch.mm, options=OURS)(x, w)
+            torch.testing.assert_close(found.result, x @ w, rtol=1e-5, atol=3e-2 if allowed else 1e-4)
+            sources.append(found.kernels[0].source)
+        compiled = nbcompile.compile(torch.mm, options=OURS)
+        results = []
+        for allowed in (False, True):
+            torch.backends.cuda.matmul.allow_tf32 = allowed
+            results.append(compiled(x, w))
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    assert ['input_precision="tf32"' in source for source in sources] == [False, True]
+    assert not torch.equal(*results)
