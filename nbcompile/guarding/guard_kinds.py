@@ -13,7 +13,6 @@ In torch: GuardBuilder in torch/_dynamo/guards.py. Read next: nbcompile/guarding
 
 from __future__ import annotations
 
-import copy
 import enum
 import math
 import operator
@@ -21,7 +20,7 @@ import re
 import reprlib
 import sys
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType, FunctionType, MappingProxyType
@@ -31,7 +30,7 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks, tensor_property
-from nbcompile.capture.source import Source, kind_of_member
+from nbcompile.capture.source import Source, kind_of_member, remaining
 from nbcompile.torch_internals import members
 
 Predicate = Callable[[Any], bool]
@@ -489,10 +488,10 @@ def _tuple_iterator_length(guard: Guard, name: str, value: object) -> Leaf:
 def _range_iterator(guard: Guard, name: str, value: object) -> Leaf:
     start, stop, step = cast("tuple[int, int, int]", guard.expected)
     text = f"___normalize_range_iter({name}) == {guard.expected!r}"
-    cls, remaining = type(value), tuple(range(start, stop, step))
+    cls, expected = type(value), range(start, stop, step)
 
     def holds(value: object) -> bool:
-        return type(value) is cls and tuple(cast("Iterator[int]", copy.copy(value))) == remaining
+        return type(value) is cls and remaining(value) == expected
 
     return Leaf(guard, text, holds, lambda m: m.add_lambda_guard(holds, [text], None))
 

@@ -120,6 +120,7 @@ class Reconstructor(Protocol):
 
     tracer: Tracer
     at_last: list[Callable[[], Mutation]]
+    visible: set[int] | None
 
     def recipe(self, tracker: VariableTracker) -> Recipe:
         """Recipe of one value."""
@@ -220,7 +221,7 @@ class Tracer(Protocol):
     def list_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new list."""
 
-    def iterator(self, items: Sequence[VariableTracker]) -> VariableTracker:
+    def iterator(self, items: Sequence[VariableTracker], text: str | bytes | None = None) -> VariableTracker:
         """An iterator over known items."""
 
     def format_string(

@@ -40,9 +40,14 @@ from nbcompile.tracing.variables.functions import (
     SkippedVariable,
 )
 from nbcompile.tracing.variables.identity import IdVariable
-from nbcompile.tracing.variables.iterators import ReversedIteratorVariable, SequenceIteratorVariable
+from nbcompile.tracing.variables.iterators import (
+    ReversedIteratorVariable,
+    SequenceIteratorVariable,
+    TextIteratorVariable,
+)
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
+from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable, sort_items
 from nbcompile.tracing.variables.slices import slice_of
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -311,6 +316,10 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
         return tracer.call_special(value, "__reversed__", [])
     if isinstance(value, SequenceVariable) and value.cls in (list, tuple):
         return ReversedIteratorVariable(value)
+    if isinstance(value, RangeVariable):
+        return RangeIteratorVariable(value.value[::-1])
+    if isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes)):
+        return TextIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]), value.value, reversed)
     cls = value.python_type()
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
         tracer.raise_exception(TypeError, f"'{cls.__name__}' object is not reversible")

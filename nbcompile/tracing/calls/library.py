@@ -45,7 +45,7 @@ from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.random_numbers import make_generator
-from nbcompile.tracing.variables.ranges import RangeVariable
+from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.supers import SuperVariable
@@ -123,6 +123,8 @@ def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 @handles(operator.length_hint)
 def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     owner = realise(tracer, arguments[0])
+    if isinstance(owner, RangeIteratorVariable):
+        return ConstantVariable(tracer.evaluate(operator.length_hint, (iter(owner.left()),)))
     if isinstance(owner, SequenceIteratorVariable):
         return ConstantVariable(len(owner.rest(tracer)))
     if not owner.lacks("__len__"):

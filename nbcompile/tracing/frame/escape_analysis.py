@@ -22,6 +22,7 @@ from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.functions import CellVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.ranges import RangeIteratorVariable
 
 
 def reachable(tracer: Tracer, locations: Iterable[tuple[Translator, int]]) -> set[int]:
@@ -61,6 +62,8 @@ def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:
 
 
 def _led_to(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracker | None]:
+    if isinstance(tracker, RangeIteratorVariable):
+        return  # numbers lead nowhere
     if isinstance(tracker, SequenceIteratorVariable):
         yield from tracker.rest(tracer)
         return

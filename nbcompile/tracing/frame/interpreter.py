@@ -53,7 +53,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_v
 from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable, MethodVariable
-from nbcompile.tracing.variables.iterators import IteratorVariable, SequenceIteratorVariable
+from nbcompile.tracing.variables.iterators import IteratorVariable, SequenceIteratorVariable, TextIteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -317,8 +317,9 @@ class Interpreter:
                 kind = GuardKind.EQUALS_MATCH if is_constant_value(key) else GuardKind.ID_MATCH
                 self.guard(KeySource(mapping.source, index), kind, key)
 
-    def iterator(self, items: Sequence[VariableTracker]) -> VariableTracker:
-        return SequenceIteratorVariable(TupleVariable(items))
+    def iterator(self, items: Sequence[VariableTracker], text: str | bytes | None = None) -> VariableTracker:
+        whole = TupleVariable(items)
+        return SequenceIteratorVariable(whole) if text is None else TextIteratorVariable(whole, text)
 
     def list_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         return ListVariable(items)

@@ -129,7 +129,8 @@ class ConstantVariable(VariableTracker):
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         items = tracer.evaluate(list, (self.value,))
-        return tracer.iterator([tracer.constant_or_wrap(item) for item in items])  # type: ignore[attr-defined]
+        text = self.value if isinstance(self.value, (str, bytes)) else None
+        return tracer.iterator([tracer.constant_or_wrap(item) for item in items], text)  # type: ignore[attr-defined]
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return ConstantVariable(tracer.evaluate(len, (self.value,)))

@@ -11,8 +11,8 @@ Read next: sequences.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from nbcompile.capture.recipe import Call, Constant, Evaluate, Mutation, Recipe
 from nbcompile.capture.source import Source
@@ -110,6 +110,37 @@ class SequenceIteratorVariable(IteratorVariable):
     def _advance(self, reconstruction: Reconstructor) -> Mutation:
         move = reconstruction.attribute(reconstruction.recipe(self), "__setstate__")
         return Evaluate(Call(move, (Constant(self.index, "index"),)))
+
+
+class TextIteratorVariable(SequenceIteratorVariable):
+    """An iterator over a text or bytes, forwards or, with ``made_by=reversed``, backwards."""
+
+    def __init__(self, items: SequenceVariable, value: str | bytes, made_by: Callable[..., Any] = iter) -> None:
+        super().__init__(items)
+        self.value = value
+        self.made_by = made_by
+
+    def python_type(self) -> type:
+        return type(self.made_by(self.value))
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if reconstruction.visible is not None:  # the resume function can guard iterators over tuples and ranges alone
+            return super().recipe(reconstruction)
+        made = Call(Constant(self.made_by, self.made_by.__name__), (Constant(self.value, "text"),))
+        return reconstruction.shared(self, lambda: moved(made, self))
+
+
+def moved(made: Recipe, iterator: SequenceIteratorVariable) -> Recipe:
+    """A new iterator where the traced code left its own."""
+    steps = iterator.index + iterator.is_exhausted
+    return Call(Constant(moved_by, "moved_by"), (made, Constant(steps, "steps"))) if steps else made
+
+
+def moved_by(iterator: Iterator[object], steps: int) -> Iterator[object]:
+    """The iterator, after some steps."""
+    for _ in range(steps):
+        next(iterator, None)
+    return iterator
 
 
 class ReversedIteratorVariable(SequenceIteratorVariable):

@@ -5,13 +5,13 @@ In torch: RangeVariable of torch/_dynamo/variables/lists.py. Read next: sequence
 
 from __future__ import annotations
 
-from nbcompile.capture.recipe import Constant, Recipe
+from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.iterators import SequenceIteratorVariable, moved
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable
@@ -57,7 +57,7 @@ class RangeVariable(VariableTracker):
         return _known(item) in self.value
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return SequenceIteratorVariable(TupleVariable(self.unpack(tracer)))
+        return RangeIteratorVariable(self.value)
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         return [ConstantVariable(each) for each in self.value]
@@ -70,6 +70,43 @@ class RangeVariable(VariableTracker):
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, "range")
+
+
+class RangeIteratorVariable(SequenceIteratorVariable):
+    """An iterator over a range, whose numbers are made when they are asked for: a loop may leave most of them."""
+
+    def __init__(self, value: range, source: Source | None = None) -> None:
+        super().__init__(TupleVariable(()), source)
+        self.value = value
+
+    def python_type(self) -> type:
+        return type(iter(self.value))
+
+    def describe(self) -> str:
+        return f"RangeIteratorVariable({self.value}, index={self.index})"
+
+    def left(self) -> range:
+        """The numbers that are still to come."""
+        return self.value[:0] if self.is_exhausted else self.value[self.index :]
+
+    def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        left = self.left()
+        if self.source is not None and not self.is_exhausted:
+            tracer.side_effects.changes(tracer, self)
+        if not left:
+            self.is_exhausted = True
+            return None
+        self.index += 1
+        return ConstantVariable(left[0])
+
+    def rest(self, tracer: Tracer) -> list[VariableTracker]:
+        return [ConstantVariable(each) for each in self.left()]
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return super().recipe(reconstruction)
+        made = Call(Constant(iter, "iter"), (Constant(self.value, "range"),))
+        return reconstruction.shared(self, lambda: moved(made, self))
 
 
 def _known(value: VariableTracker) -> object:

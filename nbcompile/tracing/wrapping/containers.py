@@ -26,14 +26,14 @@ from nbcompile.capture.source import (
 )
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
-from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
+from nbcompile.tracing.variables.constant import is_constant_value
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import instance_dict
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable, StaticMethodVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.namespaces import NamespaceVariable, is_namespace
-from nbcompile.tracing.variables.ranges import RangeVariable
+from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
 from nbcompile.tracing.variables.regular_expressions import RegularExpression, RegularExpressionVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable
@@ -75,10 +75,9 @@ def wrap_iterator(tracer: Tracer, value: Iterator[object], source: Source | None
     left = remaining(value)
     if isinstance(left, range):
         tracer.guard(source, GuardKind.RANGE_ITERATOR_MATCH, (left.start, left.stop, left.step))
-        items: list[VariableTracker] = [ConstantVariable(each) for each in left]
-    else:
-        tracer.guard(source, GuardKind.TUPLE_ITERATOR_LEN, len(left))
-        items = [LazyVariable(each, IteratorItemSource(source, index)) for index, each in enumerate(left)]
+        return tracer.side_effects.remember(value, RangeIteratorVariable(left, source))
+    tracer.guard(source, GuardKind.TUPLE_ITERATOR_LEN, len(left))
+    items = [LazyVariable(each, IteratorItemSource(source, index)) for index, each in enumerate(left)]
     return tracer.side_effects.remember(value, SequenceIteratorVariable(TupleVariable(items), source))
 
 

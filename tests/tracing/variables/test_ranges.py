@@ -1,0 +1,114 @@
+"""Iterators over ranges and texts that leave a graph, or whose ends nobody sees."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import operator
+import pickle
+
+import pytest
+import torch
+
+import nbcompile
+
+MADE = {
+    "range": lambda n: iter(range(5)),
+    "step": lambda n: iter(range(9, 0, -2)),
+    "argument": lambda n: iter(range(n)),
+    "reversed_range": lambda n: reversed(range(5)),
+    "empty": lambda n: iter(range(0)),
+    "huge": lambda n: iter(range(10**12)),
+    "beyond_words": lambda n: iter(range(2**70, 2**71)),
+    "text": lambda n: iter("abc"),
+    "wide_text": lambda n: iter("aÿ√"),
+    "bytes": lambda n: iter(b"abc"),
+    "reversed_text": lambda n: reversed("abc"),
+}
+OVER_A_BREAK = [name for name in MADE if "text" not in name and name not in ("bytes", "beyond_words")]
+
+
+def _described(iterator):
+    reduced = iterator.__reduce__()
+    copies = [copy.copy(iterator), pickle.loads(pickle.dumps(iterator))]  # noqa: S301  # its own pickle
+    try:
+        hint = operator.length_hint(iterator)
+    except OverflowError:
+        hint = OverflowError
+    return type(iterator), reduced, hint, [list(itertools.islice(each, 6)) for each in (*copies, iterator)]
+
+
+def _returned(x, iterator):
+    return x + 1, iterator
+
+
+def _moved(x, iterator):
+    next(iterator, None)
+    return x + 1, iterator
+
+
+def _ended(x, iterator):
+    for _ in range(6):
+        next(iterator, None)
+    return x + 1, iterator
+
+
+def _over_a_break(x, iterator):
+    next(iterator, None)
+    y = x + 1
+    torch._dynamo.graph_break()
+    y = y + next(iterator, 0)
+    return y, iterator
+
+
+@pytest.mark.parametrize("use", [_returned, _moved, _ended])
+@pytest.mark.parametrize("name", MADE)
+def test_an_iterator_that_is_returned(name, use):
+    """It has its class, its length, its copies, and stands where the traced code left it."""
+    _equal_to_eager(name, use)
+
+
+@pytest.mark.parametrize("name", OVER_A_BREAK)
+def test_an_iterator_over_a_break(name):
+    """One over a range is one over a range in the resume function, and behind it."""
+    _equal_to_eager(name, _over_a_break)
+
+
+def _equal_to_eager(name, use):
+    nbcompile.reset()  # the functions of all tests have one code object
+
+    def f(x, n):
+        return use(x, MADE[name](n))
+
+    compiled = nbcompile.compile(f, backend="eager")
+    for n in (3, 4, 3):
+        (expected, of_eager), (found, of_compiled) = f(torch.ones(2), n), compiled(torch.ones(2), n)
+        assert torch.equal(found, expected)
+        assert _described(of_compiled) == _described(of_eager)
+
+
+def test_a_loop_that_ends_early():
+    """Of a range without an end that matters only the numbers that are asked for are made."""
+
+    def f(x):
+        for at in range(10**15):
+            if at == 3:
+                break
+            x = x + at
+        return x
+
+    assert torch.equal(nbcompile.compile(f, backend="eager")(torch.ones(2)), f(torch.ones(2)))
+
+
+def test_an_iterator_that_is_an_argument():
+    """It moves as in eager mode, and another position is another entry."""
+
+    def f(x, iterator):
+        return x + next(iterator), operator.length_hint(iterator)
+
+    compiled = nbcompile.compile(f, backend="eager")
+    mine, theirs = iter(range(10**9)), iter(range(10**9))
+    for _ in range(3):
+        (found, left), (expected, left_in_eager) = compiled(torch.ones(2), mine), f(torch.ones(2), theirs)
+        assert torch.equal(found, expected)
+        assert left == left_in_eager
