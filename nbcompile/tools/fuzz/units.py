@@ -25,12 +25,14 @@ from nbcompile.tools.fuzz.compare import Difference
 from nbcompile.tools.fuzz.program import Program
 
 GENERATORS: dict[str, tuple[Callable[[str], Program], int]] = {
-    "python": (python.generate, 50),
-    "guards": (guards.generate, 40),
-    "nn": (networks.generate, 16),
-    "tensor": (tensors.generate, 3),
+    "python": (python.generate, 150),
+    "guards": (guards.generate, 120),
+    "nn": (networks.generate, 48),
+    "tensor": (tensors.generate, 6),
 }
 """Generator of each kind of program, and the number of programs in a unit."""
+WARM = {"python": 20, "guards": 16, "nn": 16, "tensor": 1}
+"""Number of programs that are played before the first fork: caches of torch, SymPy and ours that are filled by then."""
 PEER_SECONDS = 900
 
 
@@ -41,7 +43,8 @@ def warm_up(kinds: Collection[str]) -> None:
     if "tensor" in kinds:
         database.names()
     for kind in kinds:
-        oracle.examine(GENERATORS[kind][0](f"warm/{kind}/0"))
+        for number in range(WARM[kind]):
+            oracle.examine(GENERATORS[kind][0](f"warm/{kind}/{number}"))
 
 
 def play_unit(
