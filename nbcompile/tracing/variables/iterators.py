@@ -126,14 +126,14 @@ class TextIteratorVariable(SequenceIteratorVariable):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if reconstruction.visible is not None:  # the resume function can guard iterators over tuples and ranges alone
             return super().recipe(reconstruction)
-        made = Call(Constant(self.made_by, self.made_by.__name__), (Constant(self.value, "text"),))
-        return reconstruction.shared(self, lambda: moved(made, self))
+        constructor = Call(Constant(self.made_by, self.made_by.__name__), (Constant(self.value, "text"),))
+        return reconstruction.shared(self, lambda: moved(constructor, self))
 
 
-def moved(made: Recipe, iterator: SequenceIteratorVariable) -> Recipe:
+def moved(constructor: Recipe, iterator: SequenceIteratorVariable) -> Recipe:
     """A new iterator where the traced code left its own."""
     steps = iterator.index + iterator.is_exhausted
-    return Call(Constant(moved_by, "moved_by"), (made, Constant(steps, "steps"))) if steps else made
+    return Call(Constant(moved_by, "moved_by"), (constructor, Constant(steps, "steps"))) if steps else constructor
 
 
 def moved_by(iterator: Iterator[object], steps: int) -> Iterator[object]:

@@ -105,8 +105,8 @@ class RangeIteratorVariable(SequenceIteratorVariable):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        made = Call(Constant(iter, "iter"), (Constant(self.value, "range"),))
-        return reconstruction.shared(self, lambda: moved(made, self))
+        constructor = Call(Constant(iter, "iter"), (Constant(self.value, "range"),))
+        return reconstruction.shared(self, lambda: moved(constructor, self))
 
 
 def _known(value: VariableTracker) -> object:
