@@ -154,3 +154,96 @@ def test_each_of_two_gpus_runs_its_own_code(here):
         assert torch.cuda.current_device() == 0
     devices = {line.split(" device ")[1][0] for line in here.driver.log() if line.startswith("launch ")}
     assert devices == {"0", "1"}
+
+
+LOST = sorted(gpu_launcher.LOST)
+NOT_LOST = (1, 2, 3, 201, 400, 701, 801, 900, 901, 904, 906)
+WHILE_RECORDING = ("cuStreamBeginCapture", "cuLaunchKernel", "cuStreamEndCapture", "cuGraphInstantiate")
+IN_A_REPLAY = ("cuStreamIsCapturing", "cuMemcpyDtoDAsync", "cuGraphLaunch")
+
+
+def replayed(calls):
+    """A compiled function of this mode, called some times with inputs that move."""
+    compiled = nbcompile.compile(plus_one, mode="reduce-overhead")
+    kept = [torch.randn(8, 32, device="cuda") for _ in range(calls)]  # so that no two are at one address
+    for x in kept:
+        compiled(x)
+    return compiled
+
+
+def expect_plain_launches(here, compiled, x, before):
+    """The result of this call and of later ones is eager's, nothing is changed, and no graph is left."""
+    torch.testing.assert_close(compiled(x), plus_one(x))
+    torch.testing.assert_close(x.cpu(), before, rtol=0, atol=0)
+    here.driver.clear_log()
+    torch.testing.assert_close(compiled(x), plus_one(x))
+    assert any(line.startswith("launch ") for line in here.driver.log())
+
+
+def expect_eagers_error(here, compiled, x, before, result):
+    """One error of eager mode's class, with the driver's number; the next call is right."""
+    with pytest.raises(ACCELERATOR, match=rf"CUDA driver error {result} .*cannot use this GPU any more"):
+        compiled(x)
+    here.driver.recover()
+    torch.testing.assert_close(x.cpu(), before, rtol=0, atol=0)
+    torch.testing.assert_close(compiled(x), plus_one(x))
+
+
+@pytest.mark.parametrize("result", NOT_LOST)
+@pytest.mark.parametrize("function", WHILE_RECORDING)
+def test_a_capture_that_fails_is_plain_launches(here, function, result):
+    """Whatever call of the driver fails: the stream, the device and the memory pool are as before."""
+    compiled = replayed(1)
+    x = torch.randn(8, 32, device="cuda")
+    before = x.cpu()
+    here.driver.fail(function, result)
+    expect_plain_launches(here, compiled, x, before)
+    assert here.driver.live_graphs() == 0
+    assert torch.cuda.current_device() == 0
+    assert not here.driver.library.standin_is_capturing(None)
+
+
+@pytest.mark.parametrize("result", LOST)
+@pytest.mark.parametrize("function", WHILE_RECORDING)
+def test_a_device_that_is_lost_in_a_capture_is_eagers_error(here, function, result):
+    """No fallback hides it."""
+    compiled = replayed(1)
+    x = torch.randn(8, 32, device="cuda")
+    before = x.cpu()
+    here.driver.fail(function, result)
+    expect_eagers_error(here, compiled, x, before, result)
+
+
+@pytest.mark.parametrize("result", NOT_LOST)
+@pytest.mark.parametrize("function", IN_A_REPLAY)
+def test_a_replay_that_fails_is_plain_launches(here, function, result):
+    """A driver that refuses a graph has run nothing of it."""
+    compiled = replayed(4)
+    x = torch.randn(8, 32, device="cuda")
+    before = x.cpu()
+    here.driver.fail(function, result)
+    expect_plain_launches(here, compiled, x, before)
+
+
+@pytest.mark.parametrize("result", LOST)
+@pytest.mark.parametrize("function", IN_A_REPLAY)
+def test_a_device_that_is_lost_in_a_replay_is_eagers_error(here, function, result):
+    """No fallback hides it."""
+    compiled = replayed(4)
+    x = torch.randn(8, 32, device="cuda")
+    before = x.cpu()
+    here.driver.fail(function, result)
+    expect_eagers_error(here, compiled, x, before, result)
+
+
+def test_without_memory_for_a_result_that_is_kept_graphs_are_given_up(here):
+    """Moving it fails, and so does a launch: torch's error; the result stays what it was, and later calls are right."""
+    compiled = replayed(3)
+    x = torch.randn(8, 32, device="cuda")
+    kept, more = compiled(x), x + 1
+    here.driver.set_capacity(here.driver.allocated())
+    with pytest.raises(torch.OutOfMemoryError):
+        compiled(more)
+    here.driver.set_capacity()
+    torch.testing.assert_close(compiled(more), plus_one(more))
+    torch.testing.assert_close(kept, plus_one(x))
