@@ -71,10 +71,11 @@ def compiling(options: Options) -> FrameCallback:
 
 
 def _shared_by(options: Options) -> BackendKey:
-    """The key that wrappers share if they use one another's entries: the backend and its options."""
-    if not options.backend_options:
-        return backend_key(options.backend)
-    return backend_key((options.backend, tuple(sorted(options.backend_options.items()))))
+    """The key that wrappers share if they use one another's entries: the backend, its mode and its options."""
+    chosen = tuple(sorted(options.backend_options.items()))
+    if options.mode not in (None, "default"):
+        chosen = (*chosen, ("mode", options.mode))
+    return backend_key((options.backend, chosen) if chosen else options.backend)
 
 
 def _not_warmed_up(frame: Frame, key: BackendKey) -> Outcome:

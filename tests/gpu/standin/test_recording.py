@@ -430,6 +430,21 @@ def test_on_the_cpu_the_mode_does_nothing_and_does_not_warn(here):
         assert notes_of(lambda x: torch.sin(x) + 1, (x,), (x,)) == []
 
 
+def test_a_function_that_was_compiled_in_another_mode_is_compiled_again(here):
+    """Entries of a mode are its own, as in torch."""
+
+    def function(x):
+        return torch.sin(x) + 1
+
+    x = torch.randn(8, 32, device="cuda")
+    for mode, replays in ((None, 0), (MODE, 2), ("default", 0)):
+        compiled = nbcompile.compile(function, mode=mode)
+        here.driver.clear_log()
+        for _ in range(3):
+            compiled(x)
+        assert len(lines(here, "replay")) == replays
+
+
 def test_torchs_option_is_known(here):
     """``options={"triton.cudagraphs": True}`` is the mode."""
     x = torch.randn(8, 32, device="cuda")
