@@ -317,7 +317,7 @@ def test_inheritance_is_shallow():
 
 
 COMPLEXITY = 15
-COMPLEX_FUNCTIONS = 55
+COMPLEX_FUNCTIONS = 50
 """Functions above COMPLEXITY today; the number only becomes smaller."""
 
 
@@ -457,7 +457,7 @@ def test_the_machine_model_states_units_and_measurements():
         assert re.search(r"[Mm]easured|Predicted|By definition|By accuracy", text), f"no measurement: {text}"
 
 
-WITHOUT_TEST = 291
+WITHOUT_TEST = 289
 """Modules without a test at the mirrored path; the number only becomes smaller."""
 
 
