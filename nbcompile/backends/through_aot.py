@@ -16,7 +16,14 @@ import torch
 import torch.fx
 
 from nbcompile import errors, torch_internals
-from nbcompile.aot import checkpoints, hidden_writes, input_aliasing, self_overlapping_writes, unused_rng
+from nbcompile.aot import (
+    checkpoints,
+    hidden_writes,
+    input_aliasing,
+    returned_arguments,
+    self_overlapping_writes,
+    unused_rng,
+)
 from nbcompile.aot.compile import compile_graph
 from nbcompile.aot.compilers import BoxedFunction, Compilers
 from nbcompile.aot.refusals import NeedsEagerFallback
@@ -35,7 +42,7 @@ def compile_through_aot(
     graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
 ) -> Callable[..., Any]:
     """Compile what AOTAutograd makes of a captured graph, or run the graph as captured, with a reason."""
-    graph_module = nested_regions.with_inlined_regions(graph_module)
+    graph_module = returned_arguments.with_arguments_for_results(nested_regions.with_inlined_regions(graph_module))
     reason = eager_reason(graph_module, example_inputs)
     if reason:
         return as_captured(graph_module, reason)

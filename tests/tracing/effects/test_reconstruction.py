@@ -67,8 +67,7 @@ def _pattern(values):
 
 
 USES = [_written_through_a_view, _written, _of_an_input, _before_a_break]
-# Dropout that does nothing is decomposed to a copy: of an input, docs/design/fuzzing.md has it as open.
-PAIRS = [(name, use) for use in USES for name in SAME if (name, use) != ("dropout", _of_an_input)]
+PAIRS = [(name, use) for use in USES for name in SAME]
 
 
 @pytest.mark.parametrize(("name", "use"), PAIRS)
