@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import triton
@@ -24,40 +23,11 @@ from triton.compiler import ASTSource
 from nbcompile.codegen.machine_model import MOST_WARPS
 from nbcompile.gpu import elf
 from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.runtime.triton import compile_options
 
 POINTER_BYTES = 16
 """Bytes: alignment of every pointer."""
-
-
-@dataclass(frozen=True, slots=True)
-class MachineCode:
-    """A kernel for one chip."""
-
-    ptx: str
-    cubin: bytes
-    threads: int
-    """Threads of a block."""
-    shared_bytes: int
-    """Shared memory of a block."""
-    registers: int
-    """Registers of a thread."""
-    spilled_bytes: int
-    """Bytes that each thread spills to local memory, for lack of registers."""
-
-    def resident_blocks(self, chip: Chip) -> int:
-        """Number of blocks that are resident on a multiprocessor at once."""
-        of_block = self.threads * max(-(-self.registers // 8) * 8, 1)
-        return min(
-            chip.registers // of_block,
-            chip.threads // self.threads,
-            chip.shared_bytes // self.shared_bytes if self.shared_bytes else chip.blocks,
-            chip.blocks,
-        )
-
-    def occupancy(self, chip: Chip) -> float:
-        """Fraction of a multiprocessor's threads that registers and shared memory allow."""
-        return self.resident_blocks(chip) * self.threads / chip.threads
 
 
 class CannotBuild(RuntimeError):

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nbcompile.gpu.build import MachineCode
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.costs import SECTOR, Costs
+from nbcompile.gpu.machine_code import MachineCode
 
 REACHED = 0.9
 """Achievable fraction of the memory bandwidth: an H200 was measured to copy 4.3 of its 4.8 TB/s."""

@@ -20,7 +20,7 @@ from pathlib import Path
 import triton
 
 from nbcompile.gpu import ptx
-from nbcompile.gpu.build import MachineCode
+from nbcompile.gpu.machine_code import MachineCode
 
 DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
 _PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')

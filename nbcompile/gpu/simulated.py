@@ -18,8 +18,9 @@ import torch
 
 from nbcompile.codegen.triton import signature
 from nbcompile.gpu import costs, estimate, predict, ptx, simulator
-from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, MachineCode, NoTools, build
+from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, NoTools, build
 from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.gpu.tiles import Tile
 from nbcompile.ir.compiled_artifact import Runnable

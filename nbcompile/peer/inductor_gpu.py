@@ -41,6 +41,7 @@ from triton.compiler import ASTSource
 
 from nbcompile.gpu import build, costs, predict, ptx, simulator
 from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.runtime.triton import load_source
 
@@ -57,7 +58,7 @@ class PeerLaunch:
     """One launch of one of Inductor's kernels."""
 
     name: str
-    built: build.MachineCode
+    built: MachineCode
     blocks: int
     costs: costs.Costs
     times: predict.Times

@@ -50,9 +50,9 @@ def narrow():
 def test_a_kernel_that_spills_gets_more_warps(narrow):
     """The machine code of one warp loads and stores its stack; that of more warps does not."""
     kernel, function = narrow
-    first = build_module._build(function, generator.signature(kernel), CHIPS["sm_90"], kernel.warps)
+    first = build_module._build(function, generator.signature(kernel), CHIPS["sm_90"], kernel.warps, 3)
     assert first.spilled_bytes > 100
-    built = build(function, generator.signature(kernel), CHIPS["sm_90"], kernel.warps)
+    built = build(function, generator.signature(kernel), CHIPS["sm_90"], kernel.warps, 3)
     assert built.spilled_bytes == 0
     assert built.threads > first.threads == 32
 

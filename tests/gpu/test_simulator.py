@@ -12,8 +12,9 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 from nbcompile.codegen import triton as generator
 from nbcompile.gpu import costs, ptx, simulator
-from nbcompile.gpu.build import MachineCode, build
+from nbcompile.gpu.build import build
 from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.gpu.memory import Fault, GlobalMemory
 from nbcompile.runtime import triton as runtime
 from tests.lowering.programs import programs

@@ -57,6 +57,13 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "attention_params_from_outside", "graphs details", "torch makes them again in the graph; here they are read"
     ),
+    **{
+        (
+            name,
+            "details",
+        ): "results that are one tensor, as x.contiguous() and x may be, are one output of the graph here"
+        for name in ("in_place_methods_in_a_chain", "copies_of_a_tensor", "conversions")
+    },
     **_known(
         "maximum_of_tensors_by_python",
         "graphs details",

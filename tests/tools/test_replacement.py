@@ -78,8 +78,8 @@ def test_options_of_inductor():
     """An option that only Inductor has is named in a warning, once, and has no effect; ours are taken."""
     nbcompile.install()
     replacement._warn_of_option.cache_clear()
-    with pytest.warns(nbcompile.exc.OptionWarning, match="max_autotune"):
-        compiled = torch.compile(Net(), options={"max_autotune": True, "verify": True})
+    with pytest.warns(nbcompile.exc.OptionWarning, match="epilogue_fusion"):
+        compiled = torch.compile(Net(), options={"epilogue_fusion": True, "verify": True})
     torch.testing.assert_close(compiled(X), Net()(X))
     assert compiled.__dict__["_nbcompile_chosen"].backend_options == {"verify": True}
 

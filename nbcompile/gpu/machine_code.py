@@ -1,0 +1,42 @@
+"""Machine code of a kernel as a value, without what compiles it: a process that launches does not import Triton.
+
+    built.registers, built.spilled_bytes, built.occupancy(CHIPS["sm_90"])       24, 0, 1.0
+
+In torch: torch/_inductor/runtime/triton_heuristics.py. Read next: nbcompile/gpu/build.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbcompile.gpu.chip import Chip
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """A kernel for one chip."""
+
+    ptx: str
+    cubin: bytes
+    threads: int
+    """Threads of a block."""
+    shared_bytes: int
+    """Shared memory of a block."""
+    registers: int
+    """Registers of a thread."""
+    spilled_bytes: int
+    """Bytes that each thread spills to local memory, for lack of registers."""
+
+    def resident_blocks(self, chip: Chip) -> int:
+        """Number of blocks that are resident on a multiprocessor at once."""
+        of_block = self.threads * max(-(-self.registers // 8) * 8, 1)
+        return min(
+            chip.registers // of_block,
+            chip.threads // self.threads,
+            chip.shared_bytes // self.shared_bytes if self.shared_bytes else chip.blocks,
+            chip.blocks,
+        )
+
+    def occupancy(self, chip: Chip) -> float:
+        """Fraction of a multiprocessor's threads that registers and shared memory allow."""
+        return self.resident_blocks(chip) * self.threads / chip.threads
