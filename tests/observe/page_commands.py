@@ -7,11 +7,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "design" / "observability.md"
-ROWS = re.findall(
-    r"^\| .* \| `(.*)` \| \[picture\]\(\.\./_static/observe/rows/(\w+)\.png\) \|$",
-    PAGE.read_text(encoding="utf-8").partition("## tlparse")[0],
-    re.MULTILINE,
-)
+_TABLE = PAGE.read_text(encoding="utf-8").partition("## tlparse")[0]
+ROWS = [
+    (command, name)
+    for name, command in re.findall(
+        r"^\| \[.*\]\(\.\./_static/observe/rows/(\w+)\.png\) \| .* \| `(.*)` \|$", _TABLE, re.MULTILINE
+    )
+]
 """Command and name of the picture, row by row."""
 COMMANDS = [command for command, _ in ROWS]
 PROGRAMS = {
