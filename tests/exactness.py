@@ -98,9 +98,4 @@ DIFFERENCES = (
         "permuted), and of `one_hot` and `batch_norm` of a permuted tensor", "follow the first argument, or are contiguous",
         "those that torch's fake tensors promise", "graphs are made for promised strides, as those of `torch.compile` are",
     ),
-    Difference(
-        "dropout", "`dropout` that drops nothing (`training=False`)", "its argument itself",
-        "a copy; with torch 2.15, its memory",
-        "torch's decomposition copies (that of 2.15 does not); in `torch.compile`, too",
-    ),
 )  # fmt: skip

@@ -5,7 +5,6 @@ import functools
 import pytest
 import torch
 import torch.nn.functional as F
-from torch._decomp.decompositions import dropout as dropout_of_decompositions
 
 import nbcompile
 from tests.exactness import BOUNDS, DIFFERENCES
@@ -122,16 +121,6 @@ def strides():
     assert found.stride() == (60, 20, 5, 1)
 
 
-def dropout():
-    """Equal, and in memory of its own where torch's decomposition copies."""
-    x = torch.rand(5)
-    copies = dropout_of_decompositions(x, 0.5, train=False) is not x
-    found, wanted = run(lambda x: F.dropout(x, 0.5, training=False), x)
-    assert wanted is x
-    assert torch.equal(found, x)
-    assert (found.data_ptr() != x.data_ptr()) == copies
-
-
 CHECKS = {
     check.__name__: check
     for check in (
@@ -145,7 +134,6 @@ CHECKS = {
         sums,
         nan_window,
         strides,
-        dropout,
     )
 }
 
