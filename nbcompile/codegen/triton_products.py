@@ -102,7 +102,7 @@ def emit_product(emitter: TritonEmitter) -> str:
         writer.line(f"batch = program // ({counts[0]} * {counts[1]})")
         split(writer, "batch", product.batch)
         writer.line(f"program = program % ({counts[0]} * {counts[1]})")
-    _place(emitter, counts, tile)
+    _tile_position(emitter, counts, tile)
     column = product.columns.variable.name
     writer.line(f"row = row_block * {tile.rows} + tl.arange(0, {tile.rows})[:, None]")
     split(writer, "row", product.rows)
@@ -136,8 +136,8 @@ def _mask(name: str, size: indexing.Index, block: int) -> str:
     return "" if isinstance(known, int) and known % block == 0 else f"({name} < {known})"
 
 
-def _place(emitter: TritonEmitter, counts: Sequence[int | str], tile: ProductTile) -> None:
-    """Emit the place of a program's tile; programs that run at once share rows and columns, which are cached then."""
+def _tile_position(emitter: TritonEmitter, counts: Sequence[int | str], tile: ProductTile) -> None:
+    """Emit the position of a program's tile: programs that run at once share rows and columns, in the cache."""
     writer, (down, across) = emitter.writer, counts
     if isinstance(down, int) and down <= tile.group:
         writer.line(f"row_block = program % {max(down, 1)}")

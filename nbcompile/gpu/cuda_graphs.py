@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.gpu.random_draws import Draw
 from nbcompile.ir.emitted import CaptureFacts
 from nbcompile.runtime import gpu_launcher
 from nbcompile.runtime.gpu_launcher import GpuLauncher
@@ -44,58 +45,6 @@ LAYOUT, ADDRESS, IN_USE, IN_CAPTURE = range(4)
 """Reasons of a recording not to run (gpu_capture.h)."""
 
 Tell = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnTensor:
-    """One random tensor."""
-
-    path: tuple[int, ...]
-    """Path of the item in the operator's result."""
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-    gpu: int
-
-    def buffer(self) -> torch.Tensor:
-        """Memory for it."""
-        return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=torch.device("cuda", self.gpu))
-
-
-@dataclass(frozen=True, slots=True)
-class Like:
-    """Argument of an operator that looks at a tensor's layout, or multiplies by it."""
-
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-    gpu: int
-    ones: bool = False
-
-    def tensor(self) -> torch.Tensor:
-        """Such a tensor."""
-        created = torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=torch.device("cuda", self.gpu))
-        return created.fill_(1) if self.ones else created
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """A random operator that is called before each replay, as eager mode calls it."""
-
-    target: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    keywords: tuple[tuple[str, Any], ...]
-    results: tuple[DrawnTensor, ...]
-
-    def fill(self, buffers: Sequence[torch.Tensor]) -> None:
-        """Draw anew."""
-        given = [value.tensor() if isinstance(value, Like) else value for value in self.arguments]
-        result = self.target(*given, **dict(self.keywords))
-        for row, buffer in zip(self.results, buffers, strict=True):
-            item = result
-            for at in row.path:
-                item = item[at]
-            buffer.copy_(item)
 
 
 @dataclass(slots=True, weakref_slot=True)

@@ -4,8 +4,8 @@
     ->  64x128x64, 4 warps, 4 stages: 21.4 us; library: 24.0 us; ...
 
 The best candidates by the model are compiled side by side by the worker processes, and launched on tensors of the right
-layouts. The library's product is called through ATen; for kernels that it needs beside it, the prediction stands. What
-was measured once is known by the next process: the key has the chip, the kernel's text (sizes, strides, epilogue), the
+layouts. The library's product is called through ATen; for other kernels that it needs, the prediction is used. What was
+measured once is known by the next process: the key has the chip, the kernel's text (sizes, strides, epilogue), the
 types, and the versions of Triton and torch.
 
 In torch: torch/_inductor/select_algorithm.py (benchmark), autotune_process.py. Read next: nbcompile/gpu/cubins.py
@@ -167,9 +167,14 @@ def _refuse(name: str) -> Image:
 
 
 def _read(key: str) -> dict[str, float | None]:
+    """Times that were measured before; none where the entry is absent, goes away meanwhile, or holds something else."""
     path = store.fetch(key, ".json")
-    known: dict[str, float | None] = {} if path is None else json.loads(path.read_text())
-    return known
+    try:
+        known = {} if path is None else json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    is_known = isinstance(known, dict) and all(isinstance(value, (float, int, type(None))) for value in known.values())
+    return known if is_known else {}
 
 
 def _write(text: str, path: Path) -> None:

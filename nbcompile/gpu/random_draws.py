@@ -11,13 +11,12 @@ In torch: torch/csrc/cuda/CUDAGeneratorImpl.cpp (offsets that a graph reads). Re
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
 
-from nbcompile.gpu.cuda_graphs import Draw, DrawnTensor, Like
 from nbcompile.ir.emitted import (
     AllocateSlot,
     AtSlot,
@@ -43,6 +42,58 @@ OF_A_LAYOUT = frozenset(
     }
 )  # fmt: skip
 """Operators that look at the sizes, strides and type of their tensor, and not at its elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnTensor:
+    """One random tensor."""
+
+    path: tuple[int, ...]
+    """Path of the item in the operator's result."""
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    gpu: int
+
+    def buffer(self) -> torch.Tensor:
+        """Memory for it."""
+        return torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=torch.device("cuda", self.gpu))
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """Argument of an operator that looks at a tensor's layout, or multiplies by it."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    gpu: int
+    ones: bool = False
+
+    def tensor(self) -> torch.Tensor:
+        """Such a tensor."""
+        created = torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=torch.device("cuda", self.gpu))
+        return created.fill_(1) if self.ones else created
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A random operator that is called before each replay, as eager mode calls it."""
+
+    target: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...]
+    results: tuple[DrawnTensor, ...]
+
+    def fill(self, buffers: Sequence[torch.Tensor]) -> None:
+        """Draw anew."""
+        given = [value.tensor() if isinstance(value, Like) else value for value in self.arguments]
+        result = self.target(*given, **dict(self.keywords))
+        for row, buffer in zip(self.results, buffers, strict=True):
+            item = result
+            for at in row.path:
+                item = item[at]
+            buffer.copy_(item)
 
 
 class NotDrawable(Exception):

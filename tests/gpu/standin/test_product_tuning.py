@@ -8,6 +8,7 @@ import torch
 import nbcompile
 from nbcompile.gpu import product_tuning, templates
 from nbcompile.ir.kernel import ProductTile
+from nbcompile.runtime import store
 
 TILES = (ProductTile(32, 32, 32, 4, 3), ProductTile(16, 32, 32, 2, 3), ProductTile(16, 16, 16, 1, 2))
 
@@ -75,19 +76,27 @@ def test_the_fastest_is_chosen(monkeypatch):
     assert call.autotuning.candidates[0].name == "addmm"
 
 
-def test_what_was_measured_is_known_by_the_next_process(monkeypatch):
+def test_what_was_measured_is_known_by_the_next_process(monkeypatch, tmp_path):
     """The times are in the store; a product of other strides is another one."""
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     names = measured(monkeypatch, "library")
     x, w, b = inputs()
-    explained(gelu_of_product, x, w, b, mode="max-autotune")
-    count = len(names)
-    assert count in (0, 4)  # an earlier run may have left them
-    nbcompile.reset()
-    explained(gelu_of_product, x, w, b, mode="max-autotune")
-    assert len(names) == count
-    nbcompile.reset()
-    explained(gelu_of_product, x, w.t().contiguous().t(), b, mode="max-autotune")
-    assert len(names) in (count, count + 4)
+    for inputs_of_call, count in (((x, w, b), 4), ((x, w, b), 4), ((x, w.t().contiguous().t(), b), 8)):
+        nbcompile.reset()
+        explained(gelu_of_product, *inputs_of_call, mode="max-autotune")
+        assert len(names) == count
+
+
+@pytest.mark.parametrize("text", ["[]", "no JSON", '{"library": "fast"}', "7"])
+def test_an_entry_that_holds_something_else_is_absent(monkeypatch, tmp_path, text):
+    """Whatever is in the folder, what is read are times or nothing."""
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    key = store.key_of("product", text)
+    store.add(key, ".json", lambda path: path.write_text(text))
+    assert product_tuning._read(key) == {}
+    good = store.key_of("product", "good")
+    store.add(good, ".json", lambda path: path.write_text('{"library": 1e-5, "16x16x16": null}'))
+    assert product_tuning._read(good) == {"library": 1e-5, "16x16x16": None}
 
 
 def test_too_little_memory_leaves_the_prediction(monkeypatch):
