@@ -20,10 +20,9 @@ import numpy as np
 
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction, register_names
-from nbcompile.gpu.state import Product, State
+from nbcompile.gpu.state import WARP, Product, State
 from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of
 
-WARP = 32
 WARP_GROUP = 128
 _LANES = np.arange(WARP)
 _ROW, _QUAD = _LANES // 4, _LANES % 4

@@ -10,14 +10,13 @@ Each register is a NumPy array with one element a thread. Threads that take diff
 instruction at the lowest address runs first, in the threads that are there. What a GPU would stop for is a ``Fault``:
 an access outside of all tensors, misaligned, a race, different barriers for the threads of a block, a failed check.
 
-In torch: nothing. Read next: nbcompile/gpu/costs.py
+In torch: nothing. Read next: nbcompile/gpu/steps.py
 """
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,10 +25,10 @@ from nbcompile.gpu import arithmetic, copies, matrices
 from nbcompile.gpu.costs import Costs
 from nbcompile.gpu.memory import Actors, Bytes, Fault, GlobalMemory
 from nbcompile.gpu.ptx import Function, Instruction, UnsupportedInstruction, register_names
-from nbcompile.gpu.state import Copy, Product
+from nbcompile.gpu.state import WARP, Copy, Product
+from nbcompile.gpu.steps import SPACES, STEPS, space_of
 from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of, flush_subnormals, is_float, resize
 
-WARP = 32
 THREADS_AT_ONCE = 1 << 18
 SHARED_AT_ONCE = 1 << 26
 """Bytes of shared memory of all blocks that run at once."""
@@ -90,7 +89,7 @@ def expect_supported(function: Function) -> None:
     for instruction in function.instructions:
         known = instruction.opcode in STEPS or instruction.opcode in arithmetic.RESULTS
         in_space = (
-            instruction.opcode not in ("ld", "st", "atom", "red") or _space(instruction) in _SPACES[instruction.opcode]
+            instruction.opcode not in ("ld", "st", "atom", "red") or space_of(instruction) in SPACES[instruction.opcode]
         )
         if instruction.opcode in ("mma", "wgmma"):
             matrices.expect_supported(instruction)
@@ -98,12 +97,6 @@ def expect_supported(function: Function) -> None:
             known = False
         if not known or not in_space:
             raise UnsupportedInstruction(f"the simulator of GPU code lacks {instruction.name}")
-
-
-_SPACES = {
-    "ld": ("global", "shared", "local", "param"), "st": ("global", "shared", "local", "param"),
-    "atom": ("global", "shared"), "red": ("global", "shared"),
-}  # fmt: skip
 
 
 def _location(memory: GlobalMemory, name: str, content: bytes) -> int:
@@ -316,7 +309,7 @@ class Blocks:
     def load_bytes(self, instruction: Instruction, operand: str, width: int, threads: Array) -> Array:
         """``uint8[threads, width]`` from the memory that the instruction names."""
         what, addresses = self.describe(instruction), self.address(operand)[threads]
-        match _space(instruction):
+        match space_of(instruction):
             case "global":
                 return self.load_from_global(instruction, operand, width, threads)
             case "shared":
@@ -330,15 +323,15 @@ class Blocks:
     def load_from_global(self, instruction: Instruction, operand: str, width: int, threads: Array) -> Array:
         """``uint8[threads, width]`` from global memory."""
         addresses = self.address(operand)[threads]
-        self._count(instruction, addresses, width, threads)
+        self.count_global(instruction, addresses, width, threads)
         return self.memory.load(addresses, width, self.actors(threads), self.describe(instruction))
 
     def store_bytes(self, instruction: Instruction, operand: str, values: Array, threads: Array) -> None:
         """Write ``uint8[threads, width]``."""
         what, addresses, width = self.describe(instruction), self.address(operand)[threads], values.shape[1]
-        match _space(instruction):
+        match space_of(instruction):
             case "global":
-                self._count(instruction, addresses, width, threads)
+                self.count_global(instruction, addresses, width, threads)
                 self.memory.store(addresses, values, self.actors(threads), what)
             case "shared":
                 offsets = self.in_shared(instruction, addresses, width, threads)
@@ -351,7 +344,8 @@ class Blocks:
             case _:
                 raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
 
-    def _count(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> None:
+    def count_global(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> None:
+        """Count the sectors of an access to global memory."""
         self.costs[instruction.line].count_global(addresses, width, self.warp_of_all[threads])
 
     def in_shared(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> Array:
@@ -362,227 +356,3 @@ class Blocks:
             raise Fault(f"{self.describe(instruction)}: an address is no multiple of the {width} bytes accessed")
         self.costs[instruction.line].count_shared(addresses, width, self.warp_of_all[threads])
         return self.block[threads] * self.shared_bytes + addresses.astype(np.int64)
-
-
-def _space(instruction: Instruction) -> str:
-    spaces = (modifier.partition("::")[0] for modifier in instruction.modifiers)
-    return next((space for space in spaces if space in ("global", "shared", "local", "param", "const")), "generic")
-
-
-# --- instructions that are more than arithmetic ----------------------------------------------------------------------
-
-
-def _move(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``mov``: also takes a register apart into smaller ones, or joins these."""
-    target, source = instruction.operands
-    kind = instruction.type
-    if target.startswith("{"):
-        parts = register_names(target)
-        word, width = blocks.read(source, f"b{bits_of(kind)}"), bits_of(kind) // len(parts)
-        for at, part in enumerate(parts):
-            shifted = word >> word.dtype.type(at * width)
-            blocks.write(part, shifted.astype(UNSIGNED[width]), f"b{width}", active)
-    elif source.startswith("{"):
-        parts = register_names(source)
-        width, number = bits_of(kind) // len(parts), UNSIGNED[bits_of(kind)]
-        word = np.zeros(1, number)
-        for at, part in enumerate(parts):
-            word = word | (blocks.read(part, f"b{width}").astype(number) << number(at * width))
-        blocks.write(target, word, f"b{bits_of(kind)}", active)
-    else:
-        blocks.write(target, blocks.read(source, kind), kind, active)
-
-
-def _load(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    target, source = instruction.operands[:2]
-    kind, registers = instruction.type, register_names(target)
-    if "param" in instruction.modifiers:
-        name, _, offset = source.strip("[] ").partition("+")
-        value = blocks.parameters[name.strip()] >> (8 * int(offset or 0))
-        given: Array = np.array([value & (2 ** bits_of(kind) - 1)], UNSIGNED[bits_of(kind)])
-        blocks.write(registers[0], as_type(given, kind), kind, active)
-        return
-    threads = np.nonzero(active)[0]
-    size = bits_of(kind) // 8
-    found = blocks.load_bytes(instruction, source, size * len(registers), threads)
-    for at, register in enumerate(registers):
-        number: Array = np.zeros(blocks.count, UNSIGNED[8 * size])
-        part = np.ascontiguousarray(found[:, at * size : (at + 1) * size])
-        number[threads] = part.view(UNSIGNED[8 * size])[:, 0]
-        blocks.write(
-            register,
-            number if kind.startswith("bf") else as_type(number, kind),
-            f"b{8 * size}" if kind.startswith("bf") else kind,
-            active,
-        )
-
-
-def _create_policy(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``createpolicy``: which lines of a cache are kept. No result depends on it, and there is no cache here."""
-    blocks.write(instruction.operands[0], np.zeros(1, np.uint64), "b64", active)
-
-
-def _store(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    if "param" in instruction.modifiers:
-        return  # an argument of the call that reports a failed check
-    target, source = instruction.operands[:2]
-    threads = np.nonzero(active)[0]
-    bits = bits_of(instruction.type)
-    parts = []
-    for register in register_names(source):
-        values = np.broadcast_to(blocks.read(register, f"b{bits}"), (blocks.count,))[threads]
-        parts.append(np.ascontiguousarray(values).view(np.uint8).reshape(len(threads), bits // 8))
-    blocks.store_bytes(instruction, target, np.concatenate(parts, 1), threads)
-
-
-_UPDATES: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-    "xor": np.bitwise_xor, "exch": lambda _, new: new,
-}  # fmt: skip
-
-
-def _update(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``atom`` and ``red``: threads take turns, in their order here (on a GPU in any)."""
-    kind, has_result = instruction.type, instruction.opcode == "atom"
-    how = next((name for name in instruction.modifiers if name in (*_UPDATES, "cas")), None)
-    space = _space(instruction)
-    if how is None or space not in _SPACES["atom"]:
-        raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
-    operands = instruction.operands if has_result else ("_", *instruction.operands)
-    threads, size, what = np.nonzero(active)[0], bits_of(kind) // 8, blocks.describe(instruction)
-    targets = register_names(operands[0])
-    parts = [register_names(operand) for operand in operands[2:]]  # of a vector (sm_90) several registers
-    start = blocks.address(operands[1])[threads]
-    exchange = blocks.shared.exchange if space == "shared" else blocks.memory.exchange
-    for at in range(len(parts[0])):
-        addresses = start + np.uint64(at * size)
-        given = [
-            np.broadcast_to(as_bits(blocks.read(names[at], kind), kind), (blocks.count,))[threads] for names in parts
-        ]
-        if space == "shared":
-            addresses = blocks.in_shared(instruction, addresses, size, threads)
-            blocks.shared.note_updates(addresses, size, blocks.actors(threads), what)
-        else:
-            blocks.memory.note_updates(addresses, size, blocks.actors(threads), what)
-        before: Array = np.zeros(blocks.count, UNSIGNED[8 * size])
-        for thread, address, *values in zip(threads, addresses, *given, strict=True):
-            old = exchange(int(address), size, functools.partial(_changed, how, kind, values), what)
-            before[thread] = old.view(f"u{size}")[0]
-        if targets != ["_"]:
-            blocks.write(targets[at], before, f"b{8 * size}", active)
-    if space == "global":
-        blocks._count(instruction, start, size * len(parts[0]), threads)
-
-
-def _changed(how: str, kind: str, values: Sequence[Array], old: Array) -> Array:
-    """Bytes of an element after an update."""
-    bits = old.view(f"u{old.size}")
-    if how == "cas":
-        return np.where(bits == values[0], values[1], bits).astype(bits.dtype).view(np.uint8)
-    old_number, new = (as_type(part, kind) for part in (bits, np.array([values[0]])))
-    return as_bits(_UPDATES[how](old_number, new), kind).view(np.uint8)
-
-
-def _branch(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    blocks.at[active] = blocks.function.labels[instruction.operands[0]]
-
-
-def _return(blocks: Blocks, _: Instruction, active: Array) -> None:
-    blocks.at[active] = len(blocks.function.instructions)
-    blocks.release()
-
-
-def _barrier(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``bar.sync``: threads wait for all others of their block that have not returned."""
-    if "warp" not in instruction.modifiers:
-        blocks.waiting |= active
-        blocks.release()
-
-
-def _nothing(_: Blocks, __: Instruction, ___: Array) -> None:
-    """A fence or a hint: all memory is in order here."""
-
-
-def _copy(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``cvta``: addresses are the same in all spaces here."""
-    blocks.write(instruction.operands[0], blocks.read(instruction.operands[1], "u64"), "u64", active)
-
-
-def _shuffle(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``shfl``: a value from another lane of the warp."""
-    lanes = np.arange(WARP)[None]
-    value, distance, clamp = (
-        np.broadcast_to(blocks.read(operand, "b32"), (blocks.count,)).reshape(-1, WARP)
-        for operand in instruction.operands[1:4]
-    )
-    distance, clamp = distance.astype(np.int64), clamp.astype(np.int64)
-    segment, limit = clamp >> 8 & 31, clamp & 31
-    last, first = (lanes & segment) | (limit & ~segment), lanes & segment
-    mode = next(name for name in instruction.modifiers if name in ("up", "down", "bfly", "idx"))
-    source = {
-        "up": lanes - distance, "down": lanes + distance, "bfly": lanes ^ distance,
-        "idx": first | (distance & ~segment),
-    }[mode]  # fmt: skip
-    inside = source >= last if mode == "up" else source <= last
-    source = np.where(inside, source, lanes)
-    needed = np.take_along_axis(active.reshape(-1, WARP), source, 1)
-    if (active.reshape(-1, WARP) & ~needed).any():
-        raise Fault(f"{blocks.describe(instruction)}: a value of a lane that does not take part")
-    target, _, predicate = instruction.operands[0].partition("|")
-    blocks.write(target, np.take_along_axis(value, source, 1).reshape(-1), "b32", active)
-    if predicate:
-        blocks.write(predicate, inside.reshape(-1), "pred", active)
-
-
-_REDUCTIONS: dict[str, Callable[..., Array]] = {
-    "add": np.add.reduce, "min": np.minimum.reduce, "max": np.maximum.reduce,
-    "and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce, "xor": np.bitwise_xor.reduce,
-}  # fmt: skip
-_NEUTRAL: dict[str, Callable[[np.iinfo], int]] = {
-    "add": lambda _: 0, "or": lambda _: 0, "xor": lambda _: 0,
-    "min": lambda limits: limits.max, "max": lambda limits: limits.min,
-    "and": lambda limits: -1 if limits.min else limits.max,
-}  # fmt: skip
-
-
-def _reduce(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``redux``: one value of a whole warp."""
-    how = next(name for name in instruction.modifiers if name in _REDUCTIONS)
-    value = np.broadcast_to(blocks.read(instruction.operands[1], instruction.type), (blocks.count,))
-    neutral = value.dtype.type(_NEUTRAL[how](np.iinfo(value.dtype)))
-    lanes = np.where(active, value, neutral).reshape(-1, WARP)
-    found = np.repeat(_REDUCTIONS[how](lanes, axis=1).astype(value.dtype), WARP)
-    blocks.write(instruction.operands[0], found, instruction.type, active)
-
-
-def _vote(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """``vote``: a predicate of all lanes of a warp."""
-    operand = instruction.operands[1]
-    value = blocks.read(operand.removeprefix("!"), "pred") ^ operand.startswith("!")
-    lanes = (np.broadcast_to(value, (blocks.count,)) & active).reshape(-1, WARP)
-    if "ballot" in instruction.modifiers:
-        bits = (lanes.astype(np.uint32) << np.arange(WARP, dtype=np.uint32)).sum(1, dtype=np.uint32)
-        blocks.write(instruction.operands[0], np.repeat(bits, WARP), "b32", active)
-        return
-    everyone = active.reshape(-1, WARP)
-    found = lanes.any(1) if "any" in instruction.modifiers else (lanes | ~everyone).all(1)
-    blocks.write(instruction.operands[0], np.repeat(found, WARP), "pred", active)
-
-
-def _fail(blocks: Blocks, instruction: Instruction, active: Array) -> None:
-    """A check of the program's own: an index that is out of bounds."""
-    messages = [
-        content.rstrip(b"\0").decode() for name, content in blocks.function.constants.items() if "Message" in name
-    ]
-    count = int(active.sum())
-    text = messages[0] if len(set(messages)) == 1 else "a check failed"
-    raise Fault(f"line {instruction.line}: {text}, in {count} thread{'' if count == 1 else 's'}")
-
-
-STEPS: dict[str, Callable[[Blocks, Instruction, Array], None]] = {
-    "mov": _move, "ld": _load, "st": _store, "atom": _update, "red": _update, "bra": _branch, "ret": _return,
-    "exit": _return, "bar": _barrier, "barrier": _barrier, "membar": _nothing, "fence": _nothing, "prefetch": _nothing,
-    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote, "cp": copies.copy,
-    "createpolicy": _create_policy, "call": _fail, "trap": _fail, **matrices.STEPS,
-}  # fmt: skip
-"""Instructions that change more than one register of their own thread."""

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from nbcompile.gpu.costs import Costs
-from nbcompile.gpu.memory import Actors, Bytes
-from nbcompile.gpu.ptx import Instruction
+from nbcompile.gpu.memory import Actors, Bytes, GlobalMemory
+from nbcompile.gpu.ptx import Function, Instruction
 from nbcompile.gpu.values import Array
+
+WARP = 32
+"""Threads of a warp."""
 
 
 @dataclass(slots=True)
@@ -45,8 +48,16 @@ class Product:
 class State(Protocol):
     """Interface of ``simulator.Blocks``."""
 
+    function: Function
+    parameters: dict[str, int]
+    """Arguments of the kernel, by name."""
+    memory: GlobalMemory
     count: int
     """Threads of all blocks."""
+    at: Array
+    """Position of each thread in the instructions."""
+    waiting: Array
+    """True for threads that wait at a barrier."""
     block: Array
     """Block of each thread, counted from the first one that is simulated at once."""
     shared: Bytes
@@ -65,6 +76,12 @@ class State(Protocol):
 
     def describe(self, instruction: Instruction) -> str:
         """Instruction and line, for the texts of faults."""
+
+    def release(self) -> None:
+        """Let the blocks go on of which all threads wait at a barrier or have returned."""
+
+    def count_global(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> None:
+        """Count the sectors of an access to global memory."""
 
     def read(self, operand: str, kind: str) -> Array:
         """Operand as numbers of a type."""

@@ -1,0 +1,81 @@
+"""Instructions that are more than arithmetic: branches, barriers, exchanges within a warp, whole matrices."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbcompile.gpu import ptx
+from nbcompile.gpu.memory import Fault
+from tests.gpu.instructions import execute
+
+
+def test_lanes_exchange_values():
+    """``shfl`` by xor, up, down and index; ``redux`` and ``vote`` over a warp."""
+    words = list(range(32))
+    for text, expected in {
+        "shfl.sync.bfly.b32 %r4, %r2, 5, 31, -1;": [lane ^ 5 for lane in words],
+        "shfl.sync.up.b32 %r4, %r2, 3, 0, -1;": [max(lane - 3, lane if lane < 3 else 0) for lane in words],
+        "shfl.sync.down.b32 %r4, %r2, 3, 31, -1;": [lane + 3 if lane < 29 else lane for lane in words],
+        "shfl.sync.idx.b32 %r4, %r2, 7, 31, -1;": [7] * 32,
+        "redux.sync.add.s32 %r4, %r2, -1;": [sum(words)] * 32,
+        "setp.gt.u32 %p1, %r2, 29; vote.sync.ballot.b32 %r4, %p1, -1;": [3 << 30] * 32,
+    }.items():
+        assert execute(f"{text} cvt.u64.u32 %rd6, %r4;", words) == expected, text
+
+
+def test_matrices_are_moved_by_a_whole_warp():
+    """``stmatrix`` leaves each lane's pair in its row, ``ldmatrix`` fetches it; transposed, a lane has a column's."""
+    body = """
+    mov.u32 %r5, %laneid;
+    and.b32 %r5, %r5, 7;
+    shl.b32 %r5, %r5, 4;
+    stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {{%r2}};
+    ldmatrix.sync.aligned.m8n8.x1{how}.shared.b16 {{%r4}}, [%r5];
+    cvt.u64.u32 %rd6, %r4;
+    """
+    pairs = [(2 * lane + 1) << 16 | 2 * lane for lane in range(32)]  # the number at row r and column c is 8 * r + c
+    assert execute(body.format(how=""), pairs) == pairs
+    transposed = [(8 * (2 * (lane % 4) + 1) + lane // 4) << 16 | (16 * (lane % 4) + lane // 4) for lane in range(32)]
+    assert execute(body.format(how=".trans"), pairs) == transposed
+
+
+def test_threads_that_take_different_ways_meet_again():
+    """A loop of as many rounds as the thread says; then all of them are at one barrier."""
+    body = """
+    mov.b64 %rd6, 0;
+    mov.u32 %r5, 0;
+    $L_loop:
+    setp.ge.u32 %p1, %r5, %r2;
+    @%p1 bra $L_done;
+    add.s64 %rd6, %rd6, 10;
+    add.u32 %r5, %r5, 1;
+    bra.uni $L_loop;
+    $L_done:
+    bar.sync 0;
+    """
+    assert execute(body, list(range(64)), threads=64) == [10 * count for count in range(64)]
+
+
+def test_a_barrier_waits_for_the_threads_that_have_not_returned():
+    """Half of a block jumps over it: if they return, the others go on; if they wait at another one, that is a fault."""
+    body = """
+    mov.b64 %rd6, 1;
+    setp.lt.u32 %p1, %r1, 32;
+    @%p1 bra $L_other;
+    bar.sync 0;
+    mov.b64 %rd6, 2;
+    bra.uni $L_end;
+    $L_other:
+    {there}
+    $L_end:
+    """
+    words = list(range(64))
+    assert execute(body.format(there=""), words, threads=64) == [1] * 32 + [2] * 32
+    with pytest.raises(Fault, match="different barriers"):
+        execute(body.format(there="bar.sync 0;"), words, threads=64)
+
+
+def test_an_unknown_instruction_is_named():
+    """What the simulator lacks is said by its name and line."""
+    with pytest.raises(ptx.UnsupportedInstruction, match=r"sad\.u32 in line 0"):
+        execute("sad.u32 %r4, %r2, %r3, %r2; mov.b64 %rd6, 0;", [1])
