@@ -32,7 +32,7 @@ LONG_MODULES = {
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
     "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
     # To be divided: two ideas or more.
-    "tracing/tracer.py", "scheduling/fuse.py",
+    "tracing/tracer.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {

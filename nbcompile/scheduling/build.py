@@ -46,7 +46,7 @@ from nbcompile.ir.kernel import (
     has_small_stride,
     is_transposed_access,
 )
-from nbcompile.scheduling.fuse import Group, Member, _is_element, passes
+from nbcompile.scheduling.groups import Group, Member, is_element, passes
 from nbcompile.scheduling.int32_narrowing import narrow_to_int32
 from nbcompile.scheduling.loops import tidy_loops
 
@@ -68,7 +68,7 @@ class _Builder:
         self.name, self.group, self.tensors = name, group, tensors
         self.stored = stored & group.names()
         self.produced = {member.buffer.name: member for member in group.members}
-        self.element = {name: _is_element(group, member) for name, member in self.produced.items()}
+        self.element = {name: is_element(group, member) for name, member in self.produced.items()}
         self.inner = [loop.variable for loop in group.inner_loops()]
         self.passes = passes(group)
         self.strategy: dict[str, str] = {}

@@ -4,7 +4,7 @@
     x.copy_(buf0 + x)       comes after everything that reads x's old value
 
 In torch: torch/_inductor/dependencies.py, scheduler.py (compute_dependencies).
-Read next: nbcompile/scheduling/fuse.py
+Read next: nbcompile/scheduling/groups.py
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nbcompile.scheduling.fuse import Group
+    from nbcompile.scheduling.groups import Group
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,95 @@
+"""How a buffer joins a group: which loops are matched, and the reason where they cannot be."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nbcompile.ir.buffer import LoopBuffer
+from nbcompile.lowering import lower
+from nbcompile.scheduling.groups import Group, Incompatible, join, passes, singleton_group
+from tests.lowering.programs import traced
+
+
+def buffers(function, *inputs) -> list[LoopBuffer]:
+    program = lower(traced(function, *inputs), inputs)
+    return [buffer for buffer in program.buffers if isinstance(buffer, LoopBuffer)]
+
+
+def group_of(function, *inputs) -> Group:
+    """All loop buffers of a function, joined one by one."""
+    first, *others = buffers(function, *inputs)
+    group = singleton_group(first)
+    for buffer in others:
+        group = join(group, buffer)
+    return group
+
+
+def sizes(loops) -> list[int]:
+    return [int(loop.size) for loop in loops]
+
+
+def test_one_buffer_is_a_group():
+    """Loops of one iteration are none; what is reduced is an inner loop."""
+    group = group_of(lambda x: x.sum(2), torch.randn(4, 1, 6))
+    assert sizes(group.outer_loops()) == [4] and sizes(group.inner_loops()) == [6]
+
+
+def test_a_softmax_is_rows_with_inner_loops():
+    """The maximum, the sum and the quotient share the rows; elements are computed in the passes after it."""
+    group = group_of(lambda x: torch.softmax(x, -1), torch.randn(8, 32))
+    assert sizes(group.outer_loops()) == [8] and sizes(group.inner_loops()) == [32]
+    order = [passes(group)[member.buffer.name] for member in group.members]
+    assert order == sorted(order) and order[0] == 0 and order[-1] == 2
+
+
+def test_loops_are_matched_by_what_is_read():
+    """A transposed reader has its loops matched crosswise with those of the producer."""
+
+    def function(x):
+        y = x.sin()
+        return y, y.t() + 1
+
+    first, second = buffers(function, torch.randn(3, 5))
+    group = join(singleton_group(first), second)
+    assert group.members[1].results == group.members[0].results[::-1]
+
+
+def test_a_row_result_runs_before_the_first_pass():
+    """What needs no element of the row is computed before its first pass."""
+
+    def function(x, w):
+        scale = w.exp()
+        return scale, (x * scale[:, None]).sum(1)
+
+    group = group_of(function, torch.randn(4, 6), torch.randn(4))
+    assert sorted(passes(group).values()) == [-1, 0]
+
+
+REFUSALS = {
+    "reduces a part of the loops": (
+        lambda x: (x.sum(1), x.sum(0)),
+        [(4, 6)],
+        "loops",
+    ),
+    "reads another element": (
+        lambda x: (x.sum(1), x.sum(1).flip(0) * 2),
+        [(8, 4)],
+        r"it reads buf\d at other places",
+    ),
+    "other sizes": (lambda x, y: (x.sin(), y.cos()), [(3, 5), (7,)], r"loops over 7 and over 3 x 5"),
+    "overwrites what is read at another place": (
+        lambda x: (x.flip(0) + 1, x.mul_(2)),
+        [(8,)],
+        "overwritten, and read at other places",
+    ),
+    "one loop along two": (lambda x: torch.diagonal(x.sum(2)) * 2, [(4, 4, 3)], "along two loops at once"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_refusal_has_its_reason(name: str):
+    """What cannot join raises, and says which loops or which memory are in the way."""
+    function, shapes, reason = REFUSALS[name]
+    with pytest.raises(Incompatible, match=reason):
+        group_of(function, *(torch.randn(shape) for shape in shapes))
