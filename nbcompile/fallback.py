@@ -25,8 +25,9 @@ from nbcompile.recording import compile_log
 from nbcompile.recording.observer import FrameObserver, observing
 from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
-from nbcompile.tracing import breaks, tracer
+from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import ComptimeError
+from nbcompile.tracing.frame.break_planning import break_report
 
 IN_TRANSFORM = SkipFrame("a transform of torch.func is active", code_wide=False)
 """The outcome of a call below ``torch.func.vmap`` and its like."""
@@ -64,7 +65,7 @@ def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: E
         case errors.NbcompileError():
             obstacle = getattr(error, "obstacle", None)
             if isinstance(obstacle, breaks.Unsupported):
-                observer.broke((tracer.break_report(obstacle),))
+                observer.broke((break_report(obstacle),))
             if config.suppress_errors and not options.fullgraph:
                 return _suppressed(frame, observer, error)
             raise error
@@ -108,7 +109,7 @@ def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) ->
 def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Unsupported) -> Outcome:
     is_error = options.fullgraph or error.is_final
     met = (error.cause, error) if error.cause else (error,)
-    reports = [tracer.break_report(each, "error" if is_error else "skip") for each in met]
+    reports = [break_report(error, "error" if is_error else "skip") for error in met]
     observer.broke(reports)
     if is_error:
         why = "with fullgraph=True" if options.fullgraph else "here (error_on_graph_break)"

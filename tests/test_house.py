@@ -31,8 +31,6 @@ LONG_MODULES = {
     "tracing/variables/functions.py", "tracing/variables/objects.py", "tracing/variables/contexts.py",
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
     "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
-    # To be divided: two ideas or more.
-    "tracing/tracer.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {

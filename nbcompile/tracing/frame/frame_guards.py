@@ -1,0 +1,105 @@
+"""Guards of a frame that no single look at an input makes: process state, marks on tensors, aliasing.
+
+    def f(x, y): x.add_(1); return y * 2      x is not y: the graph would read the written tensor
+
+They are added when the whole frame is traced, since what is changed is known only then.
+
+In torch: torch/_dynamo/output_graph.py (init_ambient_guards) and variables/builder.py (NO_TENSOR_ALIASING).
+Read next: nbcompile/capture/guard.py
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.capture.guard import Guard, GuardKind, TensorMarks
+from nbcompile.capture.source import ArraySource, AttrSource, Source
+from nbcompile.tracing.frame.interpreter import Interpreter
+from nbcompile.tracing.inputs.dynamism import is_module_state
+from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
+from nbcompile.tracing.protocol import Change
+from nbcompile.tracing.variables.functions import CellVariable
+
+MARKS = (
+    "_dynamo_dynamic_indices",
+    "_dynamo_weak_dynamic_indices",
+    "_dynamo_unbacked_indices",
+    "_dynamo_strict_unbacked_indices",
+    "_dynamo_static_indices",
+)
+"""Attributes that mark_dynamic, mark_static and their siblings leave on a tensor."""
+
+
+def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
+    """Guards of a traced frame, those of its inputs included."""
+    output = interpreter.output
+    _guard_tensors(interpreter)
+    _guard_changed(interpreter)
+    modes = tuple(torch_internals.function_modes())
+    process_guards = tuple(
+        Guard(None, kind, modes if kind is GuardKind.TORCH_FUNCTION_MODE_STACK else None)
+        for kind in (
+            GuardKind.GLOBAL_STATE,
+            GuardKind.TORCH_FUNCTION_MODE_STACK,
+            GuardKind.DEFAULT_DEVICE,
+            GuardKind.SAVED_TENSORS_HOOKS,
+        )
+    )
+    return (*process_guards, *output.guards_on_members())
+
+
+def expect_attributes(interpreter: Interpreter) -> None:
+    """Promise that what was read of an object, and not looked at, is there: the residual program reads it again."""
+    for unread in interpreter.output.left_unread:
+        if unread.realised is None and type(unread.source) is AttrSource:
+            interpreter.guard(unread.source.base, GuardKind.HASATTR, (unread.source.attribute, True))
+
+
+def _guard_changed(interpreter: Interpreter) -> None:
+    """An input that the program changes is not, under another name, one that it reads."""
+    effects = interpreter.side_effects
+    changed = [change.tracker for change in effects.order if isinstance(change, Change)]
+    cells = [tracker for tracker in effects.trackers.values() if isinstance(tracker, CellVariable)]
+    others = [
+        tracker
+        for tracker in effects.trackers.values()
+        if tracker.source is not None and not isinstance(tracker, CellVariable)
+    ]
+    if any(isinstance(tracker, CellVariable) for tracker in changed):
+        _guard_distinct(interpreter, [cell.address() for cell in cells])
+    for kind in {tracker.python_type() for tracker in changed if tracker.source is not None}:
+        if not issubclass(kind, (torch.Tensor, types.CellType)):
+            _guard_distinct(interpreter, [tracker.source for tracker in others if tracker.python_type() is kind])
+
+
+def _guard_distinct(interpreter: Interpreter, sources: Iterable[Source | None]) -> None:
+    distinct = tuple(dict.fromkeys(source for source in sources if source is not None))
+    if len(distinct) > 1:
+        interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, distinct)
+
+
+def _guard_tensors(interpreter: Interpreter) -> None:
+    """Inputs that are different tensors stay different; the user's marks on their dims stay as they are."""
+    output = interpreter.output
+    tensors = [
+        (node.meta[EXAMPLE], source)
+        for node, source in output.inputs.placeholders
+        if isinstance(node.meta[EXAMPLE], torch.Tensor) and not isinstance(source, ArraySource)
+    ]
+    inputs = [
+        source
+        for example, source in tensors
+        if not isinstance(example, torch.nn.Parameter) and not is_module_state(source)
+        if isinstance(interpreter.real_value(source), torch.Tensor)  # and no number that is passed as one
+    ]
+    for source in inputs:
+        real = interpreter.real_value(source)
+        present = tuple((mark, frozenset(getattr(real, mark))) for mark in MARKS if getattr(real, mark, None))
+        absent = tuple(mark for mark in MARKS if not getattr(real, mark, None))
+        output.guard(source, GuardKind.DIMENSION_MARKING, TensorMarks(present, absent))
+    if len(inputs) > 1:
+        output.guard(None, GuardKind.NO_TENSOR_ALIASING, tuple(inputs))

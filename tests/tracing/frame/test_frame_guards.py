@@ -1,0 +1,83 @@
+"""Guards that are known only when the whole frame is traced: process state, marks, aliasing."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind as K
+from nbcompile.options import Options
+from nbcompile.tracing.inputs.dynamism import Dynamism
+from nbcompile.tracing.tracer import trace
+
+PROCESS = {K.GLOBAL_STATE, K.TORCH_FUNCTION_MODE_STACK, K.DEFAULT_DEVICE, K.SAVED_TENSORS_HOOKS}
+
+
+def guards_of(function: Callable, **values: object) -> list[Guard]:
+    frame = Frame(function.__code__, values, globals(), vars(builtins))
+    return list(trace(frame, Options(), Dynamism(False)).guards())
+
+
+def kinds(function: Callable, **values: object) -> set[K]:
+    return {guard.kind for guard in guards_of(function, **values)}
+
+
+def test_process_state_is_guarded_in_every_frame():
+    """Grad mode, modes, default device and saved-tensor hooks are guarded, whatever the frame reads."""
+    assert kinds(lambda x: x.sin(), x=torch.ones(2)) >= PROCESS
+
+
+def test_two_tensors_stay_two():
+    """One guard says that the tensors of two inputs differ; of one input there is none."""
+    (guard,) = [
+        g for g in guards_of(lambda x, y: x + y, x=torch.ones(2), y=torch.ones(2)) if g.kind is K.NO_TENSOR_ALIASING
+    ]
+    assert len(guard.expected) == 2
+    assert K.NO_TENSOR_ALIASING not in kinds(lambda x: x + 1, x=torch.ones(2))
+
+
+def test_parameters_are_not_compared_with_inputs():
+    """A parameter is found by its module: it is in no guard on aliasing, as in torch."""
+    assert K.NO_TENSOR_ALIASING not in kinds(lambda layer, x: layer(x), layer=torch.nn.Linear(2, 2), x=torch.ones(2))
+
+
+def test_the_marks_of_a_tensor_stay_as_they_are():
+    """A mark on a dim is in the guard; so is that the others are absent."""
+    x = torch.ones(4)
+    torch._dynamo.maybe_mark_dynamic(x, 0)
+    (guard,) = [g for g in guards_of(lambda x: x + 1, x=x) if g.kind is K.DIMENSION_MARKING]
+    assert guard.expected.present == (("_dynamo_weak_dynamic_indices", frozenset({0})),)
+    assert "_dynamo_dynamic_indices" in guard.expected.absent
+
+
+class Holder:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"), [(True, True), (False, False)], ids=["a list that is changed", "lists that are read"]
+)
+def test_a_changed_object_is_no_other_input(changes, expected):
+    """Where one of two lists is changed, a guard says that they are two."""
+
+    def change(x, xs, ys):
+        xs.append(1)
+        return x + len(xs) + len(ys)
+
+    def read(x, xs, ys):
+        return x + len(xs) + len(ys)
+
+    found = kinds(change if changes else read, x=torch.ones(2), xs=[1], ys=[2, 3])
+    assert (K.NO_OBJECT_ALIASING in found) is expected
+
+
+def test_what_is_passed_on_unread_is_there():
+    """An attribute that goes out without a look at its value is guarded to exist: the residual program reads it."""
+    holder = Holder()
+    holder.tag = object()
+    found = [g for g in guards_of(lambda x, h: (x + 1, getattr(h, "tag", None)), x=torch.ones(2), h=holder)]
+    assert ("tag", True) in [g.expected for g in found if g.kind is K.HASATTR]
