@@ -1,4 +1,4 @@
-"""Plan of a graph break: where the graph ends, when an instruction cannot be traced, and how the frame goes on after it.
+"""Plan of a graph break: where the graph ends when an instruction cannot be traced, and how the frame goes on.
 
     for step in range(3): print(x)      cannot resume inside of a loop: the whole frame runs uncompiled
     try: print(x)                       nor where a handler would be lost
