@@ -63,6 +63,7 @@ def marked(command: str) -> object:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("command", [marked(command) for command in COMMANDS])
 def test_a_command_of_the_page(command, tmp_path):
     """It ends well (a comparison may find that compilers differ) and prints what the table promises."""

@@ -53,6 +53,7 @@ def test_a_target_is_refused(run):
 
 
 @pytest.mark.peer
+@pytest.mark.rotates(4)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("end", "failure"),

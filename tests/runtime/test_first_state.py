@@ -27,6 +27,7 @@ assert not lacking, lacking
 """
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("state", STATES)
 def test_tools_are_had_whatever_the_state_of_the_first_call(state):
     """A first call without gradients, in inference mode, under another device or a mode does not cost the process its

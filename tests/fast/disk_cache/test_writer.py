@@ -316,6 +316,7 @@ END = {
 }  # fmt: skip
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("how", END)
 def test_the_end_of_a_process_waits(how, tmp_path):
     """However a program ends, what it compiled is there; where nobody is asked, there is nothing, and no half of it."""

@@ -15,7 +15,7 @@ from nbcompile.tools.commands.command_line import main
 from nbcompile.tools.compare import job as jobs, processes
 from tests.tools.compare import programs
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.rotates(2)]
 
 
 def run(function, *arguments, seconds: float = 200.0):

@@ -17,6 +17,7 @@ from tests.tools.diagnose import faults
 each_fault = pytest.mark.parametrize("fault", faults.FAULTS, ids=lambda fault: fault.name)
 
 
+@pytest.mark.rotates(3)
 @each_fault
 def test_bisection_names_the_fault(fault, monkeypatch):
     """The finest subsystem that matters is the one with the fault, and its decision is named; coarser ones are wrong, too."""
@@ -29,6 +30,7 @@ def test_bisection_names_the_fault(fault, monkeypatch):
     assert found.trials < 70
 
 
+@pytest.mark.rotates(3)
 @each_fault
 def test_the_ladder_changes_at_the_right_rung(fault, monkeypatch):
     """The first rung that differs from eager mode, or is slower, is the first that has the fault."""

@@ -15,7 +15,7 @@ from nbcompile.tools.diagnose.ablate import ablate
 from nbcompile.tools.diagnose.bisect import bisect
 from nbcompile.tools.diagnose.minify import NothingToMinify, minify
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.rotates(2)]
 EXP = torch.ops.aten.exp.default
 SECONDS = 60.0
 

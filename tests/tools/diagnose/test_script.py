@@ -14,7 +14,7 @@ from nbcompile.tools.commands.command_line import main
 from nbcompile.tools.diagnose import ablate, issue, script, script_graphs
 from nbcompile.tools.diagnose.script import EAGER, Script, Way
 
-pytestmark = pytest.mark.timeout(900)  # each test runs a program some ten times
+pytestmark = [pytest.mark.timeout(900), pytest.mark.rotates(3)]  # each test runs a program some ten times
 PROGRAM = """
 import os, sys, torch, nbcompile
 from nbcompile.lowering.registry import LOWERINGS

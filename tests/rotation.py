@@ -1,0 +1,37 @@
+"""Rotation: of a family of slow tests, each run of the suite does a part; `make sweep` does the rest.
+
+    @pytest.mark.rotates(3)        a third of the cases is run; the others are marked `slow`
+
+Which part it is depends on the source of the package alone: the same code is always tested the same way, and a few
+commits later every case was run.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "nbcompile"
+
+
+def part_of(name: str, parts: int) -> int:
+    """Number of the part that a case belongs to."""
+    return zlib.crc32(name.encode()) % parts
+
+
+def turn(package: Path = PACKAGE) -> int:
+    """A number that depends on what files a package has, and on how long they are."""
+    files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".c", ".cpp", ".h"))
+    return zlib.crc32("".join(f"{path.relative_to(package)} {path.stat().st_size}\n" for path in files).encode())
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked `slow`
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the cases that are not this source's turn as slow."""
+    rotating = [(item, mark.args[0]) for item in items if (mark := item.get_closest_marker("rotates"))]
+    now = turn() if rotating else 0
+    for item, parts in rotating:
+        if part_of(item.nodeid, parts) != now % parts:
+            item.add_marker(pytest.mark.slow)
