@@ -45,7 +45,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         errors.NbcompileError: a hard error (the backend's, an operator's).
     """
     with config.with_torchs():
-        if torch_internals.in_transform():
+        if torch_internals.in_transform() and not torch_internals.only_functionalized():
             return fallback.IN_TRANSFORM
         failed = cache.failures(frame.code, frame.scope(), key)
         refusal = fallback.refusal(frame, options, failed)
@@ -116,7 +116,8 @@ def build_check(
     fast = hooks.active()
     with observer.stage("guards"), collector_paused():
         with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
-            guards = filtering.filter_guards(trace.guards(), frame, options.guard_filter)
+            promised = (*trace.guards(), *backends.guards_of_backend(trace, options))
+            guards = filtering.filter_guards(promised, frame, options.guard_filter)
         check = guarding.build_check(guards, frame, fast.group_guards(guards), fast.size_conditions(guards))
     observer.guarded(options, check, trace)
     return guards, check

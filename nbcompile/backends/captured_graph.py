@@ -16,6 +16,7 @@ from nbcompile.backends.builtin import is_one_autograd_function
 from nbcompile.backends.registry import lookup, specialised
 from nbcompile.backends.through_aot import as_captured
 from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import Scope, SizeSource, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.ir import compiled_artifact
@@ -30,6 +31,8 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Call
         return None
     if is_one_autograd_function(options.backend) and _is_differentiated_inside(trace):
         return as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
+    if is_one_autograd_function(options.backend) and torch_internals.in_transform():
+        return as_captured(graph.module, "torch.func.functionalize is active, whose tensors are none of memory")
     backend = lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
     with torch._C.DisableTorchFunction():
@@ -48,6 +51,20 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Call
         return compiled
     compiled_artifact.refuse("the graph runs outside of function modes, on plain tensors")
     return torch_internals.without_overrides(compiled)
+
+
+def guards_of_backend(trace: Trace, options: Options) -> tuple[Guard, ...]:
+    """What compiled code needs beside what the trace promised.
+
+    Below a transform of torch.func new tensors are wrappers, which the dispatcher makes; compiled code gives plain
+    ones. Whether there is a transform, the keys of a tensor among the inputs would tell.
+    """
+    graph = trace.graph
+    if graph is None or torch_internals.in_transform() or not is_one_autograd_function(options.backend):
+        return ()
+    if any(isinstance(each.example, torch.Tensor) and not each.as_tensor for each in graph.inputs):
+        return ()
+    return (Guard(None, GuardKind.TRANSFORMS, ()),)
 
 
 def _is_differentiated_inside(trace: Trace) -> bool:

@@ -52,6 +52,7 @@ class GuardKind(enum.StrEnum):
     GLOBAL_STATE = "GLOBAL_STATE"  # expected: None; grad mode, autocast, default dtype, threads, ...
     TORCH_FUNCTION_MODE_STACK = "TORCH_FUNCTION_MODE_STACK"  # expected: tuple of modes
     DEFAULT_DEVICE = "DEFAULT_DEVICE"  # expected: None
+    TRANSFORMS = "FUNCTORCH_STACK_MATCH"  # expected: tuple of (name, level); the active transforms of torch.func
     SAVED_TENSORS_HOOKS = "AUTOGRAD_SAVED_TENSORS_HOOKS"  # expected: None; hooks that are graphs are the same
 
 

@@ -285,7 +285,7 @@ class _Writer:
             self.emit("SAME", self.slot(guard.source), self.slot(expected))
         elif kind in (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING):
             self.emit("DISTINCT", key=tuple(map(self.slot, expected)))
-        else:
+        elif kind is not GuardKind.TRANSFORMS or expected:  # that there is none, KEYS_OF_THREAD says
             raise NotEncodable(guard)
 
     def unchanged(self, slot: int, leaf: Leaf) -> None:

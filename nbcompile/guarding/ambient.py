@@ -44,7 +44,7 @@ from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.guard_kinds import ExpectedObject
 from nbcompile.guarding.relations import Relation, relation
 from nbcompile.record.model import StackLine
-from nbcompile.torch_internals import guards, members, shape_guard_names
+from nbcompile.torch_internals import guards, members, shape_guard_names, transform_levels
 
 
 def _no_relation(_: str) -> None:
@@ -170,6 +170,16 @@ def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
         lambda scope: text,
         asked=expected,
     )
+
+
+def _transforms(guard: Guard, scope: Scope) -> Ambient:
+    expected = cast("tuple[tuple[str, int], ...]", guard.expected)
+    text = f"torch._functorch.pyfunctorch.compare_functorch_state({list(expected)})"
+
+    def same(_: object) -> bool:
+        return transform_levels() == expected
+
+    return Ambient(guard, text, same, lambda tree: tree.root.add_lambda_guard(same, [text], None), lambda scope: text)
 
 
 def _no_aliasing(guard: Guard, scope: Scope) -> Ambient:
@@ -303,6 +313,7 @@ _KINDS: dict[GuardKind, Callable[[Guard, Scope], Ambient]] = {
     GuardKind.TORCH_FUNCTION_MODE_STACK: _mode_stack,
     GuardKind.DEFAULT_DEVICE: _default_device,
     GuardKind.SAVED_TENSORS_HOOKS: _saved_tensors_hooks,
+    GuardKind.TRANSFORMS: _transforms,
     GuardKind.NO_TENSOR_ALIASING: _no_aliasing,
     GuardKind.NO_OBJECT_ALIASING: _no_aliasing,
     GuardKind.OBJECT_ALIASING: _object_aliasing,

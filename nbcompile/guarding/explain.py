@@ -208,5 +208,6 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.GLOBAL_STATE: lambda *_: "grad mode, autocast, default dtype, threads, ... are as they were",
     GuardKind.TORCH_FUNCTION_MODE_STACK: lambda *_: "the same torch function modes are active",
     GuardKind.DEFAULT_DEVICE: lambda *_: "the default device is as it was",
+    GuardKind.TRANSFORMS: lambda *_: "the same transforms of torch.func are active",
     GuardKind.SAVED_TENSORS_HOOKS: lambda *_: "no other graphs are hooks on saved tensors",
 }

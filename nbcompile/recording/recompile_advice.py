@@ -336,5 +336,6 @@ _IN_WORDS: dict[GuardKind, str] = {
     GuardKind.GLOBAL_STATE: _SAME_STATE + " ({what})",
     GuardKind.TORCH_FUNCTION_MODE_STACK: _SAME_STATE + " (torch function modes)",
     GuardKind.DEFAULT_DEVICE: _SAME_STATE + " (the default device)",
+    GuardKind.TRANSFORMS: _SAME_STATE + " (transforms of torch.func)",
     GuardKind.SAVED_TENSORS_HOOKS: _SAME_STATE + " (hooks on saved tensors)",
 }

@@ -137,6 +137,17 @@ def in_transform() -> bool:
     return bool(torch._C._functorch.get_dynamic_layer_stack_depth())
 
 
+def only_functionalized() -> bool:
+    """True if ``torch.func.functionalize`` is the one transform that the process is inside of."""
+    return transform_levels() == (("Functionalize", 1),)
+
+
+def transform_levels() -> tuple[tuple[str, int], ...]:
+    """The transforms that the process is inside of, from the outermost, each with its level."""
+    levels = torch._C._functorch.get_interpreter_stack() or ()
+    return tuple((level.key().name, level.level()) for level in levels)
+
+
 def saved_tensors_are_hooked() -> bool:
     """True if somebody wants to see what autograd keeps (``torch.autograd.graph.saved_tensors_hooks``)."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None

@@ -30,3 +30,40 @@ def test_a_derivative_between_two_results_of_a_graph(backend, inlined):
     torch.testing.assert_close(torch.autograd.grad(result(w, x), w)[0], gradient)
     record = nbcompile.explain(penalty)(w, x).record
     assert "differentiates one of its results by another" in " ".join(record.frames[0].compiled_graph.notes)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_a_graph_below_functionalize(backend):
+    """Its tensors are wrappers: the graph runs operator by operator, beside an entry for plain tensors."""
+
+    def written(x):
+        y = x.clone()
+        y.add_(1)
+        x.mul_(2)
+        return y.sin()
+
+    compiled = nbcompile.compile(written, backend=backend)
+    for _ in range(4):
+        for call in (compiled, torch.func.functionalize(compiled)):
+            given, expected = torch.ones(3), torch.ones(3)
+            assert torch.equal(call(given), written(expected))
+            assert torch.equal(given, expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("plain_first", [False, True])
+def test_a_graph_without_arguments_below_functionalize(backend, plain_first):
+    """What is made by compiled code is no wrapper, so that it may not be used below the transform."""
+
+    def made():
+        y = torch.ones(3)
+        y.add_(1)
+        return y.sin()
+
+    compiled = nbcompile.compile(made, backend=backend)
+    for index in range(6):
+        if plain_first == (index < 3):
+            assert torch.equal(compiled(), made())
+        else:
+            found = torch.func.functionalize(lambda x: compiled().mul_(x))(torch.ones(3))
+            assert torch.equal(found, made())

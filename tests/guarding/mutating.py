@@ -602,6 +602,16 @@ def _toggled(read, write, other):
 
 
 @contextlib.contextmanager
+def _functionalized():
+    depth = torch._C._functorch.get_dynamic_layer_stack_depth()
+    torch._C._functorch._func_increment_nesting(True)
+    try:
+        yield
+    finally:
+        torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+
+
+@contextlib.contextmanager
 def _without_overrides():
     if not torch._C._is_torch_function_enabled():
         raise Cannot("it is so already")
@@ -631,5 +641,6 @@ STATES = {
     GuardKind.SAVED_TENSORS_HOOKS: {
         "": lambda: torch.autograd.graph.saved_tensors_hooks(*[torch.fx.symbolic_trace(lambda x: x.clone())] * 2),
     },
+    GuardKind.TRANSFORMS: {"": _functionalized},
 }
 """Of each guard about the process: what it looks at (as its reason has it), and how that is changed."""

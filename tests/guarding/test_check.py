@@ -296,7 +296,7 @@ def test_every_kind_is_tested():
     """The cases above and the ambient ones below cover the whole enumeration."""
     ambient = {
         K.OBJECT_ALIASING, K.NO_OBJECT_ALIASING, K.NO_TENSOR_ALIASING, K.SHAPE_ENV, K.GLOBAL_STATE,
-        K.TORCH_FUNCTION_MODE_STACK, K.DEFAULT_DEVICE, K.SAVED_TENSORS_HOOKS,
+        K.TORCH_FUNCTION_MODE_STACK, K.DEFAULT_DEVICE, K.SAVED_TENSORS_HOOKS, K.TRANSFORMS,
     }  # fmt: skip
     assert {case[0] for case in CASES} | ambient == set(GuardKind)
 
@@ -477,6 +477,7 @@ def everything(frame: Frame) -> tuple[Guard, ...]:
         Guard(None, K.TORCH_FUNCTION_MODE_STACK, ()),
         Guard(None, K.DEFAULT_DEVICE),
         Guard(None, K.SAVED_TENSORS_HOOKS),
+        Guard(None, K.TRANSFORMS, ()),
     )
 
 
@@ -612,6 +613,23 @@ class TestProcessState:
             assert agree(inside, frame.scope())
         assert agree(check, frame.scope())
         assert not agree(inside, frame.scope())
+
+
+def test_transforms():
+    """An entry is for the transforms that were active while it was traced, and for no others."""
+    frame = frame_of()
+    outside = build_check((Guard(None, K.TRANSFORMS, ()),), frame)
+    inside = build_check((Guard(None, K.TRANSFORMS, (("Functionalize", 1),)),), frame)
+    seen = []
+
+    def look(x):
+        seen.append((agree(outside, frame.scope()), agree(inside, frame.scope())))
+        return x
+
+    look(None)
+    torch.func.functionalize(look)(torch.ones(2))
+    torch.func.vmap(look)(torch.ones(2))
+    assert seen == [(True, False), (False, True), (False, False)]
 
 
 def test_aliasing():

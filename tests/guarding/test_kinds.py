@@ -79,6 +79,7 @@ PROGRAMS = {
     "EMPTY_NN_MODULE_HOOKS_DICT": (NET, (torch.ones(1, 2),), K.DICT_LENGTH),
     "EQUALS_MATCH": (lambda x, d: x.to(d), (ONES, torch.float64), K.EQUALS_MATCH),
     "FUNCTION_MATCH": (lambda x: helper(x), (ONES,), K.FUNCTION_MATCH),
+    "FUNCTORCH_STACK_MATCH": (lambda x: torch.func.functionalize(plain)(x), (ONES,), K.TRANSFORMS),
     "GLOBAL_STATE": (plain, (ONES,), K.GLOBAL_STATE),
     "GRAD_MODE": (plain, (ONES,), K.GLOBAL_STATE),
     "HASATTR": (lambda x, o: x + 1 if hasattr(o, "y") else x - 1, (ONES, Point()), K.HASATTR),
@@ -116,7 +117,6 @@ ABSENT = {
     "DTENSOR_SPEC_MATCH": "distributed tensors run uncompiled",
     "FSDP_TRAINING_STATE": "wrappers for distributed training run uncompiled",
     "DUAL_LEVEL": "torch's is about forward_ad that is traced; here a frame that uses it breaks",
-    "FUNCTORCH_STACK_MATCH": "inside of a transform of torch.func nothing is compiled; its tensors have other keys",
     "FAKE_SCRIPT_TYPE_MATCH": "about objects of torch.export",
     "OPAQUE_OBJ_GUARD_FN_MATCH": "about objects of torch.export",
 }

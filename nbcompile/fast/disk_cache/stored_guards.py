@@ -109,6 +109,10 @@ def _state_of_process(kind: GuardKind) -> Any:
             return []
         case Kind.DEFAULT_DEVICE:
             return str(torch.utils._device.CURRENT_DEVICE)
+        case Kind.TRANSFORMS:
+            if torch_internals.in_transform():
+                raise NotStorable("a transform of torch.func is active")
+            return []
         case Kind.SAVED_TENSORS_HOOKS:
             if inlined_hooks() is not None:
                 raise NotStorable("hooks on saved tensors are traced into the graph")
@@ -162,7 +166,7 @@ def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source]
             subjects = tuple(sources[each] for each in about)
             return Guard(source, kind, ShapeGuards(tuple(expressions), subjects, stacks, tuple(notes)))
     _same(_described_state(kind), stored, source)
-    return Guard(source, kind, () if kind is Kind.TORCH_FUNCTION_MODE_STACK else None)
+    return Guard(source, kind, () if kind in (Kind.TORCH_FUNCTION_MODE_STACK, Kind.TRANSFORMS) else None)
 
 
 def _described(value: object) -> Any:

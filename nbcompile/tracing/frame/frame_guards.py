@@ -49,7 +49,9 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
             GuardKind.SAVED_TENSORS_HOOKS,
         )
     )
-    return (*process_guards, *output.guards_on_members())
+    levels = torch_internals.transform_levels()
+    transforms = [Guard(None, GuardKind.TRANSFORMS, levels)] if levels else []
+    return (*process_guards, *transforms, *output.guards_on_members())
 
 
 def expect_attributes(interpreter: Interpreter) -> None:

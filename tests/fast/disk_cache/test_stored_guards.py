@@ -110,6 +110,7 @@ OF_STATE = (
     Guard(None, K.TORCH_FUNCTION_MODE_STACK, ()),
     Guard(None, K.DEFAULT_DEVICE),
     Guard(None, K.SAVED_TENSORS_HOOKS),
+    Guard(None, K.TRANSFORMS, ()),
     Guard(V, K.TENSOR_MATCH, TensorFacts((2,), (1,))),
 )
 
