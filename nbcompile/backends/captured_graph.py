@@ -54,7 +54,7 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Call
 
 
 def guards_of_backend(trace: Trace, options: Options) -> tuple[Guard, ...]:
-    """What compiled code needs beside what the trace promised.
+    """Guards that compiled code needs beside those of the trace.
 
     Below a transform of torch.func new tensors are wrappers, which the dispatcher makes; compiled code gives plain
     ones. Whether there is a transform, the keys of a tensor among the inputs would tell.
