@@ -177,22 +177,15 @@ def test_exceptions_to_sizes_are_needed():
     assert LONG_FUNCTIONS.keys() - long_functions == set()
 
 
-NAMESAKES = {
-    ("tools", "Finding"), ("tools", "FlakyPredicateError"), ("tools", "Outcome"),
-    ("tools", "Run"), ("tools", "_Reduction"),
-}  # fmt: skip
-"""Class names that two modules of a package have, and that are to become two names."""
-
-
 def test_class_names_are_unique_in_a_package():
-    """One name of a class means one class in a package; the list of exceptions only becomes shorter."""
+    """One name of a class means one class in a package."""
     found = collections.Counter(
         (path.relative_to(PACKAGE).parts[0], node.name)
         for path in modules()
         for node in ast.walk(tree_of(path))
         if isinstance(node, ast.ClassDef)
     )
-    assert {name for name, count in found.items() if count > 1} == NAMESAKES
+    assert [name for name, count in found.items() if count > 1] == []
 
 
 FINISHED = (

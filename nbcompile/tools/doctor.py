@@ -35,7 +35,7 @@ OF_TORCH_COMPILE = ("TORCH_COMPILE_", "TORCH_DYNAMO_", "TORCHDYNAMO_", "TORCHIND
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Check:
     """One thing that was looked for."""
 
     what: str
@@ -44,74 +44,74 @@ class Finding:
     needed: bool = False
 
 
-def examine() -> tuple[Finding, ...]:
+def examine() -> tuple[Check, ...]:
     """Look for everything."""
     stores = (_kernel_store(), _function_store())
     return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), *stores, _environment())
 
 
-def _environment() -> Finding:
+def _environment() -> Check:
     unread = [name for name in sorted(os.environ) if name.startswith(OF_TORCH_COMPILE) and name not in VARIABLES]
     words = (
         f"set, and not read by nbcompile: {', '.join(unread)}"
         if unread
         else "no variable of torch.compile is set in vain"
     )
-    return Finding("environment", not unread, words)
+    return Check("environment", not unread, words)
 
 
-def _python() -> Finding:
+def _python() -> Check:
     inside = versions.PYTHON[0] <= sys.version_info[:2] <= versions.PYTHON[1]
     words = platform.python_version() + ("" if inside else f": bytecode of {_range(versions.PYTHON)} alone is known")
-    return Finding("Python", inside, words, needed=True)
+    return Check("Python", inside, words, needed=True)
 
 
-def _torch() -> Finding:
+def _torch() -> Check:
     supported = versions.TORCH[0] <= versions.torch_version() <= versions.TORCH[1]
     words = str(torch.__version__) + ("" if versions.is_tested() else f": tested with {versions.tested()}")
-    return Finding("torch", supported, words, needed=True)
+    return Check("torch", supported, words, needed=True)
 
 
 def _range(versions: tuple[versions.Version, versions.Version]) -> str:
     return " to ".join(".".join(map(str, version)) for version in versions)
 
 
-def _compiler() -> Finding:
+def _compiler() -> Check:
     found = toolchain.find()
     if isinstance(found, toolchain.NoCompiler):
-        return Finding("C++ compiler", there=False, words=f"{found.reason}; graphs run through ATen")
+        return Check("C++ compiler", there=False, words=f"{found.reason}; graphs run through ATen")
     threads = "" if found.openmp else "; no OpenMP: kernels use one thread"
-    return Finding("C++ compiler", there=True, words=f"{found.version} {' '.join(found.flags)}{threads}")
+    return Check("C++ compiler", there=True, words=f"{found.version} {' '.join(found.flags)}{threads}")
 
 
-def _layout() -> Finding:
+def _layout() -> Check:
     if dot.arrange(()) is None:
         words = "no layout engine: graphs are shown as tables (pip install pygraphviz)"
-        return Finding("Graphviz", there=False, words=words)
-    return Finding("Graphviz", there=True, words="graphs are drawn")
+        return Check("Graphviz", there=False, words=words)
+    return Check("Graphviz", there=True, words="graphs are drawn")
 
 
-def _triton() -> Finding:
+def _triton() -> Check:
     there = importlib.util.find_spec("triton") is not None
-    return Finding(
+    return Check(
         "Triton", there, "kernels for CUDA" if there else 'no kernels for CUDA (pip install "nbcompile[cuda]")'
     )
 
 
-def _gpu() -> Finding:
+def _gpu() -> Check:
     there = torch.cuda.is_available()
-    return Finding("CUDA device", there, torch.cuda.get_device_name() if there else "none: graphs run on the CPU")
+    return Check("CUDA device", there, torch.cuda.get_device_name() if there else "none: graphs run on the CPU")
 
 
-def _kernel_store() -> Finding:
+def _kernel_store() -> Check:
     folder = store.directory()
     built = sum(path.suffix == ".so" for path in store.files(folder))
-    return Finding("kernel store", there=True, words=f"{folder} ({built} built)")
+    return Check("kernel store", there=True, words=f"{folder} ({built} built)")
 
 
-def _function_store() -> Finding:
+def _function_store() -> Check:
     done = writer.flush(timeout=writer.TIMEOUT)
     folder = storage.directory()
     kept = sum(path.suffix == ".json" for path in store.files(folder))
     words = f"{folder} ({kept} kept, {storage.size() / storage.MEGABYTE:.1f} MiB)"
-    return Finding("function store", done, words if done else f"{words}: the disk is busy with entries of this process")
+    return Check("function store", done, words if done else f"{words}: the disk is busy with entries of this process")

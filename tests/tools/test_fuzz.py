@@ -75,17 +75,17 @@ def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
     wrong = oracle.Difference("bits", "", "", "")
 
     def differs_with(*needed):
-        return lambda played: oracle.Outcome(difference=wrong if any(map(played.source.count, needed)) else None)
+        return lambda played: oracle.Verdict(difference=wrong if any(map(played.source.count, needed)) else None)
 
     def sizes(outcome):
         return [found.size for found, _ in units.apart(batch, outcome)]
 
-    unknown, known = oracle.Outcome(difference=wrong), oracle.Outcome(difference=wrong, members=(1, 2, 4))
+    unknown, known = oracle.Verdict(difference=wrong), oracle.Verdict(difference=wrong, members=(1, 2, 4))
     monkeypatch.setattr(oracle, "examine", differs_with("a + 1", "a + 4"))
     assert sizes(unknown) == sizes(known) == [1, 1]
     monkeypatch.setattr(oracle, "examine", differs_with("nothing"))
     assert sizes(unknown) == sizes(known) == [5]
-    rounded = oracle.Outcome(difference=oracle.Difference("value", "", "", ""), members=(3,))
+    rounded = oracle.Verdict(difference=oracle.Difference("value", "", "", ""), members=(3,))
     assert sizes(rounded) == []
 
 
@@ -178,7 +178,7 @@ def test_the_sign_of_a_zero_and_memory():
 def test_a_compiled_function_is_seen_as_the_one_that_it_compiles():
     """That a program yields the compiled function itself is no difference."""
     source = "def f(x, k=2): return x\ndef play(compiled): yield compiled(f)\n"
-    assert oracle.examine(made(source)) == oracle.Outcome(observations=2)
+    assert oracle.examine(made(source)) == oracle.Verdict(observations=2)
 
 
 def test_rounding_is_no_mistake():

@@ -29,6 +29,7 @@ from nbcompile.support import fuel
 from nbcompile.tools import child_process
 from nbcompile.tools.commands import terminal
 from nbcompile.tools.diagnose import ablate, bisect, issue, minify, script, script_graphs, source
+from nbcompile.tools.diagnose.outcome import FlakyPredicateError
 from nbcompile.tools.diagnose.script import EAGER, Run, Script, Way
 
 NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")
@@ -227,7 +228,7 @@ def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str,
 def _confirm(text: str, fails: Callable[[str], str], ending: str, times: int) -> None:
     """Raise FlakyPredicateError where a program ends so only now and then: any cut could be taken for a smaller one."""
     if any(_kind(fails(text)) != _kind(ending) for _ in range(times)):
-        raise minify.FlakyPredicateError(f"the same program ends with {ending} once, and otherwise another time")
+        raise FlakyPredicateError(f"the same program ends with {ending} once, and otherwise another time")
 
 
 def _kind(ending: str) -> str:

@@ -14,13 +14,13 @@ import dataclasses
 
 from nbcompile.support import log_names
 from nbcompile.tools.commands import terminal
-from nbcompile.tools.doctor import Finding, examine
+from nbcompile.tools.doctor import Check, examine
 
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Describe both commands."""
     parser = commands.add_parser("doctor", help="check this machine: what it has, what is missing", allow_abbrev=False)
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
     parser.set_defaults(run=_doctor)
     parser = commands.add_parser("logs", help="the names of TORCH_LOGS: what is printed for each", allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print the names as JSON")
@@ -38,16 +38,16 @@ def _logs(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     with terminal.waiting("doctor"):
-        findings = examine()
+        checks = examine()
     if options.json:
-        terminal.print_json([dataclasses.asdict(finding) for finding in findings])
+        terminal.print_json([dataclasses.asdict(check) for check in checks])
     else:
-        _print(findings)
-    return 0 if all(finding.there or not finding.needed for finding in findings) else 1
+        _print(checks)
+    return 0 if all(check.there or not check.needed for check in checks) else 1
 
 
-def _print(findings: tuple[Finding, ...]) -> None:
-    width = max(len(finding.what) for finding in findings)
-    for finding in findings:
-        mark = terminal.paint("✓", "green") if finding.there else terminal.paint("✗", "red")
-        print(f"{mark} {finding.what:{width}}  {finding.words}")
+def _print(checks: tuple[Check, ...]) -> None:
+    width = max(len(check.what) for check in checks)
+    for check in checks:
+        mark = terminal.paint("✓", "green") if check.there else terminal.paint("✗", "red")
+        print(f"{mark} {check.what:{width}}  {check.words}")

@@ -28,7 +28,7 @@ import torch
 from nbcompile import api, config
 from nbcompile.support import fuel, lazy_import
 from nbcompile.tools.diagnose import isolated, outcome
-from nbcompile.tools.diagnose.outcome import Outcome
+from nbcompile.tools.diagnose.outcome import FlakyPredicateError, Outcome
 
 if TYPE_CHECKING:
     from nbcompile.peer import bisect as peer_bisect
@@ -83,10 +83,6 @@ class Bisection:
             return "The compiled function does what the eager one does: there is nothing to look for."
         lines = [f"compiled: {self.difference}", *map(str, self.findings), f"{self.trials} runs"]
         return "\n".join([*lines, f"look at: {self.culprit}"] if self.culprit else lines)
-
-
-class FlakyPredicateError(RuntimeError):
-    """The same run was wrong once, and right another time."""
 
 
 def bisect(

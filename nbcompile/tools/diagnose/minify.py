@@ -24,7 +24,7 @@ import torch.fx
 from nbcompile import api, backends, config
 from nbcompile.backends.run_aten import attribute_of
 from nbcompile.tools.diagnose import isolated, outcome, reproducer
-from nbcompile.tools.diagnose.outcome import Outcome
+from nbcompile.tools.diagnose.outcome import FlakyPredicateError, Outcome
 
 GraphPredicate = Callable[[torch.fx.GraphModule, Sequence[Any]], str]
 """A function that describes the error of a graph with its inputs; "" if there is none."""
@@ -35,10 +35,6 @@ CONFIRMATIONS = 4
 
 class NothingToMinify(ValueError):
     """The predicate holds for no captured graph."""
-
-
-class FlakyPredicateError(RuntimeError):
-    """The same graph was wrong once, and right another time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ def _minified(
         return None
     if not wrong(graph, inputs):
         raise FlakyPredicateError("the same graph was wrong once and right once: it cannot be made small")
-    return _Reduction(graph, inputs, wrong).run(backend, engine)
+    return _GraphReduction(graph, inputs, wrong).run(backend, engine)
 
 
 def captured(
@@ -216,7 +212,7 @@ def _compiled(
     return call
 
 
-class _Reduction:
+class _GraphReduction:
     """Cuts of one graph that keep it wrong."""
 
     def __init__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any], wrong: GraphPredicate) -> None:

@@ -35,6 +35,10 @@ SHORT_SECONDS, MOST_CALLS = 0.02, 200
 INTERNAL_WARNINGS = (errors.GeneratedCodeWarning, errors.InternalErrorWarning)
 
 
+class FlakyPredicateError(RuntimeError):
+    """The same run was wrong once, and right another time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of one run."""

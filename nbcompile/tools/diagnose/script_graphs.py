@@ -31,6 +31,7 @@ import nbcompile
 from nbcompile import api
 from nbcompile.tools import child_process
 from nbcompile.tools.diagnose import isolated, minify, outcome, reproducer, script
+from nbcompile.tools.diagnose.outcome import FlakyPredicateError
 from nbcompile.tools.diagnose.script import Script
 
 RESULT, CANDIDATE = "result.json", "candidate.py"
@@ -77,7 +78,7 @@ def smallest(program: Script, engine: str = "nbcompile", *, with_values: bool = 
 
 def _result(found: dict[str, Any]) -> MinifiedScript:
     if found.get("flaky"):
-        raise minify.FlakyPredicateError(found["flaky"])
+        raise FlakyPredicateError(found["flaky"])
     if not found["script"]:
         raise minify.NothingToMinify(f"none of {found['graphs']} graphs is wrong by itself: see bisect")
     return MinifiedScript(found["difference"], found["script"], tuple(found["nodes"]), found["graphs"])
@@ -105,7 +106,7 @@ def main(arguments: list[str]) -> None:
     clock.cancel()
     try:
         found = _first_wrong(graphs, folder, order)
-    except minify.FlakyPredicateError as error:
+    except FlakyPredicateError as error:
         found = {"flaky": str(error)}
     (folder / RESULT).write_text(json.dumps({**found, "graphs": len(graphs)}), encoding="utf-8")
     sys.stdout.flush()

@@ -26,13 +26,13 @@ def reduce(text: str, holds: Predicate) -> str:
         SyntaxError: the text is no program.
     """
     tree = ast.parse(text)
-    reduction = _Reduction(tree, holds)
+    reduction = _SourceReduction(tree, holds)
     while reduction.round():
         pass
     return ast.unparse(reduction.tree) + "\n"
 
 
-class _Reduction:
+class _SourceReduction:
     def __init__(self, tree: ast.Module, holds: Predicate) -> None:
         self.tree, self.holds = tree, holds
 

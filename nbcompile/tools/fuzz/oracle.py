@@ -1,8 +1,8 @@
 """Oracle: run a program eagerly and compiled, and compare.
 
-    examine(program)    Outcome(refused="", difference=None)         as in eager
-                        Outcome(refused="NameError: ...")            eager itself cannot play it
-                        Outcome(difference=Difference("bits", ...))  found something
+    examine(program)    Verdict(refused="", difference=None)         as in eager
+                        Verdict(refused="NameError: ...")            eager itself cannot play it
+                        Verdict(difference=Difference("bits", ...))  found something
 
 Where last digits may differ, a distance is a mistake only if it is larger than what the program makes of rounding
 errors: eager plays it again with an error of one unit in the last place after each inexact operator (Jitter).
@@ -47,8 +47,8 @@ MAGNIFIED = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Outcome of one program."""
+class Verdict:
+    """Verdict of one program."""
 
     refused: str = ""
     """Reason why eager mode itself fails."""
@@ -59,7 +59,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ObservedRun:
     """Observations of one run, to its end or to an exception."""
 
     seen: list[Observation]
@@ -68,7 +68,7 @@ class Run:
     """Messages of the compiler about itself."""
 
 
-def examine(program: Program, compiler: Compiler | None = None) -> Outcome:
+def examine(program: Program, compiler: Compiler | None = None) -> Verdict:
     """Run a program eagerly and compiled, and compare.
 
     Args:
@@ -77,24 +77,24 @@ def examine(program: Program, compiler: Compiler | None = None) -> Outcome:
     """
     expected = play(program, lambda function: function)
     if expected.error is not None:
-        return Outcome(f"{type(expected.error).__name__}: {expected.error}")
+        return Verdict(f"{type(expected.error).__name__}: {expected.error}")
     difference = None
     for _ in range(2 if program.stored and compiler is None else 1):  # the second time loads what the first kept
         if difference is None:
             found = _compiled(program, compiler)
             difference = _disagreement(program, expected, found)
     if difference is None:
-        return Outcome("", None, len(expected.seen))
+        return Verdict("", None, len(expected.seen))
     if program.size > 1 and (members := _members(program, expected, found)):
-        return Outcome("", difference, len(expected.seen), members)  # what follows is asked of each by itself
+        return Verdict("", difference, len(expected.seen), members)  # what follows is asked of each by itself
     if _unstable(program, expected):
-        return Outcome("eager does not give the same twice")
+        return Verdict("eager does not give the same twice")
     if difference.aspect == "value" and _is_rounding(program, expected, compiler):
         difference = None
-    return Outcome("", difference, len(expected.seen))
+    return Verdict("", difference, len(expected.seen))
 
 
-def _compiled(program: Program, compiler: Compiler | None) -> Run:
+def _compiled(program: Program, compiler: Compiler | None) -> ObservedRun:
     if compiler is not None:
         return play(program, compiler)
     options: dict[str, Any] = {"backend": program.backend, "dynamic": program.dynamic, "recompile_limit": 64}
@@ -105,7 +105,7 @@ def _compiled(program: Program, compiler: Compiler | None) -> Run:
         nbcompile.reset()
 
 
-def play(program: Program, compiler: Compiler) -> Run:
+def play(program: Program, compiler: Compiler) -> ObservedRun:
     """All that a program yields."""
     seen: list[Observation] = []
     error: BaseException | None = None
@@ -125,7 +125,7 @@ def play(program: Program, compiler: Compiler) -> Run:
             torch.set_default_dtype(dtype)
             torch.set_grad_enabled(grad)
     complaints = [str(warning.message) for warning in warned if issubclass(warning.category, INTERNAL)]
-    return Run(seen, error, complaints)
+    return ObservedRun(seen, error, complaints)
 
 
 def _process() -> dict[str, object]:
@@ -138,7 +138,7 @@ def _process() -> dict[str, object]:
     }
 
 
-def _disagreement(program: Program, expected: Run, found: Run) -> Difference | None:
+def _disagreement(program: Program, expected: ObservedRun, found: ObservedRun) -> Difference | None:
     """First difference; a numerical one, which may be rounding, only if there is no other."""
     distance = None
     for number, wanted in enumerate(expected.seen):
@@ -158,7 +158,7 @@ def _disagreement(program: Program, expected: Run, found: Run) -> Difference | N
     return distance
 
 
-def _members(program: Program, expected: Run, found: Run) -> tuple[int, ...]:
+def _members(program: Program, expected: ObservedRun, found: ObservedRun) -> tuple[int, ...]:
     """The programs of a batch whose results differ: the first number in the path of each difference."""
     pairs = zip(expected.seen, found.seen, strict=False)
     paths = [each.path for one, other in pairs for each in differences(one, other, program.approximate)]
@@ -189,13 +189,13 @@ def _traced(error: BaseException) -> str:
 # -- rounding ---------------------------------------------------------------------------------------------------------
 
 
-def _unstable(program: Program, expected: Run) -> bool:
+def _unstable(program: Program, expected: ObservedRun) -> bool:
     repeated = play(program, lambda function: function)
     pairs = zip(expected.seen, repeated.seen, strict=False)
     return repeated.error is not None or any(compare(one, other, approximate=False) for one, other in pairs)
 
 
-def _is_rounding(program: Program, expected: Run, compiler: Compiler | None) -> bool:
+def _is_rounding(program: Program, expected: ObservedRun, compiler: Compiler | None) -> bool:
     """Return whether the compiled result is as close to eager's as eager with random rounding errors is."""
     found = _compiled(program, compiler)
     jittered = []

@@ -84,7 +84,7 @@ def _processor_seconds() -> float:
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
-def apart(program: Program, outcome: oracle.Outcome) -> list[tuple[Program, Difference]]:
+def apart(program: Program, outcome: oracle.Verdict) -> list[tuple[Program, Difference]]:
     """Split a program of many into those that differ on their own; the whole, if only a combination differs."""
     if outcome.difference is None:
         return []
