@@ -11,7 +11,7 @@ In torch: torch/_inductor/scheduler.py (score_fusion_memory). Read next: nbcompi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,18 +88,7 @@ def count_bytes(operators: Operators, kernels: list[list[str]]) -> int:
 def expect_legal(operators: Operators, kernels: list[list[str]]) -> None:
     """Refuse kernels that cannot be one loop nest each, or that need one another."""
     for kernel in kernels:
-        nodes = [operators.names[name] for name in kernel]
-        calls = [operators.kind(node) for node in nodes if operators.kind(node) in LIBRARY_CALLS]
-        if calls and len(nodes) > 1:
-            raise Refusal(f"`{calls[0]}` is executed by a library and can share no kernel: {', '.join(kernel)}.")
-        spaces = {operators.space(node) for node in nodes}
-        if len(spaces) > 1:
-            shown = " and ".join(sorted(f"({', '.join(space)})" for space in spaces))
-            raise Refusal(f"the kernel {', '.join(kernel)} would need two iteration spaces, {shown}.")
-        for name in kernel:
-            late = [source for source in operators.nodes[operators.names[name]].inputs if source in nodes]
-            if any(operators.is_reduction(source) for source in late):
-                raise Refusal(f"`{name}` needs a reduction of its own kernel, which is complete only after the loops.")
+        _expect_one_nest(operators, kernel)
     owner = {operators.names[name]: number for number, kernel in enumerate(kernels) for name in kernel}
     needs = nx.DiGraph(
         (owner[source], owner[node]) for node in owner for source in operators.nodes[node].inputs
@@ -109,6 +98,22 @@ def expect_legal(operators: Operators, kernels: list[list[str]]) -> None:
     if cycle:
         first, second = kernels[cycle[0]], kernels[cycle[-1]]
         raise Refusal(f"the kernels {', '.join(first)} and {', '.join(second)} need each other: there is a cycle.")
+
+
+def _expect_one_nest(operators: Operators, kernel: list[str]) -> None:
+    """Refuse a kernel that cannot be one loop nest."""
+    nodes = [operators.names[name] for name in kernel]
+    calls = [operators.kind(node) for node in nodes if operators.kind(node) in LIBRARY_CALLS]
+    if calls and len(nodes) > 1:
+        raise Refusal(f"`{calls[0]}` is executed by a library and can share no kernel: {', '.join(kernel)}.")
+    spaces = {operators.space(node) for node in nodes}
+    if len(spaces) > 1:
+        shown = " and ".join(sorted(f"({', '.join(space)})" for space in spaces))
+        raise Refusal(f"the kernel {', '.join(kernel)} would need two iteration spaces, {shown}.")
+    for name in kernel:
+        late = [source for source in operators.nodes[operators.names[name]].inputs if source in nodes]
+        if any(operators.is_reduction(source) for source in late):
+            raise Refusal(f"`{name}` needs a reduction of its own kernel, which is complete only after the loops.")
 
 
 def least_bytes(operators: Operators) -> int:
@@ -162,8 +167,7 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
 
 
 def _expect_partition(operators: Operators, answer: Any) -> list[list[str]]:
-    is_list = isinstance(answer, (list, tuple)) and all(isinstance(kernel, (list, tuple)) for kernel in answer)
-    if not is_list or not all(isinstance(name, str) for kernel in answer for name in kernel):
+    if not _is_list_of(_is_list_of_names, answer):
         raise Refusal('a list of kernels is expected, each a list of names: [["mul", "add"], ["sum_1"]].')
     kernels = [list(kernel) for kernel in answer if kernel]
     given = [name for kernel in kernels for name in kernel]
@@ -176,3 +180,11 @@ def _expect_partition(operators: Operators, answer: Any) -> list[list[str]]:
     if absent:
         raise Refusal(f"`{absent[0]}` is in no kernel.")
     return kernels
+
+
+def _is_list_of(is_item: Callable[[Any], bool], value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(map(is_item, value))
+
+
+def _is_list_of_names(value: Any) -> bool:
+    return _is_list_of(lambda item: isinstance(item, str), value)

@@ -103,12 +103,17 @@ def text_lines(data: Comparison) -> Iterator[str]:
         for line in pair.lines:
             marks = " | ".join(_words(each) for each in (line.ours, line.theirs))
             yield f"{line.line:>5} {line.text[:WIDEST]:<{WIDEST}} {marks if marks != ' | ' else ''}".rstrip()
-        for status, group in itertools.groupby(pair.guards, key=lambda guard: guard.status):
-            listed = list(group)
-            yield f"      {facts.count(len(listed), 'condition')} of guards: {status}"
-            if status != EQUAL:
-                yield from (f"        {guard.ours or guard.theirs}" for guard in listed)
+        yield from _guard_lines(pair)
     yield from (f"note: {note}" for note in data.notes)
+
+
+def _guard_lines(pair: FramePair) -> Iterator[str]:
+    """Number of conditions by status; those that differ are listed."""
+    for status, group in itertools.groupby(pair.guards, key=lambda guard: guard.status):
+        listed = list(group)
+        yield f"      {facts.count(len(listed), 'condition')} of guards: {status}"
+        if status != EQUAL:
+            yield from (f"        {guard.ours or guard.theirs}" for guard in listed)
 
 
 def _words(marks: LineMarks) -> str:

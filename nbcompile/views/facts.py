@@ -12,7 +12,7 @@ import functools
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from nbcompile.record import links, model
@@ -122,25 +122,30 @@ def recompilations(record: Record) -> int:
 def tiles(record: Record) -> tuple[Tile, ...]:
     """The summary in numbers. A number that should be 0 and is, is still shown: it is news."""
     frames = record.frames
-    compiled = [each for each in frames if each.status == "compiled"]
-    graphs = [each.graph for each in compiled if each.graph is not None]
-    kernels = [kernel for each in frames if each.compiled_graph for kernel in each.compiled_graph.kernels]
+    compiled = [frame for frame in frames if frame.status == "compiled"]
+    graphs = [frame.graph for frame in compiled if frame.graph is not None]
+    kernels = [kernel.language == "aten" for frame in frames for kernel in _kernels(frame)]
+    statuses = Counter(frame.status for frame in frames)
     breaks = links.distinct_breaks(record)
     recompiles = recompilations(record)
     always = (
         Tile(len(graphs), "graph", figures.GRAPHS),
-        Tile(sum(len(links.operators(each)) for each in graphs), "operator", f"{figures.GRAPHS}.{figures.OPERATORS}"),
+        Tile(sum(len(links.operators(graph)) for graph in graphs), "operator", f"{figures.GRAPHS}.{figures.OPERATORS}"),
         Tile(len(breaks), "graph break", figures.DISTINCT, "warn" if breaks else ""),
         Tile(recompiles, "recompile", figures.RECOMPILED, "warn" if recompiles else ""),
-        Tile(sum(len(each.guards) for each in compiled), "guard", "frames[status=compiled].guards"),
+        Tile(sum(len(frame.guards) for frame in compiled), "guard", "frames[status=compiled].guards"),
     )
     sometimes = (
-        Tile(sum(each.language != "aten" for each in kernels), "kernel", f"frames.{figures.KERNELS}"),
-        Tile(sum(each.language == "aten" for each in kernels), "ATen call", f"frames.{figures.CALLS}"),
-        Tile(sum(each.status == "skipped" for each in frames), "skipped frame", "frames[status=skipped]", "warn"),
-        Tile(sum(each.status == "failed" for each in frames), "failed frame", "frames[status=failed]", "bad"),
+        Tile(kernels.count(False), "kernel", f"frames.{figures.KERNELS}"),
+        Tile(kernels.count(True), "ATen call", f"frames.{figures.CALLS}"),
+        Tile(statuses["skipped"], "skipped frame", "frames[status=skipped]", "warn"),
+        Tile(statuses["failed"], "failed frame", "frames[status=failed]", "bad"),
     )
-    return (*always, *(each for each in sometimes if each.number))
+    return (*always, *(tile for tile in sometimes if tile.number))
+
+
+def _kernels(frame: CompiledFrame) -> tuple[model.Kernel, ...]:
+    return frame.compiled_graph.kernels if frame.compiled_graph else ()
 
 
 def is_tree(record: Record) -> bool:
@@ -301,14 +306,32 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
     resumed = links.resumed_function(record, frame)
     if resumed:
         add(resumed[1], "resume", f"resumes after {resumed[0].id} ended here")
+    _operator_notes(frame, found, add)
+    for mutation in frame.mutations:
+        add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
+    for graph_break in frame.breaks:
+        add(links.own_line(frame, graph_break.stack), "break", named_once(f"graph break: {graph_break.title}"))
+    guarded = Counter(links.own_line(frame, guard.stack) for guard in frame.guards)
+    for line, number in guarded.items():
+        add(line, "guards", count(number, "guard"), f"guards|line.{line}")
+    for later in resumed_frames(record, frame):
+        for line, ids in links.frame_links(later).by_line.items():
+            if line not in found.by_line:
+                ran = {node.id: node for node in links.operators(links.traced(later))}
+                add(line, "later", f"{shortened(short_target(ran[node].target) for node in ids)} in {later.id}")
+    return notes
+
+
+def _operator_notes(frame: CompiledFrame, found: links.FrameLinks, add: Callable[..., None]) -> None:
+    """Add notes on what was traced at each line, and what runs it."""
     nodes = {node.id: node for node in links.operators(links.traced(frame))}
     only_traced = "" if frame.graph else "traced, not compiled: "
     for line, ids in found.by_line.items():
-        callees = dict.fromkeys(nodes[each].stack[-1].function for each in ids if _is_inlined(nodes[each], line))
+        callees = dict.fromkeys(nodes[node].stack[-1].function for node in ids if _is_inlined(nodes[node], line))
         if callees:
             add(line, "inlined", "traced into " + ", ".join(callees))
         more = f"{'graph' if frame.graph else 'unfinished'}.nodes|line.{line}|beyond.5" if len(ids) > 5 else ""
-        add(line, "operators", only_traced + shortened(short_target(nodes[each].target) for each in ids), more)
+        add(line, "operators", only_traced + shortened(short_target(nodes[node].target) for node in ids), more)
         kernels, fallbacks = _run_by(frame, found, ids)
         if kernels:
             add(line, "kernels", f"in {shortened(kernels, 3)}")
@@ -316,23 +339,6 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
             add(line, "fallback", f"{shortened(fallbacks, 3)} by ATen")
         if moved := costs.of_line(frame, ids):
             add(line, "cost", f"{costs.words(moved)} in eager", f"graph.nodes|bytes.{line}")
-    for mutation in frame.mutations:
-        add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
-    for graph_break in frame.breaks:
-        add(links.own_line(frame, graph_break.stack), "break", named_once(f"graph break: {graph_break.title}"))
-    guarded: dict[int, int] = {}
-    for guard in frame.guards:
-        line_of_guard = links.own_line(frame, guard.stack)
-        if line_of_guard is not None:
-            guarded[line_of_guard] = guarded.get(line_of_guard, 0) + 1
-    for line, number in guarded.items():
-        add(line, "guards", count(number, "guard"), f"guards|line.{line}")
-    for later in resumed_frames(record, frame):
-        for line, ids in links.frame_links(later).by_line.items():
-            if line not in found.by_line:
-                ran = {node.id: node for node in links.operators(links.traced(later))}
-                add(line, "later", f"{shortened(short_target(ran[each].target) for each in ids)} in {later.id}")
-    return notes
 
 
 def replayed(frame: CompiledFrame, mutation: Mutation) -> tuple[str, str]:

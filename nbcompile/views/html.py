@@ -194,23 +194,28 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
         "what_if": what_if.render,
     }  # fmt: skip
     parts = [make(record, limits) for name, make in whole.items() if name in wanted]
-    if not any(name in wanted for name in sections.FRAME_SECTIONS):
-        return join(parts)
+    if any(name in wanted for name in sections.FRAME_SECTIONS):
+        parts += _frames(record, wanted, limits)
+    return join(parts)
+
+
+def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
+    """Frames with their sections; repetitions and further entries are listed with the first one that is like them."""
     shown = record.frames[: limits.frames]
     like = facts.repetitions(record) if limits.repeated else {}
     is_about_calls = limits.repeated and "recompilations" in wanted and facts.is_storm(record)
     further = _further(record, like, limits.entries) if is_about_calls else {}
     for index, frame in enumerate(shown):
-        if frame.id not in like and frame.id not in further and not _is_foreign(frame, shown):
-            parts.append(_frame(record, frame, wanted, limits, opened=index == 0 and not is_about_calls))
-            if same := [each for each in shown if like.get(each.id) == frame.id]:
-                parts.append(_repetitions(frame, same))
-            if others := [each for each in shown if further.get(each.id) == frame.id]:
-                parts.append(_others(frame, others))
-    parts += _foreign(record, [each for each in shown if _is_foreign(each, shown)], wanted, limits)
-    hidden = len(record.frames) - len(shown)
-    more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
-    return join((parts, tag("p", more, class_="n-more", data_r=f"frames|beyond.{len(shown)}") if hidden else None))
+        if frame.id in like or frame.id in further or _is_foreign(frame, shown):
+            continue
+        yield _frame(record, frame, wanted, limits, opened=index == 0 and not is_about_calls)
+        for first_of, render in ((like, _repetitions), (further, _others)):
+            if followers := [other for other in shown if first_of.get(other.id) == frame.id]:
+                yield render(frame, followers)
+    yield from _foreign(record, [frame for frame in shown if _is_foreign(frame, shown)], wanted, limits)
+    if hidden := len(record.frames) - len(shown):
+        more = f"… and {facts.count(hidden, 'more frame')}: see the full report."
+        yield tag("p", more, class_="n-more", data_r=f"frames|beyond.{len(shown)}")
 
 
 def _is_foreign(frame: CompiledFrame, shown: Sequence[CompiledFrame]) -> bool:

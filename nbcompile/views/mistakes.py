@@ -86,7 +86,6 @@ def _carets(code: str, at: StackLine) -> str:
 
 def _while_traced(record: Record, raised: Raised) -> Mistake | None:
     """The operator failed on its inputs when it was traced, at a line that the traceback names."""
-    lines = {(each.file, each.line): index for index, each in enumerate(raised.stack)}
     for frame in reversed(record.frames):
         failed = frame.failed
         if failed is not None and failed.stack and frame.instead == RAISED and raised.error == TRACED:
@@ -95,14 +94,19 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
             return _traced(failed, place, -1)
         if failed is not None and _is_within(failed, frame, raised):
             return replace(_traced(failed, raised.stack[-1], len(raised.stack) - 1), message=raised.message)
-        at = [each for each in failed.stack if (each.file, each.line) in lines] if failed else []
-        if failed is None or not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
-            continue
-        if not _is_same_expression(at[-1], raised.stack[-1]):
-            continue
-        found = _traced(failed, at[-1], len(raised.stack) - 1)
-        return found if raised.error == TRACED else replace(found, error=raised.error, message=raised.message)
+        if failed is not None and (at := _raised_at(failed, raised)) is not None:
+            found = _traced(failed, at, len(raised.stack) - 1)
+            return found if raised.error == TRACED else replace(found, error=raised.error, message=raised.message)
     return None
+
+
+def _raised_at(failed: FailedCall, raised: Raised) -> StackLine | None:
+    """The line of a failed operator's stack at which the exception was raised; None if it was another one."""
+    lines = {(line.file, line.line): index for index, line in enumerate(raised.stack)}
+    at = [line for line in failed.stack if (line.file, line.line) in lines]
+    if not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
+        return None
+    return at[-1] if _is_same_expression(at[-1], raised.stack[-1]) else None
 
 
 def _is_within(failed: FailedCall, frame: CompiledFrame, raised: Raised) -> bool:

@@ -72,10 +72,15 @@ def _of_numbers(text: str, number: int, because: str) -> Question:
     return Question(text, tuple(str(low + step) for step in range(4)), number - low, because)
 
 
+def _statements(frame: CompiledFrame) -> list[tuple[int, str]]:
+    """Lines of the body that hold code, with their numbers."""
+    lines = [(number, text.strip()) for number, text in enumerate(frame.source.split("\n"), frame.first_line)]
+    return [(number, text) for number, text in lines[1:] if text and not text.startswith(("#", '"', "@", "def "))]
+
+
 def _breaks(record: Record) -> Iterator[Question]:
     for frame in record.frames:
-        code = [(number, text.strip()) for number, text in enumerate(frame.source.split("\n"), frame.first_line)]
-        code = [(number, text) for number, text in code[1:] if text and not text.startswith(("#", '"', "@", "def "))]
+        code = _statements(frame)
         if frame.status != "compiled" or frame.resumes or frame.failed_guards or len(code) < 2:
             continue
         broken = links.own_line(frame, frame.breaks[0].stack) if frame.breaks else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -219,25 +219,28 @@ def _without_notes(line: str) -> str:
 # --- as text -----------------------------------------------------------------------------------
 
 
+def _call_rows(group: Sequence[CompiledFrame], calls: Sequence[tuple[str, Call]]) -> list[tuple[str, ...]]:
+    """A row for each call: which entries were asked, and what they answered."""
+    entries = [frame for frame in group if frame.status == "compiled"]
+    rows = [("call", *(frame.id for frame in entries), "")]
+    for number, call in calls:
+        entry_called = next((frame for frame in group if call.compiled and frame.id == call.entry), None)
+        outcomes = (outcome(call, frame, entry_called) for frame in entries)
+        rows.append((number, *outcomes, "" if call.entry else "eager"))
+    return rows
+
+
 def as_text(record: Record) -> Iterator[str]:
     """The calls, then each recompilation."""
     for group in links.entries(record):
-        calls = timeline(record, group[0].id.partition("/")[0]) if len(group) > 1 else []
-        entries = [each for each in group if each.status == "compiled"]
-        rows = [("call", *(each.id for each in entries), "")]
-        for number, call in calls:
-            entry_called = next((each for each in group if call.compiled and each.id == call.entry), None)
-            rows.append(
-                (number, *(outcome(call, each, entry_called) for each in entries), "" if call.entry else "eager")
-            )
-        if calls:
-            yield from lines.columns(rows)
-    for cause in facts.causes(record, [each for each in record.frames if each.failed_guards]):
+        if len(group) > 1 and (calls := timeline(record, group[0].id.partition("/")[0])):
+            yield from lines.columns(_call_rows(group, calls))
+    for cause in facts.causes(record, [frame for frame in record.frames if frame.failed_guards]):
         if len(cause.frames) < facts.SEVERAL:
             for frame in cause.frames:
                 yield from _as_text(record, frame)
             continue
-        ids = ", ".join(f"[{each.id}]" for each in cause.frames)
+        ids = ", ".join(f"[{frame.id}]" for frame in cause.frames)
         number = facts.count(cause.recompiled, "recompilation")
         yield from lines.wrapped(f"{cause.about} differs: {number} of {cause.frames[0].function}, {ids}", "", "    ")
         yield from lines.wrapped(f"the entries expect: {', '.join(cause.values)}", "  ", "      ")

@@ -14,7 +14,7 @@ In torch: nothing. Read next: nbcompile/views/facts.py
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -129,21 +129,24 @@ def _names(frames: Iterable[CompiledFrame]) -> str:
 
 
 def _work(record: Record) -> Iterator[Sentence]:
-    compiled = [each for each in record.frames if each.status == "compiled"]
-    operators = sum(len(links.operators(each.graph)) for each in compiled if each.graph)
-    kernels = [kernel for each in record.frames if each.compiled_graph for kernel in each.compiled_graph.kernels]
-    if not operators or not kernels:
-        return
-    called = sum(each.language == "aten" for each in kernels)
+    compiled = [frame for frame in record.frames if frame.status == "compiled"]
+    operators = sum(len(links.operators(frame.graph)) for frame in compiled if frame.graph)
+    compiled_graphs = [frame.compiled_graph for frame in record.frames if frame.compiled_graph]
+    is_call = [kernel.language == "aten" for graph in compiled_graphs for kernel in graph.kernels]
+    if operators and is_call:
+        yield _work_sentence(compiled, operators, is_call.count(False), is_call.count(True))
+
+
+def _work_sentence(compiled: Sequence[CompiledFrame], operators: int, kernels: int, called: int) -> Sentence:
     parts = [
-        (len(kernels) - called, "generated kernel", f"frames.{figures.KERNELS}"),
+        (kernels, "generated kernel", f"frames.{figures.KERNELS}"),
         (called, "ATen call", f"frames.{figures.CALLS}"),
     ]
     work = " and ".join(count(number, noun) for number, noun, _ in parts if number)
-    references = (f"{figures.GRAPHS}.{figures.OPERATORS}", *(each for number, _, each in parts if number))
-    learns = any(graph.stage == "backward" for each in compiled for graph in links.graphs(each))
+    references = (f"{figures.GRAPHS}.{figures.OPERATORS}", *(reference for number, _, reference in parts if number))
+    learns = any(graph.stage == "backward" for frame in compiled for graph in links.graphs(frame))
     them = count(operators, "operator") + (" and what autograd needs of them" if learns else "")
-    yield Sentence(f"{them} {'runs' if operators == 1 and not learns else 'run'} as {work}.", " ".join(references))
+    return Sentence(f"{them} {'runs' if operators == 1 and not learns else 'run'} as {work}.", " ".join(references))
 
 
 def _through_aten(record: Record) -> Iterator[Sentence]:

@@ -16,7 +16,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,6 +196,13 @@ class Query:
             return ""
         return str(ast.literal_eval(found.value)) if field.kind == "choice" else found.value
 
+    def _tensor_data(self, number: Mapping[str, int]) -> list[dict[str, Any]]:
+        return [
+            {"rank": number[f"{tensor}.dim()"], "sizes": [number[size] for size in sizes],
+             "strides": [number[stride] for stride in strides], "type": number[f"type({tensor})"]}
+            for tensor, (sizes, strides) in self.tensors.items()
+        ]  # fmt: skip
+
     def data(self, fields: Iterable[Field]) -> dict[str, Any]:
         """Data of the script; guarded values are indices, trees are lists."""
         number = {name: index for index, name in enumerate(self.names)}
@@ -208,12 +215,8 @@ class Query:
             "labels": [facts.readable(name) for name in self.names],
             "ids": [frame.id for frame in self.frames],
             "calls": [[values.add(_constant(call.get(name))) for name in self.names] for call in self.calls],
-            "varies": [int(each) for each in varies],
-            "tensors": [
-                {"rank": number[f"{tensor}.dim()"], "sizes": [number[each] for each in sizes],
-                 "strides": [number[each] for each in strides], "type": number[f"type({tensor})"]}
-                for tensor, (sizes, strides) in self.tensors.items()
-            ],
+            "varies": list(map(int, varies)),
+            "tensors": self._tensor_data(number),
             "numbers": [number[name] for name in whole],
             "entries": [[tests.add(packed(guard.test, number)) for guard in each.guards] for each in newest],
             "fields": [

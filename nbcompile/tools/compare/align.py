@@ -237,14 +237,19 @@ def _of_frames(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iter
         yield Difference("frame", "", _status(ours), _status(theirs))
     if ours is None or theirs is None:
         return
-    breaks = [[_break(each) for each in frame.breaks] for frame in (ours, theirs)]
-    if breaks[0] != breaks[1]:
-        yield Difference("graph break", "", "; ".join(breaks[0]) or "none", "; ".join(breaks[1]) or "none")
+    yield from _of_texts("graph break", *("; ".join(map(_break, frame.breaks)) for frame in (ours, theirs)))
     if found := _of_graphs(operators(ours, ours.graph), operators(theirs, theirs.graph)):
         yield Difference("graph", "", *found)
-    reasons = [_reasons(frame) for frame in (ours, theirs)]
-    if reasons[0] != reasons[1]:
-        yield Difference("recompilation", "", reasons[0] or "none", reasons[1] or "none")
+    yield from _of_texts("recompilation", _reasons(ours), _reasons(theirs))
+    yield from _of_stages(ours, theirs)
+
+
+def _of_texts(aspect: str, ours: str, theirs: str) -> Iterator[Difference]:
+    if ours != theirs:
+        yield Difference(aspect, "", ours or "none", theirs or "none")
+
+
+def _of_stages(ours: CompiledFrame, theirs: CompiledFrame) -> Iterator[Difference]:
     for stage in STAGES:
         found_graphs = [_stage(frame, stage) for frame in (ours, theirs)]
         graphs = [operators(frame, graph) for frame, graph in zip((ours, theirs), found_graphs, strict=True)]
