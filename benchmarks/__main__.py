@@ -50,6 +50,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 COMPILERS = [EAGER, TORCH, OURS]
 GROUPS = (
     "start", "per_call", "guards", "nested", "training", "kernels", "sizes", "bandwidth", "passes", "capture", "models",
+    "gpu_builds",
 )  # fmt: skip
 MODEL_SIZES = ("small", "larger")
 CAPTURED = (
@@ -279,6 +280,19 @@ def models(bench: Bench) -> None:
     _add_share(bench)
 
 
+def gpu_builds(bench: Bench) -> None:
+    """Fifty kernels for a GPU, built in a fresh process with empty stores, and in a second process."""
+    _compile_libraries()
+    for round_ in range(1 if bench.quick else 3):
+        for compiler in (TORCH, OURS):
+            cache = f"gpu builds {compiler} {round_}".replace(" ", "-")
+            folder = str(bench.folder / cache / "triton")
+            for phase in ("libraries", "cold", "warm"):
+                job = {"task": "gpu_build", "compiler": compiler, "label": compiler, "phase": phase}
+                bench.run(job, cache, {"TRITON_CACHE_DIR": folder, "NBCOMPILE_WARM_START": "1"})
+    bench.rows = _least(bench.rows)
+
+
 def _add_share(bench: Bench) -> None:
     """How much of all models is generated code."""
     counted, by_aten = (
@@ -294,7 +308,7 @@ GROUP_OF = {
     "kernel": "kernels", "sized": "kernels by size", "bandwidth": "bandwidth at 128 MiB, of STREAM triad",
     "passes": "own passes, CPU time without the C++ compiler", "per_call": "per call", "guards": "guards",
     "nested": "nested break", "training": "training step", "capture": "capture: to the graph",
-    "running": "models: inference",
+    "running": "models: inference", "gpu_build": "fifty kernels for a GPU",
 }  # fmt: skip
 RUNNERS = {
     "start": starts,
@@ -308,6 +322,7 @@ RUNNERS = {
     "passes": passes,
     "capture": capture,
     "models": models,
+    "gpu_builds": gpu_builds,
 }
 
 

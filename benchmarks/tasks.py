@@ -357,7 +357,16 @@ def _called(call: Any, arguments: Any) -> Callable[[], Any]:
     return lambda: call(first, second)
 
 
+def gpu_build(job: dict[str, Any]) -> None:
+    """What it costs to build fifty kernels for a GPU; a process for each compiler, and for each start."""
+    figures = importlib.import_module("benchmarks.gpu.builds").measured(job)
+    for name, value in figures.items():
+        unit = "" if name.startswith(("kernels", "compiled", "parts")) else "s"
+        tell(f"fifty kernels for a GPU: {job['phase']}", name, job["compiler"], value, unit)
+
+
 TASKS = {
+    "gpu_build": gpu_build,
     "start": start,
     "kernel": kernel,
     "sized": sized,

@@ -1,6 +1,9 @@
-"""A process that compiles Triton kernels: one JSON request a line in, one JSON answer a line out.
+"""The processes that compile Triton kernels: Triton is imported once, and each is a fork of that one process.
 
     python cubin_worker.py        run as a file: it imports Triton, and neither torch nor nbcompile
+
+Its standard input is a socket. Each message on it carries another socket, for which a process is forked: one JSON
+request a line in, one JSON answer a line out, until the other end is closed.
 
 In torch: torch/_inductor/compile_worker/__main__.py. Read next: nbcompile/gpu/cubins.py
 """
@@ -8,29 +11,88 @@ In torch: torch/_inductor/compile_worker/__main__.py. Read next: nbcompile/gpu/c
 from __future__ import annotations
 
 import base64
-import importlib.util
+import contextlib
+import functools
 import json
+import linecache
+import os
+import socket
 import sys
 import tempfile
+import types
 from pathlib import Path
 from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.runtime.cache import FileCacheManager, triton_key
+
+NOT_READ = (".source", ".ttir", ".ttgir", ".llir")
+"""Texts that Triton keeps between its passes and nobody reads here: to print one takes as long as a pass."""
+FOLDER = tempfile.TemporaryDirectory(prefix="nbcompile-triton-")
 
 
-def compile_kernel(request: dict[str, Any], folder: Path) -> dict[str, Any]:
+class OwnFiles(FileCacheManager):
+    """Files of one compilation: what is kept is in nbcompile's store, so there is no need to look or to be careful."""
+
+    def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
+        self.is_plain = not (override or dump)
+        if not self.is_plain:
+            super().__init__(key, override, dump)
+            return
+        self.key = key
+        self.cache_dir = FOLDER.name
+        self.lock_path = FOLDER.name
+
+    def get_group(self, filename: str) -> dict[str, str] | None:
+        """None: nothing is there before it is compiled."""
+        return None if self.is_plain else super().get_group(filename)
+
+    def put(self, data: Any, filename: str, binary: bool = True) -> str:
+        """Write a file."""
+        if not self.is_plain:
+            return str(super().put(data, filename, binary))
+        path = Path(FOLDER.name, f"{os.getpid()}-{filename}")
+        if filename.endswith(NOT_READ):
+            data = ""
+        path.write_bytes(data if isinstance(data, bytes) else str(data).encode())
+        return str(path)
+
+
+triton.knobs.cache.manager_class = OwnFiles
+
+
+def module_of(name: str, text: str, known: dict[str, Any]) -> types.ModuleType:
+    """A module with this text: Triton reads the text of a function by way of ``linecache``."""
+    module = types.ModuleType(name)
+    path = f"<{name}>"
+    linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
+    vars(module).update(known, __name__=name, __file__=path)
+    sys.modules[name] = module
+    exec(compile(text, path, "exec"), vars(module))
+    return module
+
+
+@functools.cache
+def header_of(text: str) -> types.ModuleType:
+    """Functions that many kernels call: Triton tokenises each as it is decorated, so that is done once."""
+    return module_of(f"header_{hash(text)}", text, {})
+
+
+def kernel_of(request: dict[str, Any]) -> Any:
+    """The function that is to be compiled; its lines are those of the whole text."""
+    header = request["header"]
+    known = {name: value for name, value in vars(header_of(header)).items() if not name.startswith("__")}
+    blank = "\n" * (header.count("\n") + 2)
+    return getattr(module_of(f"kernel_{request['key']}", blank + request["source"], known), request["name"])
+
+
+def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     """Compile one kernel: PTX, machine code, and what a launch must know."""
-    path = folder / f"{request['key']}.py"  # Triton reads the text of a function from its file
-    path.write_text(request["source"])
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
     pointers = [at for at, kind in enumerate(request["signature"].values()) if kind.startswith("*")]
     aligned = {(at,): [["tt.divisibility", 16]] for at in pointers} if request["aligned"] else {}
-    source = ASTSource(getattr(module, request["name"]), request["signature"], {}, aligned)
+    source = ASTSource(kernel_of(request), request["signature"], {}, aligned)
     target = GPUTarget("cuda", request["capability"], 32)
     compiled = triton.compile(source, target=target, options=request["options"])
     scratch = sum(getattr(compiled.metadata, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size"))
@@ -44,20 +106,43 @@ def compile_kernel(request: dict[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def serve() -> None:
+def serve(connection: socket.socket) -> None:
     """Answer requests until the input ends."""
-    answers = sys.stdout
-    sys.stdout = sys.stderr  # Triton may print
-    with tempfile.TemporaryDirectory(prefix="nbcompile-triton-") as folder:
-        for line in sys.stdin:
+    with connection.makefile("rw", encoding="utf-8") as lines:
+        for line in lines:
             try:
-                answer = compile_kernel(json.loads(line), Path(folder))
+                answer = compile_kernel(json.loads(line))
             except Exception as error:  # noqa: BLE001  the process that asked says it
                 first = next(iter(str(error).strip().splitlines()), "")
                 answer = {"error": f"{type(error).__name__}: {first}"}
-            answers.write(json.dumps(answer) + "\n")
-            answers.flush()
+            lines.write(json.dumps(answer) + "\n")
+            lines.flush()
+
+
+def _forked(control: socket.socket, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionError):
+        control.close()
+        serve(socket.socket(fileno=number))
+    os._exit(0)
+
+
+def main() -> None:
+    """Fork a process for each socket that is sent, until the process that asks for them ends."""
+    control = socket.socket(fileno=os.dup(0))
+    triton_key()  # all forks have it then
+    while True:
+        message, numbers, _, _ = socket.recv_fds(control, 1, 1)
+        if not message:
+            break
+        if not os.fork():
+            _forked(control, numbers[0])
+        os.close(numbers[0])
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
 
 
 if __name__ == "__main__":
-    serve()
+    main()

@@ -19,6 +19,8 @@ import importlib.metadata
 import json
 import operator
 import os
+import select
+import socket
 import subprocess
 import sys
 import threading
@@ -89,8 +91,9 @@ class Request:
             "num_stages": self.kernel.stages,
         }
         return {
-            "key": self.key, "source": self.source, "name": self.kernel.name, "signature": self.signature,
-            "capability": int(self.chip.removeprefix("sm_")), "aligned": self.aligned, "options": options,
+            "key": self.key, "header": self.kernel.header, "source": self.kernel.source, "name": self.kernel.name,
+            "signature": self.signature, "capability": int(self.chip.removeprefix("sm_")),
+            "aligned": self.aligned, "options": options,
         }  # fmt: skip
 
 
@@ -169,17 +172,46 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
+class _Server:
+    """The process that has imported Triton, of which all workers are forks."""
+
+    def __init__(self) -> None:
+        self.control, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, str(WORKER)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def connect(self) -> socket.socket:
+        """A connection to a new worker.
+
+        Raises:
+            OSError: the process has ended.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self.control, [b"f"], [theirs.fileno()])
+        return ours
+
+    def close(self) -> None:
+        """End it; workers end when their connections are closed."""
+        self.control.close()
+        try:
+            self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
 class _Worker:
     """One process, used by one thread."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(WORKER)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.lines = connection.makefile("rw", encoding="utf-8")
 
     def ask(self, request: Request) -> Cubin | str:
         """The machine code, or the reason why there is none."""
@@ -199,28 +231,37 @@ class _Worker:
             warps *= 2  # of the same elements, each of more threads holds fewer
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any] | str:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        try:
-            self.process.stdin.write(json.dumps(message) + "\n")
-            self.process.stdin.flush()
-            line = self.process.stdout.readline()
-        except OSError:
-            line = ""
+        line = ""
+        with contextlib.suppress(OSError):
+            self.lines.write(json.dumps(message) + "\n")
+            self.lines.flush()
+            line = self.lines.readline()
         if not line:
-            return f"the process that compiles for a GPU ended ({self.process.wait()})"
+            return "the process that compiles for a GPU ended"
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def is_alive(self) -> bool:
+        """Return whether it waits for a request: one that has ended has closed the connection."""
+        return not select.select([self.connection], [], [], 0)[0]
+
+    def close(self) -> None:
+        """End it."""
+        with contextlib.suppress(OSError):
+            self.lines.close()
+        self.connection.close()
 
 
 class _Workers:
     """The processes, started when there is work for them, and kept until this process ends."""
 
     def __init__(self) -> None:
+        self.server: _Server | None = None
         self.idle: list[_Worker] = []
         self.lock = threading.Lock()
         atexit.register(self.close)
-        if hasattr(os, "register_at_fork"):  # their pipes are the parent's
-            os.register_at_fork(after_in_child=self.idle.clear)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def compile(self, requests: Sequence[Request]) -> list[Cubin | str]:
         """Compile each; several at once."""
@@ -230,24 +271,58 @@ class _Workers:
         with concurrent.futures.ThreadPoolExecutor(count, "nbcompile-cubins") as threads:
             return list(threads.map(self._one, requests))
 
+    def start(self) -> None:
+        """Let a process import Triton, if there is none."""
+        with self.lock:
+            if self.server is None or self.server.process.poll() is not None:
+                self.server = _Server()
+
     def _one(self, request: Request) -> Cubin | str:
         with self.lock:
             worker = self.idle.pop() if self.idle else None
-        if worker is None or worker.process.poll() is not None:
-            worker = _Worker()
+        if worker is None or not worker.is_alive():
+            worker = self._new()
+        if worker is None:
+            return "the process that compiles for a GPU ended"
         compiled = worker.ask(request)
         with self.lock:
             self.idle.append(worker)
         return compiled
 
+    def _new(self) -> _Worker | None:
+        for _ in range(2):  # it may have ended a moment ago
+            self.start()
+            assert self.server is not None
+            with contextlib.suppress(OSError), self.lock:
+                return _Worker(self.server.connect())
+        return None
+
+    def _forget(self) -> None:
+        """In a child: the connections are its parent's."""
+        self.idle.clear()
+        self.server = None
+        self.lock = threading.Lock()
+
     def close(self) -> None:
         """End the processes."""
         with self.lock:
             workers, self.idle[:] = list(self.idle), []
+            server, self.server = self.server, None
         for worker in workers:
-            with contextlib.suppress(OSError):
-                worker.process.kill()
-                worker.process.wait()
+            worker.close()
+        if server is not None:
+            server.close()
 
 
 _workers = _Workers()
+
+
+def start_workers() -> None:
+    """Have Triton imported by the process that will be asked for machine code, while there is other work to do."""
+    if triton_version():
+        _workers.start()
+
+
+def end_workers() -> None:
+    """End the processes that compile; others are started where there is work again."""
+    _workers.close()

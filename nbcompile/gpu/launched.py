@@ -60,6 +60,7 @@ def compile_graph(
     Raises:
         UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
     """
+    cubins.start_workers()
     refused: dict[str, str] = {}
     autotuner = _autotuner(gpu, backends)
     while True:

@@ -180,6 +180,43 @@ def _active_driver(chip: Chip) -> Iterator[None]:
         driver._active = before
 
 
+# --- machine code ------------------------------------------------------------------------------
+
+
+def kernels_of(text: str) -> list[tuple[str, str]]:
+    """Name and source of each Triton kernel of a generated module."""
+    found: list[tuple[str, str]] = []
+
+    class CollectedCompile(async_compile.AsyncCompile):
+        def triton(self, kernel_name: str, source_code: str, device_str: str = "cuda") -> Any:
+            del device_str
+            found.append((kernel_name, source_code))
+
+        def wait(self, scope: dict[str, Any]) -> None:
+            del scope
+
+    scope: dict[str, Any] = {"__name__": "inductor_generated", "__file__": "<inductor>"}
+    text = text.replace("from torch._C import _cuda_getCurrentRawStream as get_raw_stream", "get_raw_stream = int")
+    with mock.patch.object(async_compile, "AsyncCompile", CollectedCompile):
+        exec(compile(text, "<inductor>", "exec"), scope)
+    return found
+
+
+def compile_kernel(name: str, source: str, chip: Chip) -> int:
+    """Have Triton compile each configuration of a kernel, as Inductor's workers do; the number of configurations."""
+    tuner = getattr(load_source(source), name)
+    for configuration in tuner.configs:
+        _compiled(tuner, configuration, chip)
+    return len(tuner.configs)
+
+
+def _compiled(tuner: Any, configuration: Any, chip: Chip) -> Any:
+    meta = tuner._create_compile_meta(configuration)
+    source = ASTSource(tuner.fn, meta["signature"], meta["constants"], meta["configs"][0])
+    options = tuner._create_compile_options(configuration, meta)
+    return triton.compile(source, target=GPUTarget("cuda", chip.capability, 32), options=options)
+
+
 # --- simulation --------------------------------------------------------------------------------
 
 
@@ -228,10 +265,7 @@ class _Kernel:
 
     def _simulated(self, configuration: Any, arguments: Sequence[Any]) -> PeerLaunch:
         meta = self.tuner._create_compile_meta(configuration)
-        source = ASTSource(self.tuner.fn, meta["signature"], meta["constants"], meta["configs"][0])
-        options = self.tuner._create_compile_options(configuration, meta)
-        compiled = triton.compile(source, target=GPUTarget("cuda", self.chip.capability, 32), options=options)
-        built = build.machine_code(compiled)
+        built = build.machine_code(_compiled(self.tuner, configuration, self.chip))
         names = [name for name in self.tuner.fn.arg_names if name not in configuration.kwargs]
         values = dict(zip(names, arguments, strict=False))
         grid = triton_heuristics.GridExpr.from_meta(self.tuner.inductor_meta, configuration)

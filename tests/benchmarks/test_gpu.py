@@ -13,7 +13,7 @@ import torch
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
-from benchmarks.gpu import __main__ as command, report
+from benchmarks.gpu import __main__ as command, fifty, report
 from benchmarks.gpu.programs import KERNELS, MODELS, SMALL
 
 ROOT = Path(__file__).parents[2]
@@ -133,3 +133,12 @@ def test_a_part_runs_on_the_stand_in():
     (row,) = map(json.loads, (ROOT / "build/gpu-standin/doctor.jsonl").read_text().splitlines())
     assert row["chip"] == "sm_90"
     assert row["kernels"]
+
+
+def test_the_fifty_kernels_are_fifty():
+    """No two inputs have one size, so that no two kernels have one text; each part has a finite result."""
+    function, inputs = fifty.program(rows=4)
+    assert len({x.shape for x in inputs}) == len(inputs) == fifty.COUNT
+    results = function(*inputs)
+    assert len(results) == fifty.COUNT
+    assert all(bool(result.isfinite().all()) for result in results)

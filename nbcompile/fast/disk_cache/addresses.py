@@ -13,10 +13,11 @@ In torch: nothing. Read next: nbcompile/fast/disk_cache/stored_guards.py
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from typing import Any
 
 from nbcompile.capture import source as addresses
-from nbcompile.capture.source import ConstantSource, Source
+from nbcompile.capture.source import ConstantSource, ModuleSource, Source
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
@@ -26,6 +27,10 @@ _KINDS: dict[str, type[Any]] = {
     for member in vars(addresses).values()
     if isinstance(member, type) and issubclass(member, addresses.Address) and member is not addresses.Address
 }
+
+
+POLYFILLS = "nbcompile.tracing.polyfills."
+"""Modules of our own through which a trace went, and which nothing else of a second process imports; each is small."""
 
 
 class Written:
@@ -87,6 +92,8 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
     sources: list[Source] = []
     for name, *parts, kind in data["table"]:
         cls = _KINDS[name]
+        if cls is ModuleSource and str(parts[0]).startswith(POLYFILLS):
+            importlib.import_module(str(parts[0]))
         names = [each.name for each in dataclasses.fields(cls)]
         values = [sources[part] if field == "base" else decode(part) for field, part in zip(names, parts, strict=True)]
         source: Source = cls(*values)

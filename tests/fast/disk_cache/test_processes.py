@@ -59,3 +59,25 @@ def store(tmp_path_factory):
 def test_a_warm_process_imports_no_compiler(store):
     """Two graphs, a resume function and a module's guards come from the store; a real torch.compile works afterwards."""
     assert run(store, "and torch.compile") == [[], []]
+
+
+BUILTINS = """
+import torch, nbcompile
+from nbcompile.record.recorder import Recorder
+def f(*given):
+    pairs = [x * at for at, x in enumerate(given)]
+    return tuple(map(torch.sin, pairs)), sum(p for p in pairs)
+recorder = Recorder("f")
+with recorder.listening():
+    found = nbcompile.compile(f)(torch.ones(2), torch.ones(2))
+torch.testing.assert_close(found, f(torch.ones(2), torch.ones(2)))
+print(recorder.frames[0].cause)
+"""
+
+
+def test_a_program_that_counts_and_maps_is_loaded(tmp_path):
+    """``enumerate``, ``map`` and ``sum`` are traced as Python of ours, whose modules a second process has not imported."""
+    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path), "NBCOMPILE_WARM_START": "1"}
+    command = [sys.executable, "-c", BUILTINS]
+    told = [subprocess.run(command, capture_output=True, text=True, check=True, env=environment) for _ in range(2)]
+    assert [one.stdout.split()[0] for one in told] == ["first", "loaded"]

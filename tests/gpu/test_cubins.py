@@ -1,0 +1,99 @@
+"""Machine code by worker processes: forks of one process that has imported Triton."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+
+from nbcompile.codegen import triton
+from nbcompile.gpu import cubins
+from nbcompile.gpu.cubins import Request
+from nbcompile.lowering import lower
+from nbcompile.scheduling import schedule
+
+
+def request_of(function, size: int) -> Request:
+    """The only kernel of a function of one vector."""
+    graph = make_fx(function, tracing_mode="fake")(torch.ones(size))
+    example = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder")
+    return Request(triton.emit(schedule(lower(graph, [example]))).kernels[0], "sm_90")
+
+
+@pytest.fixture(autouse=True)
+def own_workers(monkeypatch, tmp_path):
+    """An empty store, and processes of this test's own."""
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(cubins, "_workers", cubins._Workers())
+    yield
+    cubins.end_workers()
+
+
+def children(process: int) -> list[int]:
+    with open(f"/proc/{process}/task/{process}/children") as listed:
+        return [int(number) for number in listed.read().split()]
+
+
+def test_kernels_are_compiled_side_by_side_and_kept():
+    """One import of Triton; as many forks as there are cores at most; a second request is read from the store."""
+    requests = [request_of(torch.sin, 64), request_of(torch.tanh, 64), request_of(lambda x: x + 1, 64)]
+    built = cubins.obtain(requests)
+    assert [cubin.image.entry for cubin in built] == [request.kernel.name for request in requests]
+    assert all(cubin.image.code.startswith(b"\x7fELF") for cubin in built)
+    workers = cubins._workers
+    assert workers.server is not None
+    assert len(children(workers.server.process.pid)) == len(workers.idle) <= len(os.sched_getaffinity(0))
+    cubins.end_workers()
+    assert [cubin.image for cubin in cubins.obtain(requests)] == [cubin.image for cubin in built]
+    assert workers.server is None
+
+
+def test_a_process_that_was_killed_is_replaced():
+    """Whether it is a worker or the one that forks them; what was being compiled is the only one without code."""
+    cubins.obtain([request_of(torch.sin, 64)])
+    workers = cubins._workers
+    assert workers.server is not None
+    (child,) = children(workers.server.process.pid)
+    os.kill(child, signal.SIGKILL)
+    assert cubins.obtain([request_of(torch.cos, 64)])
+    workers.server.process.kill()
+    workers.server.process.wait()
+    assert cubins.obtain([request_of(torch.exp, 64)])  # by the worker, which goes on
+    for worker in workers.idle:
+        worker.close()
+    workers.idle.clear()
+    assert cubins.obtain([request_of(torch.log, 64)])
+
+
+def test_a_process_that_ends_within_a_request_is_a_reason(monkeypatch):
+    """The kernel has no code, and the call says so instead of waiting."""
+    monkeypatch.setattr(cubins, "WORKER", cubins.WORKER.with_name("nothing_there.py"))
+    with pytest.raises(cubins.CannotCompile, match="the process that compiles for a GPU ended"):
+        cubins.obtain([request_of(torch.sin, 64)])
+
+
+def test_the_lines_of_the_machine_code_are_those_of_the_whole_text():
+    """Functions that many kernels call are decorated once in a worker; they count as lines before the kernel."""
+    request = request_of(torch.tanh, 64)
+    (cubin,) = cubins.obtain([request])
+    lines = request.source.splitlines()
+    named = {int(line.split()[2]) for line in cubin.ptx.splitlines() if line.lstrip().startswith(".loc")}
+    assert named
+    assert max(named) <= len(lines)
+    stores = [number for number, line in enumerate(lines, 1) if "tl.store" in line and "p1" in line]
+    assert named & set(stores)
+
+
+def test_a_kernel_that_triton_refuses_is_a_reason():
+    """The text is Triton's."""
+    request = request_of(torch.sin, 64)
+    from dataclasses import replace
+
+    broken = replace(request.kernel, source=request.kernel.source.replace("tl.load", "tl.no_such_function"))
+    with pytest.raises(cubins.CannotCompile, match="Triton cannot compile it for sm_90"):
+        cubins.obtain([replace(request, kernel=broken)])
