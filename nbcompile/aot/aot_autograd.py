@@ -78,6 +78,8 @@ def _call_aot_autograd(
         stack.enter_context(interrupts.deferred())
         stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
         if not torch_internals.is_traced_by_torch():
+            # AOTAutograd leaves its metadata in the tracing context, which is read below. Under the real
+            # torch.compile there is one.
             fake_mode = internals.detect_fake_mode(example_inputs)
             if fake_mode is None:
                 fake_mode = torch_internals.fake_tensor().FakeTensorMode()
@@ -117,6 +119,8 @@ class _Callbacks:
         """Compile a graph that no gradient flows through."""
         provenance.mark_origins(graph.graph, self.module.graph)
         compiled = _compile_as("inference", self.compilers.inference, graph, examples)
+        # With another number of inputs (the parts of a subclass, the common base of two views) the program cannot be
+        # called with the captured graph's arguments.
         if len(examples) == self.inputs:
             self.inference_programs.append(compiled)
         return compiled
@@ -178,6 +182,7 @@ def _mutated_inputs(metadata: Any, example_inputs: Sequence[Any]) -> list[int]:
         raise NeedsEagerFallback(SIZES_CHANGE_REASON)
     mutated = [at for at, info in enumerate(metadata.input_info) if info.mutates_data]
     if mutated:
+        # AOTAutograd replaced aliased inputs by their common base, so positions do not agree.
         if len(metadata.input_info) != len(example_inputs):
             raise NeedsEagerFallback(input_aliasing.REASON)
         check_no_aliases(mutated, example_inputs)

@@ -97,6 +97,7 @@ class _Attention:
 def _match_attention(weights: fx.Node, module: fx.GraphModule) -> _Attention | None:
     source, dim, widened = weights.args
     ndim = _value(weights).dim()
+    # ``widened`` is half_to_float: then the softmax has another type than the scores.
     if dim not in (-1, ndim - 1) or widened or ndim not in (3, 4):
         return None
     scores = _match_scores(source, module, _Scores(), _value(weights).shape)
@@ -115,6 +116,7 @@ def _match_attention(weights: fx.Node, module: fx.GraphModule) -> _Attention | N
 
 def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
     """Follow the scores back to their matrix product, if the kernel can do every step between."""
+    # Another user (an output, the weights for a plot) needs the scores in memory, which the kernel never writes.
     if not isinstance(node, fx.Node) or len(node.users) != 1 or _value(node).shape[-2:] != shape[-2:]:
         return None
     if node.target is aten.bmm.default:
@@ -128,6 +130,8 @@ def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape:
         return _match_mask(scores, (condition, True, _constant(filler, module)), module, matched, shape)
     if node.target is aten.where.self:
         return _match_where(node, module, matched, shape)
+    # The walk goes up from the softmax. A scale met before this addition multiplies the bias, too: (q @ k + bias) *
+    # s.
     if node.target is aten.add.Tensor and not node.kwargs and matched.scale == 1.0:
         return _match_bias(node, module, matched, shape)
     return None
@@ -244,6 +248,8 @@ def _is_exact(scores: _Scores) -> bool:
     if not 0 < scores.scale < math.inf or any(not filler <= MAX_MASKED_SCORE for filler in fillers):
         return False
     finite = [filler for filler in fillers if filler != -math.inf]
+    # A row whose every score is masked by one finite number is a row of equal scores: the mean of the values, as the
+    # operator returns it. Several fillers, or a bias on them, would give the keys different weights.
     return not finite or (len(fillers) == 1 and not scores.biases)
 
 
@@ -279,6 +285,7 @@ def _rewrite(graph: fx.Graph, attention: _Attention) -> None:
         query, keys, values = (
             write.with_four_dims(node) for node in (attention.query, attention.keys, attention.values)
         )
+        # The second operand of the product is already transposed; the operator takes keys as rows.
         keys = write(aten.transpose.int, keys, -2, -1)
         query, keys, values = (write.with_contiguous_rows(each) for each in (query, keys, values))
         bias, masked = _emit_bias(write, attention), _emit_mask(write, attention)
@@ -294,6 +301,7 @@ def _emit_bias(write: _GraphWriter, attention: _Attention) -> fx.Node | None:
     """Emit the tensor that is added to the scores: biases, and minus infinity where a score is masked, in order."""
     bias: fx.Node | None = None
     dtype = _value(attention.query).dtype
+    # The steps were found from the last to the first: here they are applied in their order.
     for step in reversed(attention.scores.steps):
         if isinstance(step, fx.Node):
             bias = step if bias is None else write(aten.add.Tensor, bias, step)

@@ -51,6 +51,7 @@ def _is_eligible(node: fx.Node) -> bool:
             and all(isinstance(extent, int) and extent > 0 for extent in tensor.shape)
             for tensor in tensors
         )
+        # The image and the result: channels in and channels out.
         and all(each.shape[1] >= _MIN_CHANNELS for each in tensors[::2])
         and _pixels(node) >= _MIN_PIXELS
         # An output of the graph, or a view of one, must have eager's strides.

@@ -234,7 +234,7 @@ def _cost(node: torch.fx.Node, graph: ClassifiedGraph) -> float:
     """Bytes moved to save a node: read once, and written too unless the forward writes it anyway; more if far away."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
-        return math.inf
+        return math.inf  # it is no tensor: a tuple of results is saved by its getitems
     size = _bytes(value) * DISTANCE_FACTOR ** max(1, min(graph.distance[node], MAX_RECOMPUTED_CHAIN))
     in_memory = node.op == "placeholder" or not all(_can_fuse(node, user) for user in node.users)
     return size if in_memory else 2 * size
@@ -260,7 +260,7 @@ def _find_banned(graph: ClassifiedGraph) -> set[torch.fx.Node]:
             and (_is_expensive(node) or _is_materialised_in_backward(node, graph))
         )
     }
-    banned -= set(graph.tangents)
+    banned -= set(graph.tangents)  # they are inputs of the backward
     return banned | _banned_residuals(graph, banned) | _banned_chain_ends(graph, banned)
 
 
@@ -350,7 +350,7 @@ def _banned_chain_ends(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> se
         lengths = (length[each] + 1 for each in node.all_input_nodes if each not in banned and _can_fuse(each, node))
         length[node] = max(lengths, default=0)
         if length[node] > MAX_RECOMPUTED_CHAIN and node in graph.forward and not _is_view(node):
-            banned_ends.add(node)
+            banned_ends.add(node)  # saved: the chain begins anew behind it
             length[node] = 0
     return banned_ends
 

@@ -68,6 +68,7 @@ def eliminate_common_subexpressions(joint: torch.fx.GraphModule) -> None:
     for node in joint.graph.nodes:
         if not _is_pure(node):
             writes += _is_mutation(node)
+        # a = x + 1; b = x + 1; return a, b: the user may write to a, and b must not change.
         elif _storage(node) not in returned and (key := _key(node, writes)) is not None:
             earlier = first_with_key.setdefault(key, node)
             if earlier is not node:
@@ -83,6 +84,7 @@ def _is_pure(node: torch.fx.Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload):
         return target in NUMBER_OPERATORS
     is_random = torch.Tag.nondeterministic_seeded in target.tags or target.overloadpacket in UNDEFINED_CONTENTS
+    # Each call of nonzero has a symbol of its own for its size: without the call that symbol would be unbound.
     unbacked = bool(node.meta.get("unbacked_bindings"))
     return not (is_random or unbacked or target._schema.is_mutable or torch_internals.has_effect(target))
 

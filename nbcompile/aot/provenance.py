@@ -42,6 +42,7 @@ def mark_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
     for node in graph.nodes:
         origin = inputs.get(node.name) or _recorded_origin(node, names) or _forward_origin(node, names)
         if origin is None:
+            # A backward node: the forward operators with its number come first in the graph.
             origin = by_sequence.get(node.meta.get("seq_nr", -1))
         elif "seq_nr" in node.meta:
             by_sequence.setdefault(node.meta["seq_nr"], origin)

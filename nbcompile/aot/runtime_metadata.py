@@ -111,6 +111,7 @@ def runtime_metadata_of(
 def _training_metadata_of(aot_metadata: Any, without_gradient: Sequence[int]) -> TrainingMetadata:
     info, outputs = aot_metadata.input_info, aot_metadata.output_info
     return TrainingMetadata(
+        # A leaf has no history.
         detached_inputs=[at for at in without_gradient if info[at].requires_grad and not info[at].is_leaf],
         view_outputs=list(aot_metadata.unsafe_view_out_indices),
         non_differentiable_outputs=[at for at, each in enumerate(outputs) if not each.requires_grad],

@@ -48,6 +48,8 @@ def wrap_inference(program: BoxedFunction, metadata: RuntimeMetadata) -> Callabl
         mutated = [arguments[position] for position in mutated_inputs]
         with torch.no_grad():
             if mutated:
+                # A kernel writes through a pointer, which no version counter sees: autograd must notice that a tensor
+                # which it saved was overwritten.
                 torch.autograd.graph.increment_version(mutated)
             results = program(list(arguments))
         return _mark_dynamic(_regenerate_aliases(results, arguments, aliases), metadata.dynamic_dims)
@@ -105,6 +107,8 @@ def _autograd_function(
                 ctx.numbers = results[numbers]
             returned = list(results[:count])
             for position in views:
+                # A tensor that is no view for autograd: it forbids writes to a view that a custom Function returns
+                # with others.
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
             for position in aliases:
                 returned[position] = _OpaqueOutput(returned[position])
@@ -171,6 +175,8 @@ def _regenerate_aliases(
 
 
 def _alias_of_base(base: torch.Tensor, output: torch.Tensor, requires_grad: bool) -> torch.Tensor:
+    # A view of the user's tensor, which autograd tracks; the program's output is an unrelated tensor on the same
+    # memory.
     alias = base.as_strided(output.shape, output.stride(), output.storage_offset())
     if base.requires_grad and not requires_grad:
         return alias.detach()
@@ -199,6 +205,7 @@ class _NoDoubleBackward(torch.autograd.Function):
 def _differentiable_input(backward_inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     if any(isinstance(each, torch.Tensor) and each.requires_grad for each in backward_inputs):
         return ()
+    # Without an input that requires grad, ``apply`` makes no node, and a second backward would not raise.
     return (torch.empty(0, requires_grad=True),)
 
 

@@ -61,6 +61,7 @@ def _has_self_overlapping_base(target: torch.fx.Node) -> bool:
     target_storages, worklist, seen = set(storages(target)), [target], set()
     while worklist:
         node = worklist.pop()
+        # Up the chain of views: only arguments on the same memory can be its bases.
         if node in seen or target_storages.isdisjoint(storages(node)):
             continue
         if any(map(_may_self_overlap, _tensors(node))):

@@ -92,5 +92,6 @@ def _split_last_operation(expression: sympy.Expr) -> tuple[Callable[..., Any], s
     call = CALLS.get(type(expression).__name__)
     if call is None or (call is operator.pow and not expression.args[1].is_nonnegative):
         raise UnknownSize(expression)
+    # A sum in SymPy has any number of terms: a + b + c is (a + b) + c.
     *others, last = expression.args
     return call, others[0] if len(others) == 1 else expression.func(*others), last
