@@ -59,6 +59,8 @@ def emit_column_reduction(emitter: KernelEmitter) -> None:
                     _emit_row_loops(emitter, statement)
                 else:
                     _emit_column_value(emitter, statement)
+        # One lambda, two instances: whole groups of PARTS vectors without masks, and single masked vectors for the
+        # rest.
         writer.line(f"if (first + PARTS*W <= {size}) step(Parts<PARTS>{{}}, All{{}}, first);")
         writer.line(
             f"else for (i64 start = first; start < {size}; start += W)"
@@ -82,6 +84,7 @@ def _unroll_factor(kernel: Kernel, count: int | None) -> str:
         limit = COLUMN_UNROLL_SIMPLE
     else:
         limit = COLUMN_UNROLL
+    # W is known to the C++ compiler alone, so it computes the factor.
     return str(limit) if count is None else f"unroll_factor({count}, W, {limit})"
 
 
@@ -112,6 +115,7 @@ def _emit_column_value(emitter: KernelEmitter, statement: Let | Store | Update) 
         scope.origin = origin
         value = emit_value(scope, statement.value)
         emitter.writer.line(f"{name}[part] = {as_vector(scope, value)};", merge_origins(value.origin, origin))
+    # A column's value outlives the loop over the parts: it is an element of an array, one for each part.
     emitter.locals[statement.name] = Value(f"{name}[part]", True, statement.value.dtype)
 
 

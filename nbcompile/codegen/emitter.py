@@ -79,6 +79,12 @@ def outer_loops(
     ]
     headers += extra
     region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
+    # The two forms, without and with something that each thread owns:
+    #     #pragma omp parallel for              #pragma omp parallel
+    #     for (...) { ... }                     { Row<f32> row0_memory(n);
+    #                                             #pragma omp for
+    #                                             for (...) { ... }
+    #                                             nt_store_fence(); }
     rows = [scratch for scratch in (*emitter.kernel.scratch, *buffers) if not _fits_on_stack(scratch)]
     # Each thread has its own scratch buffers and its own fence, so the loops are inside of the parallel region.
     has_region = bool(rows or emitter.non_temporal)
@@ -98,6 +104,7 @@ def outer_loops(
     for _ in headers or ["{"]:
         close_loop(writer)
     if emitter.non_temporal:
+        # Non-temporal stores are weakly ordered: without a fence, another thread might not see them after the region.
         writer.line("nt_store_fence();")
     if has_region:
         close_loop(writer)
@@ -112,6 +119,7 @@ def _pragmas(kernel: Kernel, loops: Sequence[Loop], count: int, blocks: bool) ->
     if work is None:
         amount = indexing.product([loop.size for loop in kernel.loops])
         inner = [indexing.product([loop.size for loop in nest.loops]) for nest in kernel.body if isinstance(nest, Nest)]
+        # This counts iterations, not additions: four additions are assumed for each.
         region += f" if ({c_index(amount * sympy.Add(*inner) if inner else amount)} > {SERIAL_WORK // 4})"
     return region, f" collapse({count})" if count > 1 else ""
 
@@ -132,6 +140,7 @@ def declare_stack_rows(emitter: KernelEmitter, rows: Sequence[Scratch]) -> None:
     """Declare the small scratch buffers of one outer iteration, on the stack."""
     for scratch in filter(_fits_on_stack, rows):
         name, element = emitter.names.pointers[scratch.name], C_TYPES[scratch.dtype]
+        # Padded to whole vectors of any W, so that accesses to a whole row need no mask.
         length = -(-max(indexing.constant(scratch.size) or 0, 1) // ALIGNED_SIZE) * ALIGNED_SIZE
         origin = emitter.origins.get(scratch.name, ())
         emitter.writer.line(f"alignas(64) {element} {name}[{length}];  // {scratch.name}", origin)

@@ -51,6 +51,7 @@ def estimate_work(kernel: Kernel) -> int | None:
         )
         if inner is None:
             return None
+        # 1 for the statement itself: a copy has no operation, and still moves memory.
         total += inner * sum(1 + cost(part.value) for part in parts)
     return None if outer is None else outer * total
 
@@ -101,6 +102,7 @@ def non_temporal_stores(kernel: Kernel, schedule: Schedule, scattered: Container
         for name in kernel.writes
         if name not in (kernel.reads if name in scattered else read)
     }
+    # A symbol that is no parameter of the kernel cannot be compared in it.
     return {name: entry for name, entry in entries.items() if entry.size.free_symbols <= known and not entry.is_small}
 
 
@@ -117,6 +119,7 @@ def prefetched_rows(kernel: Kernel, nest: Nest) -> tuple[Load, ...]:
 
     Only a kernel with several passes over a row has idle memory bandwidth to prefetch with.
     """
+    # Each of the later passes prefetches its share of the first pass's loads: ``found[at :: len(later)]``.
     first, *later = [statement for statement in kernel.body if isinstance(statement, Nest)] or [nest]
     later = [nest for nest in later if len(nest.loops) == 1 and nest.loops[0].size == first.loops[-1].size]
     length, rows = indexing.constant(first.loops[-1].size), trip_count(kernel.loops)

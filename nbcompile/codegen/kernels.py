@@ -59,6 +59,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     tile = find_transpose_tile(kernel) if vectorises_outer_loop(kernel) else None
     non_temporal = non_temporal_stores(kernel, schedule, _scattered(kernel, tile, panel))
     emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, non_temporal, index_dtype)
+    # The body is emitted before the prologue: only then is known which vector types, offset tables and error messages
+    # it needs.
     _kernel_body(emitter, tile, panel)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
@@ -124,12 +126,15 @@ def _prologue(
     for at, symbol in enumerate(sizes):
         writer.line(f"const i64 {symbol.name} = sizes[{at}];")
     for buffer, non_temporal in emitter.non_temporal.items():
+        # A known size was compared already: is_large then is the text "true".
         if indexing.constant(non_temporal.size) is None:
             writer.line(
                 f"const bool {pointers[buffer]}_is_large = {c_index(non_temporal.size)} >= {non_temporal.limit};"
             )
     for (offset, variable), name in emitter.names.offset_tables.items():
         function = f"[](i64 {variable.name}) {{ return {c_index(offset)}; }}"
+        # The compiler evaluates the index for every iteration, so that a loop with quotients and remainders loads
+        # them.
         writer.line(f"static constexpr auto {name} = offsets_of<{emitter.names.extents[variable]}>({function});")
     if any(is_vector for _, is_vector in emitter.names.used_types) or emitter.kernel.vector_variable is not None:
         writer.line(f"constexpr int W = {'LANES64' if emitter.index_dtype == torch.int64 else 'LANES32'};")
@@ -153,6 +158,8 @@ class _LaneTypes:
     kernel: Kernel
     outside: bool
     """The lanes are iterations of the last outer loop: then what is outside of the nests is a vector, too."""
+    # The same walk as the emitter's, but without text: only the types and the vectorisation of the values are of
+    # interest.
     values: dict[str, Value] = field(default_factory=dict)
     index_names: set[str] = field(default_factory=set)
     """Results of argmax and argmin, and int32 values: int64 in the IR, 32 bits wide in the loop."""
@@ -181,6 +188,7 @@ class _LaneTypes:
         self.index_names |= arguments | {part.name for part in accumulators if part.value.dtype == torch.int32}
         for part in accumulators:
             self.values[part.name] = Value("", self.outside, part.value.dtype)
+        # The index is combined lane by lane with its value: it has to have as many lanes.
         return found or (bool(arguments) and not _index_fits_int32(nest))
 
     def _of_parts(self, vector: Symbol, parts: Sequence[Inner]) -> bool:
@@ -209,6 +217,12 @@ def _index_fits_int32(nest: Nest) -> bool:
 
 def _kernel_body(emitter: KernelEmitter, tile: TransposeTile | None, panel: PackedPanel | None) -> None:
     kernel = emitter.kernel
+    # Five forms of a kernel:
+    #     panel    lanes along a row whose elements are strided in memory: blocks of rows are packed first
+    #     column   lanes are adjacent outer iterations, each with a reduction of its own
+    #     tile     no reduction; two loops, along each of which some access is contiguous
+    #     loop     no reduction; the last loop is vectorised
+    #     rows     lanes along a row: the passes over each row are vectorised
     if panel is not None:
         emit_packed_panels(emitter, panel)
         return

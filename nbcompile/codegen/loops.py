@@ -45,6 +45,7 @@ def emit_outer_vector_loop(emitter: KernelEmitter) -> None:
     *loops, last = kernel.loops
     variable, size = last.variable.name, c_index(last.size)
     count = indexing.constant(last.size)
+    # The calls of ``step`` are a sequential loop with a tail, which OpenMP cannot divide: threads share blocks of it.
     extra = (
         [f"for (i64 block = 0; block < {size}; block += {OUTER_BLOCK}) {{"]
         if count is None or count > OUTER_BLOCK
@@ -67,6 +68,8 @@ def emit_outer_vector_loop(emitter: KernelEmitter) -> None:
             writer.line(f"const i64 end = {end};")
             end = "end"
         writer.line(f"for (; {variable} + W <= {end}; {variable} += W) step(All{{}}, {variable});")
+        # A multiple of ALIGNED_SIZE has no tail for any W. Blocks begin at such multiples, so only the last one has a
+        # tail.
         if count is None or count % ALIGNED_SIZE:
             writer.line(f"if ({variable} < {end}) step(First{{{end} - {variable}}}, {variable});")
 
@@ -121,6 +124,7 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
     accumulators = any(isinstance(part, Accumulate) for part in nest.body)
     shared_at = writer.here()
     shared = SourceWriter(depth=writer.depth)
+    # Names that the step defines end with it: those from before are put back below.
     before = dict(emitter.locals)
     parameters = f"auto lanes, i64 {variable}" + (", int part" if accumulators else "")
     with writer.block(f"const auto step = [&]({parameters}) STEP {{", "};"):
@@ -149,6 +153,7 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
     if unroll > 1:
         calls = " ".join(f"step(All{{}}, {variable}{f' + {at}*W' if at else ''}, {at});" for at in range(unroll))
         writer.line(f"for (; {variable} + {unroll}*W <= {end}; {variable} += {unroll}*W) {{ {calls} }}")
+    # Whole vectors that the unrolled loop leaves over go to accumulator 0.
     if unroll == 1 or count is None or count % (ALIGNED_SIZE * unroll):
         writer.line(f"for (; {variable} + W <= {end}; {variable} += W) step(All{{}}, {variable}{first});")
     if count is None or count % ALIGNED_SIZE:
@@ -158,6 +163,7 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
 def accumulator_count(nest: Nest) -> int:
     """Number of independent accumulators, which hide the latency of the additions."""
     count = indexing.constant(nest.loops[-1].size)
+    # With 16 lanes so short a row has one whole vector at most: the other accumulators would not be used.
     if count is not None and count < 2 * ALIGNED_SIZE:
         return 1
     body_cost = sum(cost(part.value) for part in nest.body)
@@ -181,12 +187,16 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     unroll = accumulator_count(nest)
     # The number of chunks does not depend on the number of threads: floating-point addition is not associative, so
     # another split would give another result. Chunks begin at multiples of W (whole_vectors).
+    # Only the first loop is split. With several loops a chunk is some iterations of the outermost, each with whole
+    # rows.
     first, *rest = nest.loops
     size, chunks, only_if = c_index(first.size), str(CHUNKS), ""
     if trip_count(nest.loops) is None:
         count = c_index(indexing.product([loop.size for loop in nest.loops]))
         chunks = emitter.names.fresh("chunks")
         writer.line(f"const int {chunks} = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
+        # With a symbolic length the decision is made in the kernel: one chunk is the plain loop, and starts no
+        # threads.
         only_if = f" if ({chunks} > 1)"
     for part in accumulators:
         cpp_type = accumulator_type(emitter, part)
@@ -194,6 +204,7 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     writer.line(f"#pragma omp parallel for num_threads(context->threads){only_if}")
     with writer.block(f"for (int chunk = 0; chunk < {chunks}; chunk++) {{"):
         for part in accumulators:
+            # The accumulators of a chunk shadow those declared outside: each thread has its own.
             declare_accumulators(emitter, part, unroll)
         writer.line(
             f"const i64 length = whole_vectors(({size} + {chunks} - 1) / {chunks}),"

@@ -97,9 +97,12 @@ class PackedPanel:
 def find_packed_panel(kernel: Kernel) -> PackedPanel | None:
     """Choose the panel of a multi-pass row kernel: the outer loop along which most buffers are contiguous, or None."""
     nests = [statement for statement in kernel.body if isinstance(statement, Nest)]
+    # Lanes along the outer loop (a column reduction) need no packing.
     if not nests or vectorises_outer_loop(kernel) or kernel.vector_variable is None:
         return None
     inner = nests[0].loops
+    # One panel serves all passes, so they have to run over the same elements, and a row has to be short enough for
+    # L2.
     if any(nest.loops != inner for nest in nests) or not is_short_row(inner):
         return None
     body = [part for nest in nests for part in nest.body]
@@ -127,6 +130,7 @@ def _transposed_accesses(
         for load in unconditional_loads(part.value):
             if (
                 not load.gathers
+                # What the kernel writes may change after the panel was packed.
                 and load.buffer not in store_counts
                 and is_transposed_access(load.index[0], lanes, rows)
             ):
@@ -147,6 +151,7 @@ def _is_only_read_back(kernel: Kernel, body: Sequence[Inner], access: PackedAcce
     """Return whether a kernel loads from a written buffer only what an earlier pass stored there."""
     if access.buffer not in kernel.reads:
         return True
+    # The panel holds what was stored in it, not what was in memory before: a load of any other element would miss.
     loads = {node for part in body for node in walk(part.value) if isinstance(node, Load)}
     found = {load for load in loads if load.buffer == access.buffer}
     return access.buffer in kernel.buffers and found == {_load_of(access)}
@@ -159,6 +164,7 @@ def _load_of(access: PackedAccess) -> Load:
 def emit_packed_panels(emitter: KernelEmitter, panel: PackedPanel) -> None:
     """Emit the blocked loop: pack a panel of rows, run the kernel on each row, unpack the results."""
     writer, scratch_buffers = emitter.writer, panel.scratch_buffers()
+    # Threads share the other loops and the blocks of rows; each thread has a panel of its own (``buffers``).
     others, row = [loop for loop in emitter.kernel.loops if loop != panel.rows], panel.rows.variable.name
     end, rows_per_panel = c_index(panel.rows.size), panel.rows_per_panel
     blocks = f"for (i64 {row}_first = 0; {row}_first < {end}; {row}_first += {rows_per_panel}) {{"
@@ -187,6 +193,7 @@ def _emit_row(emitter: KernelEmitter, panel: PackedPanel) -> None:
         kind = element if access.is_written else f"const {element}"
         begin = f"{_panel_pointer(emitter, access)} + {_row_pitch(panel)}*({row} - {row}_first)"
         writer.line(f"{kind} *const packed{at} = {begin};", emitter.origins.get(access.buffer, ()))
+        # Loads are looked up by buffer and offset: another offset of the same buffer still goes to memory.
         emitter.packed_loads[_load_of(access)] = f"packed{at} + {position}"
         if access.is_written:
             emitter.transposed_stores[access.buffer] = f"packed{at} + {position}"
@@ -219,6 +226,7 @@ def _emit_copy(emitter: KernelEmitter, panel: PackedPanel, access: PackedAccess,
         panel_address, _row_pitch(panel), f"{emitter.names.pointers[access.buffer]} + {_parenthesized(begin)}",
         c_index(step), c_index(last.size), f"{row.name}_end - {row.name}_first",
     ]  # fmt: skip
+    # Packing goes along the last inner loop, and takes the block's rows together: there memory is contiguous.
     call = f"{function}<{C_TYPES[access.dtype]}, W>({', '.join(arguments)});"
     writer.line(call, emitter.origins.get(access.buffer, ()))
     for _ in loops:

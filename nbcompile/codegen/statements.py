@@ -49,6 +49,7 @@ def _update(emitter: KernelEmitter, scope: Scope, update: Update, value: Value) 
     address = f"{emitter.names.pointers[update.buffer]} + {offset}"
     if update.kind != "store":
         text = f"{REDUCTIONS[update.kind]}::join(load<{C_TYPES[value.dtype]}, {width}>({address}, {lanes}), {text})"
+    # An index out of bounds was recorded as an error; until it is raised, nothing is written through it.
     condition = f"if ({' && '.join(conditions)}) " if conditions else ""
     emitter.writer.line(f"{condition}store({address}, {lanes}, {text});", scope.origin)
     scope.computed.clear()  # an update may alias any load
@@ -74,6 +75,7 @@ def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> 
             case None:
                 call = f"store({arguments})"
             case store_kind if store_kind.whole_lines:
+                # A vector may be half a cache line, whose other half is stored later: then a normal store is better.
                 call = f"nt_store_lines_if({store_kind.is_large(pointer)}, {arguments})"
             case store_kind if indexing.constant(store_kind.size) is None:
                 call = f"nt_store_if({store_kind.is_large(pointer)}, {arguments})"

@@ -75,6 +75,7 @@ def _cost(kernel: Kernel, tile: TransposeTile) -> tuple[int, int]:
         statement.offset for statement in kernel.body if isinstance(statement, Store) and statement not in tile.stores
     ]
     row_only = [node for node, variables in dependences.items() if rows in variables and lanes not in variables]
+    # A tuple: any gather or scatter, which is W accesses, weighs more than all extra work in registers.
     return (
         sum(stride_along(offset, lanes) not in (ZERO, ONE) for offset in offsets),
         TRANSPOSE_COST * (len(tile.loads) + len(tile.stores))
@@ -88,6 +89,7 @@ def _dependences(kernel: Kernel) -> dict[Expr, frozenset[Symbol]]:
     named: dict[str, frozenset[Symbol]] = {}
     for statement in kernel.body:
         assert isinstance(statement, (Let, Store))
+        # Children before their parents, so that each union is over finished sets.
         for node in reversed(list(walk(statement.value))):
             match node:
                 case Load(index=offsets):
@@ -107,6 +109,7 @@ def _dependences(kernel: Kernel) -> dict[Expr, frozenset[Symbol]]:
 def find_transpose_tile(kernel: Kernel) -> TransposeTile | None:
     """Choose the tile of a pointwise kernel: the loop along which most buffers are contiguous, or None."""
     body = [statement for statement in kernel.body if isinstance(statement, (Let, Store))]
+    # A nest or an update between the loads and the stores forbids a tile.
     if len(kernel.loops) < 2 or len(body) < len(kernel.body):
         return None
     *others, last = kernel.loops
@@ -148,6 +151,9 @@ def _transposed_accesses(kernel: Kernel, body: Sequence[Let | Store], rows: Loop
 def emit_transpose_tiles(emitter: KernelEmitter, tile: TransposeTile) -> None:
     """Emit blocks of tiles: a cache line that a tile uses in part is still in L1 for the next one."""
     kernel, writer = emitter.kernel, emitter.writer
+    # The loop nest of a block, where the inner of the two loops follows the loads:
+    #     for i0_block, i1_block (shared by threads):
+    #       for one of i0_first, i1 in steps of W:  for the other in steps of W:  tile(...)
     others, last = [loop for loop in kernel.loops[:-1] if loop != tile.rows], kernel.loops[-1]
     row, lane = tile.rows.variable.name, last.variable.name
     ends = {f"{row}_first": c_index(tile.rows.size), lane: c_index(last.size)}
@@ -166,6 +172,7 @@ def emit_transpose_tiles(emitter: KernelEmitter, tile: TransposeTile) -> None:
             writer.line(f"for (i64 {at} = {at}_block; {at} < {end}; {at} += W)")
             writer.depth += 1
         positions = ", ".join(ends)
+        # Only whole tiles: no masks, and no second instance of the lambda.
         if all((indexing.constant(loop.size) or 1) % ALIGNED_SIZE == 0 for loop in (tile.rows, last)):
             writer.line(f"tile(All{{}}, All{{}}, {positions});")
         else:

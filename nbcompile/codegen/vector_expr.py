@@ -121,6 +121,7 @@ def emit_value(scope: Scope, body: Expr) -> Value:
 
 def as_vector(scope: Scope, value: Value) -> str:
     """Text of the value as a vector; a scalar is broadcast."""
+    # Late: a scalar stays one until an operation joins it with a vector, so that scalar arithmetic is done once.
     return value.text if value.is_vector else f"{type_name(scope, value.dtype, True)}({value.text})"
 
 
@@ -143,11 +144,13 @@ def varies(scope: Scope, body: Expr) -> bool:
 def _value(scope: Scope, body: Expr) -> Value:
     outer_origin = scope.origin
     scope.origin = origin_of(body) or outer_origin
+    # Under another mask a load has other inactive lanes: values are shared only under the same one.
     key = (body, scope.lanes)
     found = scope.computed.get(key)
     if found is None:
         found = scope.computed[key] = _named(scope, body, _attributed(scope, body, _compute(scope, body)))
     elif found.line is not None:
+        # The value was computed for another node: its line now belongs to this one, too.
         found.line.extend(scope.origin)
     scope.origin = outer_origin
     return found
@@ -193,6 +196,7 @@ def _named(scope: Scope, body: Expr, value: Value) -> Value:
     if isinstance(body, (Constant, Local)):
         return value
     outside = (
+        # Nothing is hoisted out of a mask: before the loop no mask keeps the address within bounds.
         scope.shared is not None and not value.is_vector and scope.lanes == Lanes() and _is_loop_invariant(scope, body)
     )
     if not outside and scope.uses[body] < 2 and len(value.text) <= INLINE_LENGTH and not isinstance(body, Masked):
@@ -257,6 +261,7 @@ def _approximated(scope: Scope, body: Expr) -> Expr:
     """Replace a function from bfloat16 to bfloat16 by its approximation: five digits are enough."""
     match body:
         case Apply(op, (Apply("cast", (given,)),)) if op in APPROXIMATE and given.dtype == torch.bfloat16:
+            # A value with a second user may be needed in float32: it is computed exactly, once for both.
             return replace(body, op=APPROXIMATE[op]) if scope.uses[body] < 2 else body
     return body
 
@@ -269,6 +274,7 @@ def _operation(op: str, args: tuple[Expr, ...], dtype: torch.dtype, texts: list[
         if special:
             return special
     pattern = cpp_operation(op, args[0].dtype)
+    # Arguments of a call need no parentheses, those of an infix operator do.
     is_call = "(" in pattern
     return pattern.format(*(text if is_call else _parenthesized(text) for text in texts))
 
@@ -328,11 +334,14 @@ def _load(scope: Scope, load: Load) -> Value:
     """
     pointer, offset = scope.names.pointers[load.buffer], load.index[0]
     element = C_TYPES[load.dtype]
+    # Under a mask the load goes to memory: a tile and a panel hold only what is loaded in every iteration.
     if load in scope.transposed_loads and scope.lanes == Lanes():
         return Value(f"load<{element}, W>({scope.transposed_loads[load]}, lanes)", True, load.dtype)
     gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
     has_vector_index = any(index.is_vector for index in gathered)
     names = {gather.symbol: found.index for gather, found in zip(_gathers_of(load, offset), gathered, strict=True)}
+    # The range check of a uniform index is one condition for all lanes; that of a vector index becomes part of the
+    # mask.
     in_range = [index.in_range for index in gathered if not index.is_vector]
     if not has_vector_index and scope.vector not in offset.free_symbols:  # uniform: one scalar for all lanes
         lanes = scope.lanes.scalar
@@ -341,6 +350,8 @@ def _load(scope: Scope, load: Load) -> Value:
     assert scope.vector is not None
     if not has_vector_index and access(offset, (), scope.vector) == "contiguous":
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        # Lanes beyond the end of a scratch row are its padding, which is memory of ours: a load without mask is
+        # cheaper.
         whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
         text = _load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector)
     else:
@@ -355,6 +366,7 @@ def _irregular_load(scope: Scope, load: Load, gathered: list[GatheredIndex], nam
     element = C_TYPES[load.dtype]
     mask = scope.lanes.vector
     for index in gathered:
+        # checked_index has already combined its result with the active lanes.
         mask = index.in_range if index.is_vector and mask == "lanes" else f"mask_of<W>({mask}) & BOOL({index.in_range})"
         scope.names.used_types.add(("bool", True))
     if any(index.is_vector for index in gathered):
@@ -414,6 +426,7 @@ def _lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[Gath
         for gather, index in zip(_gathers_of(load, offset), gathered, strict=True)
         if index.is_vector
     }
+    # Offset = rest + step1 * index1 + step2 * index2 + ...: the rest is added to the pointer, the sum is a vector.
     moving = {
         **{symbol: index.index for symbol, index in found.items()},
         vector: "sequence<i64, W>(0, 1)",
@@ -433,6 +446,7 @@ def _lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[Gath
 
 def _offset_table(names: KernelNames, offset: Index, variable: Symbol) -> str:
     """Name of the table of an index along its only variable; "" if the loop is too long or symbolic."""
+    # A table takes the index of one loop to a number, so no other variable may occur, and the length must be known.
     extent = number_of(names.extents.get(variable, ZERO))
     if offset.free_symbols != {variable} or not extent or extent > MAX_TABLE_ENTRIES:
         return ""
@@ -474,6 +488,7 @@ def _per_lane(gathered: list[GatheredIndex], node: Load | IndexOf, index: Index)
 
 def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
     """Emit an index and its bounds check, once per value, whatever its symbol."""
+    # Every gather has a symbol of its own; two of the same value and size need one check and one error message.
     key = (IndexOf(_ANY, torch.int64, (replace(gather, symbol=_ANY),)), scope.lanes)
     if key in scope.computed:
         known = scope.computed[key]
@@ -552,6 +567,11 @@ def _index_of(scope: Scope, node: IndexOf) -> Value:
 
 
 def _masked(scope: Scope, condition: Expr, value: Expr, otherwise: Expr) -> Value:
+    # The lines of a masked value, here inside of another mask m1:
+    #     const auto m2 = condition;
+    #     const auto m2_lanes = mask_of<W>(m1_lanes) & m2;         vector loads in it use this mask
+    #     const auto m2_any = Vec<bool, 1>(some(m2_lanes));        scalar loads run if any lane needs them
+    #     where(m2, value, otherwise)
     mask = _value(scope, condition)
     name = scope.names.fresh("m")
     before = scope.lanes
@@ -568,6 +588,7 @@ def _masked(scope: Scope, condition: Expr, value: Expr, otherwise: Expr) -> Valu
     scope.writer.line(f"const auto {scalar_mask} = {any_lane};", own)
     scope.lanes = Lanes(vector_mask, scalar_mask)
     inside = _value(scope, value)
+    # The alternative is needed in the lanes where the condition is false: it is computed under the outer mask.
     scope.lanes = before
     outside = _value(scope, otherwise)
     wide = mask.is_vector or inside.is_vector or outside.is_vector
