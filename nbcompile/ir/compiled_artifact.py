@@ -94,6 +94,7 @@ class ArtifactBuilder:
     """Callbacks for a callable that a background thread is still compiling."""
 
 
+# Threads compile at the same time: each has its own builder.
 _builder: contextvars.ContextVar[ArtifactBuilder | None] = contextvars.ContextVar("nbcompile_parts", default=None)
 
 

@@ -118,6 +118,7 @@ class _Machine:
             self.memory[name] = self._flat(self.originals[name])
 
     def _flat(self, tensor: torch.Tensor) -> torch.Tensor:
+        # Memory from the first element to the last, gaps included: offsets of the schedule count in it.
         span = (
             0
             if tensor.numel() == 0
@@ -211,6 +212,7 @@ class _Machine:
         outer = _loop_sizes(kernel.loops, self.sizes)
         rows = [size for _, size in outer]
         memory = {name: self.memory[name] for name in (*kernel.reads, *kernel.writes)}
+        # All outer iterations run at once here, so that each has a row of its own.
         scratch = {
             row.name: uninitialised((*rows, value_of(row.size, self.sizes)), row.dtype) for row in kernel.scratch
         }

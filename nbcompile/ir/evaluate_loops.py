@@ -43,6 +43,8 @@ class Scope:
         self.locals: dict[str, torch.Tensor] = {}
         self.parent: Scope | None = None
         self.grids: dict[Symbol, torch.Tensor] = {
+            # Sizes of 1 along the other loops: grids broadcast, and a value is as large as the loops that it depends
+            # on.
             name: torch.arange(size).reshape([-1 if n == at else 1 for n in range(len(sizes))])
             for at, (name, size) in enumerate(zip(names, sizes, strict=True))
         }
@@ -60,6 +62,7 @@ class Scope:
         if name in self.locals:
             return self.locals[name]
         assert self.parent is not None, f"{name} is not defined here"
+        # A local of the outer loops has one value for all inner iterations: dimensions of size 1 are appended.
         outer = self.parent.local(name)
         return outer.reshape(*outer.shape, *[1] * (len(self.shape) - len(self.parent.shape)))
 
@@ -171,10 +174,12 @@ class KernelRun:
                     assert self.memory[name].dtype == result.dtype, f"{name} is not {result.dtype}"
                     self.memory[name][index] = result
             case Update(name, position, value, kind):
+                # One by one, in row-major order: two may update the same element.
                 changes = zip(scope.full(position).flatten(), scope.full(value).flatten(), strict=True)
                 for element, new in changes:
                     update_element(self.memory[name], (element,), kind, new)
             case Accumulate(name, kind, value, where):
+                # The result belongs to the loops around the nest.
                 inner = len(scope.shape) - len(outer.shape)
                 indices = scope.evaluate_index(where, {}).expand(scope.shape) if kind[:3] == "arg" else None
                 outer.locals[name] = combine(kind, scope.full(value), indices, inner)

@@ -245,6 +245,7 @@ def apply(op: str, *args: object) -> Expr:
     operands = tuple(each if isinstance(each, Operators) else constant(each, typed.dtype) for each in args)  # type: ignore[arg-type]
     assert len(operands) == operation.arity, (op, operands)
     dtype = torch.bool if operation.kind in ("comparison", "logical") else typed.dtype
+    # "+ 0" is not among them: -0.0 + 0 is 0.0.
     if op in _NEUTRAL:
         # "and True", "or False", "* 1": the other operand.
         for this, other in (operands, operands[::-1]):
@@ -279,6 +280,7 @@ def _represents_all(wide: torch.dtype, narrow: torch.dtype) -> bool:
         return wide.is_floating_point and wide.itemsize > narrow.itemsize
     numbers = torch.iinfo(narrow)
     if wide.is_floating_point:
+        # Up to 2 / eps every whole number is exact: 2**24 in float32.
         return 2 / torch.finfo(wide).eps >= numbers.max
     return torch.iinfo(wide).min <= numbers.min and numbers.max <= torch.iinfo(wide).max
 
@@ -404,6 +406,8 @@ def substitute(
                 return IndexOf(new_index, dtype, bound_gathers, origin)
             case Masked(condition, value, otherwise, origin):
                 chosen = rewrite(condition)
+                # A pad or a piece of a cat that is read at a known position: one side is left, and no index out of
+                # bounds.
                 holds = constant_condition(chosen)
                 if holds is None:
                     return Masked(chosen, rewrite(value), rewrite(otherwise), origin)

@@ -45,6 +45,7 @@ ONE: Index = sympy.Integer(1)
 @functools.cache
 def loop_variable(position: int) -> Symbol:
     """The loop variable of a dimension of a result: ``i0`` of the first, ``i1`` of the second, ..."""
+    # The assumptions let SymPy show bounds: i0 + 1 > 0, and 8*i0 + i1 is an integer.
     return sympy.Symbol(f"i{position}", integer=True, nonnegative=True)
 
 
@@ -120,6 +121,7 @@ def flatten(position: Sequence[Index], size: Sequence[Index]) -> Index:
     """The linear index of an element in row-major order (the last dimension fastest)."""
     total: Index = ZERO
     for coordinate, extent in zip(position, size, strict=True):
+        # Horner's scheme: ((p0 * n1) + p1) * n2 + p2.
         total = total * extent + coordinate
     return sympy.expand(total)
 
@@ -213,6 +215,7 @@ def upper_bound(expression: Index, ranges: Ranges) -> Index | None:
     """The largest value of an expression over the ranges, as an expression over sizes; None if it is unknown."""
     total: Index = ZERO
     for term in sympy.Add.make_args(expression):
+        # A bound of each term bounds the sum, though the terms may not be largest together.
         largest = _largest_term(term, ranges)
         if largest is None:
             return None
@@ -226,9 +229,12 @@ def _largest_term(term: Index, ranges: Ranges) -> Index | None:
         match factor:
             case sympy.Symbol() if factor in ranges:
                 largest = largest * (ranges[factor] - 1)
+            # The largest value of -i0 would need the smallest of i0.
             case sympy.Integer() if factor < 0:
                 return None
             case sympy.Integer() | sympy.Symbol():
+                # A loop variable without range, or an index from memory. Other symbols are sizes: they are their own
+                # bound.
                 if isinstance(factor, sympy.Symbol) and factor.name[0] in "irg":
                     return None
                 largest = largest * factor
@@ -273,6 +279,7 @@ def simplify(expression: Index, ranges: Ranges) -> Index:
 def _simplified(expression: Index, known: frozenset[tuple[Symbol, Index]]) -> Index:
     ranges = dict(known)
     simplified: dict[Index, Index] = {}
+    # Short ones first: a division within another is simplified before it.
     for division in sorted(expression.atoms(FloorDiv, Mod), key=lambda atom: atom.count_ops()):
         top, bottom = (part.xreplace(simplified) for part in division.args)
         rule = divide if isinstance(division, FloorDiv) else remainder

@@ -256,6 +256,7 @@ def _verify_kernel(
 ) -> None:
     for name in kernel.reads:
         require(name in memory, f"{kernel.name} reads {name}, which has no memory")
+        # A later pass may read what an earlier one has stored.
         require(name in written or name in kernel.writes, f"{kernel.name} reads {name}, which nothing has written")
     for name in kernel.writes:
         require(name in memory, f"{kernel.name} writes {name}, which has no memory")
@@ -312,6 +313,7 @@ class _KernelScope:
         require(not in_order or len(nest.loops) == 1, f"{self.kernel.name}: a scan along several loops")
         for statement in nest.body:
             self.statement(statement, inside)
+        # What an iteration binds ends with it; only the results of reductions are left.
         self.locals = outer_locals
         for statement in nest.body:
             if isinstance(statement, Accumulate):
