@@ -32,6 +32,7 @@ def sigmoid(x: Expr) -> Expr:
 @pointwise(aten.relu.default)
 def relu(x: Expr) -> Expr:
     """``max(x, 0)``."""
+    # Of two zeros, maximum gives the second operand (ir/expr.py): relu(-0.0) is the argument's zero.
     return apply("maximum", 0, x)
 
 
@@ -98,6 +99,7 @@ def sigmoid_backward(grad: Expr, y: Expr) -> Expr:
 @pointwise(aten.threshold_backward.default, operands=2)
 def threshold_backward(grad: Expr, x: Expr, threshold: float) -> Expr:
     """The gradient where ``x`` was above the threshold (relu's backward with 0)."""
+    # nan <= threshold is false: the gradient passes.
     return apply("where", apply("le", x, threshold), 0, grad)
 
 
@@ -154,6 +156,7 @@ def elu(x: Expr, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.
 def softplus(x: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
     """``log(1 + exp(beta * x)) / beta``, the identity where that is large."""
     scaled = x * beta
+    # exp may overflow in the branch that is not chosen.
     return apply("where", apply("gt", scaled, threshold), x, apply("log1p", apply("exp", scaled)) / beta)
 
 
@@ -174,6 +177,7 @@ def mish(x: Expr) -> Expr:
 @lowering(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(build: Builder, x: Value) -> tuple[Value, Value]:
     """``log(sigmoid(x))`` without overflow, and the exponential that its backward may use."""
+    # The exponent is never positive: exp(-x) alone is infinite for x = -100.0.
     power = elementwise(build, lambda a: apply("exp", -apply("abs", a)), (x,))
     return elementwise(build, lambda a, e: apply("minimum", a, 0.0) - apply("log1p", e), (x, power)), power
 

@@ -145,6 +145,7 @@ class Builder:
         if value.dtype.is_complex:
             raise UnsupportedDtype(value.dtype)
         layout = layout if layout is not None else self.default_layout(value)
+        # A dimension of size 1 is always read at 0: fusion compares indices as they are written.
         ones: dict[Symbol, Index] = {loop_variable(at): ZERO for at, extent in enumerate(layout.size) if is_one(extent)}
         body = cast(substitute(value.body, ones) if ones else value.body, value.dtype)
         if ZERO in layout.size:  # no element: nothing may be loaded
@@ -203,6 +204,7 @@ class Builder:
                 number = split_reduction.row_count(self, value, reduced_dims, kind) or number
                 result = split_reduction.in_parts(self, value, kept_dims, reduced_dims, number, kind, dtype, accumulate)
                 return _keep_dims(result, value.size, kept_dims) if keepdim else result
+        # The kept dimensions are numbered anew:  x.sum(1) of x[i0, i1, i2]  is  sum over r0 of x[i0, r0, i1].
         mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept_dims)}
         mapping |= {loop_variable(at): reduction_variable(to) for to, at in enumerate(reduced_dims)}
         mapping |= {loop_variable(at): ZERO for at, extent in enumerate(value.size) if is_one(extent)}
@@ -214,6 +216,7 @@ class Builder:
             self.add(ir.Reduction(name, dtype, value.device, contiguous(size), body, kind, reduced, accumulate, nodes))
             result = self.whole(name)
         else:
+            # The reduction of one element is the element, and its index is 0.
             single_element = constant(0, dtype) if kind.startswith("arg") else cast(body, compute_dtype(dtype))
             result = Value(dtype, value.device, size, single_element, nodes)
         return _keep_dims(result, value.size, kept_dims) if keepdim else result
@@ -242,6 +245,7 @@ class Builder:
             # The rounding errors of repeated additions would add up: accumulate in the wider type.
             wide = replace(target, dtype=compute_dtype(target.dtype))
             return replace(self.scatter(wide, source, position, kind), dtype=target.dtype)
+        # The operator is functional: what it updates must not be seen through its argument.
         into = single_load(self.realize(target, copy=True))
         assert into is not None
         layout = self.tensors[into.buffer].layout

@@ -181,6 +181,7 @@ def eye(build: Builder, rows: Any, columns: Any = None, *, dtype: Any = None, de
 def _triangle(build: Builder, x: Value, diagonal: Any, op: str) -> Value:
     row, column = loop_variable(x.ndim - 2), loop_variable(x.ndim - 1)
     inside = apply(op, IndexOf(column - row, torch.int64), IndexOf(index(diagonal), torch.int64))
+    # Two indices that are not negative are narrowed to int32 (scheduling/int32_narrowing.py); a difference is not.
     if known_number(index(diagonal)) is not None:
         inside = apply(op, IndexOf(column, torch.int64), IndexOf(row + index(diagonal), torch.int64))
     zero = constant(0, x.body.dtype)

@@ -45,6 +45,7 @@ def masked_fill(build: Builder, x: Value, mask: Value, value: Any) -> Value:
         raise NoLowering(f"a tensor of {x.dtype} filled with {value}")
     require_representable(value, x.dtype)
     size = broadcast_size(mask.size, x.size)
+    # The number is rounded to x's type, and is then a constant of the type that the kernel computes in.
     filler = constant(constant(value, x.dtype).value, compute_dtype(x.dtype))
     body = apply("where", operand(mask, torch.bool, size), filler, broadcast_to(x, size).body)
     device = common_device([x, mask])

@@ -41,6 +41,8 @@ def promoted(*operands: Any) -> torch.dtype:
     for value in operands:
         rank, dtype = _rank_and_dtype(value)
         ranks[rank] = torch.promote_types(ranks[rank], dtype) if rank in ranks else dtype
+    # float16[2] + 1.5 stays float16, but int64[2] + 1.5 becomes a float: a weaker operand changes the kind, not the
+    # size.
     result, *weaker = (ranks[rank] for rank in sorted(ranks))
     for dtype in weaker:
         if _kind(dtype) > _kind(result):
@@ -96,6 +98,7 @@ def _converted(value: Any, dtype: torch.dtype, size: tuple[Index, ...]) -> Expr:
     body = operand(value, dtype, size)
     if isinstance(value, Value) and value.dtype == dtype:
         return body  # not rounded between two operators, as in torch.compile
+    # Rounded as it would be in memory, then computed with in float32.
     return cast(cast(body, dtype), body.dtype)
 
 

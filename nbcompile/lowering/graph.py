@@ -130,6 +130,7 @@ def should_realize(value: Value, node: fx.Node) -> bool:
     """
     if is_free(value):
         return False
+    # Two loads of one element are one read.
     reads = {(each.buffer, each.index) for each in loads(value.body)}
     size = sum(1 for _ in walk(value.body))
     # A body is copied into the body of each user: without a limit, a chain of n nodes would take time n^2.
@@ -140,6 +141,7 @@ def should_realize(value: Value, node: fx.Node) -> bool:
         return True
     if len(node.users) > 1 and (body_cost > CHEAP_COST or len(reads) > CHEAP_LOADS):
         return True
+    # What loads nothing (an arange) or computes nothing is as cheap to recompute for every element as to load.
     return body_cost > 0 and _is_broadcast_by_user(node) and bool(reads)
 
 
@@ -153,6 +155,7 @@ def _is_extern_operand_or_output(node: fx.Node) -> bool:
                 or (user.target is convolution.CONVOLUTION and CHANNELS_LAST not in user.meta)
             )
             and user.target is not operator.getitem
+            # copy_ to an input has no lowering in the table, but is a kernel of ours (_lower_copy_).
             and user.target is not aten.copy_.default
         )
         or (user.target in _ALIASING and _is_extern_operand_or_output(user))
@@ -297,6 +300,7 @@ class _Lowering:
 
     def _call(self, node: fx.Node) -> Any:
         predicted = node.meta.get("val")
+        # Arithmetic of sizes is no code of the graph: the result is an expression over the symbols of the inputs.
         if isinstance(predicted, (torch.SymInt, int, float, bool, torch.SymFloat, torch.SymBool)):
             return self._number(node, predicted)
         if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
@@ -314,6 +318,7 @@ class _Lowering:
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
         if products.TEMPLATE in node.meta:
             return self._realize_results(node, products.lower_product(self.build, node, args, kwargs), predicted)
+        # Fuel counts only decisions that bisection can change: some operators have no fallback.
         may_be_fallback = node.target in LOWERINGS and not reason and can_fall_back(node)
         if may_be_fallback and not fuel.allows("lowering", f"{node.name} ({node.target})"):
             reason = "bisection: it runs through ATen"
@@ -360,11 +365,14 @@ class _Lowering:
         if result.size != size:
             # Equal in another form, or not provably equal: FakeTensor's form is used.
             result = replace(result, size=size)
+        # In eager mode y = x.clone() has memory of its own. As long as y stays inside the graph that does not show;
+        # an output must not be x itself, since the user may write to one of them.
         same = node.target in _COPIES or self._returns_argument(node, result)
         view = self.build.view_of(result)
         is_view = view is not None
         shared = _storage(representative) in self.shared and not is_view
         needs_buffer = shared or should_realize(result, representative) or (same and _reaches_output(representative))
+        # Kernels do not compute with such a type (a complex one), but a view moves no elements.
         if result.dtype not in SUPPORTED and (needs_buffer or view is None or _has_other_strides(view, predicted)):
             raise NoLowering(f"{result.dtype} is not computed with")
         if needs_buffer:
@@ -392,7 +400,10 @@ class _Lowering:
             reason = refused or "a copy into a part of a tensor, or from another device"
             result: Value = self.build.extern(node.target, (target, source), {}, node.meta["val"], reason)
             return result
+        # As copy_ does in eager mode, the source is broadcast and converted.
         source = convert(self.build, broadcast_to(source, target.size), target.dtype)
+        # x.copy_(x.flip(0)): the loop would read elements that it has overwritten, so the value gets memory of its
+        # own first.
         own = [each for each in loads(source.body) if each.buffer == view.buffer]
         if any(each.index != loop_variables(target.ndim) or each.gathers for each in own):
             source = self.build.realize(source)
@@ -404,10 +415,13 @@ class _Lowering:
         call = next((each for each in reversed(self.build.buffers) if isinstance(each, ir.Extern)), None)
         if call is None or not call.mutates:
             return
+        # The call was appended already. The values must be computed before it: its buffers are taken off and put back
+        # behind.
         at = self.build.buffers.index(call)
         extern_buffers = self.build.buffers[at:]
         del self.build.buffers[at:]
         for node, value in self.values.items():
+            # A value whose users have all been lowered is not needed any more, or is part of their bodies.
             if any(user not in self.values for user in node.users):
                 self.values[node] = self._realize_if_mutated(call, value)
         self.build.buffers.extend(extern_buffers)

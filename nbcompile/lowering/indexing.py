@@ -42,6 +42,7 @@ def known_index(ids: Value, extent: Index) -> Index | None:
     if len(variables) != 1 or limit is None or count is None or not 1 < count <= KNOWN_LIMIT:
         return None
     found = evaluate.tabulate(cast(ids.body, torch.int64), variables[0], count)
+    # An index out of bounds is an error at run time, so it stays a gather, which is checked.
     if found is None or min(found) < 0 or max(found) >= limit:
         return None
     return _as_formula(found, variables[0])
@@ -114,6 +115,7 @@ def _rows(build: Builder, x: Value, dim: int, ids: Value, wraps: bool) -> Value:
     x = _source(build, x)
     size = [*x.size[:dim], *ids.size, *x.size[dim + 1 :]]
     symbol, gather = build.gather(index_at(ids, dim, len(size)), x.size[dim], wraps)
+    # x of (v, w), ids of (a, b): the result is (a, b, w), and w moves by one dimension.
     shift = ids.ndim - 1
     position = [symbol if at == dim else loop_variable(at if at < dim else at + shift) for at in range(x.ndim)]
     return _picked(build, x, size, position, [gather], ids)

@@ -40,6 +40,7 @@ def softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Value:
     """``exp(x - max) / sum``; one division a row, as a division takes as long as five products."""
     wide, dtype = _wide(build, x, half_to_float)
     largest = reduce(build, wide, [dim], True, "max")
+    # Minus the maximum, no power exceeds 1: exp(1000.0) alone would be infinite.
     powers = build.realize(elementwise(build, lambda a, m: apply("exp", a - m), (wide, largest)))
     total = reduce(build, powers, [dim], True, "sum")
     share = build.realize(elementwise(build, lambda s: apply("reciprocal", s), (total,)))
@@ -83,6 +84,7 @@ def layer_norm(
     """``(x - mean) * rstd * weight + bias``, and mean and rstd for the backward."""
     wide, dtype = _wide(build, x)
     dims = list(range(x.ndim - len(shape), x.ndim))
+    # Layer norm takes the biased variance: correction 0.
     spread, average = moments(build, wide, dims, 0)
     rstd = build.realize(elementwise(build, lambda v: apply("rsqrt", v + eps), (spread,)))
     result = elementwise(build, lambda a, m, r: (a - m) * r, (wide, average, rstd))
@@ -131,6 +133,8 @@ def logsumexp(build: Builder, x: Value, dim: Any, keepdim: bool = False) -> Valu
     """``log(sum(exp(x - max))) + max``, with an infinite max left out."""
     wide, dtype = _wide(build, x)
     largest = reduce(build, wide, dim, True, "max")
+    # For [-inf, -inf], x - max would be nan. With 0 for the maximum the sum is 0 and its logarithm -inf, as in eager
+    # mode.
     finite = build.realize(elementwise(build, lambda m: apply("where", apply("isinf", m), 0.0, m), (largest,)))
     total = reduce(build, elementwise(build, lambda a, m: apply("exp", a - m), (wide, finite)), dim, True, "sum")
     result = elementwise(build, lambda s, m: apply("log", s) + m, (total, finite))

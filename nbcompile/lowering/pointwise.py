@@ -45,6 +45,7 @@ def _register_tables() -> None:
         pointwise(getattr(aten, name).default)(functools.partial(_named(_rounded, name), name))
     for name in ("neg", "abs", "sign"):
         pointwise(getattr(aten, name).default)(functools.partial(_named(apply, name), name))
+    # They differ for complex numbers only, which have no lowering.
     pointwise(aten.sgn.default)(functools.partial(_named(apply, "sgn"), "sign"))
     for name in _COMPARISONS.split():
         overloads = getattr(aten, name)
@@ -112,6 +113,7 @@ _ON_BOOL = {
 
 def arithmetic(op: str, a: Expr, b: Expr) -> Expr:
     """An operation that on bools is a logical one."""
+    # torch.tensor(True) + True is True: on bools the sum is an or, the product an and.
     return apply(_ON_BOOL[op] if a.dtype == torch.bool else op, a, b)
 
 
@@ -125,6 +127,7 @@ def _extreme_number(op: str, build: Builder, first: Value, second: Value) -> Val
         return arithmetic(op, a, b)
 
     dtype = promoted(first, second)
+    # fmax(0.0, -0.0): which zero is returned shows in 1 / x.
     operands = (second, first) if dtype == torch.bfloat16 else (first, second)
     return elementwise(build, of_bools if dtype == torch.bool else compute, operands)
 
@@ -337,6 +340,7 @@ def addcdiv(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
 @pointwise(aten.lerp.Scalar, aten.lerp.Tensor, operands=3, exact=2)
 def lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
     """From ``start`` (weight 0) to ``end`` (weight 1), in the form that is exact at both ends."""
+    # The same two formulas as ATen (aten/src/ATen/native/Lerp.h).
     from_start = start + weight * (end - start)
     from_end = end - (end - start) * (1.0 - weight)
     return apply("where", apply("lt", apply("abs", weight), 0.5), from_start, from_end)

@@ -63,6 +63,8 @@ class Window:
     def reaches_out(self) -> bool:
         """Return whether some window may reach out of the tensor."""
         last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation - self.padding
+        # Without padding a window ends within the tensor, except in ceil mode, or where sizes are symbols and it is
+        # not known.
         return self.padding > 0 or not known_positive(self.extent - drop_floor_divisions(last))
 
 
@@ -95,6 +97,7 @@ def _inside(windows: Sequence[Window], coordinates: Sequence[Index]) -> list[Exp
     conditions: list[Expr] = []
     for window, coordinate in zip(windows, coordinates, strict=True):
         from_border = coordinate + window.padding
+        # Conditions that always hold are left out: a mask costs more than the load.
         conditions += [at_least(from_border, index(window.padding))] if window.padding else []
         conditions += [below(from_border, window.extent + window.padding)] if window.reaches_out() else []
     return conditions
@@ -110,6 +113,7 @@ def _spread(x: Value, windows: Sequence[Window], outside: float, dtype: torch.dt
     body = cast(reindexed(x, size, [*(loop_variable(at) for at in range(leading)), *coordinates]).body, dtype)
     conditions = _inside(windows, coordinates)
     if conditions:
+        # Masked, not only selected: the address of an element outside must not be loaded from.
         body = Masked(both(conditions), body, constant(outside, dtype))
     return Value(dtype, x.device, size, body, x.from_nodes)
 
@@ -126,6 +130,7 @@ def _max_pool(
 ) -> tuple[Value, Value]:
     windows = _windows(build, x, count, kernel, stride, padding, dilation)
     wide = compute_dtype(x.dtype)
+    # What is outside must not win against any element.
     lowest = -math.inf if wide.is_floating_point else torch.iinfo(wide).min
     spread = _spread(build.realize_if_costly(x), windows, lowest, wide)
     dims = _last(spread, count)
@@ -149,6 +154,8 @@ def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value
             step //= window.size
             own = apply("remainder", apply("floor_div", within, step), window.size)
             start = IndexOf(loop_variable(first + n) * window.stride - window.padding, torch.int64)
+            # The elements of a window are ``dilation`` apart: the first that is not outside is congruent to its
+            # start.
             at = start + own * window.dilation
             if window.padding:
                 at = apply("where", apply("lt", at, 0), apply("remainder", at, window.dilation), at)
@@ -210,6 +217,11 @@ def _divisor(
     for window, coordinate in zip(windows, at, strict=True):
         first = coordinate * window.stride - window.padding
         border = window.padding if count_include_pad else 0
+        # A window of size 3 at the border, padding 1:
+        #     padded tensor      [pad] x0 x1 x2 x3 [pad]
+        #     window             [---------]              first = -1, end = 2
+        #     divisor            3 with count_include_pad, else 2: from max(first, 0) on
+        # With ceil mode a window may end behind the padding, too: its end is cut in both cases.
         lengths.append(
             Min(first + window.size, window.extent + border) - (first if count_include_pad else Max(first, ZERO))
             if _is_cut(window, border)
@@ -276,6 +288,11 @@ def _avg_pool_backward(
     ranges = {loop_variable(at): extent for at, extent in enumerate(size)}
     coordinates: list[Index] = []
     conditions: list[Expr] = []
+    # The gradient of an element is the sum over the windows that hold it. Size 3, stride 2, no padding:
+    #     elements   0  1  2  3  4
+    #     window 0   [-----]             element 2: latest window 2 // 2 = 1, and one back, window 0
+    #     window 1         [-----]       element 3: latest window 1; window 0 ends before it (3 % 2 + 2 >= 3)
+    # So ``back`` counts from the latest window on, and a window that is too short for the element is masked.
     for n, window in enumerate(windows):
         reach = loop_variable(leading + n) + window.padding
         back = ZERO if holding[n] == 1 else loop_variable(x.ndim + n)

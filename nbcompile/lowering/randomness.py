@@ -53,6 +53,8 @@ def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     if predicted.dtype not in SUPPORTED:
         raise NoLowering(f"dtype {predicted.dtype}")
     size = shape_of(predicted)
+    # Each element of each draw has a counter of its own, whatever the order of the loops, so that kernels may
+    # recompute it.
     counter = build.random_state.counters_used + flatten(loop_variables(len(size)), size)
     build.random_state.counters_used += product(size)
     seed = build.random_state.seeds.get(predicted.device)
@@ -77,6 +79,8 @@ def _words(bits: Expr) -> tuple[Expr, Expr]:
 
 def _single(word: Expr) -> Expr:
     """32 bits as a float32 in [0, 1), as Triton makes it."""
+    # As a signed number, the word's upper half is negative, and is mirrored. The factor is a little below 2**-31: the
+    # largest number times it is still less than 1 in float32.
     folded = apply("where", apply("gt", word, WORD >> 1), WORD - word, word)
     return cast(folded, torch.float32) * 4.6566127342e-10
 
@@ -85,6 +89,7 @@ def _uniform(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]
     """Numbers in [0, 1): doubles where the result is one, otherwise float32."""
     bits, predicted = _bits(build, generator)
     if predicted.dtype == torch.float64:
+        # A double has 53 significant bits. The shift copies the sign, which the mask removes.
         return cast(
             apply("bitwise_and", apply("shift_right", bits, 11), 2**53 - 1), torch.float64
         ) * 2.0**-53, predicted
@@ -103,6 +108,7 @@ def _normal(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     """Box and Muller: the angle and the distance of a point, both from uniform numbers."""
     bits, predicted = _bits(build, generator)
     if predicted.dtype == torch.float64:
+        # In (0, 1]: the logarithm of 0 is infinite. In float32 a lower bound does the same, as in Triton.
         first, second = ((cast(each, torch.float64) + 1.0) * 2.0**-32 for each in _words(bits))
     else:
         first, second = (_single(each) for each in _words(bits))
@@ -168,6 +174,7 @@ def bernoulli_p(build: Builder, _: Value, probability: Any = 0.5, *, generator: 
 
 def _hits(build: Builder, probability: Any, generator: Any) -> Value:
     drawn, predicted = _uniform(build, generator)
+    # drawn is in [0, 1): probability 0 never hits, probability 1 always.
     return _result(build, apply("lt", drawn, _parameter(probability, predicted, drawn)), predicted)
 
 
@@ -178,6 +185,7 @@ def native_dropout(build: Builder, x: Value, p: float, train: bool | None) -> tu
         return x, build.call(aten.ones_like.default, Value(torch.bool, x.device, x.size, constant(True, torch.bool)))
     drawn, predicted = _uniform(build)
     keep_mask = apply("ge", drawn, float(p))
+    # With p = 1 nothing is kept, and 0 times an infinite scale would be nan.
     scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
     body = x.body * cast(keep_mask, x.body.dtype) * scale
     return _result(build, body, predicted), Value(torch.bool, x.device, x.size, keep_mask, build.origin())
@@ -202,6 +210,7 @@ def _between(build: Builder, low: Any, high: Any, generator: Any) -> Value:
     if span is None or span > SEEDS[1]:
         raise NoLowering("a range of random numbers that is symbolic, or longer than an int64")
     bits, predicted = _bits(build, generator)
+    # Without the sign: the remainder is then in [0, span).
     positive = apply("bitwise_and", bits, SEEDS[1])
     return _result(build, apply("remainder", positive, int(span)) + int(index(low)), predicted)
 

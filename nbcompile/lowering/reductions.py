@@ -43,8 +43,10 @@ def reduce(build: Builder, x: Value, dims: Dims, keepdim: bool, kind: str, dtype
     dtype = dtype or x.dtype
     if x.dtype not in SUPPORTED or dtype not in SUPPORTED:
         raise NoLowering(f"dtype {x.dtype}")
+    # The values are compared in their own type; the int64 of the result is the type of the index.
     accumulate = compute_dtype(x.dtype if kind in ("argmax", "argmin") else dtype)
     where = all_dims(x, dims)
+    # A tensor without dimensions: its only element is the result.
     if not where and kind not in ("argmax", "argmin"):
         return convert(build, x, dtype)
     return build.reduce(x, where, keepdim, kind, dtype, accumulate)
@@ -91,6 +93,8 @@ def mean(build: Builder, x: Value, dim: Dims = None, keepdim: bool = False, *, d
     wide = convert(build, x, compute_dtype(dtype))
     total = reduce(build, wide, dim, keepdim, "sum", compute_dtype(dtype))
     count = product(x.size[at] for at in all_dims(x, dim))
+    # The total is not rounded to the result's type: 1000 float16 values of 100 have the mean 100, but their sum,
+    # 100000, is infinite in float16.
     average = elementwise(build, lambda s: s / number(count, s.dtype), (total,))
     return convert(build, average, dtype)
 
@@ -184,6 +188,7 @@ def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value
     if not x.dtype.is_floating_point:
         raise NoLowering(f"the variance of {x.dtype}")
     wide = build.realize_if_costly(convert(build, x, compute_dtype(x.dtype)))
+    # One pass over x and x * x would be cheaper, but mean(x * x) - mean(x) ** 2 cancels where the mean is large.
     average = build.realize(mean(build, wide, dim, keepdim=True))
     squares = elementwise(build, lambda a, m: (a - m) * (a - m), (wide, average))
     total = reduce(build, squares, dim, True, "sum")
@@ -195,6 +200,7 @@ def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value
 def _freedom(count: Index, correction: Any, dtype: torch.dtype) -> Expr:
     known = known_number(count)
     if known is not None:
+        # As in torch, too few elements give a division by 0: nan or infinity, never a negative variance.
         return constant(max(0.0, known - correction), dtype)
     return apply("maximum", number(count, dtype) - float(correction), 0.0)
 
@@ -257,6 +263,7 @@ def vector_norm(
     if not dtype.is_floating_point:
         raise NoLowering(f"the norm of {x.dtype}")
     wide = convert(build, x, compute_dtype(dtype))
+    # Each norm is a pointwise operator, a reduction, and a pointwise operator again: all three fuse.
     before, kind, after = _norm_of(float(ord))
     result = reduce(build, elementwise(build, before, (wide,)), dim, keepdim, kind)
     return convert(build, elementwise(build, after, (result,)), dtype)

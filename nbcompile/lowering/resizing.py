@@ -177,6 +177,7 @@ def _as_formula(below: Expr, along: Index, small: int, large: int, corners: bool
     top, bottom = (along * (small - 1), large - 1) if corners else ((2 * along + 1) * small - large, 2 * large)
     common = math.gcd(*(int(each) for each in sympy.Poly(top, along).all_coeffs()), bottom) or 1
     formula = divide(Max(sympy.expand(top / common), index(0)), index(max(bottom // common, 1)), {})
+    # ATen computes in float, and a rounding error may move an index: the formula is compared at every element.
     return formula if found == [int(formula.subs(along, at)) for at in range(large)] else None
 
 
@@ -196,6 +197,8 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
         reindexed(source, result_size, [*front, *coordinates], gathers).body
         for coordinates in itertools.product(*(each.coordinates for each in along))
     ]
+    # The last dimension varies fastest in the product: neighbours in the list are its two samples. Each round halves
+    # it.
     for sample in reversed(along):
         values = [low + (high - low) * sample.weight for low, high in zip(values[::2], values[1::2], strict=True)]
     return Value(x.dtype, x.device, tuple(result_size), values[0], merge_nodes(x.from_nodes, build.origin()))
@@ -232,6 +235,8 @@ def upsample_trilinear3d(
 
 def _reflected(coordinate: Index, extent: Index) -> Index:
     """Back again at both ends, which are not repeated."""
+    # Of 4 elements:  coordinate  -2 -1  0  1  2  3  4  5
+    #                 element      2  1  0  1  2  3  2  1
     from_front = Max(coordinate, -coordinate)
     from_back = extent - 1 - from_front
     return extent - 1 - Max(from_back, -from_back)

@@ -81,6 +81,7 @@ def _best(build: Builder, x: Value, dim: int, kind: str) -> tuple[Value, Value]:
     wide = convert(build, x, torch.uint8 if x.dtype == torch.bool else x.dtype)
     if wide.dtype not in SUPPORTED:
         raise NoLowering(f"dtype {x.dtype}")
+    # Two scans read it: the values and their indices.
     wide = build.realize_if_costly(wide)
     compared = compute_dtype(wide.dtype)
     best = build.scan(wide, dim, kind, wide.dtype, compared)

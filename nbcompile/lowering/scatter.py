@@ -78,6 +78,7 @@ def _masked_put(
         raise NoLowering("a mask as an index: how many values are taken depends on data")
     while mask.ndim < x.ndim:
         mask = build.call(aten.unsqueeze.default, mask, -1)
+    # x[mask] = 0 is where(mask, 0, x), whose size is known. More values would have to be counted off by the mask.
     number = reindexed(values, (), [ZERO] * values.ndim)
     changed = convert(build, number, x.dtype)
     if accumulate:
@@ -118,6 +119,7 @@ def scatter_reduce(
         raise NoLowering(f"scatter_reduce with {reduce} of {x.dtype}")
     kind = _KINDS[reduce]
     if not include_self:
+        # Elements that are updated begin with the value that changes no result; all others keep x.
         x = _along(build, x, dim, ids, _neutral(kind, x.dtype), "store")
     return _along(build, x, dim, ids, source, kind)
 
@@ -197,6 +199,7 @@ def embedding_dense_backward(
     def without_padding(at: Expr, g: Expr) -> Expr:
         return apply("where", apply("eq", cast(at, torch.int64), Constant(padding_idx, torch.int64)), 0.0, g)
 
+    # The padding's row gets no gradient: its updates add 0.
     if padding_idx >= 0:
         padding = Value(ids.dtype, ids.device, grad.size, coordinate.body, ids.from_nodes)
         grad = elementwise(build, without_padding, (padding, grad))

@@ -65,10 +65,12 @@ def slice_scatter(
     conditions: list[Expr] = []
     if first != ZERO:
         conditions.append(at_least(along, first))
+    # Behind the last element that is written: x[0:7:3] writes 0, 3 and 6.
     past = first + stride * (extent - 1) + 1
     if not known_equal(past, x.size[dim]):
         conditions.append(below(along, past))
     if not is_one(stride):
+        # (along - first) mod stride, with a dividend that is never negative.
         off = Mod(along + sympy.Mod(-first, stride), stride)
         conditions.append(apply("eq", IndexOf(off, torch.int64), 0))
     inner = moved_along(source, dim, x.size[dim], divide(along - first, stride, ranges))
@@ -93,6 +95,7 @@ def diagonal_scatter(build: Builder, x: Value, source: Value, offset: int = 0, d
     source = convert(build, source, x.dtype)
     others = [loop_variable(at) for at in range(x.ndim) if at not in (one, two)]
     inner = reindexed(source, x.size, [*others, row if offset >= 0 else column])
+    # column - row == offset, with no negative term on either side.
     on_it = apply("eq", number_of(column + max(0, -offset)), number_of(row + max(0, offset)))
     nodes = merge_nodes(x.from_nodes, source.from_nodes, build.origin())
     return Value(x.dtype, x.device, x.size, Masked(on_it, inner.body, x.body), nodes)

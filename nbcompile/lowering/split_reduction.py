@@ -70,6 +70,7 @@ def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *
     splits = kind in ASSOCIATIVE_KINDS or kind in INDEX_KINDS
     if not splits or result_count is None or length is None or not result_count:
         return 1
+    # A program has one row, or some adjacent columns.
     programs = -(-result_count // COLUMNS_PER_PROGRAM) if along_columns else result_count
     if programs >= ENOUGH_PROGRAMS or length < (SHORT_COLUMN if along_columns else MAX_REGISTER_ROW + 1):
         return 1
@@ -143,6 +144,7 @@ def _parts(
     per_part = whole // number if whole % number == 0 else _rounded_length(whole, number)
     length = index(per_part)
     part, inside = loop_variable(len(kept_dims)), loop_variable(len(kept_dims) + 1)
+    # The reduced dimensions in row-major order are one index, which is divided into part and index within it.
     coordinates = unflatten(length * part + inside, sizes, {part: index(number), inside: length})
     position: list[Index] = [ZERO] * value.ndim
     for to, at in enumerate(kept_dims):

@@ -65,6 +65,7 @@ def reindexed(
     value: Value, size: Sequence[Index], position: Sequence[Index], gathers: tuple[Gather, ...] = ()
 ) -> Value:
     """Reindex a value: the element at ``(i0, i1, ...)`` of the result is the value's element at ``position``."""
+    # Indices that do not change are left out: with none, the body is shared and not rebuilt.
     mapping: dict[Symbol, Index] = {
         loop_variable(axis): index for axis, index in enumerate(position) if index != loop_variable(axis)
     }

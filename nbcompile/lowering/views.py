@@ -89,6 +89,7 @@ def _regrouped(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[Index]:
     position: list[Index] = []
     at = 0
     ranges = {loop_variable(n): extent for n, extent in enumerate(new)}
+    # Within a group: the new position becomes one linear index, which is divided into the old dimensions.
     for old_group, new_group in _groups(old, new):
         variables = [ZERO if is_one(new[at + n]) else loop_variable(at + n) for n in range(len(new_group))]
         coordinate = flatten(variables, new_group)
@@ -100,6 +101,9 @@ def _regrouped(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[Index]:
 def _groups(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[tuple[tuple[Index, ...], tuple[Index, ...]]]:
     groups = []
     start, begun = 0, 0
+    # The products so far of the old and of the new group; both lists are walked like two sorted lists in a merge:
+    #     old  (8,   128)          8 == 8: a group.  128 > 4, so 32 is taken, too: 128 == 4 * 32, the next group
+    #     new  (8, 4, 32)
     one, two = ONE, ONE
     stop, ended = 0, 0
     while stop < len(old) or ended < len(new):
@@ -234,6 +238,7 @@ def slice_bounds(build: Builder, extent: Index, start: Any, end: Any, step: Any)
     last = extent if end is None or end == _TO_THE_END else _clamped(build, index(end), extent)
     stride = index(step)
     count = last - first
+    # x[3:1] has no element: a count below 0 is 0.
     number = known_number(count)
     if number is not None and known_number(stride) is not None:
         return first, index(max(0, -(-number // int(stride)))), stride
@@ -328,10 +333,12 @@ def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset:
     if tensor.layout.size != x.size or not _is_row_major(tensor.layout):
         raise NoLowering("as_strided of a buffer that is not row-major")
     fake = build.node.args[0].meta["val"] if build.node is not None and build.node.args else None  # type: ignore[union-attr]
+    # The argument counts from the begin of the storage, our index from the first element of x.
     own = index(fake.storage_offset()) if isinstance(fake, torch.Tensor) else ZERO
     start = ZERO if storage_offset is None else index(storage_offset) - own
     layout = Layout(indices(size), indices(stride), start)
     elements, span = known_number(tensor.layout.elements), known_number(layout.span)
+    # The storage may hold more than x (x = base[2:4]); the buffer does not.
     if elements is None or span is None or span > elements or (known_number(start) or 0) < 0:
         raise NoLowering("as_strided beyond the elements of its buffer")
     ranges = {loop_variable(at): extent for at, extent in enumerate(layout.size)}
@@ -365,6 +372,7 @@ def roll(build: Builder, x: Value, shifts: Sequence[Any], dims: Sequence[int] = 
     if not dims:
         flat = reshape(build, x, [-1])
         return reshape(build, roll(build, flat, shifts, [0]), x.size)
+    # result[i] is x[(i - by) mod extent], written without negative numbers.
     for shift, dim in zip(indices(shifts), dims, strict=True):
         at = dimension(dim, x.ndim)
         extent, by = known_number(x.size[at]), known_number(shift)
@@ -444,6 +452,7 @@ def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     ends: list[Index] = []
     for part in parts:
         ends.append((ends[-1] if ends else ZERO) + part.size[dim])
+    # From the last part on, which needs no condition:  a where i < 4, else (b where i < 6, else c).
     body: Expr | None = None
     for part, end in reversed(list(zip(parts, ends, strict=True))):
         # Where a part of one row is read at all, it is read at 0.
@@ -473,6 +482,7 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
     inner = reindexed(x, size, [loop_variable(at) - before[at] for at in range(x.ndim)])
     conditions: list[Expr] = []
     for at in range(x.ndim):
+        # Where elements are cut off, every index is in bounds.
         if before[at] != ZERO and not before[at].is_nonpositive:
             conditions.append(at_least(loop_variable(at), before[at]))
         if after[at] != ZERO and not after[at].is_nonpositive:
