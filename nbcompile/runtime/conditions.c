@@ -134,6 +134,7 @@ static int truth(const Value *value) { return value->is_float ? value->real != 0
 
 static int run(const Conditions *all, PyObject **found) {
   Value stack[MANY + 1], numbers[MANY];
+  /* Bit k: numbers[k] was read in this call. */
   uint64_t known = 0;
   int top = 0;
   for (Py_ssize_t at = 0; at < all->length; at++) {
@@ -141,6 +142,7 @@ static int run(const Conditions *all, PyObject **found) {
     switch (operation) {
       case CONSTANT: stack[top++] = all->constant[operand]; break;
       case NUMBER:
+        /* A number is read when it is first needed, and once, however often the conditions mention it. */
         if (!(known >> operand & 1) && read_number(all, operand, found, &numbers[operand]) != YES) return UNKNOWN;
         known |= (uint64_t)1 << operand;
         stack[top++] = numbers[operand];

@@ -121,6 +121,7 @@ class Program:
                 for number, (pair, comparison) in enumerate(pairs):
                     self._all(pair, type(comparison).__name__, depth)
                     if number:
+                        # a < b < c is a < b and b < c. b is evaluated twice, which has no side effect here.
                         self._emit("And")
             case _:
                 self._emit("NUMBER", self._number(node))

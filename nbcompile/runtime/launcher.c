@@ -127,6 +127,7 @@ typedef struct {
 static PyObject *kernel_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
   Kernel *kernel = (Kernel *)self;
   Py_ssize_t given = PyVectorcall_NARGS(flags);
+  /* Arrays on the stack for most kernels: no allocation in a call. */
   void *few_buffers[MANY], **buffers = few_buffers;
   i64 few_sizes[MANY], *sizes = few_sizes;
   PyObject *result = NULL;
@@ -429,6 +430,7 @@ static int interpret(Program *program, const Slots *slots) {
       case ALLOCATE: {
         Layout layout = layout_now(slots, &step->layout);
         if (allocate(&layout, &slots->made[step->slot])) {
+          /* What was not allocated must not be released at the end of the call. */
           slots->made[step->slot] = NULL;
           return PyErr_Occurred() ? -1 : 1;
         }
@@ -510,6 +512,9 @@ static int take_inputs(const Slots *slots) {
 }
 
 static PyObject *program_run(Program *program, PyObject **inputs) {
+  /* One block of memory for all arrays of a call, on the stack where it is small:
+   *     pointers[slots] | made[slots] | held[slots] | buffers[widest] | values[values] | numbers[count]
+   * Without run-time sizes the last two are left out, and Program.numbers is used as it is. */
   char small[2048];
   size_t words = 3 * program->slots + program->widest, numbers = program->holes || program->values ? program->values + program->count : 0;
   size_t wanted = words * sizeof(void *) + numbers * sizeof(i64);
@@ -526,12 +531,14 @@ static PyObject *program_run(Program *program, PyObject **inputs) {
   if (!fit) {
     result = program_slowly(program, inputs, program->given);
   } else {
+    /* made and held: NULL is what `empty` releases nothing for, if the steps stop halfway. */
     memset(slots.made, 0, 2 * program->slots * sizeof(void *));
     int entered = program->device >= 0;
     if (entered && gpu->enter(program->device, &slots.gpu)) status = -1, entered = 0;
     else status = fit < 0 ? 1 : interpret(program, &slots);
     if (!status) result = results_of(program, &slots);
     else if (status > 0) PyErr_SetString(PyExc_MemoryError, "could not allocate the result of a compiled graph");
+    /* An output has a reference of its own by now (wrap_tensor), so that every slot can be emptied. */
     for (Py_ssize_t i = program->inputs; i < program->slots; i++) empty(&slots, i);
     if (entered) gpu->leave(&slots.gpu);
   }
@@ -562,6 +569,7 @@ static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t
 static PyObject *program_positional(PyObject *self, PyObject *const *inputs, Py_ssize_t given) {
   Program *program = (Program *)self;
   if (!can_run(program, given)) return program_slowly(program, inputs, given);
+  /* Nothing to append: the arguments of the call are the first slots as they are. */
   if (program->inputs == given) return program_run(program, (PyObject **)inputs);
   PyObject *few[MANY], **all = program->inputs <= MANY ? few : PyMem_Malloc(program->inputs * sizeof(PyObject *));
   if (!all) return PyErr_NoMemory();
@@ -703,6 +711,7 @@ static PyObject *make_program(PyObject *module, PyObject *arguments) {
     return NULL;
   Program *program = PyObject_New(Program, &ProgramType);
   if (!program) return NULL;
+  /* From here on program_dealloc can clean up, whatever was made so far. */
   memset((char *)program + sizeof(PyObject), 0, sizeof(Program) - sizeof(PyObject));
   program->vectorcall = program_call;
   program->slots = slots;
@@ -783,6 +792,7 @@ static PyObject *empty_strided(PyObject *module, PyObject *const *arguments, Py_
   Numbers room = {numbers, numbers + 2 * MOST_DIMENSIONS, NULL};
   Layout layout = {0};
   Handle made;
+  /* Any other call (a device, a type that is not in the table) goes to torch. */
   int only_dtype = given == 2 && keywords && PyTuple_GET_SIZE(keywords) == 1;
   PyObject *number = only_dtype ? PyDict_GetItem(dtype_numbers, arguments[2]) : NULL;
   if (!number) return PyObject_Vectorcall(torch_empty_strided, arguments, given, keywords);

@@ -111,6 +111,7 @@ class PlainKernel:
     def __init__(self, entry: Entry, owner: object) -> None:
         self.entry = entry
         self.owner = owner
+        # CFUNCTYPE releases the GIL during the call, PYFUNCTYPE keeps it.
         prototype = (ctypes.CFUNCTYPE if entry.lengthy else ctypes.PYFUNCTYPE)(
             ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Context)
         )
@@ -177,6 +178,7 @@ def tensor_offset() -> int | None:
 def self_test(module: ModuleType) -> str:
     """Error of the extension; "" if it reads tensors of several kinds correctly."""
     base = torch.arange(24, dtype=torch.float32)
+    # What could be misread: strides, an offset, no dimension, no element, other types, a subclass.
     samples = (
         base, base.view(4, 6).t()[1:, ::2], torch.tensor(1), torch.empty(0, 3), base.to(torch.float64),
         torch.nn.Parameter(base.clone()), base.to(torch.bfloat16)[3:],
@@ -198,6 +200,7 @@ def self_test(module: ModuleType) -> str:
         or second.dtype != base.dtype
     ):
         return "a new tensor came out wrong"
+    # A tensor over foreign memory would change another one, or crash here and not in a user's program.
     second.fill_(1.0)
     if float(second.sum()) != base.numel():
         return "a new tensor has no memory of its own"

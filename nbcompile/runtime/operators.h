@@ -71,6 +71,7 @@ static PyObject *tuple_of(const i64 *numbers, i64 count) {
 /* Store an operator's result in a slot; steals the reference. */
 static int hold(const Result *result, const Slots *slots, PyObject *value) {
   Layout layout = layout_now(slots, &result->layout);
+  /* A result with other strides than FakeTensor predicts is copied: kernels were compiled for the predicted ones. */
   if (value && !(is_tensor(value) && has_layout(handle_of(value), &layout)))
     Py_SETREF(value, PyObject_CallFunction(result->adopt, "ONN", value, tuple_of(layout.sizes, layout.dim), tuple_of(layout.strides, layout.dim)));
   if (!value) return -1;
@@ -180,6 +181,7 @@ static int convolve(const Step *step, const Slots *slots) {
   }
   const Result *result = step->result;
   Layout layout = layout_now(slots, &result->layout);
+  /* The tensor stays a handle: no Python object is made for it. */
   if (has_layout(made, &layout)) {
     slots->made[result->slot] = made;
     return aoti_torch_get_data_ptr(made, &slots->pointers[result->slot]) ? 1 : 0;

@@ -99,6 +99,7 @@ static Block *new_block(i64 bytes, int32_t dtype, i64 itemsize) {
     return NULL;
   }
 #ifdef MADV_HUGEPAGE
+  /* The whole huge pages within the block: the first touch of 2 MiB is then one page fault, not 512. */
   uintptr_t start = ((uintptr_t)block->data + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1);
   uintptr_t end = ((uintptr_t)block->data + bytes) & ~(uintptr_t)(HUGE_PAGE - 1);
   if (end > start) madvise((void *)start, end - start, MADV_HUGEPAGE); /* advice: that it fails does no harm */
@@ -106,6 +107,7 @@ static Block *new_block(i64 bytes, int32_t dtype, i64 itemsize) {
   block->bytes = bytes;
   block->dtype = dtype;
   block->inference = inference_mode();
+  /* Nobody else knows the storage yet: these are its counts without any other owner. */
   for (int i = 0; i < POOL_WORDS; i++) block->alone[i] = storage_of(block->keeper)[pool.count_word[i]];
   pool.count++;
   pool.bytes += bytes;
@@ -116,6 +118,7 @@ static Block *idle_block(i64 bytes, int32_t dtype) {
   int inference = inference_mode();
   for (Py_ssize_t i = 0; i < pool.count; i++) {
     Block *block = &pool.block[i];
+    /* forget moves the last block to this position, which is looked at again. */
     if (!is_whole(block)) forget(i--);
     else if (block->bytes == bytes && block->dtype == dtype && block->inference == inference && is_alone(block)) return block;
   }

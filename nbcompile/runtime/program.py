@@ -85,6 +85,7 @@ def load(
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries, prepared = {}, on_gpu or {}
     for kernel in emitted.kernels:
+        # It is no C++ function: the GPU's launcher has it.
         if kernel.name in prepared:
             continue
         assert library
@@ -119,6 +120,7 @@ def _program(
     """The plan as the launcher in C understands it (launcher.c, operators.h, sizes.h)."""
     targets = {each.name: each.target for each in emitted.externs}
     coder = _PlanEncoder(extension, entries, targets, processor.multiplies_by_onednn(), on_gpu)
+    # Fetched once. make_program compares their layouts with those that were compiled for.
     held = tuple(wrapped.attribute(path) for path, _ in plan.attributes)
     description = (
         (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
@@ -157,6 +159,8 @@ class _PlanEncoder:
     on_gpu: Mapping[str, object]
 
     def shape(self, shape: TensorShape) -> tuple[Any, ...]:
+        # Type and device in one number, as read_type in launcher.c takes them apart: 0 above the lowest byte is the
+        # CPU.
         number = launcher.dtype_code(self.extension, shape.dtype) | (shape.gpu + 1) << 8
         return number, _numbers(shape.size), _numbers(shape.stride)
 
@@ -237,6 +241,8 @@ class PythonWrapper:
         self.emitted = emitted
         self.attribute = attribute
         text, file = emitted.wrapper, f"<nbcompile wrapper {id(self):x}>"
+        # A traceback and a debugger show the wrapper's lines. Without a time of change the entry is never checked on
+        # disk.
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         self.namespace: dict[str, Any] = {
             "torch": torch, "math": math, "inf": math.inf, "expect": expect, "adopt": adopt, "view_of": view,
@@ -382,5 +388,6 @@ def view(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], o
 
 def take_over(tensor: torch.Tensor, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """A tensor of another shape or type in the memory of one that is not needed any more."""
+    # An offset in elements: of the old type, and then of the new one.
     start = tensor.storage_offset() * tensor.dtype.itemsize // dtype.itemsize
     return torch.empty(0, dtype=dtype, device=tensor.device).set_(tensor.untyped_storage(), start, size, stride)

@@ -87,6 +87,7 @@ static int compute_values(const Program *program, PyObject *const *inputs, i64 *
     }
     i64 a = value->first.is_value ? values[value->first.number] : value->first.number;
     i64 b = value->second.is_value ? values[value->second.number] : value->second.number;
+    /* Unsigned arithmetic wraps; an overflow of signed integers is undefined in C. */
     switch (value->operation) {
       case ADD: values[i] = (i64)((uint64_t)a + (uint64_t)b); break;
       case MULTIPLY: values[i] = (i64)((uint64_t)a * (uint64_t)b); break;

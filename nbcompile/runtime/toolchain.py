@@ -132,6 +132,7 @@ def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
         binary = Path(command[0]).stat()
     except OSError as error:
         return NoCompiler(str(error))
+    # An upgraded compiler is another file, and another processor supports other flags: both are tested anew.
     key = store.key_of("compiler", *command, str((binary.st_size, binary.st_mtime_ns)), processor_model())
     known = store.fetch(key, ".json")
     cached = None if known is None else _read(known)
@@ -170,6 +171,7 @@ def _tried(command: tuple[str, ...]) -> Compiler | NoCompiler:
     processor = processor_model()
     trouble = ""
     for tuning in TUNING_FLAGS:
+        # Without OpenMP a kernel has one thread: the compiler is used all the same.
         for parallel in ("-fopenmp", ""):
             flags = tuple(flag for flag in (*BASE_FLAGS, tuning, parallel) if flag)
             compiler = Compiler(command, first_line, flags, processor)
@@ -312,6 +314,7 @@ def _started(command: Sequence[str], source: TextIO) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",  # what a compiler says may be in any encoding
+        # A process group of its own: it can be killed as a whole, and Ctrl-C in a terminal does not reach it.
         start_new_session=True,
     )
     _running.add(process)
@@ -386,6 +389,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
     ends = time.monotonic() + LAST_WRITE
     with contextlib.suppress(OSError):  # nobody of the group is left
         while time.monotonic() < ends:
+            # Signal 0 reaches nobody; it fails as soon as the group has no process left.
             with_group(process.pid, 0)
             time.sleep(0.001)
 
