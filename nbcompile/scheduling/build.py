@@ -87,6 +87,7 @@ class _Builder:
                 later = {number for number in self.needed_in[name] if number > at}
                 if later and at not in self.needed_in[name] and len(later) == 1 and not self._is_stored(member):
                     # Used in one later pass only: computed there.
+                    # Before the operands are looked at below: they are now needed in the later pass.
                     (self.passes[name],) = later
                 elif later:
                     self.strategy[name] = self._choose_strategy(member)
@@ -111,6 +112,8 @@ class _Builder:
         length = constant(product(self.group.loops[variable] for variable in self.inner))
         if buffer.device.type == "cuda" and (length is None or length > MAX_REGISTER_ROW):
             return self._choose_strategy_on_gpu(buffer)
+        # A scratch row puts the lanes along the row (loops.py, _vector_variable). If the accesses are contiguous
+        # across rows, those lanes would need strided loads.
         if self._is_column_reduction(member) or (length is not None and length * buffer.dtype.itemsize > SCRATCH_BYTES):
             self.stored.add(buffer.name)
             return MEMORY
@@ -164,6 +167,8 @@ class _Builder:
         nests: dict[int, list[Inner]] = {at: [] for at in range(last + 1)}
         after: dict[int, list[Statement]] = {at: [] for at in range(-1, last + 1)}
         done: set[tuple[str, int]] = set()
+        # Pass -1 is what a row needs before its first pass. Members of one pass keep their order, which is
+        # topological.
         for at in range(-1, last + 1):
             for member in self.group.members:
                 if self.passes[member.buffer.name] == at:
@@ -189,6 +194,7 @@ class _Builder:
         if (name, at) in done:
             return
         done.add((name, at))
+        # A reduction and an element belong to the inner loops; the value of a row is computed once, behind a pass.
         inside = isinstance(buffer, Reduction) or self.element[name] or not self.inner
         if inside:
             self._emit_earlier(member, at, nests, after, done)
@@ -201,8 +207,11 @@ class _Builder:
         if isinstance(buffer, Scan):
             nests[at].append(self._carry(buffer, member, value))
             value = _result(buffer)
+        # A recomputed value was stored by its first pass, if anything reads it from memory.
         first = at == self.passes[name]
         stores = self._stores(member, first)
+        # A value that is stored and not used again needs no name; an accumulator without conversion has this name
+        # already.
         if value != Local(name, buffer.dtype) and (not stores or self._is_used(name, at)):
             target.append(Let(name, value))
             value = Local(name, buffer.dtype)
@@ -216,6 +225,8 @@ class _Builder:
             producer = self.produced.get(load.buffer)
             if producer is None or not self.element[load.buffer] or self.passes[load.buffer] >= at:
                 continue
+            # The operand was computed in an earlier pass, whose locals have ended: it is emitted here again, before
+            # its user.
             if self.strategy.get(load.buffer) == RECOMPUTE:
                 self._emit(producer, at, nests, after, done)
 
@@ -242,6 +253,7 @@ class _Builder:
         assert isinstance(buffer, Reduction)
         position: Index = ZERO
         if buffer.kind in ("argmax", "argmin"):
+            # argmax returns the index in the flattened reduced dimensions, in row-major order.
             for at, extent in enumerate(buffer.reduced):
                 position = position * extent + member.mapping.get(reduction_variable(at), ZERO)
         return Accumulate(_accumulator(buffer), buffer.kind, value, sympy.expand(position))
@@ -279,6 +291,7 @@ class _Builder:
         if not isinstance(body, Load):
             return body
         name = body.buffer
+        # In the pass that computes it, a value is a local, whatever later passes do.
         if name not in self.produced or (self.strategy.get(name) == MEMORY and self.passes[name] < at):
             return replace(body, index=(self._offset(name, body.index),))
         if self.strategy.get(name) == SCRATCH and self.passes[name] < at:
@@ -300,6 +313,8 @@ def _result(buffer: Reduction | Scan) -> Expr:
 
 def _accumulator(buffer: Reduction | Scan) -> str:
     """The name of the accumulator: the buffer's, unless it has another type."""
+    # A bfloat16 sum is accumulated in float32 (buf0_wide), a count of int64 in int32 (buf0_narrow), and converted at
+    # the end.
     exact = buffer.kind in ("argmax", "argmin") or buffer.accumulate == buffer.dtype
     if exact:
         return buffer.name

@@ -73,6 +73,8 @@ def _order_mutation(
 ) -> None:
     for target in call.mutates:
         for reader in readers.get(target, ()):
+            # Readers in front of a call that mutates its argument read the old content, those behind it the new one.
+            # A Pointwise that writes to an input differs: all readers of the input mean the old value.
             if position_of[reader] < position_of[call.name]:
                 needs[call.name].add(reader)
             elif position_of[reader] > position_of[call.name]:

@@ -28,6 +28,7 @@ def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
     """Group all computed buffers; inputs and extern calls are units of their own. In topological order."""
     needs = dependencies(program)
     by_name = {buffer.name: buffer for buffer in program.buffers}
+    # In topological order all producers of a buffer have a unit when its turn comes.
     order = topological_order([buffer.name for buffer in program.buffers], needs)
     fusion = _Fusion(needs)
     for name in order:
@@ -56,6 +57,7 @@ class _Fusion:
     def topological_order(self) -> list[Unit]:
         """The units, each after its dependencies."""
         units = list(self.units)
+        # The search works on names: each unit is given its number as one.
         label = {unit: str(at) for at, unit in enumerate(units)}
         needs = {label[unit]: {label[self.unit_of[name]] for name in unit.needs - unit.names} for unit in units}
         return [units[int(key)] for key in topological_order(list(needs), needs)]
@@ -64,6 +66,7 @@ class _Fusion:
         """Put one buffer into the best group that takes it, or into one of its own."""
         unit = Unit({name}, singleton_group(buffer) if buffer is not None else None, set(self.needs[name]))
         if buffer is not None:
+            # The first group that takes it wins: candidates are sorted, and no attempt is undone.
             for candidate, through in self._candidates(buffer):
                 if self._try(candidate, unit, buffer, through):
                     return
@@ -77,6 +80,7 @@ class _Fusion:
 
     def _candidates(self, buffer: LoopBuffer) -> list[tuple[Unit, str]]:
         """Groups with its producers (the latest first), then groups that read the same buffers."""
+        # One attempt for each unit, though a buffer may read several of its members.
         found: dict[int, tuple[Unit, str]] = {}
         for name in reversed(reads(buffer)):
             unit = self.unit_of.get(name)
@@ -93,10 +97,14 @@ class _Fusion:
         assert candidate.group is not None
         shared = through if through in reads(buffer) else f"both read {self._shared(through, buffer)}"
         try:
+            # A kernel is one launch: what the buffer needs from elsewhere then has to run before the whole group.
+            # That is impossible if it depends on the group: in buf1 = sort(buf0); buf2 = buf0 * buf1, buf2 cannot
+            # join buf0.
             between = self.units.between(unit.needs - candidate.names, candidate)
             if between is None:
                 raise Incompatible("something between them must run in between")
             group = join(candidate.group, buffer)
+            # After join: only fusions that would happen use up fuel.
             _expect_fuel(through, buffer.name)
         except Incompatible as answer:
             self.decisions.append(FusionDecision(through, buffer.name, False, str(answer)))
@@ -119,6 +127,8 @@ class _Fusion:
 
     def merge_groups(self) -> None:
         """Fuse whole groups of which one reads what the other produces: two chains that meet."""
+        # A buffer joins one group only. In c = f(x) + g(y), c joins the group of g(y), and that of f(x) is left over:
+        # the two groups are merged here if the loops of one fit the other.
         for second in list(self.units):
             if second.group is None:
                 continue
@@ -135,6 +145,7 @@ class _Fusion:
             if between is None:
                 raise Incompatible("something between them must run in between")
             group = first.group
+            # Members join one by one, in their order, as if they had come after the first group.
             for member in second.group.members:
                 group = join(group, member.buffer)
             _expect_fuel(through, reader)
@@ -146,6 +157,7 @@ class _Fusion:
         second.needs |= first.needs
         for name in first.names:
             self.unit_of[name] = second
+        # The merged unit takes the position of the first: whatever reads the first group is behind it already.
         self.units.move_before(between, first)
         self.units.replace(first, second)
         self.decisions.append(FusionDecision(through, reader, True, "two chains that meet: one loop for both"))

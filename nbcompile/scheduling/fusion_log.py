@@ -39,6 +39,7 @@ class _FusionLog:
         self.refused: dict[tuple[str, str], str] = {}
         for decision in attempts:
             self.reasons[decision.first, decision.second, decision.fused] = decision.reason
+            # An attempt through one member of a group is an answer for the whole group.
             if not decision.fused:
                 self.refused[self._kernel_name(decision.first), decision.second] = decision.reason
         self.unwritten: set[str] = set()
@@ -57,6 +58,7 @@ class _FusionLog:
                     shared.setdefault(last_reader[name], []).append(name)
                 if not isinstance(buffer, Extern):
                     last_reader[name] = buffer.name
+            # A pair may both produce and share: one entry for it.
             for first in dict.fromkeys((*produced, *shared)):
                 yield self._entry(first, buffer, produced.get(first, []), shared.get(first, []))
 

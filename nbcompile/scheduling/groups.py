@@ -45,6 +45,7 @@ class Member:
     @property
     def results(self) -> tuple[Index, ...]:
         """The group's variable (or 0) along each dimension of the result."""
+        # A dimension of size 1 has no loop (own_loops): its index is 0.
         return tuple(
             self.mapping.get(loop_variable(at), sympy.Integer(0)) for at in range(len(self.buffer.layout.size))
         )
@@ -86,6 +87,8 @@ def own_loops(buffer: LoopBuffer) -> tuple[dict[Symbol, Index], dict[Symbol, Ind
     """The loops over a buffer's result and those that it reduces or scans, without loops of one iteration."""
     outer = {loop_variable(at): n for at, n in enumerate(buffer.layout.size) if not is_one(n)}
     if isinstance(buffer, Scan):
+        # A scan has a result for each element, but the loop along its dimension must run in order: it is an inner
+        # loop.
         along = loop_variable(buffer.dim)
         return {variable: n for variable, n in outer.items() if variable != along}, {along: outer[along]}
     reduced = buffer.reduced if isinstance(buffer, Reduction) else ()
@@ -97,6 +100,8 @@ def singleton_group(buffer: LoopBuffer) -> Group:
     outer, reduced = own_loops(buffer)
     mapping: dict[Symbol, Index] = {}
     loops: dict[Symbol, Index] = {}
+    # Every buffer calls its loops i0, i1, ... and r0, r1, ...; the group has names of its own, since i0 of one member
+    # may be i1 of the next. The reduced loops come last: they become the inner ones.
     for variable, size in (*outer.items(), *reduced.items()):
         own_variable = loop_variable(len(loops))
         mapping[variable], loops[own_variable] = own_variable, size
@@ -114,9 +119,12 @@ def join(group: Group, buffer: LoopBuffer) -> Group:
         raise Incompatible(f"the kernel has {MEMBER_LIMIT} buffers already")
     if group.members[0].buffer.device != buffer.device:
         raise Incompatible("another device")
+    # The loops of a product are not ours to match: it can only be the first member, with an epilogue behind it.
     if is_product(buffer):
         raise Incompatible("a matrix product begins a kernel of its own")
     outer, reduced = own_loops(buffer)
+    # Steps: match loops through what is read; match or add the rest by size; decide which loops are inner; then check
+    # what the matched loops do not show. Each step raises Incompatible, and nothing was changed in place until then.
     mapping = _match_loops(group, buffer, outer | reduced)
     group, mapping = _complete_mapping(group, outer, reduced, mapping)
     inner = _inner_loops_with(group, buffer, outer, reduced, mapping)
@@ -134,6 +142,8 @@ def _match_loops(group: Group, buffer: LoopBuffer, own: dict[Symbol, Index]) -> 
     producers = {member.buffer.name: member.results for member in group.members}
     mapping: dict[Symbol, Index] = {}
     for load in loads(buffer.body):
+        # What a member produces has to be read at the element that the iteration computes, so this match must
+        # succeed. The index of a gather is no loop variable and fails.
         if load.buffer in producers:
             _unify(load.index, producers[load.buffer], own, group.loops, mapping, f"it reads {load.buffer}")
     # A buffer that both read is loaded once if the loops are matched by their indices into it.
@@ -143,6 +153,7 @@ def _match_loops(group: Group, buffer: LoopBuffer, own: dict[Symbol, Index]) -> 
         for member in group.members:
             for other in loads(member.buffer.body):
                 if other.buffer == load.buffer and not other.gathers:
+                    # Optional: _unify may fail after some positions were matched, so it works on a copy.
                     trial = dict(mapping)
                     group_index = tuple(position.xreplace(member.mapping) for position in other.index)
                     try:
@@ -160,11 +171,14 @@ def _unify(
     for position, target in zip(index, group_index, strict=True):
         if position == target and position.is_number:
             continue
+        # buf1[i0] = buf0[i0 + 1]: another iteration computes that element.
         if position not in own or target not in loops:
             raise Incompatible(f"{what} at other places than the loop has it")
         assert isinstance(position, sympy.Symbol)
+        # buf1[i0] = buf0[i0, i0], a diagonal: one iteration of buf1 for each pair of buf0.
         if mapping.get(position, target) != target:
             raise Incompatible(f"{what} along two loops at once")
+        # buf1[i0, i1] = buf0[i0] + buf0[i1]: both loops of buf1 would be the one loop of buf0.
         if position not in mapping and target in mapping.values():
             raise Incompatible(f"{what} along one loop twice")
         if own[position] != loops[target]:
@@ -285,6 +299,7 @@ def is_element(group: Group, member: Member) -> bool:
 def _check_mutation(group: Group) -> None:
     """Check that the group reads an input that it overwrites only at the element that is overwritten."""
     for writer in group.members:
+        # x.copy_(x.flip(0)) in one loop would read elements that earlier iterations have overwritten.
         if not isinstance(writer.buffer, Pointwise) or not writer.buffer.writes_to:
             continue
         for reader in group.members:
@@ -306,6 +321,8 @@ def _check_size(group: Group) -> None:
     pointers = {name for member in group.members for name in (member.buffer.name, *reads(member.buffer))}
     if len(pointers) > POINTER_LIMIT:
         raise Incompatible(f"the kernel would use more than {POINTER_LIMIT} buffers")
+    # Threads share the outer loops: with 2 rows, 2 threads work. A pointwise buffer alone has outer loops only, which
+    # all threads share.
     rows = constant(product(loop.size for loop in group.outer_loops()))
     length = constant(product(loop.size for loop in group.inner_loops()))
     order = passes(group).values()
@@ -326,6 +343,8 @@ def passes(group: Group) -> dict[str, int]:
         for name in reads(member.buffer):
             if name not in producers:
                 continue
+            # A reduction is complete at the end of its pass. What needs it for every element runs in the next pass;
+            # what needs it once for a row runs between the two. An element is there for the pass that computes it.
             row_value = not is_element(group, producers[name])
             at = max(at, found[name] + (1 if row_value and inside else 0))
         found[member.buffer.name] = at

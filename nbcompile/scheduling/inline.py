@@ -38,6 +38,8 @@ def inline_small(program: Program) -> Program:
         if not isinstance(original, LoopBuffer):
             buffers.append(original)
             continue
+        # Producers come first in a program, so ``inlined`` holds bodies in which their own small operands are inlined
+        # already.
         buffer = replace(
             original, body=with_inlined(original.body, inlined), from_nodes=nodes_with_inlined(original, inlined)
         )
@@ -87,6 +89,7 @@ def with_inlined(body: Expr, inlined: dict[str, Pointwise]) -> Expr:
     if isinstance(body, Load) and body.buffer in inlined:
         whole: Load = body
         if whole.gathers:
+            # The index of a gather may load a value that is inlined, too.
             whole = replace(
                 whole, gathers=tuple(replace(g, value=with_inlined(g.value, inlined)) for g in whole.gathers)
             )

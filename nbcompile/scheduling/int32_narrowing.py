@@ -38,6 +38,7 @@ def _narrow_count_sum(buffer: Buffer) -> Buffer:
     if not isinstance(buffer, Reduction) or buffer.kind != "sum" or buffer.accumulate != torch.int64:
         return buffer
     count, most = constant(product(buffer.reduced)), bounds(buffer.body, ranges(buffer))
+    # Not only the result must fit, but each partial sum, in any order: hence the bound by absolute values.
     if count is None or most is None or count * max(map(abs, most)) >= LIMIT:
         return buffer
     return replace(buffer, body=_in_32_bits(buffer.body), accumulate=torch.int32)
@@ -47,6 +48,8 @@ def narrow_to_int32(body: Expr, ranges: Ranges) -> Expr:
     """Compute the operands of comparisons and casts in int32 where their value ranges allow it."""
     body = rebuild(body, lambda part: narrow_to_int32(part, ranges))
     match body:
+        # Only where the type of the operands does not show in the result. An int64 sum that is stored has to be
+        # int64.
         case Apply("eq" | "ne" | "lt" | "le" | "gt" | "ge", args) if _all_small(args, ranges):
             return replace(body, args=tuple(map(_in_32_bits, args)))
         case Apply("cast", args, dtype) if _all_small(args, ranges):
@@ -75,6 +78,7 @@ def _bounds(body: Expr, ranges: Ranges) -> Bounds | None:
         case Apply("cast", (given,)) if given.dtype in _SMALL:
             return _SMALL[given.dtype]
         case Apply(op, args) if op in _RULES:
+            # Each part is bounded, too: in (i0 * 70000) // 70000 the quotient fits in 32 bits, the product does not.
             parts = [bounds(arg, ranges) for arg in args]
             known = [part for part in parts if part is not None]
             return _RULES[op](*known) if len(known) == len(parts) else None
@@ -82,6 +86,8 @@ def _bounds(body: Expr, ranges: Ranges) -> Bounds | None:
 
 
 def _product(one: Bounds, two: Bounds) -> Bounds:
+    # A product over two intervals is extreme at the corners; with negative numbers any of the four may be the
+    # largest.
     corners = [a * b for a in one for b in two]
     return min(corners), max(corners)
 

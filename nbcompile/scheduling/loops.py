@@ -51,6 +51,8 @@ def tidy_loops(kernel: Kernel) -> Kernel:
     """Sort the loops by stride, merge contiguous ones, choose the one to vectorise, and list the buffers accessed."""
     if kernel.product is None:  # of a product the last loop is that over columns
         kernel = _sort_by_stride(kernel)
+    # Merging needs the loop with the larger stride outside, and the vector loop is chosen from the last ones: hence
+    # sort, merge, choose.
     kernel = _merge_loops(kernel)
     kernel = replace(kernel, vector_variable=_vector_variable(kernel))
     return with_pointers(kernel)
@@ -85,6 +87,8 @@ def _sort_by_stride(kernel: Kernel) -> Kernel:
         # What a nest loads is more than what is stored once for it. Caches of a CPU forgive either order.
         addresses = _in_nests(kernel) or addresses
 
+    # The sum of the strides over all accesses. The loop with the largest goes outside, so that the innermost one
+    # makes the smallest steps in memory.
     def weight(loop: Loop) -> int:
         total = 0
         for index in addresses:
@@ -98,8 +102,10 @@ def _sort_by_stride(kernel: Kernel) -> Kernel:
 
     def ordered(loops: tuple[Loop, ...]) -> tuple[Loop, ...]:
         weights = {loop: weight(loop) for loop in loops}
+        # A stride is unknown: the order of the dimensions in the program is kept.
         if any(value < 0 for value in weights.values()):
             return loops
+        # The sort is stable: loops of equal weight keep their order.
         return tuple(sorted(loops, key=lambda loop: -weights[loop]))
 
     body = tuple(replace(s, loops=ordered(s.loops)) if isinstance(s, Nest) else s for s in kernel.body)
@@ -114,6 +120,7 @@ def _in_nests(kernel: Kernel) -> list[Index]:
 
 def _overall_stride(index: Index, variable: Symbol) -> Index | None:
     """The average stride of an index that is not linear: ``64*(i0 // 2)`` along ``i0`` is 32."""
+    # A remainder returns to its start, so that the distance between two iterations says nothing.
     if index.has(Mod) or any(not is_loop_variable(symbol) for symbol in index.free_symbols):
         return None
     others = dict.fromkeys(index.free_symbols - {variable}, ZERO)
@@ -156,6 +163,8 @@ def _are_contiguous(kernel: Kernel, outer: Loop, inner: Loop) -> bool:
 
 def _merge(kernel: Kernel, outer: Loop, inner: Loop) -> Kernel:
     """Merge two loops into one with the inner one's variable; the outer variable disappears from all indices."""
+    # Every index has s*(size*o + i) for the two variables o and i, with size the extent of i (_are_contiguous). With
+    # the merged variable m = size*o + i it is s*m: so o is replaced by 0, and i is m from here on.
     merged = Loop(inner.variable, outer.size * inner.size)
 
     def loops(given: tuple[Loop, ...]) -> tuple[Loop, ...]:
@@ -203,6 +212,7 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
     if not nests:
         return last_outer
     last_inner = nests[0].loops[-1].variable
+    # A scratch buffer holds one row along the inner loop; lanes along the outer loop would need W of them.
     if last_outer is None or is_one(kernel.loops[-1].size) or kernel.scratch:
         return last_inner
     inner_size, outer_size = constant(nests[0].loops[-1].size), constant(kernel.loops[-1].size)
@@ -258,6 +268,7 @@ def with_pointers(kernel: Kernel) -> Kernel:
             if isinstance(node, Load) and node.buffer not in rows:
                 reads[node.buffer] = None
         if isinstance(statement, Update):
+            # An update loads the element that it adds to.
             reads[statement.buffer] = None
         if isinstance(statement, (Store, Update)) and statement.buffer not in rows:
             writes[statement.buffer] = None

@@ -133,6 +133,7 @@ def _aliased(program: Program, outputs_of: dict[str, list[str]]) -> set[str]:
         if not isinstance(buffer, Extern):
             continue
         schema = getattr(buffer.target, "_schema", None)
+        # A target without a schema is a Python function: it may return its argument.
         if schema is None or any(result.alias_info is not None for result in schema.returns):
             found.update(reads(buffer))
             found.update(outputs_of.get(buffer.name, ()))
@@ -161,9 +162,12 @@ def _is_reusable(tensor: Tensor) -> bool:
 def _memory_for(name: str, free_list: list[str], tensors: dict[str, Tensor], *, reusable: bool) -> Step:
     requested = tensors[name]
     if reusable:
+        # The newest first: it was used last, and is the most likely to be in a cache.
         for reused in reversed(free_list):
             candidate = tensors[reused]
             fits = (
+                # Bytes count, not types. Symbolic spans have to be equal as formulas: hints are not good enough to
+                # share memory by.
                 candidate.layout.span == requested.layout.span and candidate.dtype.itemsize == requested.dtype.itemsize
             )
             if fits and candidate.device == requested.device:

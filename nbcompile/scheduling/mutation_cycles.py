@@ -47,6 +47,7 @@ def _depends_on_itself(name: str, needs: dict[str, set[str]]) -> bool:
 
 def _split(program: Program, writer: Pointwise) -> Program:
     """Split ``writer`` into a buffer that holds the value and a copy of it."""
+    # The copy keeps the name, so that what depends on the write still finds it; the value writes to no input.
     value = replace(writer, name=f"{writer.name}_value", layout=contiguous(writer.layout.size), writes_to="")
     load = Load(value.name, loop_variables(len(writer.layout.size)), writer.dtype)
     buffers: list[Buffer] = []

@@ -29,6 +29,7 @@ from nbcompile.scheduling.units import Unit
 from nbcompile.support import fuel
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
+    # Dead readers would count against inlining. Inlining moves reads, hence cycles are looked for after it.
     eliminate_dead_code,
     inline_small,
     break_mutation_cycles,

@@ -73,6 +73,7 @@ class _Recomputation:
             nodes = nodes_with_inlined(reader, inlined)
             self.buffers[reader.name] = replace(reader, body=with_inlined(reader.body, inlined), from_nodes=nodes)
             self.changed.add(reader.name)
+            # The consumer reads the operands now: what is considered later has to see that.
             self.readers[name].discard(reader.name)
             for operand in reads(value):
                 self.readers[operand].add(reader.name)
@@ -83,6 +84,7 @@ class _Recomputation:
             return False
         count = product(value.layout.size)
         reduced = reader.reduced if isinstance(reader, Reduction) else ()
+        # With more iterations than elements (a broadcast), each element would be computed many times.
         if not known_equal(product((*reader.layout.size, *reduced)), count):
             return False
         # Two offsets of one value (a stencil) would compute each element twice.
@@ -115,6 +117,8 @@ class _Recomputation:
         for unit in {id(self.unit_of[name]): self.unit_of[name] for name in self.changed}.values():
             assert unit.group is not None
             updated = {name: buffer for name in unit.names if isinstance(buffer := self.buffers[name], LoopBuffer)}
+            # The loops of a member stay as they were matched: the inlined body is written in the consumer's own
+            # variables.
             members = tuple(replace(member, buffer=updated[member.buffer.name]) for member in unit.group.members)
             unit.group = replace(unit.group, members=members)
 

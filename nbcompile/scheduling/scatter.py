@@ -33,6 +33,8 @@ def scatter_kernel(name: str, buffer: Scatter, tensors: Mapping[str, Tensor]) ->
     parallel, contiguous = _parallel_loops(buffer, sizes, position.index)
     value = _flat_loads(buffer.body, tensors, sizes)
     update = Update(buffer.name, position, value, buffer.kind)
+    # The sequential loops are inside, in the order of the dimensions: of two updates to one element, the same one
+    # comes last in every run.
     sequential = tuple(Loop(variable, size) for variable, size in sizes.items() if variable not in parallel)
     body: tuple[Statement, ...] = (Nest(sequential, (update,)),) if sequential else (update,)
     outer = tuple(Loop(variable, sizes[variable]) for variable in parallel)
@@ -56,6 +58,7 @@ def _parallel_loops(buffer: Scatter, sizes: dict[Symbol, Index], position: Index
     parallel = [variable for variable in sizes if _is_injective(variable, buffer)]
     contiguous = next((variable for variable in reversed(parallel) if stride_along(position, variable) == ONE), None)
     if contiguous is not None:
+        # The vector loop has to be the last outer one.
         parallel = [*(variable for variable in parallel if variable is not contiguous), contiguous]
     return parallel, contiguous
 
@@ -65,6 +68,7 @@ def _is_injective(variable: Symbol, buffer: Scatter) -> bool:
     along = [
         coordinate for coordinate in buffer.position if any(_mentions(node, variable) for node in walk(coordinate))
     ]
+    # z[i0 // 2] and z[i0, i0] are refused: the first repeats an element; the second would be safe, but is rare.
     return len(along) == 1 and along[0].index == variable
 
 

@@ -42,8 +42,11 @@ def _group_for(kernel: Kernel, before: Sequence[list[Kernel] | Extern]) -> list[
     if not _is_small(kernel):
         return None
     for entry in reversed(before):
+        # A kernel is never moved over an extern call: whether it depends on that is not compared here.
         if isinstance(entry, Extern):
             return None
+        # Programs of one launch run at the same time, so it cannot join; and it cannot move before what it depends
+        # on.
         if any(_depends(kernel, other) for other in entry):
             return None
         pointers = {name for other in (*entry, kernel) for name in (*other.reads, *other.writes)}

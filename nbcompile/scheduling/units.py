@@ -64,6 +64,7 @@ class UnitOrder:
                 unit = self._unit_of.get(name)
                 if unit is target:
                     return None
+                # Units in front of the target cannot depend on it, nor can what they need: the search ends there.
                 if unit is not None and unit not in found and self._position[unit] > position:
                     found.add(unit)
                     worklist.append(unit.needs - unit.names)
@@ -82,6 +83,7 @@ class UnitOrder:
     def replace(self, merged: Unit, into: Unit) -> None:
         """Give the position of a unit to one that has taken its members over; that one's old position stays empty."""
         del self._created[merged]
+        # A gap instead of a deletion: all other positions stay valid.
         self._ordered[self._position[into]] = None
         self._put(self._position.pop(merged), [into])
 
