@@ -64,6 +64,7 @@ def compile_aten_graph(
         note(text)
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
         compiled = run_through_aten(graph_module, example_inputs, stage)
+    # Random numbers of our kernels differ from ATen's: such graphs have nothing to be compared with.
     if options.verify and (options.fallback_random or not _draws(graph_module)):
         compiled = verified(compiled, run_through_aten(graph_module, example_inputs, stage), stage)
     return compiled
@@ -109,6 +110,7 @@ def generate(
         emitted = cpp.emit(_on_cpu(planned))
         emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))
     record_generated(graph_module, stage, emitted)
+    # A dispatch mode of the user's must not see the operators that loading itself calls (the launcher's self-test).
     with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
         return load(emitted, compiler, functools.partial(attribute_of, graph_module), opaque_values(planned))
 
@@ -133,6 +135,8 @@ def verified(compiled: BoxedFunction, reference: BoxedFunction, stage: str) -> B
     """
 
     def run(arguments: list[Any]) -> Sequence[Any]:
+        # Copies, since a graph may write to its inputs; and the random state is put back, so that both draw the same
+        # numbers.
         copies = [each.clone() if isinstance(each, torch.Tensor) else each for each in arguments]
         with torch.random.fork_rng():
             expected = reference(copies)

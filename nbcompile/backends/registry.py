@@ -49,6 +49,7 @@ def lookup(
         if draft is not None:
             draft.write_graph(backend=backend_name(backend))
         try:
+            # Backends of ours open a tracing context themselves, where AOTAutograd needs one (aot/aot_autograd.py).
             with contextlib.nullcontext() if own else torch_internals.tracing_context(graph_module):
                 compiled = function(graph_module, example_inputs, **keywords)
         except Exception as error:
