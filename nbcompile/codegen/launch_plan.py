@@ -81,6 +81,8 @@ class _Planner:
         inputs = {buffer.position: buffer for buffer in program.buffers if isinstance(buffer, GraphInput)}
         attributes = [buffer for buffer in program.buffers if isinstance(buffer, GraphAttribute)]
         self.count = program.arguments
+        # The launcher's order of slots: the arguments, then the tensors that the graph holds, then what the steps
+        # make.
         self.slots = {graph_input.name: position for position, graph_input in inputs.items()}
         for attribute in attributes:
             self._new(attribute.name)
@@ -128,6 +130,7 @@ class _Planner:
             numbers = (self._numbers(new.layout.size), self._numbers(new.layout.stride), 0)
             self.steps += [ViewSlot(self._new(buffer), freed, numbers), FreeSlot(freed)]
         else:
+            # A view has the type of its base, so memory of another type is freed and allocated.
             self.steps += [FreeSlot(freed), AllocateSlot(self._new(buffer), self._shape(new))]
 
     def _returned(self, output: BufferView | Index | float | None) -> PlanOutput:

@@ -9,7 +9,7 @@
  *
  * User arithmetic is rounded operation by operation as in eager (-ffp-contract=off); inside the functions below
  * a fused multiply-add is explicit. The functions of float32 and float64 err by at most 2 units in the last
- * offset, a few by 3.5 (tests/codegen/test_nbvec.py); their polynomials were fitted by tests/codegen/fit_polynomials.py.
+ * place, a few by 3.5 (tests/codegen/test_nbvec.py); their polynomials were fitted by tests/codegen/fit_polynomials.py.
  * Rare arguments take a slow path through the C library, lane by lane.
  */
 #ifndef NBVEC_H
@@ -87,6 +87,7 @@ template <class T, int W> struct Vec {
   Raw<T, W> v;
   METHOD Vec() : v{} {}
   METHOD Vec(Raw<T, W> raw) : v(raw) {}
+  /* A scalar operand is broadcast. It is x - 0 and not x + 0, which would make 0.0 of -0.0. */
   METHOD Vec(Lane x) : v(x - Raw<T, W>{}) {}
   template <int N, class = typename If<N == 1 && W != 1>::type> METHOD Vec(Vec<T, N> x) : Vec(x.v[0]) {}
   METHOD Lane operator[](i64 j) const { return v[j]; }
@@ -98,6 +99,7 @@ template <int W> struct Vec<bool, W> {
   typedef typename RawOf<Lane, W>::type R;
   R v;
   METHOD Vec() : v{} {}
+  /* -1 has all bits set. */
   METHOD Vec(bool x) : v((Lane)-(Lane)x - R{}) {}
   METHOD Vec(Raw<i8, W> raw) : v(__builtin_convertvector(raw, R)) {}
   METHOD Vec(Raw<i16, W> raw) : v(__builtin_convertvector(raw, R)) {}
@@ -193,6 +195,7 @@ template <class To, class From, int W> INLINE Vec<To, W> bit_cast(Vec<From, W> x
 
 /* ------------------------------------------------------------- conversions */
 
+/* A bfloat16 is the upper half of a float32. */
 template <int W> INLINE Vec<f32, W> widen(Vec<bf16, W> x) {
   return bit_cast<f32>(Vec<u32, W>(__builtin_convertvector(x.v, Raw<u32, W>) << 16));
 }
@@ -212,6 +215,9 @@ template <int W> INLINE Vec<f16, W> narrow(Vec<f32, W> x, f16) {
   typedef Raw<i32, W> I;
   I all = (I)x.v, u = all & 0x7fffffff, sign = (I)((Raw<u32, W>)all >> 16) & 0x8000;
   I normal = (u + (I)((0xc8000fffu) - Raw<u32, W>{}) + ((u >> 13) & 1)) >> 13; /* half to even */
+  /* Below 2^-14 (0x38800000) a float16 counts units of 2^-24. That is the last bit of a float32 beside 0.5, so
+   * that adding 0.5 rounds to such a unit, and the difference of the bits is their number. From 65536 on
+   * (0x47800000) it is infinite. */
   I subnormal = (I)((Raw<f32, W>)u + 0.5f) - 0x3f000000;
   I huge = (I)(u > 0x7f800000), h = (huge & 0x7e00) | (~huge & 0x7c00);
   I large = (I)(u >= 0x47800000), small = (I)(u < 0x38800000);
@@ -506,6 +512,7 @@ template <class T, int W, class L> INLINE void nt_store(T *p, L lanes, Vec<T, W>
 #if defined(NB_X86) && defined(__AVX__)
 template <class T, int W> INLINE void nt_store(T *p, All, Vec<T, W> x) {
   auto v = to_memory(x);
+  /* The instruction needs an aligned address. */
   if (__builtin_expect((u64)p % sizeof(v), 0)) return store(p, All{}, x);
 #ifdef __AVX512F__
   if constexpr (sizeof(v) == 64) return __builtin_ia32_movntps512((f32 *)p, (Raw<f32, 16>)v);
@@ -936,6 +943,9 @@ template <int W> INLINE Vec<f32, W> power_of_two(Raw<i32, W> n) { return (Raw<f3
 template <int W> INLINE Vec<f64, W> power_of_two(Raw<i64, W> n) { return (Raw<f64, W>)((n + 1023) << 52); }
 
 /* x = n * ln2 + rest: answers the rest. */
+/* 12582912 is 1.5 * 2^23: floats of this size are whole numbers, so that adding it rounds x / ln2 to the nearest
+ * one, which is then in the low bits. ln2 is subtracted in two parts, which together have more digits than one
+ * float32. */
 template <int W> INLINE Vec<f32, W> reduce_ln2(Vec<f32, W> x, Raw<i32, W> *n) {
   Vec<f32, W> shifted = fma(x, 1.44269504f, Vec<f32, W>(12582912.f)), count = shifted - Vec<f32, W>(12582912.f);
   *n = (Raw<i32, W>)shifted.v - 0x4b400000;
@@ -987,6 +997,7 @@ template <int W> INLINE Vec<f32, W> sigmoid(Vec<f32, W> x) {
 template <int W> INLINE Vec<f32, W> tanh(Vec<f32, W> x) {
   Vec<f32, W> a = abs(x), s = x * x, one(1.f);
   Vec<f32, W> p = polynomial(s, Vec<f32, W>(-0.00571549917f), 0.0206491034f, -0.0537430048f, 0.133314848f, -0.333332837f);
+  /* 1 - 2 / (exp(2x) + 1) cancels near 0, where a polynomial is used; beyond 10 the result is 1 in float32. */
   Vec<f32, W> small = copysign(fma(p * s, x, x), x), capped = where(a > Vec<f32, W>(10.f), Vec<f32, W>(10.f), a);
   Raw<i32, W> n;
   Vec<f32, W> r = reduce_ln2(capped + capped, &n), e = (fma(r * r, exp_tail(r), r) + one) * power_of_two<W>(n);
@@ -1017,6 +1028,9 @@ template <int W> INLINE Vec<f32, W> approximate_reciprocal(Vec<f32, W> x) {
   return fma(fma(-x, guess, Vec<f32, W>(1.f)), guess, guess);
 }
 /* x = m * 2^e with m between sqrt(1/2) and sqrt(2); answers m - 1. */
+/* 0x3f3504f3 are the bits of sqrt(1/2). With them subtracted, the exponent's field counts from sqrt(1/2) to
+ * sqrt(2) and not from 1 to 2, so that m - 1 is small near x = 1. A subnormal number is scaled first: its
+ * exponent's field is 0. */
 template <int W> INLINE Vec<f32, W> split_exponent(Vec<f32, W> x, Vec<f32, W> *e) {
   Vec<bool, W> tiny = x < Vec<f32, W>(0x1p-126f);
   Raw<i32, W> bits = (Raw<i32, W>)where(tiny, x * Vec<f32, W>(0x1p23f), x).v - 0x3f3504f3;
@@ -1040,6 +1054,8 @@ template <int W> INLINE Vec<f32, W> log(Vec<f32, W> x) {
   return log_limits(x, fma(e, 0.693145752f, f + fma(e, 1.42860677e-06f, log_tail(f))));
 }
 template <int W> INLINE Vec<f32, W> log1p(Vec<f32, W> x) {
+  /* 1 + x loses digits of a small x: log(1 + x) = log(u) + log(1 + lost / u), of which the second is about lost /
+   * u. */
   Vec<f32, W> one(1.f), u = one + x, lost = x - (u - one), e, f = split_exponent(u, &e);
   lost = where(x > Vec<f32, W>(1e8f), Vec<f32, W>(0.f), lost / u);
   Vec<f32, W> y = fma(e, 0.693145752f, f + (lost + fma(e, 1.42860677e-06f, log_tail(f))));
@@ -1048,6 +1064,8 @@ template <int W> INLINE Vec<f32, W> log1p(Vec<f32, W> x) {
 
 /* sin and cos: x = n * pi/2 + r. Beyond 1e4 the C library is asked, it knows pi to a thousand bits. */
 template <int W> INLINE Vec<f32, W> split_quarters(Vec<f32, W> x, Raw<i32, W> *n) {
+  /* As in reduce_ln2. Of n only the two lowest bits are used, so that the bits of 12582912 need not be
+   * subtracted. pi/2 has three parts: x - n * pi/2 cancels most digits of the first. */
   Vec<f32, W> shifted = fma(x, 0.636619772f, Vec<f32, W>(12582912.f)), count = shifted - Vec<f32, W>(12582912.f);
   *n = (Raw<i32, W>)shifted.v;
   Vec<f32, W> r = fma(count, -1.57079637e+00f, x);
@@ -1063,6 +1081,7 @@ template <int W> INLINE Vec<f32, W> cos_reduced(Vec<f32, W> r) {
 }
 template <class T, int W> INLINE Vec<T, W> select_quadrant(Vec<T, W> r, Bits<T, W> n) { /* sin(r + n * pi/2) */
   Vec<T, W> y = where(Vec<bool, W>((Bits<T, W>)((n & 1) == 0)), sin_reduced(r), cos_reduced(r));
+  /* Bit 1 of n, two quarters on, changes the sign: it is moved to the sign bit. */
   return (Raw<T, W>)((Bits<T, W>)y.v ^ ((n & 2) << (8 * sizeof(T) - 2)));
 }
 template <class T, int W> INLINE bool needs_range_reduction(Vec<T, W> x) { return !every(abs(x) < Vec<T, W>((T)1e4)); }
@@ -1418,6 +1437,7 @@ template <class T, int W> INLINE Vec<T, W> half_exp(Vec<T, W> a) {
   return half * w * w;
 }
 template <class T, int W> INLINE Vec<T, W> sinh(Vec<T, W> x) {
+  /* (exp(a) - exp(-a)) / 2 in terms of exp(a) - 1, without a difference of two numbers near 1. */
   Vec<T, W> a = abs(x), e = expm1(a), near = (e + e / (e + Vec<T, W>((T)1))) * Vec<T, W>((T)0.5);
   return copysign(where(a > Vec<T, W>((T)(sizeof(T) == 4 ? 88 : 709)), half_exp(a), near), x);
 }
@@ -1629,6 +1649,7 @@ template <bool largest> struct Arg {
     return {where(taken, b.value, a.value), where(taken, b.index, a.index)};
   }
   template <class T, int W> static METHOD Best<T, W> identity() {
+    /* The largest index: in a row of minus infinities the first element must win against the identity. */
     return {Vec<T, W>(largest ? Limits<T>::lowest() : Limits<T>::highest()), Vec<IndexLane<W>, W>(Limits<IndexLane<W>>::highest())};
   }
 };
@@ -1713,6 +1734,10 @@ template <int by, class T, int W> INLINE Best<T, W> moved_up(Best<T, W> x, Best<
   return {moved_up<by>(x.value, first.value), moved_up<by>(x.index, first.index)};
 }
 /* Inclusive prefix scan in a register: log2(W) steps. */
+/* Each step combines with the lane `by` before, which holds the result of as many lanes:
+ *     x         a    b    c     d
+ *     by = 1    a    ab   bc    cd
+ *     by = 2    a    ab   abc   abcd */
 template <class Kind, int W, int by = 1, class V> INLINE V prefix(V x, V identity) {
   if constexpr (by >= W) return x;
   else return prefix<Kind, W, by * 2>(Kind::join(moved_up<by>(x, identity), x), identity);
@@ -1750,6 +1775,7 @@ constexpr int unroll_factor(i64 size, int width, int most) { return size >= most
 /* Scratch buffer that is too large for the stack. */
 template <class T> struct Row {
   T *start;
+  /* 64 more bytes: a whole vector is accessed at the end of a row, which may begin at its last element. */
   METHOD Row(i64 size) : start((T *)__builtin_malloc(size * sizeof(T) + 64)) {
     if (!start) __builtin_trap();
   }

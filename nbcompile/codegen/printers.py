@@ -250,6 +250,7 @@ def c_literal(value: bool | float, dtype: torch.dtype) -> str:
         return ("-" if value < 0 else "") + ("__builtin_inff()" if single else "__builtin_inf()")
     if not single:
         return repr(float(value))
+    # Nine digits distinguish every float32 from its neighbours.
     return _with_point(f"{struct.unpack('f', struct.pack('f', float(value)))[0]:.9g}") + "f"
 
 
@@ -258,6 +259,7 @@ def _with_point(digits: str) -> str:
 
 
 def _integer(value: int, dtype: torch.dtype) -> str:
+    # -9223372036854775808 would be the negation of a literal that is no i64.
     if value == -(2**63):
         return "(-9223372036854775807L - 1)"
     if dtype == torch.uint64:

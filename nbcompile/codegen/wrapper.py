@@ -80,6 +80,7 @@ def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
     numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
     names = [numbers.get(at, name) for at, name in enumerate(names)]
     writer.line(f"{''.join(name + ', ' for name in names).rstrip(' ') or '()'} = args" if names else "assert not args")
+    # From here on the caller's list keeps no input alive: each is freed after its last use.
     writer.line("args.clear()")
     for source in program.symbols:
         if source.dim is not None:
