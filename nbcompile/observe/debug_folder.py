@@ -62,6 +62,7 @@ class DebugFolder:
             folder = run_folder(os.getpid()) / f"{_file_name(frame.function)}_{_file_name(frame.id)}"
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in contents(frame, timings).items():
+                # A string of the program may hold half of a surrogate pair, which UTF-8 cannot encode.
                 (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             torch_logs.warn_of_output(f"{VARIABLE}: nothing is written: {error}")

@@ -183,6 +183,7 @@ def events(timings: Sequence[Timing]) -> Iterator[str]:
         if timing.inside != EACH_CALL and timing.began:
             marks.append((timing.began, 1, "B", timing))
             marks.append((timing.began + timing.seconds, 0, "E", timing))
+    # At equal times an end (0) comes before a begin (1): stages that follow each other must not seem to be nested.
     for at, _, phase, timing in sorted(marks, key=lambda mark: mark[:2]):
         event = {
             "name": timing.stage,
