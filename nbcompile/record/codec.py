@@ -106,6 +106,7 @@ def _from_plain(wanted: Any, value: Any, path: str) -> Any:
     if dataclasses.is_dataclass(wanted):
         _require(isinstance(value, dict), path, "an object", value)
         return _from_object(wanted, value, path)
+    # JSON has one kind of numbers: 1.0 may come back as 1. (True is an int in Python, and no number here.)
     if wanted is float:
         _require(isinstance(value, (int, float)) and not isinstance(value, bool), path, "a number", value)
         try:

@@ -85,6 +85,7 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
         if at.offset >= 0:
             # The second half of what newer versions fold into one instruction has the odd offset.
             by_instruction.setdefault(at.offset // 2 * 2, []).append(node.id)
+    # In the order of the stages: what a thing is made from has its origins already.
     for names, made_from in _made_things(frame):
         found = _unique(origin for each in made_from for origin in origins.get(each, ()))
         for name in names:
@@ -102,6 +103,7 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
 def _spans(frame: CompiledFrame, line: int, pieces: Mapping[tuple[int, int], list[str]]) -> Iterator[Span]:
     text = frame.source.split("\n")[line - frame.first_line]
     indent = len(text) - len(text.lstrip())
+    # Of pieces that begin together the longest first: outer before inner.
     for begin, end in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
         yield Span(indent + begin, indent + end, tuple(pieces[begin, end]))
 
