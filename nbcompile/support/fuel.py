@@ -62,6 +62,7 @@ def allows(subsystem: str, decision: str) -> bool:
     allowed = True
     for limit in _limits:
         if limit.subsystem == subsystem:
+            # Every limit logs it, also if another one denies it: the numbers of later decisions must not change.
             limit.note(decision)
             allowed = allowed and len(limit.log) <= limit.allowed
     return allowed

@@ -50,6 +50,7 @@ def importing() -> Iterator[None]:
     with collector_paused():
         yield
         if gc.get_freeze_count() < FROZEN:  # else the application froze objects, and unfreeze() would undo that
+            # freeze moves all objects to the permanent generation, unfreeze moves them from there to the oldest one.
             gc.freeze()
             gc.unfreeze()
 
