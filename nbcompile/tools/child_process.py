@@ -67,6 +67,7 @@ def run(
             command, stdin=file, stdout=subprocess.PIPE, env=environment, start_new_session=True,
             stderr=subprocess.STDOUT if together else subprocess.PIPE,
         )  # fmt: skip
+    # Read while it runs: a process that prints blocks as soon as its pipe is full.
     readers = [_Reader(pipe) for pipe in (process.stdout, process.stderr) if pipe]
     try:
         code = process.wait(seconds)

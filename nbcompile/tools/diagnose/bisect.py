@@ -245,6 +245,7 @@ class _Search:
         _, decisions = self._try(name, UNLIMITED)
         if self._try(name, 0)[0]:
             return Finding(name, 0, len(decisions))
+        # Invariant: with the first ``right`` decisions the result is right, with the first ``wrong`` it is wrong.
         right, wrong = 0, len(decisions)
         while wrong - right > 1:
             middle = (right + wrong) // 2

@@ -103,6 +103,7 @@ def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
         if ready:
             chunk = os.read(reader, 1 << 16)
             said += chunk
+            # Nothing was read: the other end is closed, and select would return at once from here on.
             pipes = pipes if chunk else []
             if chunk:
                 continue

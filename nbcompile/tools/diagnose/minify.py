@@ -155,6 +155,7 @@ def captured(
 
         def call(*inputs: Any) -> Any:
             found.append(without_attributes(own, list(outcome.copied(list(inputs)))))
+            # The program goes on with the right results: a later graph gets the inputs that it has in eager mode.
             return graph.forward(*inputs)
 
         return call
@@ -227,6 +228,8 @@ class _GraphReduction:
         """Repeat the reductions as long as something becomes smaller."""
         for _ in range(MOST_ROUNDS):
             size = self._size()
+            # The cuts that may remove most come first. any() stops at the first cut that is still wrong; the
+            # candidates are then made anew, of the smaller graph.
             for candidates in (self._earlier_ends, self._fewer_results, self._operators_as_inputs):
                 while any(self._take(*candidate) for candidate in candidates()):
                     pass

@@ -254,6 +254,7 @@ class Jitter(TorchDispatchMode):
         return result
 
     def move(self, tensor: torch.Tensor) -> None:
+        # -1, 0 or 1 unit in the last place.
         steps = torch.randint(-1, 2, tensor.shape, generator=self.generator)
         try:
             moved = tensor.detach() * (1 + steps * torch.finfo(tensor.dtype).eps)
