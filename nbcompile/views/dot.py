@@ -178,6 +178,8 @@ MOST_PERIOD = 200
 def _without_repetitions(groups: list[Group]) -> list[Group]:
     """The first of a region's repetitions as it is, all others as one: ``11 times the same``."""
     looks = [tuple((node.target, node.shape) for node in group.nodes) for group in groups]
+    # a b c a b c a b c d: with period 3, six elements in a row equal the one 3 before them, up to index 9. So run =
+    # 6, end = 9: the first a b c is drawn, and the rest is 6 // 3 = 2 times the same.
     longest = max(
         ((run, period, end) for period in range(1, min(len(groups) // 2, MOST_PERIOD) + 1)
          for run, end in _equal_runs(looks, period) if run >= period and run > 2),
@@ -334,6 +336,7 @@ def _digraph(shown: Sequence[Box], *, labels: bool) -> graphviz.Digraph:
 
 def escaped(text: str) -> str:
     """Text as a DOT label that is drawn literally, whatever it holds."""
+    # Backslashes of the text first: the one in "\n" is DOT's own line break.
     return html.escape(text, quote=False).replace("\\", "\\\\").replace("\n", "\\n")
 
 
