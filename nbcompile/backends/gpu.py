@@ -24,7 +24,7 @@ from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.ir import compiled_artifact
 from nbcompile.lowering import UnsupportedGraph
-from nbcompile.record import recorder
+from nbcompile.record import model, recorder
 from nbcompile.recording.graph_record import record_generated
 from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
@@ -133,7 +133,7 @@ class _GpuPage:
 
     def __init__(self, draft: recorder.FrameDraft, stage: str, graph: gpu.TargetGraph, chip: Chip) -> None:
         self.page: recorder.FrameDraft | None = draft
-        self.program = graph.program
+        self.program, self.chip = graph.program, chip
         self.prefix = f"{draft.compile_id}.{stage}."
         self.kernels = {name: figures.built(each, chip) for name, each in graph.program.kernels.items()}
         draft.write_graph(target=chip.name)
@@ -145,10 +145,10 @@ class _GpuPage:
         if draft is None:
             return
         for launch in self.program.launches:
-            ready = self.program.kernels[launch.kernel.name]
-            self.kernels[launch.kernel.name] = figures.launched(
-                self.kernels[launch.kernel.name], launch, ready.first_line
-            )
+            name = launch.kernel.name
+            ready = self.program.kernels[name]
+            known = self.kernels.get(name) or figures.built(ready, self.chip)  # the user's are compiled when they run
+            self.kernels[name] = figures.launched(known, launch, ready.first_line)
         self.kernels = figures.disassembled(self.kernels, self.program.kernels)
         self._replace(draft)
         draft.rewrite()
@@ -161,5 +161,12 @@ class _GpuPage:
 
     def _replace(self, draft: recorder.FrameDraft) -> None:
         known: Any = draft.graph_fields["kernels"]
-        by_id = {self.prefix + name: each for name, each in self.kernels.items()}
-        draft.write_graph(kernels=tuple(replace(each, gpu=by_id.get(each.id, each.gpu)) for each in known))
+        by_id = {self.prefix + name: (name, each) for name, each in self.kernels.items()}
+        shown = (self._shown(each, *by_id[each.id]) if each.id in by_id else each for each in known)
+        draft.write_graph(kernels=tuple(shown))
+
+    def _shown(self, entry: model.Kernel, name: str, gpu_figures: model.Gpu) -> model.Kernel:
+        if entry.language == "triton":
+            return replace(entry, gpu=gpu_figures)
+        users = self.program.kernels[name].kernel  # a call of the plan, for a Triton kernel of the user's
+        return replace(entry, gpu=gpu_figures, name=users.function, language="triton", source=users.source)

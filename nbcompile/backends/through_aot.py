@@ -8,9 +8,11 @@ In torch: torch/_dynamo/backends/common.py (aot_autograd). Read next: nbcompile/
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
@@ -33,6 +35,12 @@ from nbcompile.capture import nested_regions
 from nbcompile.ir import compiled_artifact
 from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record
 from nbcompile.runtime import toolchain
+from nbcompile.support import lazy_import
+
+if TYPE_CHECKING:
+    from nbcompile.gpu import user_kernels
+else:
+    user_kernels = lazy_import.module("nbcompile.gpu.user_kernels")
 
 CompileOne = Callable[[torch.fx.GraphModule, Sequence[Any], str], BoxedFunction]
 """Makes a callable of one ATen graph; the last argument is the graph's stage in the record."""
@@ -47,7 +55,8 @@ def compile_through_aot(
     if reason:
         return as_captured(graph_module, reason)
     try:
-        return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
+        with _kernels_analysed():
+            return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
     except NeedsEagerFallback as found:
         return as_captured(graph_module, str(found))
     except Exception as error:
@@ -56,6 +65,13 @@ def compile_through_aot(
         text = f"AOTAutograd cannot trace the graph ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
         warnings.warn(errors.GeneratedCodeWarning(f"{text}: it runs as it was captured"), stacklevel=2)
         return as_captured(graph_module, text)
+
+
+def _kernels_analysed() -> contextlib.AbstractContextManager[None]:
+    """Our analysis of the user's Triton kernels, where there may be one: Triton has been imported."""
+    if "triton" not in sys.modules:
+        return contextlib.nullcontext()
+    return torch_internals.writes_of_kernels(user_kernels.written)
 
 
 def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> str:

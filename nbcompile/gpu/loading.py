@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbcompile import torch_internals
 from nbcompile.gpu import cubins, random_draws
@@ -26,6 +26,12 @@ from nbcompile.runtime import gpu_launcher
 from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
 from nbcompile.runtime.program import Attribute, LoadedGraph, load
 from nbcompile.runtime.toolchain import Compiler
+from nbcompile.support import lazy_import
+
+if TYPE_CHECKING:
+    from nbcompile.gpu import user_kernels
+else:
+    user_kernels = lazy_import.module("nbcompile.gpu.user_kernels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ def load_on_gpu(
         cubins.CannotCompile: Triton refuses a kernel.
         toolchain.BuildError: the C++ compiler does.
     """
-    prepared = prepare(emitted, gpu, how.debug)
+    prepared = {**prepare(emitted, gpu, how.debug), **_users_kernels(emitted)}
     program = load(emitted, compiler, attribute, constants, prepared)
     facts, plan = emitted.capture, emitted.plan
     if facts is None:
@@ -80,6 +86,12 @@ def load_on_gpu(
         changed: Any = replace(emitted, plan=drawn.plan, externs=externs)  # type: ignore[type-var]
         recorded = load(changed, compiler, attribute, constants, prepared, is_stored=False)
     return ReplayedProgram(program, recorded, drawn.draws, gpu, plan.gpu, facts, _teller())
+
+
+def _users_kernels(emitted: Runnable) -> dict[str, Callable[..., None]]:
+    """Functions that launch the user's own Triton kernels, by the name of the call. The program has imported Triton."""
+    names = [extern.name for extern in emitted.externs if torch_internals.is_kernel_launch(extern.target)]
+    return {f"{name}_target": user_kernels.launch for name in names}
 
 
 def prepare(emitted: Runnable, gpu: GpuLauncher, debug: bool = False) -> Mapping[str, Callable[..., None]]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from nbcompile import torch_internals
 from nbcompile.codegen.triton import signature
 from nbcompile.gpu import costs, estimate, predict, ptx, simulator
 from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, NoTools, build
@@ -83,6 +84,11 @@ class SimulatedGraph:
     launches: list[Launch] = field(default_factory=list)
     """Simulations of the last call, in order."""
 
+    @property
+    def has_users_kernels(self) -> bool:
+        """Return whether the program launches Triton kernels of the user's."""
+        return any(torch_internals.is_kernel_launch(extern.target) for extern in self.wrapped.emitted.externs)
+
     def __call__(self, *inputs: object) -> tuple[object, ...]:
         """Run the graph.
 
@@ -98,9 +104,12 @@ class SimulatedGraph:
         return self.wrapped(inputs)
 
 
+UserKernel = Callable[[str, Chip, list[Launch], dict[str, ReadyKernel], float], Callable[..., None]]
+
+
 def load(
     emitted: Runnable, chip: Chip, attribute: Attribute, constants: Mapping[int, object] | None = None,
-    seconds: float = float("inf"),
+    seconds: float = float("inf"), user_kernel: UserKernel | None = None,
 ) -> SimulatedGraph:  # fmt: skip
     """Compile every kernel for a chip.
 
@@ -110,6 +119,7 @@ def load(
         attribute: Fetches a tensor of the graph's own.
         constants: Arguments of operators that the wrapper cannot spell.
         seconds: A call may take so long.
+        user_kernel: Makes a callable of a launch of the user's own Triton kernel.
 
     Raises:
         CannotLoad: some kernels have no machine code, or one that the simulator cannot run.
@@ -129,8 +139,12 @@ def load(
         raise CannotLoad(refused)
     launches: list[Launch] = []
     launchers = {name: _launcher(module, each, chip, launches, seconds) for name, each in ready.items()}
+    functions: dict[str, Callable[..., None]] = dict(launchers)
+    for extern in emitted.externs:
+        if user_kernel is not None and torch_internals.is_kernel_launch(extern.target):
+            functions[f"{extern.name}_target"] = user_kernel(extern.name, chip, launches, ready, seconds)
     wrapped = PythonWrapper(
-        emitted, {**launchers, "empty_strided": _on_the_cpu, "expect": _expect}, attribute, constants or {}
+        emitted, {**functions, "empty_strided": _on_the_cpu, "expect": _expect}, attribute, constants or {}
     )
     return SimulatedGraph(wrapped, ready, launches)
 
@@ -171,7 +185,7 @@ def _launcher(
                 f"to simulate {kernel.name} would take {predicted:,.0f} seconds, and {seconds:,.0f} are allowed"
             )
         memory = GlobalMemory(not kernel.any_order)
-        placed = [_aligned(value) for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
+        placed = [aligned(value) for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
         given = [memory.copy_in(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
         numbers = [int(value) for value in sizes]  # type: ignore[call-overload]
         ran = simulator.run(ready.function, blocks, [*given, *numbers], memory, built.shared_bytes)
@@ -186,7 +200,7 @@ def _launcher(
     return launch
 
 
-def _aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+def aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Tensor with the alignment that kernels rely on; if it is a copy, also the tensor to write back to.
 
     What lies between its elements comes along.

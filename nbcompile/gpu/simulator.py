@@ -46,7 +46,7 @@ class Simulation:
 
 def run(
     function: Function, grid: int, arguments: Sequence[int], memory: GlobalMemory, shared_bytes: int = 0,
-    width: int = 0,
+    width: int = 0, height: int = 0,
 ) -> Simulation:  # fmt: skip
     """Launch a kernel.
 
@@ -57,13 +57,16 @@ def run(
         memory: Holds the tensors; they are written to in place.
         shared_bytes: Of shared memory for each block.
         width: Blocks in a row, where the grid has two dimensions; 0 if it has one.
+        height: Rows of a layer, where it has three; 0 if it has fewer.
 
     Raises:
         Fault: what a GPU would stop for, or would compute by chance.
         UnsupportedInstruction: the simulator lacks it.
     """
     ran = Simulation()
-    shape = (width, grid // width) if width else (grid, 1)
+    width = width or grid
+    height = height or grid // max(width, 1)
+    shape = (width, height, grid // max(width * height, 1))
     constants = {name: _location(memory, name, content) for name, content in function.constants.items()}
     at_once = blocks_at_once(function, shared_bytes)
     with np.errstate(all="ignore"):
@@ -107,7 +110,7 @@ class Blocks:
     """Some thread blocks of a launch, with their registers, shared and local memory."""
 
     def __init__(
-        self, function: Function, blocks: Array, grid: tuple[int, int], arguments: Sequence[int],
+        self, function: Function, blocks: Array, grid: tuple[int, int, int], arguments: Sequence[int],
         memory: GlobalMemory, shared_bytes: int, constants: Mapping[str, int], costs: dict[int, Costs],
     ) -> None:  # fmt: skip
         """Threads are counted block after block."""
@@ -145,9 +148,10 @@ class Blocks:
         self.special = {
             "%tid.x": thread, "%tid.y": zero, "%tid.z": zero, "%laneid": thread % np.uint32(WARP),
             "%ntid.x": zero + np.uint32(size), "%ctaid.x": (self.blocks % grid[0]).astype(np.uint32),
-            "%ctaid.y": (self.blocks // grid[0]).astype(np.uint32), "%ctaid.z": zero,
+            "%ctaid.y": (self.blocks // grid[0] % grid[1]).astype(np.uint32),
+            "%ctaid.z": (self.blocks // (grid[0] * grid[1])).astype(np.uint32),
             "%nctaid.x": zero + np.uint32(grid[0]), "%nctaid.y": zero + np.uint32(grid[1]),
-            "%nctaid.z": zero + np.uint32(1),
+            "%nctaid.z": zero + np.uint32(grid[2]),
         }  # fmt: skip
 
     # --- control ---------------------------------------------------------------------------------------------------

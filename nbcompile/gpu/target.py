@@ -30,6 +30,7 @@ from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import UnsupportedInstruction
 from nbcompile.gpu.refusals import apart
+from nbcompile.gpu.simulated_kernels import SimulatedKernel
 from nbcompile.gpu.templates import Autotuner, Choice
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
@@ -79,7 +80,7 @@ def compile_graph(
             with recorder.stage("codegen"):
                 emitted = triton.emit(planned)
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
-                loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds)
+                loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds, SimulatedKernel)
         except NoTriton as reason:
             more = dict(apart(graph_module, planned, reason.refused))
         except simulated.CannotLoad as reason:
@@ -116,6 +117,8 @@ def run_or_call(
                 inputs[at].data.copy_(content)
             torch.set_rng_state(random_state)
             arguments.clear()
+            if program.has_users_kernels:
+                raise  # of the user's own code, which nothing else can run here
             results = reference(inputs)  # an index that is out of bounds is an error here, too
             tell(str(reason))
             return results

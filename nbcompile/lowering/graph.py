@@ -24,6 +24,7 @@ import sympy
 import torch
 from torch import fx
 
+from nbcompile import torch_internals
 from nbcompile.capture.node_meta import CHANNELS_LAST
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import UnsupportedDtype, cost, loads, walk, with_origin
@@ -47,6 +48,7 @@ from nbcompile.lowering import (
     scans,
     scatter,
     slice_scatter,
+    user_kernels,
     views,
 )
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, PhiloxState
@@ -307,6 +309,10 @@ class _Lowering:
             return self.values[node.args[0]][node.args[1]]  # of a list as long as it may be
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
         args, kwargs = _to_builtin_containers(args), _to_builtin_containers(kwargs)
+        if torch_internals.is_kernel_launch(node.target):
+            written = user_kernels.lower_launch(self.build, node, kwargs)
+            self._realize_before_mutation()
+            return written
         if predicted is None and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise UnsupportedGraph(f"the results of {node.target} are only known when it runs")
         if node.target in _NO_OPS:

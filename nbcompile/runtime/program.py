@@ -247,8 +247,8 @@ class PythonWrapper:
         self.namespace: dict[str, Any] = {
             "torch": torch, "math": math, "inf": math.inf, "expect": expect, "adopt": adopt, "view_of": view,
             "take_over": take_over, "attribute": attribute, "constant": constants.__getitem__,
-            "empty_strided": torch.empty_strided, **functions,
-            **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs},
+            "empty_strided": torch.empty_strided,
+            **{f"{extern.name}_target": effects.callee(extern.target) for extern in emitted.externs}, **functions,
         }  # fmt: skip
         self.origin = current_origin()
         self.code = compile(text, file, "exec")

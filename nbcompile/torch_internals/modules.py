@@ -6,11 +6,15 @@ Read next: nbcompile/torch_internals/fakes.py
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import linecache
+import sys
 import weakref
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
 
 import torch
 import torch._guards
@@ -55,6 +59,50 @@ def aot_autograd() -> ModuleType:
     """AOTAutograd: functionalisation, joint graph, partitioning. 1 s to import."""
     _effects()
     return importlib.import_module("torch._functorch.aot_autograd")
+
+
+def triton_kernel_wrap() -> ModuleType:
+    """Operators for launches of the user's Triton kernels, and the table of kernels that they refer to."""
+    return importlib.import_module("torch._higher_order_ops.triton_kernel_wrap")
+
+
+def has_cuda_device() -> bool:
+    """Return whether torch's accelerator is a GPU of NVIDIA's (or what stands in for one)."""
+    return bool(torch._C._get_accelerator().type == "cuda")
+
+
+KERNEL_LAUNCHES = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
+
+
+def is_kernel_launch(target: object) -> bool:
+    """Return whether an operator launches a Triton kernel of the user's."""
+    return isinstance(target, torch._ops.HigherOrderOperator) and target.name() in KERNEL_LAUNCHES
+
+
+def body_of_triton_operator(operator: object) -> FunctionType | None:
+    """The function that ``torch.library.triton_op`` made an operator of; None for any other operator."""
+    known: Any = sys.modules.get("torch._library.triton")
+    if known is None or not isinstance(operator, torch._ops.OpOverload):
+        return None
+    name = operator._schema.name
+    defined = torch._library.custom_ops.OPDEFS.get(name) if name in known.triton_ops_to_kernels else None
+    body = getattr(defined, "_abstract_fn", None)
+    return body if isinstance(body, FunctionType) else None
+
+
+@contextlib.contextmanager
+def writes_of_kernels(find: Callable[[int, int, Mapping[str, Any]], list[str]]) -> Iterator[None]:
+    """Let ``find`` say which arguments a Triton kernel writes, where torch would import its own compiler for that.
+
+    ``find`` gets the numbers of the kernel and of its constants in torch's table, and the arguments.
+    """
+    module: Any = triton_kernel_wrap()
+    before = module.get_mutated_tensors
+    module.get_mutated_tensors = lambda kernel, constants, arguments, *_: find(kernel, constants, arguments)
+    try:
+        yield
+    finally:
+        module.get_mutated_tensors = before
 
 
 def sympy_functions() -> ModuleType:

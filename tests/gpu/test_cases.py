@@ -8,7 +8,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 from tests.cases import cases
-from tests.gpu import corpus
+from tests.gpu import budgets, corpus
 
 REFUSED: dict[str, str] = {}
 """Pages with a kernel that has no Triton form yet: its operators run through ATen. It may only shrink."""
@@ -16,8 +16,11 @@ REFUSED: dict[str, str] = {}
 
 @pytest.mark.parametrize("path", cases.CASES, ids=lambda path: path.stem)
 def test_the_compiled_code_gives_eagers_results(path):
-    """No access outside of a tensor, no misaligned vector, no race, no spilled register; and the same numbers."""
-    for row in corpus.page(path):
+    """No access outside of a tensor, no misaligned vector, no race; the same numbers; and no more than its budget."""
+    rows = corpus.page(path)
+    for row in rows:
         assert (row.fault, row.differs, row.refused) == ("", "", REFUSED.get(path.stem, ""))
         assert all(each.built.spilled_bytes == 0 for each in row.launches)
         assert all(each.times.predicted >= each.times.roofline for each in row.launches)
+    needed = budgets.of([launch.built for row in rows for launch in row.launches])
+    assert budgets.golden()[path.stem]["sm_90"].fits(needed), needed.text()

@@ -262,6 +262,11 @@ def _cast(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     return realise(tracer, arguments[1])
 
 
+@handles_named("torch.library", "wrap_triton")
+def _wrap_triton(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    return realise(tracer, next(iter((*arguments, *keywords.values()))))  # a launch of it is one of the kernel
+
+
 @handles_named("collections", "namedtuple")
 def _namedtuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return fold(tracer, collections.namedtuple, arguments, keywords)  # noqa: PYI024

@@ -184,6 +184,11 @@ class OutputGraph:
 
     # -- nodes ---------------------------------------------------------------------------
 
+    @property
+    def launches_kernels(self) -> bool:
+        """Return whether Triton kernels of the user's can be launched: there is a GPU, or a target to simulate."""
+        return bool(self.options.backend_options.get("target")) or torch_internals.has_cuda_device()
+
     def apply(
         self,
         op: str,

@@ -12,13 +12,14 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import BuiltinMethodType, CodeType, FunctionType
 from typing import Any
 
 import torch
 
+from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Cell, CellOf, Constant, FromSource, Function, Mutation, Recipe, SetCell
 from nbcompile.capture.source import AttrSource, CellSource, ConstantSource, ItemSource, Source
@@ -591,6 +592,12 @@ class UnboundMethodVariable(KnownCallable):
 METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 
+def _learns(tracer: Tracer, arguments: Iterable[VariableTracker]) -> bool:
+    """Return whether a derivative may be asked for, which an operator has a formula for."""
+    examples = (getattr(realise(tracer, each), "example", None) for each in arguments)
+    return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples)
+
+
 class OperatorVariable(KnownCallable):
     """A function of torch that becomes a node of the graph when it is called."""
 
@@ -614,6 +621,13 @@ class OperatorVariable(KnownCallable):
         if of_torch and not _fit_a_node(tracer, (*arguments, *keywords.values())):
             assert isinstance(function, FunctionType)
             return FunctionVariable(function).call(tracer, arguments, keywords)  # Python of torch: traced through
+        body = torch_internals.body_of_triton_operator(function)
+        if (
+            body is not None
+            and tracer.output.launches_kernels
+            and not _learns(tracer, (*arguments, *keywords.values()))
+        ):
+            return FunctionVariable(body).call(tracer, arguments, keywords)
         self.refuse_leaf(tracer, self.value, keywords)
         return tracer.apply(self.value, arguments, keywords)
 

@@ -30,6 +30,7 @@ from nbcompile.tracing.variables.lookup import address_of
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.random_numbers import RandomVariable
+from nbcompile.tracing.variables.triton_kernels import TritonKernelVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
 from nbcompile.tracing.wrapping.callables import is_trusted
@@ -118,6 +119,18 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
                 tracer.guard(source, GuardKind.EQUALS_MATCH, value)
             tracker.base_items = ConstantVariable(_plain(scalar, value))
     return tracer.side_effects.remember(value, tracker)
+
+
+def wrap_triton_kernel(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
+    """A Triton kernel of the user's: a node of the graph where it can be launched, or simulated for a target.
+
+    Without a GPU and a target it is an object like any other: what Triton does with it, an error, is eager mode's.
+    """
+    if not tracer.output.launches_kernels:
+        return wrap_object(tracer, value, source)
+    if source is not None:
+        tracer.guard(source, GuardKind.ID_MATCH, value)
+    return TritonKernelVariable(value, source)
 
 
 def _plain(scalar: Any, value: Any) -> Any:

@@ -34,6 +34,7 @@ from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import is_constant_value
 from nbcompile.tracing.variables.plain_values import is_plain_value
+from nbcompile.tracing.variables.triton_kernels import is_triton_kernel
 from nbcompile.tracing.variables.type_forms import is_type_form
 from nbcompile.tracing.wrapping.callables import (
     wrap_callable,
@@ -79,6 +80,7 @@ from nbcompile.tracing.wrapping.objects import (
     wrap_module,
     wrap_nn_module,
     wrap_object,
+    wrap_triton_kernel,
     wrap_type_form,
     wrap_weak_reference,
 )
@@ -132,6 +134,7 @@ ROWS: list[Row] = [
     (is_exactly(types.GetSetDescriptorType), wrap_descriptor),
     (is_exactly(weakref.ref), wrap_weak_reference),
     (is_a(torch.jit.ScriptFunction), wrap_scripted),
+    (is_triton_kernel, wrap_triton_kernel),
     (_is_callable, wrap_callable),
     (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
     (is_a(type), wrap_class),

@@ -1,0 +1,137 @@
+"""The user's Triton kernels in the simulator: CPU tensors, code for a GPU that is not here.
+
+    run = SimulatedKernel("extern0", CHIPS["sm_90"], launches, ready)
+    run(kernel_idx=0, constant_args_idx=0, grid=[(3, 1, 1)], tma_descriptor_metadata={}, kwargs={"x": x, "out": out})
+    launches[-1].times.predicted
+
+In torch: nothing. Read next: nbcompile/gpu/user_kernels.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nbcompile.gpu import costs, estimate, predict, ptx, simulated, simulator, user_kernels
+from nbcompile.gpu.build import POINTER_BYTES
+from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.memory import GlobalMemory
+from nbcompile.gpu.user_kernels import Form, Given, Grid
+from nbcompile.ir.emitted import EmittedKernel
+
+
+@dataclass(slots=True)
+class SimulatedKernel:
+    """One launch of the plan as a callable, with the arguments of torch's operator."""
+
+    name: str
+    """Name of the call in the plan."""
+    chip: Chip
+    launches: list[simulated.Launch]
+    """Gets each launch."""
+    ready: MutableMapping[str, simulated.ReadyKernel]
+    """Gets the compiled kernel, by name."""
+    seconds: float = float("inf")
+    """A simulation may take so long."""
+    chosen: dict[object, int] = field(default_factory=dict)
+    """Position of the best configuration of a kernel that is tuned, by the values of its key."""
+
+    def __call__(
+        self, *, kernel_idx: int, constant_args_idx: int, grid: Sequence[Grid], tma_descriptor_metadata: object,
+        kwargs: Given,
+    ) -> None:  # fmt: skip
+        """Simulate.
+
+        Raises:
+            CannotBuild: Triton refuses it.
+            UnsupportedInstruction: the simulator lacks an instruction of it.
+            Fault: it accesses what is no tensor's, or races.
+            TooLong: it would not end soon enough.
+        """
+        del tma_descriptor_metadata
+        kernel, constants = user_kernels.of_table(kernel_idx, constant_args_idx)
+        given = {**kwargs, **constants}
+        configs = user_kernels.configurations(kernel)
+        at = self._choice(kernel, configs, grid, given) if len(configs) > 1 else 0
+        self.launches.append(self._run(kernel, {**given, **configs[at]}, grid[at]))
+
+    def _choice(self, kernel: Any, configs: Sequence[Mapping[str, Any]], grids: Sequence[Grid], given: Given) -> int:
+        """Position of the configuration whose launch is predicted to be the shortest."""
+        key = (*(given.get(name) for name in kernel.keys if not isinstance(given.get(name), torch.Tensor)),
+               *(value.dtype for value in given.values() if isinstance(value, torch.Tensor)))  # fmt: skip
+        if key not in self.chosen:
+            times = []
+            for config, grid in zip(configs, grids, strict=True):
+                copies = _copies(given)
+                times.append(self._run(kernel, {**copies, **config}, grid).times.predicted)
+            self.chosen[key] = times.index(min(times))
+            for name in getattr(kernel, "reset_to_zero", None) or ():  # as Triton does after it has measured
+                given[name].zero_()
+        return self.chosen[key]
+
+    def _run(self, kernel: Any, given: Given, grid: Grid) -> simulated.Launch:
+        function = user_kernels.function_of(kernel)
+        placed = {name: simulated.aligned(value) for name, value in given.items() if isinstance(value, torch.Tensor)}
+        given = {**given, **{name: tensor for name, (tensor, _) in placed.items()}}
+        form = user_kernels.form_of(function, given, _is_aligned)
+        ready = self._prepared(form)
+        width, height, depth = map(int, grid)
+        blocks = width * height * depth
+        predicted = estimate.seconds(ready.function, blocks, 1, ready.built.shared_bytes)
+        if predicted > self.seconds:
+            raise simulated.TooLong(
+                f"to simulate {function.__name__} would take {predicted:,.0f} seconds, and {self.seconds:,.0f} are "
+                "allowed"
+            )
+        memory = GlobalMemory()
+        kinds = dict(form.signature)
+        arguments = [
+            memory.copy_in(given[name], name)
+            if isinstance(given[name], torch.Tensor)
+            else user_kernels.bits(given[name], kinds[name])
+            for name in form.parameters
+        ]
+        ran = simulator.run(ready.function, blocks, arguments, memory, ready.built.shared_bytes, width, height)
+        for tensor, original in placed.values():
+            if original is not None:
+                original.copy_(tensor)
+        touched = memory.touched()
+        times = predict.times(ready.built, blocks, costs.total(ran.lines.values()), ran.waits, touched, self.chip)
+        accessed = tuple(watch.tile() for watch in memory.watches.values() if watch.is_read or watch.is_written)
+        return simulated.Launch(ready.kernel, ready.built, blocks, ran.lines, times, touched, accessed)
+
+    def _prepared(self, form: Form) -> simulated.ReadyKernel:
+        code = user_kernels.built(form, self.chip)
+        function = ptx.parse(code.ptx)
+        simulator.expect_supported(function)
+        source = form.function.src
+        names = tuple(name for name, kind in form.signature if kind.startswith("*"))
+        kernel = EmittedKernel(self.name, form.function.__name__, source, names, language="triton")
+        before = form.function.raw_src if isinstance(form.function.raw_src, str) else "".join(form.function.raw_src)
+        first_line = form.function.starting_line_number + before[: before.index("def ")].count("\n")
+        self.ready[self.name] = simulated.ReadyKernel(kernel, code, function, first_line)
+        return self.ready[self.name]
+
+
+def _is_aligned(tensor: torch.Tensor) -> bool:
+    return int(tensor.storage_offset()) * tensor.element_size() % POINTER_BYTES == 0
+
+
+def _copies(given: Given) -> dict[str, Any]:
+    """The arguments, with tensors of their own; those that share memory share the copy's."""
+    storages: dict[int, torch.Tensor] = {}
+    copies = dict(given)
+    for name, value in given.items():
+        if isinstance(value, torch.Tensor):
+            address = value.untyped_storage().data_ptr()
+            whole = storages.setdefault(
+                address, torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage()).clone()
+            )
+            view = torch.empty(0, dtype=value.dtype).set_(
+                whole.untyped_storage(), value.storage_offset(), value.shape, value.stride()
+            )
+            copies[name] = view
+    return copies

@@ -1,0 +1,252 @@
+"""Triton kernels of the user's: compiled for their arguments, simulated for a target, launched on the GPU that is here.
+
+    kernel[(blocks,)](x, out, n, 3.0, BLOCK=128)        a node of the graph (tracing/variables/triton_kernels.py)
+    Target(CHIPS["sm_90"], ...)(kernel_idx=0, ...)      the simulator runs it, over CPU tensors
+    launch(kernel_idx=0, ...)                           this GPU does
+
+As Triton's own launch does, a kernel is compiled for the types of its arguments, for pointers and numbers that are
+multiples of 16, and for numbers that are 1. Of a kernel that is tuned, each configuration is simulated once for each
+value of its key, on copies, and the one with the least predicted time is kept; on a GPU Triton tunes it, and launches
+what has no form for our launcher.
+
+In torch: torch/_higher_order_ops/triton_kernel_wrap.py, torch/_inductor/codegen/wrapper.py. Read next:
+nbcompile/gpu/kernel_writes.py
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from nbcompile import torch_internals
+from nbcompile.gpu import cubins, elf, kernel_writes
+from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, machine_code
+from nbcompile.gpu.chip import CHIPS, Chip
+from nbcompile.gpu.machine_code import MachineCode
+from nbcompile.runtime import gpu_launcher, toolchain
+from nbcompile.runtime.gpu_launcher import Image
+
+TYPES = {
+    torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.bool: "i1",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
+    torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64",
+    torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
+}  # fmt: skip
+"""Triton's names."""
+OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+Grid = Sequence[Any]
+Given = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Arguments as the code of a kernel depends on them."""
+
+    function: Any
+    """The function that ``triton.jit`` made."""
+    signature: tuple[tuple[str, str], ...]
+    constants: tuple[tuple[int, Any], ...]
+    """By position: arguments that are part of the code."""
+    divisible: tuple[int, ...]
+    """Positions of arguments that are multiples of 16."""
+    options: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def source(self) -> ASTSource:
+        """The form as Triton wants it."""
+        promises = {(at,): [["tt.divisibility", POINTER_BYTES]] for at in self.divisible}
+        return ASTSource(self.function, dict(self.signature), {(at,): value for at, value in self.constants}, promises)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of what is passed at a launch."""
+        return tuple(name for name, kind in self.signature if kind != "constexpr")
+
+
+def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bool]) -> Form:
+    """The form of a kernel for some arguments.
+
+    Raises:
+        CannotBuild: an argument is missing, or of a type that a kernel cannot take.
+    """
+    signature, constants, divisible = [], [], []
+    for at, parameter in enumerate(function.params):
+        if parameter.name not in given:
+            raise CannotBuild(f"{function.__name__} is not given its argument {parameter.name}")
+        value = given[parameter.name]
+        fixed = bool(parameter.do_not_specialize)
+        kind = "constexpr" if parameter.is_constexpr or value is None else _type(function, parameter, value)
+        if kind != "constexpr" and type(value) is int and value == 1 and not fixed:
+            kind = "constexpr"
+        signature.append((parameter.name, kind))
+        if kind == "constexpr":
+            constants.append((at, value))
+        elif isinstance(value, torch.Tensor):
+            divisible += [at] * is_aligned(value)
+        elif type(value) is int and value % POINTER_BYTES == 0 and not fixed:
+            divisible.append(at)
+    options = tuple((name, given[name]) for name in OPTIONS if given.get(name) is not None)
+    return Form(function, tuple(signature), tuple(constants), tuple(divisible), options)
+
+
+def _type(function: Any, parameter: Any, value: object) -> str:
+    if isinstance(value, torch.Tensor) and value.dtype in TYPES:
+        return f"*{TYPES[value.dtype]}"
+    if parameter.annotation_type and isinstance(value, (int, float)):
+        return str(parameter.annotation_type)
+    match value:
+        case bool():
+            return "i1"
+        case int():
+            return "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
+        case torch.SymInt():
+            return "i32"
+        case float() | torch.SymFloat():
+            return "fp32"
+    name = f"{value.dtype}" if isinstance(value, torch.Tensor) else type(value).__name__
+    raise CannotBuild(f"{function.__name__} is given a {name} as {parameter.name}")
+
+
+@functools.lru_cache(maxsize=1024)
+def built(form: Form, chip: Chip) -> MachineCode:
+    """The machine code of a form.
+
+    Raises:
+        CannotBuild: Triton refuses, or what it makes needs more than our launcher gives.
+    """
+    try:
+        compiled = triton.compile(
+            form.source, target=GPUTarget("cuda", chip.capability, 32), options=dict(form.options)
+        )
+    except Exception as error:
+        text = next(iter(str(error).strip().splitlines()), "")
+        raise CannotBuild(f"Triton cannot compile it for {chip.name}: {type(error).__name__}: {text}") from error
+    if compiled.metadata.num_ctas > 1 or compiled.metadata.global_scratch_size:
+        raise CannotBuild("it needs clusters of blocks, or scratch memory of the GPU")
+    return machine_code(compiled)
+
+
+# -- what is written -------------------------------------------------------------------------------------------------
+
+
+def written(kernel_idx: int, constant_args_idx: int, arguments: Given) -> list[str]:
+    """The tensors that a kernel of torch's table writes, of fake arguments; all where that cannot be found out."""
+    kernel, constants = of_table(kernel_idx, constant_args_idx)
+    function = function_of(kernel)
+    found: set[str] = set()
+    for config in configurations(kernel):
+        form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
+        try:
+            found |= kernel_writes.find(form.source, CHIPS["sm_90"])
+        except Exception:  # noqa: BLE001  whatever Triton refuses, it refuses again at the launch
+            found |= arguments.keys()
+    return [name for name, value in arguments.items() if name in found and isinstance(value, torch.Tensor)]
+
+
+def of_table(kernel_idx: int, constant_args_idx: int) -> tuple[Any, dict[str, Any]]:
+    """A kernel, and its constant arguments."""
+    table = torch_internals.triton_kernel_wrap().kernel_side_table
+    return table.get_kernel(kernel_idx), table.get_constant_args(constant_args_idx)
+
+
+def function_of(kernel: Any) -> Any:
+    """The function that ``triton.jit`` made, below what tunes it."""
+    while not isinstance(kernel, triton.JITFunction):
+        kernel = kernel.fn
+    return kernel
+
+
+def configurations(kernel: Any) -> list[dict[str, Any]]:
+    """Constants and options that tuning may choose; one empty choice where nothing is tuned."""
+    configs = getattr(kernel, "configs", None)
+    return [{}] if configs is None else [config.all_kwargs() for config in configs]
+
+
+# -- on the GPU that is here -----------------------------------------------------------------------------------------
+
+
+def launch(
+    *, kernel_idx: int, constant_args_idx: int, grid: Sequence[Grid], tma_descriptor_metadata: object, kwargs: Given
+) -> None:
+    """Launch on the device of the arguments."""
+    del tma_descriptor_metadata
+    kernel, constants = of_table(kernel_idx, constant_args_idx)
+    given = {**kwargs, **constants}
+    device = next((value.device for value in kwargs.values() if isinstance(value, torch.Tensor)), None)
+    blocks = tuple(map(int, grid[0]))
+    if device is None or device.type != "cuda" or blocks[1:] != (1, 1) or not isinstance(kernel, triton.JITFunction):
+        _launch_by_triton(kernel, grid, given)
+        return
+    form = form_of(kernel, given, lambda value: value.data_ptr() % POINTER_BYTES == 0)
+    try:
+        prepared = _prepared(form, device.index or 0)
+    except CannotBuild:
+        _launch_by_triton(kernel, grid, given)
+        return
+    prepared.blocks = blocks[0]
+    prepared.run(*(bits(given[name], kind) for name, kind in form.signature if kind != "constexpr"))
+
+
+def _launch_by_triton(kernel: Any, grids: Sequence[Grid], given: Given) -> None:
+    """Launch as eager mode does."""
+    configs = configurations(kernel)
+
+    def grid(chosen: Given) -> Grid:
+        return next(
+            blocks
+            for config, blocks in zip(configs, grids, strict=True)
+            if all(chosen.get(name, value) == value for name, value in config.items())
+        )
+
+    kernel[grid](**given)
+
+
+@dataclass(slots=True)
+class _LoadedKernel:
+    """A kernel that is loaded into a device."""
+
+    blocks: int = 0
+    run: Callable[..., None] = print
+
+
+@functools.lru_cache(maxsize=256)
+def _prepared(form: Form, device: int) -> _LoadedKernel:
+    compiler = toolchain.find()
+    opened = (
+        gpu_launcher.NoGpu("") if isinstance(compiler, toolchain.NoCompiler) else gpu_launcher.open_launcher(compiler)
+    )
+    if isinstance(opened, gpu_launcher.NoGpu):
+        raise CannotBuild(opened.reason)
+    major, minor, _ = opened.capability(device)
+    chip = CHIPS.get(f"sm_{major}{minor}")
+    if chip is None:
+        raise CannotBuild(f"sm_{major}{minor} is no chip that is known")
+    code = built(form, chip)
+    name = form.function.__name__
+    image = Image(code.cubin, name, code.threads, code.shared_bytes, elf.parameters(code.cubin, name))
+    cubins.loaded[code.cubin] = cubins.Cubin(image, code.ptx)
+    prepared = _LoadedKernel()
+    # Pointers are passed as numbers, as the launcher has tensors before all numbers, and the user's kernel need not.
+    count = len(form.parameters)
+    prepared.run = opened.module.make_kernel(
+        name, device, 0, count, False, lambda *_: prepared.blocks, tuple(image), lambda: image
+    )
+    return prepared
+
+
+def bits(value: Any, kind: str) -> int:
+    """An argument as the bits of a number."""
+    if isinstance(value, torch.Tensor):
+        return int(value.data_ptr())
+    if kind in ("fp64", "fp32", "fp16"):
+        letter = {"fp64": "d", "fp32": "f", "fp16": "e"}[kind]
+        return int.from_bytes(struct.pack(f"<{letter}", value), "little")
+    return int(value)

@@ -1,0 +1,83 @@
+"""Launches of the user's own Triton kernels: calls that write some of their arguments.
+
+    functional(kwargs={"x": x, "out": out}, tensors_to_clone=["out"])     {"out": copy}, after a launch with the copy
+    mutation(kwargs={"x": x, "out": out})                                 extern0(..., kwargs={"x": x, "out": copy})
+
+An argument that was made for the launch alone (``torch.empty_like``) is written where it is.
+
+In torch: torch/_inductor/ir.py (UserDefinedTritonKernel), fx_passes/reinplace.py. Read next:
+nbcompile/gpu/user_kernels.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from nbcompile import torch_internals
+from nbcompile.ir import buffer as ir
+from nbcompile.ir.layout import of_tensor
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.value import Value
+
+aten = torch.ops.aten
+_MAKES_MEMORY = frozenset(
+    {
+        aten.empty.memory_format, aten.empty_strided.default, aten.empty_like.default, aten.new_empty.default,
+        aten.empty_permuted.default, aten.new_empty_strided.default,
+    }
+)  # fmt: skip
+"""Operators whose result nobody has written to."""
+_FILLS = frozenset(
+    {
+        aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten.full.default, aten.full_like.default,
+        aten.ones.default, aten.ones_like.default, aten.new_ones.default, aten.new_full.default,
+    }
+)  # fmt: skip
+REASON = "a Triton kernel of the program's own"
+
+
+def lower_launch(build: Builder, node: fx.Node, keywords: Mapping[str, Any]) -> dict[str, Value]:
+    """Add the launch; return the arguments that it writes, as they are afterwards, by name."""
+    given: dict[str, Any] = dict(node.kwargs["kwargs"])  # type: ignore[arg-type]
+    named = dict(keywords["kwargs"])
+    written = {}
+    for name in keywords.get("tensors_to_clone", ()):
+        only_here = len(given[name].users) == 1 and not _is_given_twice(given, name)
+        if only_here and given[name].target in _MAKES_MEMORY:
+            written[name] = _memory(build, given[name].meta["val"])
+        else:
+            layout = of_tensor(given[name].meta["val"])
+            written[name] = build.realize(named[name], layout, copy=not only_here or given[name].target not in _FILLS)
+    arguments = {
+        name: build.as_argument(written.get(name, value), of_tensor(given[name].meta["val"]), False)
+        if isinstance(value, Value)
+        else value
+        for name, value in named.items()
+    }
+    call = build.fresh("extern")
+    mutated = tuple(arguments[name].buffer for name in written)
+    launch = {
+        "kernel_idx": keywords["kernel_idx"], "constant_args_idx": keywords["constant_args_idx"],
+        "grid": list(keywords["grid"]), "tma_descriptor_metadata": dict(keywords["tma_descriptor_metadata"]),
+        "kwargs": arguments,
+    }  # fmt: skip
+    target = torch_internals.triton_kernel_wrap().triton_kernel_wrapper_mutation
+    build.add(ir.Extern(call, target, (), launch, REASON, mutated, build.origin()))
+    return written
+
+
+def _memory(build: Builder, value: torch.Tensor) -> Value:
+    """Memory that is not filled."""
+    layout = of_tensor(value)
+    how = {"dtype": value.dtype, "device": value.device}
+    arguments = ([*layout.size], [*layout.stride])
+    result: Value = build.extern_call(aten.empty_strided.default, arguments, how, value, "memory for a Triton kernel")
+    return result
+
+
+def _is_given_twice(given: Mapping[str, Any], name: str) -> bool:
+    return sum(value is given[name] for value in given.values()) > 1

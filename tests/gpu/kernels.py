@@ -1,0 +1,62 @@
+"""Triton kernels of a program's own, for the tests of their launches."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+import nbcompile
+
+ON_A_GPU = {"target": "sm_90"}
+X = torch.arange(300.0)
+
+
+@triton.jit
+def scale(source, target, count, factor, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < count
+    tl.store(target + places, tl.load(source + places, mask=inside) * factor, mask=inside)
+
+
+@triton.jit
+def numbered(out):
+    at = tl.program_id(0) + 2 * tl.program_id(1) + 6 * tl.program_id(2)
+    tl.store(out + at, at * tl.num_programs(1))
+
+
+CONFIGS = [triton.Config({"BLOCK": block}, num_warps=warps) for block, warps in ((32, 1), (256, 4))]
+tuned = triton.autotune(configs=CONFIGS, key=["count"])(scale)
+heuristic = triton.heuristics({"BLOCK": lambda given: 64 if given["count"] > 100 else 32})(scale)
+outer_heuristic = triton.heuristics({"factor": lambda given: given["count"] / 100})(tuned)
+hooked = triton.autotune(configs=[triton.Config({"BLOCK": 32}, pre_hook=print), CONFIGS[1]], key=[])(scale)
+pruned = triton.autotune(configs=CONFIGS, key=[], prune_configs_by={"early_config_prune": lambda *_: CONFIGS})(scale)
+tuned_heuristic = triton.autotune(configs=CONFIGS, key=[])(triton.heuristics({"factor": lambda _: 2.0})(scale))
+
+
+def launched(kernel, x, *more, **how):
+    """What a kernel writes for x, blocks of 128 elements unless it chooses them."""
+    out = torch.empty_like(x)
+    kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, out, x.numel(), *more, **how)
+    return out
+
+
+def explained(function, *inputs, **how):
+    found = nbcompile.explain(function, options=ON_A_GPU, fullgraph=True, **how)(*inputs)
+    assert found.exception is not None or found.record.frames[-1].compiled_graph.notes == ()
+    return found
+
+
+@triton.jit
+def shift(source, target, count, factor, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < count
+    tl.store(target + places, tl.load(source + places, mask=inside) + factor, mask=inside)
+
+
+@torch.library.triton_op("nbtest::tripled", mutates_args={})
+def tripled(x: torch.Tensor) -> torch.Tensor:
+    """The operator's function is traced, and its kernel is in the graph."""
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(scale)[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
+    return out

@@ -1,0 +1,73 @@
+"""Triton kernels that the program launches itself, on the stand-in driver: our launcher launches them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+
+import nbcompile
+
+
+@triton.jit
+def scale(count, source, factor, target, BLOCK: tl.constexpr):
+    places = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < count
+    tl.store(target + places, tl.load(source + places, mask=inside) * factor, mask=inside)
+
+
+def scaled(x, factor=-0.5):
+    out = torch.empty_like(x)
+    blocks = triton.cdiv(x.numel(), 128)
+    scale[(blocks,)](x.numel(), x, factor, out, BLOCK=128, num_warps=2)
+    return out
+
+
+def launches(log) -> list[str]:
+    return [line for line in log if line.startswith("launch ")]
+
+
+def test_a_kernel_of_the_programs_own_is_launched(here):
+    """Numbers and pointers in the order of the kernel's parameters, its grid, its warps; the result is right."""
+    x = torch.arange(300.0, device="cuda")
+    compiled = nbcompile.compile(lambda x: scaled(x + 1) * 2, fullgraph=True)
+    assert torch.equal(compiled(x).cpu(), -(x.cpu() + 1))
+    here.driver.clear_log()
+    compiled(x)
+    log = here.driver.log()
+    users = [line for line in launches(log) if " scale " in line]
+    assert [line.partition("device")[2] for line in users] == [" 0 stream 0 grid 3 block 64 shared 0"]
+    assert len(launches(log)) == 3
+    assert here.executor.reasons == []
+
+
+def test_an_input_is_written_in_place(here):
+    """The argument on the device has the kernel's numbers."""
+
+    def halve(x):
+        scale[(3,)](x.numel(), x, 0.5, x, BLOCK=128)
+
+    x = torch.arange(300.0, device="cuda")
+    nbcompile.compile(halve, fullgraph=True)(x)
+    assert torch.equal(x.cpu(), torch.arange(300.0) * 0.5)
+
+
+def test_other_pointers_and_sizes_get_code_of_their_own(here):
+    """What is no multiple of 16 is no more promised to be one."""
+    base = torch.arange(400.0, device="cuda")
+    compiled = nbcompile.compile(scaled, dynamic=True)
+    for x in (base[:304], base[1:300], base[4:5]):
+        assert torch.equal(compiled(x).cpu(), x.cpu() * -0.5)
+    assert here.executor.reasons == []
+
+
+def test_what_the_launcher_has_no_form_for_goes_to_triton(here):
+    """A grid of two dimensions, and tuning: as eager mode does, which finds no driver of its own here."""
+    tuned = triton.autotune(configs=[triton.Config({"BLOCK": size}) for size in (64, 128)], key=[])(scale)
+
+    def by_triton(x):
+        tuned[(3,)](x.numel(), x, 2.0, x)
+
+    with pytest.raises(RuntimeError, match="active drivers"):
+        nbcompile.compile(by_triton)(torch.ones(300, device="cuda"))

@@ -1,0 +1,39 @@
+"""Launches of the user's Triton kernels in the simulator: grids, tuning, faults."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import nbcompile
+from nbcompile.gpu.memory import Fault
+from tests.gpu.kernels import ON_A_GPU, X, explained, numbered, scale
+
+
+def test_a_grid_has_up_to_three_dimensions():
+    """Each program knows its place."""
+
+    def fill():
+        out = torch.empty(24, dtype=torch.int32)
+        numbered[2, 3, 4](out)
+        return out
+
+    assert torch.equal(explained(fill).result, torch.arange(24, dtype=torch.int32) * 3)
+
+
+def test_an_access_outside_of_a_tensor_is_an_error():
+    """Nothing else can run the user's kernel: the fault names the line, and inputs are as before."""
+
+    def outside(x):
+        x.add_(1)
+        out = torch.empty(10)
+        scale[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
+        return out
+
+    x = X.clone()
+    with pytest.raises(Fault, match="past the end of target"):
+        nbcompile.compile(outside, options=ON_A_GPU)(x)
+    assert torch.equal(x, X)

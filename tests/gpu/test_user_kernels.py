@@ -1,0 +1,47 @@
+"""Triton kernels that the program launches itself, for a target: in the graph, and run in the simulator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import nbcompile
+from tests.gpu.kernels import ON_A_GPU, X, explained, launched, scale
+
+
+def test_a_launch_is_a_node_between_generated_kernels():
+    """As torch captures it; the record has the kernel's text, and the figures of its launch."""
+    found = explained(lambda x: launched(scale, x + 1, 3.0, BLOCK=128) * 2, X)
+    assert torch.equal(found.result, (X + 1) * 6)
+    graph = found.record.frames[0].graph
+    assert [node.target for node in graph.nodes if "triton" in node.target] == ["triton_kernel_wrapper_mutation"]
+    (users,) = [kernel for kernel in found.kernels if kernel.name == "scale"]
+    assert users.language == "triton"
+    assert users.source.startswith("def scale(")
+    assert users.gpu.coalescing == 1
+    assert users.gpu.moved == 2 * 38 * 32  # sectors of 300 numbers, read and written
+    assert sum(line.moved for line in users.gpu.lines) == users.gpu.moved
+    assert users.gpu.lines[-1].line == 4  # tl.store
+
+
+def test_sizes_may_be_symbolic():
+    """One graph for all sizes; number and grid follow them."""
+    compiled = nbcompile.compile(lambda x: launched(scale, x, 3.0, BLOCK=128), options=ON_A_GPU, dynamic=True)
+    for size in (300, 129, 1000):
+        x = torch.randn(size)
+        assert torch.equal(compiled(x), x * 3)
+
+
+def test_gradients_flow_around_a_launch():
+    """What a kernel writes has no derivative, as in eager mode; what is multiplied by it has."""
+
+    def loss(x, w):
+        y = x * w
+        return (y * launched(scale, y.detach(), 3.0, BLOCK=128)).sum()
+
+    w = torch.full((300,), 0.5, requires_grad=True)
+    explained(loss, X, w).result.backward()
+    torch.testing.assert_close(w.grad, X * X * 1.5)
