@@ -82,22 +82,29 @@ def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bo
         if parameter.name not in given:
             raise CannotBuild(f"{function.__name__} is not given its argument {parameter.name}")
         value = given[parameter.name]
-        fixed = bool(parameter.do_not_specialize)
-        kind = "constexpr" if parameter.is_constexpr or value is None else _type(function, parameter, value)
-        if kind != "constexpr" and type(value) is int and value == 1 and not fixed:
-            kind = "constexpr"
+        kind = _type(function, parameter, value)
         signature.append((parameter.name, kind))
         if kind == "constexpr":
             constants.append((at, value))
-        elif isinstance(value, torch.Tensor):
-            divisible += [at] * is_aligned(value)
-        elif type(value) is int and value % POINTER_BYTES == 0 and not fixed:
+        elif _is_divisible(parameter, value, is_aligned):
             divisible.append(at)
     options = tuple((name, given[name]) for name in OPTIONS if given.get(name) is not None)
     return Form(function, tuple(signature), tuple(constants), tuple(divisible), options)
 
 
+def _is_divisible(parameter: Any, value: object, is_aligned: Callable[[torch.Tensor], bool]) -> bool:
+    if isinstance(value, torch.Tensor):
+        return is_aligned(value)
+    return type(value) is int and value % POINTER_BYTES == 0 and not parameter.do_not_specialize
+
+
 def _type(function: Any, parameter: Any, value: object) -> str:
+    if (
+        parameter.is_constexpr
+        or value is None
+        or (type(value) is int and value == 1 and not parameter.do_not_specialize)
+    ):
+        return "constexpr"
     if isinstance(value, torch.Tensor) and value.dtype in TYPES:
         return f"*{TYPES[value.dtype]}"
     if parameter.annotation_type and isinstance(value, (int, float)):
