@@ -92,6 +92,7 @@ def trace(
         breaks.SkipFrame: there is nothing in it to compile.
         errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
+    # Each attempt begins at the first instruction: ``plan`` says where it ends, ``refused`` what must break in it.
     plan: BreakPlan | None = None
     refused: set[str] = set()
     assumed = Assumptions()  # by any attempt: what an earlier one saw decided where this one ends
@@ -99,7 +100,8 @@ def trace(
         modes = enumerate(torch_internals.function_modes())
         overrides = OverrideState[VariableTracker](LazyVariable(mode, FunctionModeSource(at)) for at, mode in modes)
         try:
-            # The compiler's own looks at a tensor are not for its class or for a mode.
+            # The frame may run inside of the user's modes, and its tensors may be of a subclass: when the compiler
+            # itself looks at ``x.shape``, no ``__torch_function__`` of the user may run.
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
                 attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused)
                 return attempt.trace(unfinished)
@@ -137,6 +139,8 @@ class _FrameTracer:
 
     def _top_frame(self) -> Translator:
         code = self.frame.code
+        # A closure's free variables are in ``frame.locals`` by their contents. Here they are cells: an inner function,
+        # or a function called meanwhile, may assign to them.
         free = set(code.co_freevars)
         inputs: dict[str, VariableTracker] = {
             name: LazyVariable(value, LocalSource(name))
@@ -155,11 +159,13 @@ class _FrameTracer:
         try:
             try:
                 return self._run()
-            finally:
+            finally:  # inference mode is really entered while tracing
                 output.leave_modes()
         except BaseException as error:
             if unfinished is not None:
                 self._keep(unfinished, error)
+            # The exception's traceback refers to this frame, and so to the arguments of the call. Clearing the parts
+            # frees them.
             self.release()
             raise
 
@@ -186,6 +192,9 @@ class _FrameTracer:
                 assert self.plan is not None
                 return self._planned_end(self.plan, end.frames)
             except breaks.Unsupported as error:
+                # The traced frame itself handles no break: the planner decides where the graph ends, and the next
+                # attempt runs up to there. Undoing what this attempt did to the graph, the trackers and the side
+                # effects would be harder than that.
                 raise _RestartWithPlan(self.planner.plan(error)) from None
             except ObservedException as error:
                 raise self._uncaught(error) from None
@@ -234,6 +243,7 @@ class _FrameTracer:
         is_empty = not interpreter.output.has_operators() and not interpreter.side_effects.any()
         if is_empty and not config.allow_empty_graphs:
             raise breaks.SkipFrame("no ops traced")
+        # The order of what follows decides the order of the graph's outputs: the result, then the side effects.
         reconstruction = Reconstruction(interpreter)
         lazy = finished.value
         result = lazy.realised if isinstance(lazy, LazyVariable) else lazy
@@ -242,6 +252,8 @@ class _FrameTracer:
         else:
             value = reconstruction.recipe(finished.value)
         mutations = reconstruction.mutations()
+        # After the mutations: what still needs a generator has its recipe by now. A change recorded from here on would
+        # be lost, so a close that changes anything is refused.
         self._close_generators()
         return self._trace(reconstruction, mutations, Return(value))
 
@@ -258,6 +270,8 @@ class _FrameTracer:
         *callers, broken = chain
         reconstruction = Reconstruction(self.interpreter)
         pending = break_points.pending(broken, plan.resumes)
+        # The graph leaves every ``with`` block before it ends, innermost first. The residual program enters them again
+        # around the action, and the resume function does for the rest of the frame.
         managers = [context.manager for frame in chain for context in frame.contexts]
         entered = [manager for manager in managers if isinstance(manager, ContextVariable)]
         assert len(entered) == len(managers)
@@ -278,10 +292,11 @@ class _FrameTracer:
         self.interpreter.note_effects()
         draws = reconstruction.draws()
         output.check_leaves(reconstruction.outputs)
-        guards = frame_guards(self.interpreter)
+        guards = frame_guards(self.interpreter)  # late: reconstruction adds some
         graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
         stack = self.interpreter.stack()
 
+        # Called after the backend: a lowering may specialise a size, which then is a constant in these guards.
         def settled() -> tuple[Guard, ...]:
             facts, shapes = output.inputs.facts(), output.inputs.shape_guards()
             about_sizes = () if shapes is None else (Guard(None, GuardKind.SHAPE_ENV, shapes, stack),)
@@ -298,6 +313,7 @@ class _FrameTracer:
 
     def release(self) -> None:
         """Undo the circles among what traced, so that the call's arguments live no longer than the call."""
+        # Frames, trackers and outputs refer to each other: reference counting alone would free none of them.
         interpreter = self.interpreter
         for frame in interpreter.frames:
             frame.locals.clear()

@@ -63,6 +63,9 @@ def ask_about_node(
     elif target in SILENT:
         return None
     else:
+        # ``x - 1`` as a node has the target ``operator.sub``; ``__torch_function__`` is asked about
+        # ``torch.Tensor.sub``, and for ``1 - x`` about ``__rsub__`` with swapped operands. Which one depends on where
+        # the overriding operand is.
         tensors = tuple(isinstance(realise(tracer, each), TensorVariable) for each in arguments)
         takes = tensors
         if owners:
@@ -101,6 +104,7 @@ def _dispatch(
         if any(owner.python_type() is other.python_type() for other in owners):
             continue
         bases = (index for index, other in enumerate(owners) if issubclass(owner.python_type(), other.python_type()))
+        # Insert before the first base class that is already listed.
         owners.insert(next(bases, len(owners)), owner)
     classes = [_class_of(tracer, each) for each in owners]
     given: list[VariableTracker] = [function, TupleVariable(classes), TupleVariable(list(arguments))]
@@ -108,6 +112,7 @@ def _dispatch(
         given.append(DictVariable(tracer, [(ConstantVariable(name), value) for name, value in keywords.items()]))
     state = tracer.overrides
     if state.in_mode():
+        # While a mode answers, it is off: a function of torch that it calls must not ask it again.
         with state.below_mode() as mode:
             answered = _ask(tracer, realise(tracer, mode), given)
         if answered is not None:
@@ -137,10 +142,12 @@ def _default(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
     cls, function, kinds, *rest = (realise(tracer, each) for each in (*arguments, *keywords.values()))
     assert isinstance(cls, ClassVariable)
     for kind in kinds.unpack(tracer):
+        # A class that is no base of this one may treat its tensors in another way: after NotImplemented it is asked.
         if not issubclass(cls.value, getattr(realise(tracer, kind), "value", object)):
             return ConstantVariable(NotImplemented)
     given = rest[0].unpack(tracer) if rest else []
     named = _keywords(tracer, rest[1]) if len(rest) > 1 else {}
+    # The default implementation calls the function as if no class overrode anything, and converts the result.
     with tracer.overrides.without_classes():
         result = tracer.call(function, given, named)
     return converted(tracer, result, cls.value)
@@ -177,14 +184,17 @@ def function_of(target: Any, position: int, tensors: tuple[bool, ...]) -> tuple[
     """
     if getattr(target, "__module__", "") != "_operator" or not isinstance(target, types.BuiltinFunctionType):
         return target, False
+    # Ask torch instead of listing its rules: run the operator on a probe, which notes the function it is asked about.
     _Probe.seen = None
     probe = torch.zeros(1).as_subclass(_TensorProbe) if tensors[position] else _Probe()
-    _Probe.seen = None
+    _Probe.seen = None  # making the probe may have been noted
     arguments: list[Any] = [torch.ones(1) if each else 1 for each in tensors]
     arguments[position] = probe
     if target in (operator.getitem, operator.setitem):
+        # An index that no tensor of one element refuses.
         arguments[1:] = [0, 0.0][: len(tensors) - 1]
     if target in (operator.matmul, operator.imatmul):
+        # A matrix product takes no number: it is refused before anything is asked.
         arguments[1 - position] = torch.ones(1)
     asked = (torch_internals.without_function_modes(), torch._C._EnableTorchFunction())
     with contextlib.suppress(TypeError), asked[0], asked[1]:

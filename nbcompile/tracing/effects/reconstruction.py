@@ -104,7 +104,14 @@ class Reconstruction:
             fill: what completes it once it is made; it may refer to the value itself.
             empty: where ``make`` fails because the value contains itself: an empty one, and how it is filled.
         """
+        # Keys are small numbers in order of first use, and not ids: the residual program must not depend on addresses.
         key = self._keys.setdefault(id(tracker), len(self._keys))
+        # The value is made, and its parts refer to it: ``xs = []; xs.append(xs)`` makes xs empty, then fills it with
+        # itself.
+        #     key not in _shared      not begun
+        #     _shared[key] is None    ``make`` is running: a part that needs the value finds a circle
+        #     key in _filling         made, ``fill`` is running: a part may refer to it
+        #     _shared[key]            done
         if key in self._filling:
             return recipes.SharedReference(key)
         if key in self._shared:
@@ -115,8 +122,11 @@ class Reconstruction:
         self._shared[key] = None
         try:
             recipe = make()
+        # The circle is broken where a part can be made empty and filled later: at the value that closes it, or else at
+        # a part on the way round that offered itself (``through``). Unwinding passes all of them.
+        #     def f(): return f       f needs its cell, which needs f: an empty cell, f with it, then the cell is filled
         except _SelfReference as cycle:
-            del self._shared[key]
+            del self._shared[key]  # made again, whole or empty
             if cycle.key != key:
                 cycle.through = cycle.through or (None if empty is None else (tracker, *empty))
                 raise
@@ -155,6 +165,7 @@ class Reconstruction:
         values = tuple(map(self.recipe, items))
         if self.visible is not None:
             cls = tuple
+        # ``reversed(list)`` is an iterator of its own class; that of the reversed items has the same items left.
         kind: Literal["list", "tuple"] = "list" if cls in (type(iter([])), type(reversed([]))) else "tuple"
         if cls in (reversed, type(reversed([]))):
             return recipes.Call(Constant(reversed, "reversed"), (recipes.Build(kind, values[::-1]),))
@@ -173,6 +184,7 @@ class Reconstruction:
         on it.
         """
         stored = self.tracer.side_effects.stored_attributes(tracker)
+        # The object is made already, so this is a reference to it: ``make`` is not called.
         target = self.shared(tracker, lambda: Constant(None))
         completing: list[Mutation] = []
         base = getattr(tracker, "base_items", None)
@@ -181,6 +193,7 @@ class Reconstruction:
             completing.append(recipes.StoreItems(target, pairs, plain=base.cls))
         elif isinstance(base, ListVariable):
             completing.append(recipes.AppendItems(target, tuple(map(self.recipe, base.items)), plain=base.cls))
+        # The class's own ``__setattr__`` was traced: what it decided to store is stored, without asking it again.
         completing += [
             recipes.SetAttribute(target, name, self.recipe(value), plain=object)
             for name, value in stored.items()
@@ -211,6 +224,7 @@ class Reconstruction:
         for change in self.tracer.side_effects.order:
             if isinstance(change, Change) and isinstance(change.tracker, SequenceIteratorVariable):
                 step = recipes.Call(Constant(next, "next"), (self.recipe(change.tracker),))
+                # One ``next`` for each item that the trace took, since an iterator's position cannot be set.
                 yield from [recipes.Evaluate(step, change.stack)] * change.tracker.index
                 if change.tracker.is_exhausted:
                     asked = recipes.Call(step.function, (*step.arguments, Constant(None)))
@@ -236,6 +250,7 @@ class Reconstruction:
             if value is None
             else recipes.SetAttribute(target, name, self.recipe(value), setting, change.stack)
             for name, value in change.attributes.items()
+            # An attribute that was set and deleted in one call was never there for anybody outside.
             if value is not None or self._was_there(tracker, name)
         ]
         if change.items:
@@ -246,6 +261,7 @@ class Reconstruction:
         """True if an attribute that is deleted in the end was there before, or only for a while: that is guarded."""
         if _hides_a_member(tracker, name):
             assert tracker.source is not None
+            # ``hasattr`` would find the class's member too: the guard looks into the instance's own dict.
             was_there = name in instance_dict(tracker.value)
             self.tracer.guard(AttrSource(tracker.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, was_there))
             return was_there
@@ -272,6 +288,8 @@ class Reconstruction:
         assert tracker.source is not None
         plain = plain_class(tracker.cls, list)
         before = len(self.tracer.real_value(tracker.source))  # type: ignore[arg-type]
+        # All items of before are still at their positions: an append keeps the list's identity and order, and is
+        # cheaper than writing all items anew. An item is recognised by its source, not by its value.
         kept = [item.source == ItemSource(tracker.source, index) for index, item in enumerate(tracker.items[:before])]
         if len(kept) == before and all(kept):
             return recipes.AppendItems(target, tuple(map(self.recipe, tracker.items[before:])), change.stack, plain)
@@ -283,8 +301,11 @@ class Reconstruction:
         plain = plain_class(tracker.cls, dict)
         before = list(self.tracer.real_value(tracker.source))  # type: ignore[call-overload]
         keys = [key for key, _ in tracker.entries.values()]
+        # A dict keeps the order of its insertions. As long as no key of before is gone or moved, stores of the new
+        # values give the same order; otherwise the dict is cleared and filled anew.
         if len(keys) < len(before) or not all(map(_is_key, keys, before)):
             return recipes.ReplaceItems(target, "dict", tuple(tracker.entry_recipes(self)), change.stack, plain)
+        # Values that still are what the dict held under their key need no store.
         pairs = [
             (self.recipe(key), self.recipe(value))
             for key, value in tracker.entries.values()
@@ -299,6 +320,7 @@ class Reconstruction:
 
 def _is_key(tracker: VariableTracker, key: object) -> bool:
     """True if a dict's key, as traced, is the one that was there before."""
+    # 1, 1.0 and True are equal keys, but the dict keeps the object that was stored first.
     if tracker.is_constant():
         known = tracker.constant()
         return known is key or (type(known) is type(key) and known == key)
@@ -317,6 +339,7 @@ def _hides_a_member(tracker: VariableTracker, name: str) -> TypeGuard[ObjectVari
 
 def _is_there(tracker: VariableTracker, name: str) -> bool:
     real = tracker.value if isinstance(tracker, ObjectVariable) else tracker.identity()
+    # The value of a slot is in no ``__dict__``.
     if isinstance(class_lookup(type(real), name), types.MemberDescriptorType):  # a slot, full or empty
         return hasattr(real, name)
     if isinstance(tracker, ObjectVariable) and name in instance_dict(real):
@@ -340,6 +363,7 @@ def _class_in_c(tracker: VariableTracker, method: str) -> type | None:
     if isinstance(tracker, (FunctionVariable, CellVariable)):
         return None
     cls = tracker.python_type()
+    # User code ran while tracing, and what it did is replayed: to call it once more would repeat that.
     found = getattr(cls, method, getattr(object, method))
     if not isinstance(found, types.FunctionType) or found is getattr(torch.nn.Module, method):
         return None

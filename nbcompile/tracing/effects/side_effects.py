@@ -64,7 +64,7 @@ class SideEffects:
 
     def remember(self, value: object, tracker: VariableTracker) -> VariableTracker:
         """One object, one tracker: changes through one name show through all."""
-        self.trackers[id(value)] = tracker
+        self.trackers[id(value)] = tracker  # a dead object's id may be given to a new one: it is kept alive
         self.alive.append(value)
         return tracker
 
@@ -80,6 +80,7 @@ class SideEffects:
 
     def attribute_of(self, real: object, name: str) -> VariableTracker | None:
         """The same, of a real class, function or module."""
+        # By the real object: all trackers of one class or function share its changes.
         change = self.changes_by_tracker.get(id(real))
         return None if change is None else change.attributes.get(name)
 
@@ -113,6 +114,7 @@ class SideEffects:
         self._change(tracer, owner).items = True
 
     def _change(self, tracer: Tracer, owner: VariableTracker) -> Change:
+        # The check for bodies of operators comes first: what a body may not change must not be recorded.
         tracer.output.may_change(owner)
         self.log.append(owner)
         change = self.changes_by_tracker.get(id(owner.identity()))
@@ -126,6 +128,7 @@ class SideEffects:
         """``global name; name = value``."""
         tracer.output.may_change(None)
         self.log.append(None)
+        # Keyed by the dict of globals, not by the module's name: ``exec`` may run code with any dict.
         key = (id(scope), name)
         if key in self.globals:
             self.globals[key].value = value

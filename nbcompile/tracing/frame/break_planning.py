@@ -57,6 +57,8 @@ class BreakPlanner:
 
     def before_step(self) -> None:
         """Note if the next instruction enters an inlined comprehension: it is left to Python as a whole."""
+        # A break inside of an inlined comprehension moves before all of it: in the middle of the loop,
+        # with the iterator and the unfinished list on the stack, nothing can resume.
         if self.comprehension is not None and (self.comprehension[1].start <= self.top.pc < self.comprehension[1].end):
             return  # inside of one
         entered = comprehension_at(self.top.view.instructions, self.top.pc)
@@ -68,11 +70,15 @@ class BreakPlanner:
         error.operands = self.top.operands()
         error.traced = self.interpreter.last_steps()
         error.is_final |= self.options.fullgraph
+        # ``needs_frame``: the function runs uncompiled as a whole, so the break is at the call of it, and there is no
+        # call if the function is the traced frame itself.
         if error.is_final or error.forbids_resume or (error.needs_frame and len(error.stack) == 1):
             raise error
         obstacle = error
         began, broken = self._broken()
         inlined = tuple(self.interpreter.inlined)
+        # Nested breaks first: the inlined function resumes too, so that its instructions before the break stay
+        # compiled.
         if config.nested_graph_breaks and broken is self.top.current:
             path, resumes = self._nested_path(error)
             if path:
@@ -82,6 +88,9 @@ class BreakPlanner:
             if found is None:
                 return BreakPlan((began,), error, True, inlined)
             obstacle = found
+        # Without a checkpoint there is nothing to compile before the break. A break in a loop skips the whole frame
+        # even where there is a checkpoint, as torch does: the functions that the loop calls are then frames of their
+        # own.
         if self.top.checkpoint is None or obstacle.kind is breaks.LOOP:
             raise obstacle
         return BreakPlan((self.top.checkpoint,), obstacle, False, inlined)
@@ -105,6 +114,7 @@ class BreakPlanner:
                 break
             obstacle = self._obstacle(error, frame, frame.current)
             if self._can_end_at(frame, frame.current, error) and obstacle is None:
+                # ``steps`` counts the broken instruction already; the next attempt is to end just before it.
                 found = (*path, frame.steps - 1), True
             elif frame.checkpoint is not None and (obstacle is None or obstacle.kind is not breaks.LOOP):
                 found = (*path, frame.checkpoint), False
@@ -116,6 +126,7 @@ class BreakPlanner:
             return False
         # Up to 3.12 the jump itself asks for the truth; torch leaves the jump to Python, but no __bool__ in there.
         asks = sys.version_info < (3, 13) and broken.opcode in CONDITIONAL_JUMPS
+        # A ``__bool__`` that a jump called is a deeper frame of the chain, so this frame is not the innermost then.
         return not (asks and self.interpreter.broken and frame is not self.interpreter.broken[-1])
 
     def _broken(self) -> tuple[int, Instruction]:
@@ -137,6 +148,8 @@ class BreakPlanner:
     def _obstacle(self, error: breaks.Unsupported, frame: Translator, broken: Instruction) -> breaks.Unsupported | None:
         """Reason why nothing can resume after an instruction of a frame, or None."""
         entered = [context.manager for context in frame.contexts]
+        # A torch context is entered again by setting its state. A user's manager would run its ``__enter__`` a second
+        # time.
         generic = [manager for manager in self.interpreter.generic_contexts if manager in entered]
         if generic:  # those of a callee are entered again when Python calls it
             active = ", ".join(manager.describe() for manager in generic)
@@ -160,6 +173,8 @@ class BreakPlanner:
 
 def _is_in_try(frame: Translator, broken: Instruction) -> bool:
     """True if an instruction is protected by more than the ``with`` blocks that tracing is inside of."""
+    # The resume function enters the active ``with`` blocks again, with their handlers. Take those off, innermost first;
+    # a handler that is left belongs to a ``try``.
     protection = broken.protection
     for context in reversed(frame.contexts):
         if protection is not None and protection.target != context.handler:
@@ -170,6 +185,8 @@ def _is_in_try(frame: Translator, broken: Instruction) -> bool:
 
 def _is_in_loop(frame: Translator) -> bool:
     """True if a later jump, before the next return, goes back to before the current instruction (torch's rule)."""
+    # The rest of a loop from its middle contains the loop: it would break at the same instruction in each further
+    # iteration, with one resume function called inside of the other.
     instructions, labels = frame.view.instructions, frame.view.labels
     here = instructions.index(frame.current)
     rest = itertools.takewhile(lambda instruction: instruction.opcode != "RETURN_VALUE", instructions[here + 1 :])

@@ -68,8 +68,10 @@ class BrokenInstruction:
 
 def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
     """Read the instruction that is about to run off the stack."""
+    # The instruction has not run: its operands are still on the stack, so Python can perform it instead.
     frame.current = instruction = frame.view.instructions[frame.pc]
     if not resumes:
+        # Nothing resumes, so nothing is left to Python but the rest of the frame: one target, with the stack as it is.
         return BrokenInstruction(instruction, 0, 0, lambda reconstruction: Continue(), ((frame.pc, False),))
     return BREAKABLE[instruction.opcode](frame, instruction)
 
@@ -78,19 +80,28 @@ def describe(
     frame: Translator, broken: BrokenInstruction, callers: Sequence[Translator], reconstruction: Reconstruction
 ) -> tuple[Action, tuple[ResumePoint, ...], tuple[ResumePoint, ...]]:
     """Action that Python performs, the resume points of the frame, and those of its callers, innermost first."""
+    # Escape analysis first: a recipe may be simpler for a container that the rest of the program cannot reach.
     locations = [(frame, index) for index, _ in broken.targets] + [(each, each.pc) for each in callers]
     reconstruction.visible = reachable(reconstruction.tracer, locations)
+    # The order in which values are first asked for is the order of the graph's outputs: the stack from its bottom up,
+    # then the operands of the action, then the locals.
     for tracker in frame.stack:  # what is on the stack comes out of the graph in its order
         if not isinstance(tracker, (NullVariable, ExitVariable)):
             reconstruction.recipe(tracker)
     action = broken.action(reconstruction)
     kept = len(frame.stack) - broken.slots
     outermost = callers[0] if callers else frame
+    # For each target, the stack there is what is below the operands. JUMP_IF_TRUE_OR_POP keeps the tested value where
+    # it jumps (``a or b``), and pops it where it does not. ``pushes`` leaves a slot for the result that Python
+    # computes.
+    #     stack at the break   [kept ...] [operands: slots]
+    #     stack at a target    [kept ...] [tested value, if it stays] [result, if pushes]
     points = []
     for index, keeps_value in broken.targets:
         trackers = frame.stack[: kept + 1] if keeps_value else frame.stack[:kept]
         slots = tuple(_slot(each, reconstruction) for each in trackers)
         points.append(_resume_point(frame, index, slots, broken.pushes, reconstruction, outermost))
+    # A caller waits in its CALL, whose operands are gone: its stack gets one value, what the callee's rest returns.
     outer = [
         _resume_point(
             caller,
@@ -108,6 +119,8 @@ def describe(
 def _slot(tracker: VariableTracker, reconstruction: Reconstruction) -> StackSlot:
     if isinstance(tracker, NullVariable):
         return StackSlot("null")
+    # The slot of a ``with`` holds the bound ``__exit__``. The recipe makes the manager, and the resume function gets
+    # the slot by entering it again.
     if isinstance(tracker, ExitVariable):
         context = tracker.context
         if isinstance(context, ContextVariable):
@@ -121,17 +134,23 @@ def _resume_point(
     outermost: Translator,
 ) -> ResumePoint:  # fmt: skip
     instructions = code_view(frame.code).instructions
+    # Only variables that are read before they are written again are carried over: an argument of the resume function
+    # keeps its object alive, and has guards of its own.
     alive = live_locals(instructions, index, (*frame.code.co_varnames, *frame.code.co_cellvars))
     live: list[tuple[str, Recipe]] = [
         (name, reconstruction.recipe(frame.locals[name]))
         for name in frame.locals
         if name in alive and not isinstance(frame.locals[name], NullVariable)
     ]
+    # A variable that an inner function uses is handed over as its cell, not as its content: the inner function may
+    # already exist and must see later assignments.
     own = [name for name in frame.code.co_cellvars if name in alive and name in frame.cells]
     cells = tuple((name, reconstruction.recipe(frame.cells[name])) for name in own)
     line = frame.current.line or frame.code.co_firstlineno
     callee = None
     if frame is not outermost:
+        # The rest of an inlined function is made of its own code and globals, so it needs the cells of its closure. The
+        # outermost frame needs none: the residual program, which runs in its place, has the same free variables.
         free = tuple((name, reconstruction.recipe(frame.cells[name])) for name in frame.code.co_freevars)
         callee = Callee(frame.code, frame.scope, free)
     return ResumePoint(instructions[index].offset, slots, pushes, tuple(live), cells, line, callee)
@@ -190,6 +209,7 @@ def _jump(frame: Translator, instruction: Instruction) -> BrokenInstruction:
     test = "none" if "NONE" in instruction.opcode else "truth"
     jumps_if = str(jump_condition(instruction.opcode)).startswith("true")
     taken, not_taken = (target, keeps), (following, False)
+    # ``targets`` lists first where the test holds, then where it does not, whichever of the two jumps.
     targets = (taken, not_taken) if jumps_if else (not_taken, taken)
 
     def action(reconstruction: Reconstruction) -> Action:
@@ -206,9 +226,13 @@ def _comprehension(frame: Translator, instruction: Instruction) -> BrokenInstruc
 
     def action(reconstruction: Reconstruction) -> Action:
         iterator = frame.stack[-1]
+        # The function that holds the loop begins with just the iterator on its stack; the saved variables below it
+        # belong to the frame around (PEP 709 inlines a comprehension into its function).
         begin = _resume_point(frame, found.start, (_slot(iterator, reconstruction),), 0, reconstruction, frame)
         for name in found.saved:
             save_and_clear(frame, name)
+        # The comprehension's own prologue ends with SWAP: saved variables below, the iterator on top. The loop's result
+        # then takes the iterator's slot.
         frame.stack[-1 - len(found.saved)], frame.stack[-1] = frame.stack[-1], iterator
         return BrokenComprehension(begin, instructions[found.end].offset)
 

@@ -28,6 +28,8 @@ from nbcompile.tracing.variables.ranges import RangeIteratorVariable
 def reachable(tracer: Tracer, locations: Iterable[tuple[Translator, int]]) -> set[int]:
     """Ids of the trackers of all that frames which go on at an instruction can get at, by whatever way."""
     found: set[int] = set()
+    # A worklist, as a garbage collector marks: the roots are the live variables and the stack of each frame that goes
+    # on, and what was stored outside. Values lead to each other in circles, so each is visited once.
     waiting = [*_changed_outside(tracer)]
     for frame, index in locations:
         waiting += _in_frame(frame, index)
@@ -43,6 +45,7 @@ def reachable(tracer: Tracer, locations: Iterable[tuple[Translator, int]]) -> se
 
 
 def _in_frame(frame: Translator, index: int) -> Iterator[VariableTracker | None]:
+    # Locals that are written before they are read cannot be reached by the rest, whatever they hold now.
     instructions = code_view(frame.code).instructions
     if index == len(instructions):
         return  # a generator that has come to its end
@@ -57,6 +60,8 @@ def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:
     for change in tracer.side_effects.order:
         if not isinstance(change, Change):
             yield change.value
+        # A new object is reached through what refers to it, or not at all. A cell from outside is shared with functions
+        # that exist already.
         elif not change.tracker.is_made_here() or getattr(change.tracker, "cell", None) is not None:
             yield change.tracker
 
@@ -65,11 +70,13 @@ def _led_to(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracke
     if isinstance(tracker, RangeIteratorVariable):
         return  # numbers lead nowhere
     if isinstance(tracker, SequenceIteratorVariable):
+        # The items already passed over cannot be reached through the iterator, and neither can the list itself.
         yield from tracker.rest(tracer)
         return
     if isinstance(tracker, CellVariable):
         yield tracker.content
     yield from tracer.side_effects.stored_attributes(tracker).values()
+    # The parts of a tracker are its attributes, whatever their names: no list of fields by class can miss one.
     for part in vars(tracker).values():
         yield from _trackers_in(part)
 

@@ -46,6 +46,7 @@ def inline(
     interpreter: FrameInterpreter, function: BaseFunctionVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     """The result of a Python function, by running its body symbolically."""
+    # A coroutine runs when something awaits it, which no frame of the trace does.
     code = function.code
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         broken = breaks.unsupported(breaks.GENERATOR, function.describe())
@@ -61,7 +62,9 @@ def inline(
         function.source,
         function,
     )
+    # False for a function that the callee calls in turn without a frame of its own: the ``key`` of ``sorted``.
     frame.returns_to_call = interpreter.frames[-1].calling is function
+    # A generator's frame is made now, and runs only when it is asked for an item, as in CPython.
     interpreter.note_inlined(frame)
     if code.co_flags & inspect.CO_GENERATOR:
         generator = GeneratorVariable(interpreter, frame)
@@ -75,6 +78,8 @@ def bind(
 ) -> dict[str, VariableTracker]:
     """Arguments to parameters, as CPython does it; a break if they do not fit: the call then raises its own error."""
     code = function.code
+    # Order of a code object's ``co_varnames``:
+    #     positional only | positional | keyword only | *args | **kwargs | other locals
     positional = list(code.co_varnames[: code.co_argcount])
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     rest = code.co_argcount + code.co_kwonlyargcount
@@ -84,6 +89,7 @@ def bind(
         rest += 1
     elif len(arguments) > len(positional):
         raise _misfit(function, _too_many(tracer, function, arguments, keywords))
+    # A name that is positional only may be repeated in ``**kwargs``: ``def f(a, /, **kw)`` takes ``f(1, a=2)``.
     extra: dict[str, VariableTracker] = {}
     by_keyword = {*positional[code.co_posonlyargcount :], *keyword_only}
     for name, value in keywords.items():
@@ -112,7 +118,7 @@ def _fill_defaults(
 ) -> None:
     # Defaults are read where an argument is missing, and only there: reading them adds guards.
     if missing := [name for name in positional if name not in bound]:
-        defaults = function.default_values(tracer)
+        defaults = function.default_values(tracer)  # those of the last positional parameters
         known = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
         _fill(function, bound, missing, known, "positional")
     if missing := [name for name in keyword_only if name not in bound]:
@@ -208,6 +214,8 @@ class GeneratorVariable(IteratorVariable):
         if self.finished:
             self.ending = None  # it was reported once
             return None
+        # The value sent is what the ``yield`` expression pushes when the frame runs on. Before the first yield there is
+        # none.
         if self.started:
             self.frame.push(value)
         self.started = True
@@ -215,9 +223,13 @@ class GeneratorVariable(IteratorVariable):
 
     def throw(self, error: VariableTracker) -> VariableTracker | None:
         """Raise an exception where the generator waits."""
+        # Before its first instruction and after its last no ``try`` is active: the exception just leaves it.
         if self.finished or not self.started:
             self.finished = True
             raise ObservedException(error)
+        # The delegation of ``yield from``: the exception goes to the inner generator first (PEP 380). It may handle it
+        # and yield again, end (its value is the value of ``yield from``), or raise, and then this generator sees what
+        # it raised.
         if (iterator := self._waits_for()) is not None:
             try:
                 item = iterator.throw(error)
@@ -233,6 +245,7 @@ class GeneratorVariable(IteratorVariable):
     def _waits_for(self) -> GeneratorVariable | None:
         """The generator that a ``yield from`` of this one is inside of."""
         following = self.frame.view.instructions[self.frame.pc]
+        # The low two bits of RESUME's argument say where the frame waits: 0 start, 1 yield, 2 ``yield from``, 3 await.
         if following.opcode != "RESUME" or (following.arg or 0) & 3 != RESUMED_IN_YIELD_FROM:
             return None
         iterator = self.frame.stack[-1]
@@ -243,6 +256,11 @@ class GeneratorVariable(IteratorVariable):
     def _send(self) -> Instruction:
         """The SEND that it goes back to while it waits there."""
         view = self.frame.view
+        # The loop of ``yield from``; the jump back behind the RESUME leads to its SEND.
+        #     SEND   (to the end when the iterator is exhausted)
+        #     YIELD_VALUE
+        #     RESUME 2
+        #     JUMP_BACKWARD_NO_INTERRUPT  (to SEND)
         back = next(each for each in view.instructions[self.frame.pc :] if each.target is not None)
         assert back.target is not None
         return view.instructions[view.labels[back.target]]
@@ -274,6 +292,8 @@ class GeneratorVariable(IteratorVariable):
             outcome = self.interpreter.run_frame(self.frame)
         except ObservedException as error:
             self.finished = True
+            # PEP 479: a StopIteration that leaves the body becomes a RuntimeError, or the caller's loop would end
+            # silently.
             if issubclass(error.value.python_type(), StopIteration):
                 raise ObservedException(_stopped(error.value)) from None
             raise
@@ -291,6 +311,8 @@ class GeneratorVariable(IteratorVariable):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name in ("send", "throw"):
             first = realise(tracer, arguments[1] if name == "throw" and len(arguments) > 1 else arguments[0])
+            # ``throw(ValueError)`` makes an instance of the class; the deprecated form has the instance as the second
+            # argument.
             error = (
                 tracer.call(first, [])
                 if name == "throw" and isinstance(first.python_type(), type) and issubclass(first.python_type(), type)

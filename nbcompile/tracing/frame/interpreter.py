@@ -129,6 +129,8 @@ class Interpreter:
 
     def run_frame(self, frame: Translator) -> FrameResult:
         """Run a callee to its end (a generator: to its next yield)."""
+        # Set at each run, not once: a generator made by one function may be resumed by another, and the stack of an
+        # error names the one that resumed it.
         frame.callers = self.stack()
         self.frames.append(frame)
         try:
@@ -138,15 +140,24 @@ class Interpreter:
 
     def before_step(self, frame: Translator) -> None:
         """Asked before each instruction: whether the graph ends here."""
+        # A break after which nothing can resume ends the graph at the last checkpoint instead: what came before it is
+        # compiled, and Python runs the rest. Without nested graph breaks only the traced frame itself can be left that
+        # way.
         if (len(self.frames) == 1 or config.nested_graph_breaks) and frame.can_stop_here():
             frame.checkpoint = frame.steps
         path = self.end_at
+        # This runs before each instruction, so the cheap comparison with the innermost frame comes first. Counts of
+        # steps, and not positions in the code, say where to end: an instruction of a loop, or a function called twice,
+        # runs again.
         here = len(path) == len(self.frames) and path[-1] == frame.steps
         if here and path == tuple(each.steps for each in self.frames):
             raise PlannedBreak(tuple(self.frames))
 
     def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
         caller = self.frames[-1]
+        # ``obj()`` runs ``type(obj).__call__``, and a partial runs its function: the wrapper returns what the wrapped
+        # function returns. So a frame of the wrapped function returns directly to the instruction that called the
+        # wrapper.
         if caller.calling is callee:
             caller.calling = realise(self, function)
 
@@ -167,9 +178,10 @@ class Interpreter:
         names: dict[torch.fx.Node, str] = {}
         for frame in self.frames:
             for name, value in frame.locals.items():
+                # The realised tracker is looked at only if there is one: describing a failure must not add guards.
                 node = getattr(getattr(value, "realised", value), "node", None)
                 if isinstance(node, torch.fx.Node) and not frame.is_polyfill:
-                    names.setdefault(node, name)
+                    names.setdefault(node, name)  # the first name wins: the outermost frame's
         return names
 
     def note_step(self, frame: Translator) -> None:
@@ -199,6 +211,8 @@ class Interpreter:
         """Record the guards and the nodes that the step before added."""
         if not self.steps:
             return
+        # A difference of sets, since nodes may also be erased, and inputs are inserted before nodes that are already
+        # there.
         guards = [each for key, each in self.output.guards.items() if key not in self._recorded]
         nodes = [each for each in self.output.graph.nodes if each.name not in self._recorded and each.op != "output"]
         self._recorded |= {*(key for key in self.output.guards), *(each.name for each in nodes)}
@@ -218,6 +232,7 @@ class Interpreter:
 
     def note_inlined(self, frame: Translator) -> None:
         """A call is followed into its body."""
+        # The code is recorded for the disk cache: an entry holds only if these functions still have this code.
         self.assumed.codes[id(frame.code)] = frame.code, str(frame.scope.get("__name__", ""))
         if not frame.code.co_filename.startswith(OURS):
             self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
@@ -274,6 +289,7 @@ class Interpreter:
         return index_of(self, key)
 
     def real_value(self, source: Source) -> object:
+        # Tracing changes no real object (changes are only recorded), so this is the value from before the frame began.
         return resolve(source, self._scope)
 
     def keep(self, value: object, name: str) -> Source:
@@ -308,6 +324,7 @@ class Interpreter:
     def guard_keys(self, mapping: VariableTracker) -> None:
         assert isinstance(mapping, DictVariable) and mapping.source is not None
         keys: tuple[object, ...] = tuple(self.real_value(mapping.source))  # type: ignore[arg-type]
+        # A guard that compared all keys at once would look them up, and so run the ``__hash__`` of the user's class.
         if not any(map(has_own_hash, keys)):
             self.guard(mapping.source, GuardKind.DICT_KEYS, keys)
             return
@@ -339,6 +356,8 @@ class Interpreter:
             self.depend_on_process(f"what {function.__qualname__} returned while it was traced")
         try:
             return function(*arguments, **(keywords or {}))
+        # What a pure function raises is raised in the traced program, where an ``except`` may catch it. RecursionError
+        # is not the program's: the tracer's own Python frames fill most of the stack.
         except RecursionError:  # the stack is also the tracer's
             raise
         except Exception as error:  # whatever a pure function raises, the program would see
@@ -366,6 +385,8 @@ class Interpreter:
         return inline(self, function, arguments, keywords)
 
     def call_special(self, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]) -> VariableTracker:
+        # Python looks special methods up on the class, never on the instance: ``x.__len__ = f`` does not change
+        # ``len(x)``.
         if isinstance(owner, ObjectVariable):
             return owner._special(self, name, arguments, {})
         if isinstance(owner, TupleVariable):
@@ -391,6 +412,8 @@ class Interpreter:
     def local_variables(self) -> VariableTracker:
         frame = self.frames[-1]
         found = {**frame.locals, **{name: cell.content for name, cell in frame.cells.items()}}
+        # Up to 3.12 all calls of ``locals()`` in a function return the same dict, which each call updates. From 3.13 on
+        # (PEP 667) each call returns a new one.
         if frame.snapshot is None or sys.version_info >= (3, 13):  # before, a frame had but one
             frame.snapshot = DictVariable(self, [])
         for name in (*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars):
@@ -404,6 +427,8 @@ class Interpreter:
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
         """Class and object that ``super()`` without arguments uses in the frame that runs."""
         frame = self.frames[-1]
+        # Python's compiler gives a method that mentions ``super`` the free variable ``__class__``. The object is the
+        # first parameter, which is in a cell instead of a local if an inner function uses it.
         cell = frame.cells.get("__class__")
         if cell is None or cell.content is None or not frame.code.co_varnames:
             self.raise_exception(RuntimeError, "super(): no arguments")
@@ -419,12 +444,15 @@ class Interpreter:
     # -- attributes ----------------------------------------------------------------------
 
     def module_attribute(self, module: ModuleType, name: str, source: Source | None) -> VariableTracker:
+        # What the traced code stored comes first: the real module is not changed before the graph has run.
         stored = self.side_effects.load_global(getattr(module, "__dict__", {}), name)
         if stored is not None and stored.value is not None:
             return stored.value
         if stored is not None:
             self.raise_exception(AttributeError, f"module '{module.__name__}' has no attribute '{name}'")
         base = source if source is not None else self.module_source(module)
+        # The AttributeError decides how the program goes on (``except AttributeError``, ``hasattr``): it must hold next
+        # time.
         if base is not None and not hasattr(module, name):
             self.guard(base, GuardKind.HASATTR, (name, False))
         value = self.evaluate(getattr, (module, name))
@@ -445,6 +473,7 @@ class Interpreter:
     def has_attribute(self, value: VariableTracker, name: str) -> bool:
         try:
             realise(self, value.get_attribute(self, name))
+        # ``hasattr`` hides only AttributeError; whatever else a property raises leaves it.
         except ObservedException as error:
             if issubclass(error.value.python_type(), AttributeError):
                 return False
@@ -467,6 +496,8 @@ class Interpreter:
 
     def stop(self, iterator: VariableTracker) -> NoReturn:
         value = self.returned_by(iterator)
+        # ``return`` without a value raises ``StopIteration()``, whose ``args`` are empty, and not
+        # ``StopIteration(None)``.
         nothing = value.is_constant() and value.constant() is None
         raise ObservedException(ExceptionVariable(StopIteration, [] if nothing else [value]))
 
@@ -474,6 +505,7 @@ class Interpreter:
         """``iterator.send(value)``; None at its end."""
         if isinstance(iterator, GeneratorVariable):
             return iterator.send(value)
+        # ``yield from`` sends None by ``next``, since most iterators have no method ``send`` (PEP 380).
         if value.is_constant() and value.constant() is None:
             return iterator.next_item(self)
         return self.until_stop(iterator, lambda: iterator.call_method(self, "send", [value], {}))
@@ -495,6 +527,8 @@ class Interpreter:
         return self._node("call_method", name, arguments, keywords or {})
 
     def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
+        # The steps: ask overrides, refuse arrays, realise the arguments, run the operator on fakes, wrap its result. A
+        # ``__torch_function__`` of an argument or mode answers instead of the operator; no node is made then.
         answer = overrides.ask_about_node(self, op, target, arguments, keywords)
         if answer is not None:
             return answer
@@ -505,7 +539,7 @@ class Interpreter:
         try:
             node = self.output.apply(op, target, plain, named)
         except IndexError as error:  # an index or a dimension out of range: as in eager, for the program to catch
-            self.raise_exception(IndexError, *error.args)
+            self.raise_exception(IndexError, *error.args)  # eager raises the same error: the program may catch it
         except ZeroDivisionError as error:  # of symbolic numbers: the divisor is zero, which is guarded
             realise(self, arguments[-1]).truth(self)
             self.raise_exception(ZeroDivisionError, *_words_of_division(target, arguments, error))
@@ -515,12 +549,16 @@ class Interpreter:
                 inner = error.inner_exception
                 raise breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(inner), name=name, error=inner) from None
             raise
+        # The operator ran under the real filters of the module ``warnings``. Filters that the traced code set are not
+        # there yet, so nothing says whether this warning is to be shown, ignored, or raised.
         if len(self.output.warnings) > warned and self.side_effects.stored_globals(vars(warnings)):
             name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
             what = f"{name}, which warns, under filters that the traced code set"
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, what, name=what)
         self.output.is_caught = self.output.is_caught or self._may_catch()
         result = self.result(node)
+        # ``torch.add(x, y, out=z)`` returns z itself: with one tracker, ``is`` and later changes of z see the same
+        # tensor.
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
 
@@ -539,6 +577,7 @@ class Interpreter:
 
     def _deep(self, tracker: VariableTracker) -> VariableTracker:
         tracker = realise(self, tracker)
+        # A node holds the elements of a list argument, not the list. Lazy elements are realised, and so guarded, first.
         match tracker:
             case SequenceVariable():
                 for item in tracker.unpack(self):
@@ -566,17 +605,21 @@ class Interpreter:
                 return ConstantVariable(None)
             case tuple() | list():
                 return self._items(node, example)
+        # A plain value (``x.dim()``) is known while tracing and guarded through its inputs: the node would compute it
+        # for nobody.
         if node.target not in ANSWERS and node.target not in torch_operators.transform_steps():
             self.output.erase(node)
         return self.constant_or_wrap(example)
 
     def _symbolic(self, node: torch.fx.Node, example: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
         expr = example.node.expr
+        # sympy simplified all symbols away, as in ``s0 - s0``: the number is the same in each run.
         if not expr.free_symbols:
             kind: Any = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(example)]
             self.output.erase(node)
             # A power that sympy takes for infinite has its value all the same.
             return ConstantVariable(kind(example.node.hint if example.node.has_hint() else example))
+        # Python's ints are unbounded, those of a graph are int64. One that may overflow is no symbol, but a constant.
         if isinstance(example, torch.SymInt) and not self.output.inputs.keep_in_range(example):
             self.output.erase(node)
             return ConstantVariable(example.node.hint)
@@ -589,6 +632,7 @@ class Interpreter:
             return self.constant_or_wrap(example)
         items: list[VariableTracker] = []
         for index, item in enumerate(example):
+            # A use of this item then depends on no node: only the items that vary are read from the result.
             if is_constant_value(item):
                 items.append(ConstantVariable(item))
             else:
@@ -599,6 +643,7 @@ class Interpreter:
         assert isinstance(tensor, TensorVariable)
         values = tensor.example.shape if property == "size" else tensor.example.stride()
         cls = torch.Size if property == "size" else tuple
+        # Static sizes are constants without any node; only a dynamic one is read from the call's result.
         if all(isinstance(each, int) for each in values):
             return TupleVariable([ConstantVariable(each) for each in values], cls=cls)
         node = self.output.apply("call_method", property, (tensor.node,), {})
@@ -612,6 +657,11 @@ class Interpreter:
 
     def rewrite_assert(self, frame: Translator, jump: Instruction, condition: VariableTracker) -> bool:
         """``assert tensor`` (or a symbol) as an operator of the graph, not a branch; whether it was one."""
+        # What CPython makes of ``assert x, "text"``; ``frame.pc`` is already behind the jump.
+        #     POP_JUMP_IF_TRUE     to the code after the assertion
+        #     LOAD_ASSERTION_ERROR
+        #     LOAD_CONST, CALL 0   with a message only
+        #     RAISE_VARARGS
         following = frame.view.instructions[frame.pc : frame.pc + 3]
         if (
             not config.rewrite_assert_with_torch_assert
@@ -620,6 +670,8 @@ class Interpreter:
         ):
             return False
         if isinstance(condition, SymbolicVariable):
+            # A number known by its symbol needs no operator: it becomes a guard, or an assertion at run time if only
+            # the run knows it (an unbacked symbol).
             holds = torch_internals.promise(condition.example)
             if holds:
                 frame.pop_raw()
@@ -630,6 +682,8 @@ class Interpreter:
             if following[2].opcode not in ("PRECALL", "CALL") or not isinstance(following[1].argval, str):
                 return False  # a message that is computed
             message = following[1].argval
+        # The operator fails when the graph runs, and tracing goes on as if the assertion held. A jump on the tensor's
+        # truth would break the graph.
         self.apply(torch._assert_async, [condition, ConstantVariable(message)])
         frame.pop_raw()
         frame.jump(jump.target)
@@ -672,7 +726,7 @@ def _words_of_division(
     """Arguments of Python's ZeroDivisionError for such numbers: symbols have another text."""
     kinds = [each.python_type() for each in arguments]
     if len(kinds) == 2 and all(each in (bool, int, float) for each in kinds):
-        try:
+        try:  # symbols have Python's classes of numbers too: the real numbers 1 and 0 get the interpreter's own words
             target(kinds[0](1), kinds[1](0))
         except ZeroDivisionError as own:
             return own.args

@@ -39,6 +39,13 @@ Parts = tuple[list[VariableTracker], dict[str, VariableTracker]]
 def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
     """The call that makes it again; None: there is none."""
     code = generator.frame.code
+    # The cases, in order:
+    #     at its end                         one that is at its end (but _ROWS know better)
+    #     items fixed when it was made       an iterator over the items that are left
+    #     a row of _ROWS                     the builtin, over what is left of its arguments
+    #     a polyfill that has not begun      the builtin's constructor with the same arguments
+    #     a function's that has not begun    the call of that function
+    #     any other                          None
     if generator.finished and code not in _SETTLED and code not in _ROWS:
         return Call(Constant(finished_generator, "finished_generator"), ())
     if generator.finished or code in _SETTLED:
@@ -106,6 +113,8 @@ def _local(generator: GeneratorVariable, name: str) -> VariableTracker:
 
 def _looped_over(generator: GeneratorVariable) -> VariableTracker:
     """The iterator of the ``for`` loop that it waits in."""
+    # The stack of a generator that waits in a ``for`` loop holds the loop's iterator; the value that it yielded is
+    # gone.
     return realise(generator.interpreter, generator.frame.stack[0])
 
 
@@ -120,7 +129,8 @@ def _map(generator: GeneratorVariable) -> Parts:
     function = _local(generator, "function")
     if not generator.started:
         return [function, *_local(generator, "iterables").unpack(generator.interpreter)], {}
-    rows: Any = _looped_over(generator)  # a zip
+    # The polyfill of map loops over a zip of its iterables, which is a generator itself.
+    rows: Any = _looped_over(generator)
     return [function, *_zip(rows)[0]], {}
 
 
@@ -133,6 +143,7 @@ def _count(generator: GeneratorVariable) -> Parts | None:
     start, step = (_local(generator, name) for name in ("number" if generator.started else "start", "step"))
     if not start.is_constant() or not step.is_constant():
         return None
+    # ``number`` is the one that was yielded last: the next is one step on.
     following = start.constant() + step.constant() if generator.started else start.constant()  # type: ignore[operator]
     return [ConstantVariable(following), step], {}
 
@@ -143,6 +154,7 @@ def _repeat(generator: GeneratorVariable) -> Parts | None:
         return None
     if times.constant() is None:
         return [item], {}
+    # ``done`` does not count the item that was yielded last yet.
     done = _local(generator, "done").constant() + 1 if generator.started else 0  # type: ignore[operator]
     return [item, ConstantVariable(times.constant() - done)], {}  # type: ignore[operator]
 
@@ -166,6 +178,7 @@ def _starmap(generator: GeneratorVariable) -> Parts:
 
 
 def _cycle(generator: GeneratorVariable) -> Parts | None:
+    # A cycle keeps the items that it saw in a list; itertools.cycle cannot be made with such a list.
     return None if generator.started else ([_local(generator, "iterable")], {})
 
 

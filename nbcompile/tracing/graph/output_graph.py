@@ -123,6 +123,8 @@ class OutputGraph:
 
     def may_change(self, owner: Value | None) -> None:
         """Break if the body that is being traced changes what exists outside of it (None: a global)."""
+        # A change must stay inside of the innermost body that owns the object: each body between here and there is run
+        # by an operator of its own, as often as that operator likes.
         body: Body | None = self.body
         while body is not None and (owner is None or body.is_outside(owner)):
             if not body.may_change:
@@ -132,6 +134,7 @@ class OutputGraph:
 
     def install(self, name: str, body: Body) -> torch.fx.Node:
         """A finished body as an attribute of the graph, ``name_0``, and the node that reads it."""
+        # A dict of names as root of the module: fx looks attributes up in it by name.
         name = next(each for number in itertools.count() if (each := f"{name}_{number}") not in self.modules)
         self.modules[name] = torch.fx.GraphModule(self.modules, body.graph)
         return self.installed(name)
@@ -147,6 +150,7 @@ class OutputGraph:
 
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
         """Add a promise, once."""
+        # The key leaves out the stack: a guard that many lines need is there once, with the line that needed it first.
         guard = Guard(source, kind, expected, ())
         key = guard.key()
         if key not in self.guards:
@@ -162,6 +166,8 @@ class OutputGraph:
         """The guards, those on the type of an object with the members of its class that were looked up."""
         of_sources = {source: (cls, tuple(names.items())) for cls, (source, names) in self.looked_up.items()}
         for guard in self.guards.values():
+            # The members that a trace looked up are checked together with the class of the object that led to them; a
+            # class reached by two objects is checked through the first.
             cls, names = of_sources.get(guard.source, (None, ())) if guard.source is not None else (None, ())
             if cls is guard.expected and guard.kind in (GuardKind.TYPE_MATCH, GuardKind.ID_MATCH):
                 yield replace(guard, members=names)
@@ -200,12 +206,15 @@ class OutputGraph:
         """Add an operator and run it on the fake values (or take its result as known)."""
         if target is operator.pow and str(arguments[0]).startswith("-"):
             target = pow  # a graph writes operators as Python does: -2 ** x is another number
+        # A value of an outer body becomes an argument of the inner one (a lifted free variable).
         if self.has_bodies:
             arguments, keywords = torch.fx.map_arg((tuple(arguments), dict(keywords)), self.body.lift)
         node = self.graph.create_node(op, target, tuple(arguments), dict(keywords))
         node.meta[STACK] = self.stack()
         node.meta["stack_trace"] = stack_text(node.meta[STACK])
         self.module_calls.annotate(node, target)
+        # On fakes the operator computes shapes, dtypes and errors, and no element. If it fails, its node goes, and the
+        # trace can go on (``try``) or end without it.
         try:
             if example is None:
                 before = self.purity.operators
@@ -214,6 +223,8 @@ class OutputGraph:
             else:
                 self.purity.computes = False  # it was not seen to run
             node.meta[EXAMPLE] = example
+            # Unbacked symbols are sizes and numbers that only the run knows. Each must be named by a result of some
+            # node, for the code after the graph to read it there.
             if not torch_internals.note_unbacked_symbols(self.shape_env, node, example):
                 # The operator read a number from a tensor on the way, and no result says which.
                 raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
@@ -243,6 +254,9 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
+            # The contexts, outermost first: warnings of the operator are kept; an interrupt of the user waits until
+            # torch's state is consistent; tensors are fake; dtypes of the operators inside are looked at; sizes stay
+            # symbolic.
             with (
                 operator_warnings.collected(self.warnings, __file__, self.stack()),
                 interrupts.deferred(),
@@ -269,6 +283,10 @@ class OutputGraph:
 
     def _explain(self, error: Exception, name: str) -> Exception:
         fakes = torch_internals.fake_tensor()
+        # Which errors break the graph, and which are the program's own. The order matters: many are RuntimeErrors too.
+        #     the fake run lacks data or a kernel      break: Python runs the operator
+        #     NotImplementedError, TypeError, ...      break: the fakes may be at fault, the real call decides
+        #     RuntimeError, ValueError, AssertionError the operator fails on these inputs
         match error:
             case fakes.DataDependentOutputException():
                 return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(error.func), name=error.func)
@@ -311,6 +329,7 @@ class OutputGraph:
         self, function: Callable[..., object], arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None
     ) -> None:
         """Change a mode: now, and in every run of the graph."""
+        # Now as well, since the operators traced next must run on fakes under the mode under which they will run.
         node = self.graph.create_node("call_function", function, arguments, dict(keywords or {}))
         node.meta[EXAMPLE] = None
         node.meta[STACK] = self.stack()
@@ -362,11 +381,12 @@ class OutputGraph:
 
     def finish(self, outputs: Sequence[torch.fx.Node], name: str) -> CapturedGraph | None:
         """The graph with its outputs; None where it has no operator. Unused inputs are dropped."""
-        if not self.has_operators():
+        if not self.has_operators():  # only side effects or constants are left: nothing to compile
             return None
         self._drop_modes_without_effect()
         self.graph.output(tuple(outputs))
         symbolic = self._is_symbolic()
+        # Assertions on unbacked symbols become nodes before unused ones are dropped: they may use a size of their own.
         if symbolic:
             draft = torch.fx.GraphModule(self.modules, self.graph)
             torch_internals.forget_text_with(draft)
@@ -394,11 +414,14 @@ class OutputGraph:
         Raises:
             MustBreakEarlier: it does.
         """
+        # Autograd frees the tensors that it saved when a derivative is computed inside of the graph. An output that
+        # still needs them could not be differentiated by the caller.
         trained = (node.meta[EXAMPLE] for node in outputs if _has_gradient(node))
         if self.freed_by_gradients and not self.freed_by_gradients.isdisjoint(autograd_graph.reachable(trained)):
             raise MustBreakEarlier("autograd.grad")
         if not self.new_leaves:
             return
+        # Forward over the nodes in order: a node depends on a leaf if one of its inputs does.
         depends = set(self.new_leaves)
         for node in self.root.graph.nodes:
             if not depends.isdisjoint(node.all_input_nodes):
@@ -414,12 +437,16 @@ class OutputGraph:
 
     def _drop_unused_numbers(self) -> None:
         """Arithmetic on sizes (and items of a sequence) whose result nothing uses."""
+        # From the last node to the first: a node that only an erased node used is unused by then.
         for node in reversed(self.graph.nodes):
             if not node.users and node.op != "placeholder" and _only_computes_a_number(node):
                 self.graph.erase_node(node)
 
     def _drop_modes_without_effect(self) -> None:
         """Settings of the grad mode that is set already, and changes that are taken back at once."""
+        # Two passes: settings of the mode that is already set go first; of what is left, neighbours alternate, and a
+        # pair with no operator in between cancels.
+        #     with no_grad(): pass        set False, set True      both go
         enabled = self.began_with_grad
         for node in list(self.graph.nodes):
             if _sets_grad(node, enabled):

@@ -65,6 +65,8 @@ class Dynamism:
             raise breaks.unsupported(breaks.STRIDED_NESTED_INPUT, name)
         dims = [self._dim(value, name, dim, fixed) for dim in range(value.dim())]
         base = value._base
+        # A view is faked through its base, so that both share memory. A base with static sizes still needs a context if
+        # the view has symbols.
         of_base = None if base is None else self._context(base, f"{name}._base", fixed)
         if of_base is None and all(each == STATIC for each in dims):
             return None
@@ -80,6 +82,7 @@ class Dynamism:
         for inner in names:
             part, below = getattr(value, inner), f"{name}.{inner}"
             rank = part.dim()
+            # A jagged tensor holds values and offsets, whose dims are others than its own.
             if torch_internals.is_jagged(value):
                 alike: Sequence[SymbolicDim] = [self._dim(part, below, dim, fixed=False) for dim in range(rank)]
             else:
@@ -109,6 +112,7 @@ class Dynamism:
             if holds:
                 self.origins[f"{name}.size()[{dim}]"] = origin
                 return marked
+        # No row held. ``dynamic=True``: a duck size, which shares its symbol with dims of equal size; else a constant.
         if self._from_the_start():
             self.origins[f"{name}.size()[{dim}]"] = "assume_static_by_default = False"
         varies = dim in self.strides.get(name, ())

@@ -71,6 +71,7 @@ class GraphInputs:
         self.stack: Callable[[], tuple[StackLine, ...]] = tuple
         self.refinements: list[Refinement] = []
         """Assumptions about symbols so far."""
+        # Placeholders come in order of first use, each symbol before the first tensor that has it.
         self.placeholders: list[tuple[torch.fx.Node, Source]] = []
         self.symbols = symbols
         self._sized: dict[Source, SizedInput] = {}
@@ -98,7 +99,7 @@ class GraphInputs:
         self._sized[source] = SizedInput(source, fake, value, context, tuple(fake.shape), strides)
         self._add_number(fake, value, source)
         if context is not None:
-            self._add_symbols(fake, source)
+            self._add_symbols(fake, source)  # before the tensor itself: its sizes name them
         node = self._add(source, fake)
         torch_internals.note_unbacked_symbols(self.shape_env, node, fake)
         return node
@@ -144,6 +145,8 @@ class GraphInputs:
             self._add_symbol(fake.storage_offset(), SizeSource(source, "storage_offset"))
 
     def _add_symbol(self, size: int | torch.SymInt, source: Source) -> None:
+        # Equal dims share a symbol where duck shaping is on. A size that is an expression (``2*s0``) is computed, not
+        # passed.
         symbol = size.node.expr if isinstance(size, torch.SymInt) else None  # dims that are known to be equal share one
         if symbol is not None and symbol.is_symbol:
             self._read_from.setdefault(str(symbol), (expression(source),))
@@ -154,6 +157,7 @@ class GraphInputs:
         """A placeholder, behind those that are there already."""
         target = self._unused_name(name or input_name(source))
         self._names.add(target)
+        # A new input may be met after operators, but fx wants placeholders first: insert behind the last one.
         first = next(iter(self.graph.nodes), self.graph._root)
         insertion_point = self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first)
         with insertion_point:
@@ -232,10 +236,13 @@ class GraphInputs:
         What only the run knows is not promised.
         """
         limit = int64_bounds.ROOM if greatest == int64_bounds.LARGEST else greatest
+        # Asking a symbol in ``bool`` or ``int`` records a guard. First what is known without one: the bound of the
+        # expression from the bounds of its symbols.
         if not number.node.has_hint() or int64_bounds.bound(number.node.expr, self._greatest) <= limit:
             return True
         if abs(number.node.hint) <= greatest:
             return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
+        # Too large already: make the inputs constants, and a call with smaller numbers is compiled anew.
         for symbol in number.node.expr.free_symbols:
             node = self.symbols.get(symbol)
             if node is not None and isinstance(node.meta[EXAMPLE], torch.SymInt):
@@ -272,6 +279,8 @@ class GraphInputs:
 
     def _before(self, sized: SizedInput) -> object:
         fake = sized.value
+        # ``x.unsqueeze_(0)`` changed the fake while tracing; guards are on the sizes from before, so a fresh fake is
+        # made.
         if sized.real is None or not isinstance(fake, torch.Tensor) or sized.strides is None:
             return fake
         if _same_sizes((*fake.shape, *fake.stride()), (*sized.sizes, *sized.strides)):
@@ -286,6 +295,8 @@ class GraphInputs:
 
     def drop_unused(self) -> None:
         """Inputs that nothing uses go; of each symbol, one input stays as long as some size mentions it."""
+        # Pass 1 drops tensors and numbers that nothing uses. Pass 2 drops symbols, which may be mentioned only by what
+        # pass 1 dropped. A symbol that a shape mentions stays as an input, once.
         symbols = set(self.symbols.values())
         for node, source in list(self.placeholders):
             if not node.users and node not in symbols:

@@ -34,7 +34,10 @@ class PendingCall:
 
 def pending_call(frame: Translator, instruction: Instruction) -> PendingCall:
     """Read CALL or CALL_KW off the stack."""
+    # Stack of a call of n arguments; with CALL_KW, a tuple of the keywords' names is above them.
+    #     NULL-or-f, f-or-self, argument 1, ..., argument n [, names]
     stack = list(frame.stack)
+    # The keyword arguments are the last ones. KW_NAMES (3.11 and 3.12) has left their names in the frame.
     names = frame.keyword_names
     slots = (instruction.arg or 0) + 2
     if instruction.opcode == "CALL_KW":
@@ -75,8 +78,9 @@ def pending_call_ex(
 @handles("CALL", "CALL_KW")
 def _call(frame: Translator, instruction: Instruction) -> None:
     call = pending_call(frame, instruction)
-    frame.keyword_names = ()
+    frame.keyword_names = ()  # names are for one call only
     del frame.stack[-call.slots :]
+    # The end of a ``with`` block calls its exit slot like any function; here it also ends the active context.
     if isinstance(call.function, ExitVariable):
         frame.push(frame.interpreter.leave_context(frame, call.function, call.arguments))
         return
@@ -92,6 +96,7 @@ def _keyword_names(frame: Translator, instruction: Instruction) -> None:
 
 @handles("CALL_FUNCTION_EX")
 def _call_ex(frame: Translator, instruction: Instruction) -> None:
+    # Unpacking ``*obj`` may run its ``__iter__``, which must not count as the callee of this instruction.
     frame.calling = None
     function, positional, keywords, slots = pending_call_ex(frame, instruction)
     del frame.stack[-slots:]
@@ -101,6 +106,8 @@ def _call_ex(frame: Translator, instruction: Instruction) -> None:
         expect_argument(frame, function, "**", keywords)
     arguments = positional.items if isinstance(positional, TupleVariable) else positional.unpack(frame.interpreter)
     named: dict[str, VariableTracker] = {}
+    # The dict that ``f(**kw)`` builds is new: its values are at hand. One from outside is read key by key, which guards
+    # what is read.
     if isinstance(keywords, DictVariable) and keywords.source is None:
         named = {str(key.constant()): value for key, value in keywords.entries.values()}
     elif keywords is not None:
@@ -120,6 +127,8 @@ def _call_ex(frame: Translator, instruction: Instruction) -> None:
 def _make_function(frame: Translator, instruction: Instruction) -> None:
     code = frame.pop().constant()
     assert isinstance(code, CodeType)
+    # Bits of the argument say which parts are on the stack, the topmost first: 8 closure, 4 annotations, 2 keyword
+    # defaults, 1 defaults. From 3.13 on, SET_FUNCTION_ATTRIBUTE adds each part instead.
     flags = instruction.arg or 0
     cells = frame.pop().unpack(frame.interpreter) if flags & 8 else []
     annotations = frame.pop() if flags & 4 else None

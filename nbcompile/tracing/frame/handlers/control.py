@@ -38,10 +38,13 @@ def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
     @handles(*opcodes)
     def jump(frame: Translator, instruction: Instruction) -> None:
         value = realise(frame.interpreter, frame.stack[-1])
+        # Only the run knows the truth of a tensor. ``assert x`` jumps over its raise if x is true: an assertion in the
+        # graph is better than a break.
         known_later = isinstance(value, (TensorVariable, SymbolicVariable))
         if wanted and known_later and frame.interpreter.rewrite_assert(frame, instruction, value):
             return
         taken = value.truth(frame.interpreter) is wanted
+        # ``a or b`` (JUMP_IF_TRUE_OR_POP) leaves the tested value on the stack where it jumps: it is the result.
         if not (taken and keep):
             frame.pop_raw()
         if taken:
@@ -52,6 +55,7 @@ def _none_jump(*opcodes: str, wanted: bool) -> None:
     @handles(*opcodes)
     def jump(frame: Translator, instruction: Instruction) -> None:
         value = frame.pop()
+        # In a ``backward`` without materialized gradients, only the run knows which of several gradients is None.
         if isinstance(value, TensorVariable) and value.may_be_missing:
             raise missing_gradient()
         is_none = value.is_constant() and value.constant() is None
@@ -113,6 +117,9 @@ def _yield_from(frame: Translator, instruction: Instruction) -> None:
 
 @handles("SEND")
 def _send(frame: Translator, instruction: Instruction) -> None:
+    # SEND resumes the iterator of a ``yield from`` with the value that the caller sent (None from ``next``).
+    #     iterator, sent  ->  iterator, item     the frame then yields the item
+    #     iterator, sent  ->  result             at its end, and jumps behind the loop
     sent = frame.pop()
     iterator = realise(frame.interpreter, frame.stack[-1])
     item = frame.interpreter.send(iterator, sent)
@@ -124,6 +131,7 @@ def _send(frame: Translator, instruction: Instruction) -> None:
 
 def end_yield_from(frame: Translator, send: Instruction, result: VariableTracker) -> None:
     """Go on behind a ``yield from`` whose iterator, on top of the stack, is exhausted."""
+    # 3.11 pops the iterator here; later versions leave it below the result, for END_SEND.
     if HERE.send_pops_iterator:
         frame.pop_raw()
     frame.push(result)
@@ -136,6 +144,7 @@ def _cleanup_throw(frame: Translator, instruction: Instruction) -> None:
     error = frame.pop()
     if not issubclass(error.python_type(), StopIteration):
         raise ObservedException(error)
+    # Below the exception: the iterator, and the value last sent. END_SEND follows and expects two values.
     frame.pop_many(2)
     frame.push(ConstantVariable(None))
     frame.push(error.get_attribute(frame.interpreter, "value"))
@@ -165,6 +174,7 @@ def _assertion_error(frame: Translator, instruction: Instruction) -> None:
 
 @handles("RAISE_VARARGS")
 def _raise(frame: Translator, instruction: Instruction) -> None:
+    # A bare ``raise`` raises what is being handled again.
     if not instruction.arg:
         if not frame.handled:
             frame.interpreter.raise_exception(RuntimeError, "No active exception to reraise")
@@ -177,12 +187,16 @@ def _raise(frame: Translator, instruction: Instruction) -> None:
 
 
 def _instance(frame: Translator, value: VariableTracker) -> VariableTracker:
+    # ``raise ValueError`` makes an instance; ``raise error`` has one.
     return frame.interpreter.call(value, []) if isinstance(value, ClassVariable) else value
 
 
 @handles("PUSH_EXC_INFO")
 def _push_exception(frame: Translator, instruction: Instruction) -> None:
     error = frame.pop()
+    # The slot keeps what was being handled before; POP_EXCEPT makes that current again. Here ``frame.handled`` is the
+    # list of both, so the slot is only a value of the right depth.
+    #     exception  ->  the one before, exception
     frame.push(frame.handled[-1] if frame.handled else ConstantVariable(None))
     frame.push(error)
     frame.handled.append(error)
@@ -198,6 +212,7 @@ def _pop_exception(frame: Translator, instruction: Instruction) -> None:
 def _matches(frame: Translator, instruction: Instruction) -> None:
     wanted = frame.pop()
     error = frame.stack[-1]
+    # ``except (A, B)``: ``issubclass`` takes a tuple as well, and runs a metaclass's ``__subclasscheck__``.
     frame.push(
         frame.interpreter.call(
             frame.interpreter.wrap(issubclass, None), [frame.interpreter.wrap(error.python_type(), None), wanted]
@@ -216,6 +231,8 @@ def _reraise(frame: Translator, instruction: Instruction) -> None:
 @handles("BEFORE_WITH")
 def _before_with(frame: Translator, instruction: Instruction) -> None:
     manager = frame.pop()
+    # A manager from outside whose exit writes its state must leave that object as eager mode does; ours only records
+    # the mode. Its like made by the traced code is seen by nobody else.
     from_outside = isinstance(manager, ContextVariable) and manager.keeps_state and _is_users(frame, manager)
     known = isinstance(manager, ContextVariable) or (isinstance(manager, ObjectVariable) and _is_python(manager))
     if from_outside or not known:
@@ -226,14 +243,18 @@ def _before_with(frame: Translator, instruction: Instruction) -> None:
             name=name,
         )
     frame.push(ExitVariable(manager))
+    # The instruction behind is the first in the block: its handler is the block's. A break uses it to tell this handler
+    # from those of ``try`` (break_planning.py).
     following = frame.view.instructions[frame.pc]
     handler = following.protection.target if following.protection is not None else None
+    # Position of the exit slot. An exception cuts the stack back to a depth, and so says which blocks it leaves.
     depth = len(frame.stack) - 1
     if isinstance(manager, ContextVariable):
         entered = manager.enter(frame.interpreter)
     else:
         frame.interpreter.generic_contexts.append(manager)
         entered = frame.interpreter.call_special(manager, "__enter__", [])
+    # The context is active only now: an exception of ``__enter__`` is not for its ``__exit__``.
     frame.contexts.append(ActiveContext(manager, depth, handler))
     frame.push(entered)
 
@@ -252,6 +273,8 @@ def _is_users(frame: Translator, manager: ContextVariable) -> bool:
 
 @handles("WITH_EXCEPT_START")
 def _with_except(frame: Translator, instruction: Instruction) -> None:
+    # The stack of the handler of a ``with``, topmost last:
+    #     exit slot, lasti, the exception handled before, the exception
     error = frame.stack[-1]
     exit_function = frame.stack[-4]
     trace = error.get_attribute(frame.interpreter, "__traceback__")
@@ -270,12 +293,14 @@ def _get_len(frame: Translator, instruction: Instruction) -> None:
 @handles("MATCH_SEQUENCE")
 def _match_sequence(frame: Translator, instruction: Instruction) -> None:
     cls = realise(frame.interpreter, frame.stack[-1]).python_type()
+    # Bit 5 is Py_TPFLAGS_SEQUENCE, which list, tuple, range and registered classes have, and str and bytes do not.
     frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 5))))
 
 
 @handles("MATCH_MAPPING")
 def _match_mapping(frame: Translator, instruction: Instruction) -> None:
     cls = realise(frame.interpreter, frame.stack[-1]).python_type()
+    # Bit 6 is Py_TPFLAGS_MAPPING.
     frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 6))))
 
 
@@ -284,6 +309,7 @@ def _match_keys(frame: Translator, instruction: Instruction) -> None:
     keys = realise(frame.interpreter, frame.stack[-1]).unpack(frame.interpreter)
     subject = realise(frame.interpreter, frame.stack[-2])
     found = all(subject.contains(frame.interpreter, key) for key in keys)
+    # A key that is missing makes the pattern fail before any value is read.
     values = [subject.get_item(frame.interpreter, key) for key in keys] if found else []
     frame.push(frame.interpreter.tuple_of(values) if found else ConstantVariable(None))
 
@@ -299,6 +325,7 @@ def _match_class(frame: Translator, instruction: Instruction) -> None:
     count = instruction.arg or 0
     positional = getattr(cls.value, "__match_args__", ())
     values = []
+    # ``case int(n)``: such classes match their own value by one positional pattern, without ``__match_args__``.
     if count and not positional:
         values.append(subject)  # int(x), str(x): the subject itself
         count = 0

@@ -44,6 +44,7 @@ def _load_and_clear(frame: Translator, instruction: Instruction) -> None:
 def save_and_clear(frame: Translator, name: str) -> None:
     """An inlined comprehension is about to use a slot: what is in it, local or cell or nothing, goes on the stack."""
     saved = frame.cells.pop(name, None) if name in frame.code.co_cellvars else None
+    # The trackers are moved, not copied: the comprehension's own variable of this name begins unbound.
     frame.push(saved or frame.locals.pop(name, None) or NullVariable())
 
 
@@ -102,6 +103,7 @@ def _content(frame: Translator, name: str) -> VariableTracker:
 @handles("STORE_DEREF")
 def _store_deref(frame: Translator, instruction: Instruction) -> None:
     cell = frame.cells[str(instruction.argval)]
+    # The change of a cell from outside is recorded before the content is replaced, and is replayed after the graph.
     frame.interpreter.side_effects.changes(frame.interpreter, cell)
     cell.content = frame.pop_raw()
 
@@ -124,6 +126,8 @@ def _load_global(frame: Translator, instruction: Instruction) -> None:
 
 
 def _push_callable(frame: Translator, value: VariableTracker, *, null: bool) -> None:
+    # Where CPython keeps the slot for ``self`` of a call:
+    #     up to 3.12   NULL f args...        from 3.13   f NULL args...
     if null and HERE.null_below_callable:
         frame.push(NullVariable())
     frame.push(value)
@@ -163,6 +167,7 @@ def _build_class(frame: Translator, instruction: Instruction) -> None:
 def _import(frame: Translator, instruction: Instruction) -> None:
     names = realise(frame.interpreter, frame.pop())
     level = frame.pop().constant()
+    # ``__import__`` resolves a relative import against the package of the traced module, whose globals it reads.
     package = {
         "__name__": frame.scope.get("__name__"),
         "__package__": frame.scope.get("__package__"),
@@ -170,6 +175,8 @@ def _import(frame: Translator, instruction: Instruction) -> None:
     }
     wanted = names.constant()
     try:
+        # An import really runs while tracing. It runs once in eager mode too: ``sys.modules`` has the module
+        # afterwards.
         module: object = __import__(str(instruction.argval), package, None, wanted or (), level)  # type: ignore[arg-type]
     except ImportError as error:
         name = instruction.argval
@@ -183,6 +190,8 @@ def _import_from(frame: Translator, instruction: Instruction) -> None:
     module = realise(frame.interpreter, frame.stack[-1])
     try:
         frame.push(module.get_attribute(frame.interpreter, str(instruction.argval)))
+    # ``from package import module`` finds a submodule even if it is no attribute of the package: CPython then looks up
+    # ``sys.modules["package.module"]``.
     except ObservedException:
         assert isinstance(module, ModuleVariable)
         name = f"{module.value.__name__}.{instruction.argval}"
@@ -205,6 +214,7 @@ def _load_attr(frame: Translator, instruction: Instruction) -> None:
 @handles("LOAD_METHOD")
 def _load_method(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
+    # A method that was looked up on a tracker is bound already, so the slot for ``self`` is always NULL.
     frame.push(NullVariable())
     frame.push(owner.get_attribute(frame.interpreter, str(instruction.argval)))
 
@@ -264,6 +274,7 @@ def _push_null(frame: Translator, instruction: Instruction) -> None:
 @handles("COPY")
 def _copy(frame: Translator, instruction: Instruction) -> None:
     position = -(instruction.arg or 1)
+    # Both slots must hold one tracker: two lazy ones of one value would be realised apart, as two objects.
     value = frame.stack[position]
     if isinstance(value, LazyVariable):
         value = frame.stack[position] = realise(frame.interpreter, value)
@@ -278,6 +289,7 @@ def _swap(frame: Translator, instruction: Instruction) -> None:
 
 @handles("END_SEND")
 def _end_send(frame: Translator, instruction: Instruction) -> None:
+    # ``yield from`` is done: the stack holds the exhausted iterator and its result above it; only the result stays.
     value = frame.pop_raw()
     frame.pop_raw()
     frame.push(value)
