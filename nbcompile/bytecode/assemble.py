@@ -43,6 +43,8 @@ def assemble_with_offsets(
 ) -> tuple[CodeType, tuple[int, ...]]:
     """The code object, and for each of ``instructions`` its new offset."""
     tables = _Tables(like, changes)
+    # In order: arguments become indices, jumps get distances, bytes are written. A jump's distance depends on the sizes
+    # of all instructions between, hence the passes.
     units = [unit for index, each in enumerate(instructions) for unit in tables.units(index, each)]
     offsets = _lay_out(units)
     first_line = changes.get("co_firstlineno", like.co_firstlineno)
@@ -53,11 +55,13 @@ def assemble_with_offsets(
             "co_consts": tuple(tables.constants),
             "co_names": tuple(tables.names),
             "co_nlocals": len(tables.varnames),
+            # Never less than the original: the interpreter reserves this much, and too little would corrupt memory.
             "co_stacksize": max(like.co_stacksize, greatest_depth(list(instructions))),
             "co_linetable": _position_table(units, first_line),
             "co_exceptiontable": _exception_table(units, offsets),
         }
     )
+    # The first unit of each instruction: reversed, the earlier unit overwrites the later ones.
     first_unit = {unit.index: offset for unit, offset in zip(reversed(units), reversed(offsets[:-1]), strict=True)}
     return code, tuple(2 * first_unit[index] for index in range(len(instructions)))
 
@@ -86,6 +90,8 @@ class _Tables:
         self.varnames: tuple[str, ...] = changes.get("co_varnames", like.co_varnames)
         cellvars = changes.get("co_cellvars", like.co_cellvars)
         freevars = changes.get("co_freevars", like.co_freevars)
+        # Kinds of variables share one array of slots:
+        #     locals (arguments first) | cells that are no arguments | free variables
         self.slots = local_slots(self.varnames, cellvars, freevars)
         self.same_slots = self.slots == local_slots(like.co_varnames, like.co_cellvars, like.co_freevars)
         # A name may be a local (of an inlined comprehension) and a free variable at once: two slots.
@@ -110,6 +116,7 @@ class _Tables:
                 return 0
             case "name":
                 bits = HERE.flag_bits.get(instruction.opcode, 0)
+                # The bit for NULL or a method shares the argument with the index: ``index << 1 | flag``.
                 index = _index(self.names, instruction.argval, (instruction.arg or 0) >> bits)
                 return index << bits | flags(instruction)
             case "constant":
@@ -130,6 +137,7 @@ class _Tables:
     def _superinstruction(self, index: int, instruction: Instruction) -> Iterator[_EncodedInstruction]:
         assert isinstance(instruction.argval, tuple)
         first, second = (self.local_index[name] for name in instruction.argval)
+        # Two indices of four bits each in one argument; greater ones need two instructions.
         if first < 16 and second < 16:
             yield _EncodedInstruction(index, instruction, instruction.opcode, first << 4 | second)
             return
@@ -139,6 +147,7 @@ class _Tables:
 
 def _index(table: list[Any], value: object, hint: int | None) -> int:
     """Index of a value in a table, appended if missing; equal constants of different types are distinct."""
+    # The hint is the old index: a constant is kept where it is, so that unchanged code gives unchanged tables.
     if hint is not None and hint < len(table) and table[hint] is value:
         return hint
     for index, entry in enumerate(table):
@@ -149,6 +158,7 @@ def _index(table: list[Any], value: object, hint: int | None) -> int:
 
 
 def _prefixes(arg: int) -> int:
+    # One EXTENDED_ARG for each byte above the lowest.
     return max(0, (arg.bit_length() - 1) // 8)
 
 
@@ -167,6 +177,7 @@ def _lay_out(units: list[_EncodedInstruction]) -> list[int]:
             offsets.append(offsets[-1] + unit.size())
         grew = False
         for position, unit in jumps:
+            # From the end of the jump, where the program counter is when it runs.
             distance = offsets[unit_indices[unit.instruction.target]] - offsets[position + 1]
             assert distance == 0 or (distance < 0) == is_backward(unit.opcode), f"{unit.instruction}: wrong way"
             unit.arg = abs(distance)
@@ -193,6 +204,7 @@ def _exception_table(units: list[_EncodedInstruction], offsets: list[int]) -> by
     targets = {unit.instruction.label: offset for unit, offset in labelled}
     written = bytearray()
     start = 0
+    # Neighbours with one handler are one row of the table.
     for protection, group in groupby(units, key=lambda unit: unit.instruction.protection):
         size = sum(unit.size() for unit in group)
         if protection is not None:
@@ -227,6 +239,7 @@ def _position_table(units: list[_EncodedInstruction], first_line: int) -> bytes:
     line = first_line
     for position, group in groupby(units, key=lambda unit: unit.instruction.position):
         size = sum(unit.size() for unit in group)
+        # An entry covers at most eight code units.
         while size > 0:
             covered = min(size, 8)
             written += _position_entry(position, covered, line)
@@ -250,6 +263,7 @@ def _position_entry(position: Position, size: int, previous_line: int) -> bytes:
             return _entry(_SHORT_COLUMN + column // 8, size, bytes((column % 8 << 4 | end_column - column,)))
         if 0 <= delta <= 2 and column < 128 and end_column < 128:
             return _entry(_ONE_LINE + delta, size, bytes((column, end_column)))
+    # Column 0 is stored as 1: zero means that there is none.
     columns = ((each if each is not None else -1) + 1 for each in (column, end_column))
     lines = (end_line if end_line is not None else line) - line
     return _entry(_LONG, size, _signed(delta), _little_endian(lines), *map(_little_endian, columns))

@@ -48,6 +48,7 @@ class ExceptionEntry:
 def disassemble(code: CodeType) -> list[Instruction]:
     """Read a code object; ``assemble(disassemble(code), code)`` means the same."""
     units = list(_units(code.co_code))
+    # Jumps and handlers lead to offsets. Labels replace offsets, so that instructions can be inserted.
     table = exception_table(code)
     jumps = {unit.offset: _jump_target(unit) for unit in units if ARGUMENT_KINDS.get(unit.opcode) == "jump"}
     labels = {offset: Label() for offset in (*jumps.values(), *(entry.target for entry in table))}
@@ -88,6 +89,7 @@ def _units(bytecode: bytes) -> Iterator[_StoredInstruction]:
     start = offset = arg = 0
     while offset < len(bytecode):
         opcode = dis.opname[bytecode[offset]]
+        # EXTENDED_ARG is no instruction of its own: it shifts its byte into the argument of the next one.
         arg = arg << 8 | bytecode[offset + 1]
         if opcode == "EXTENDED_ARG":
             offset += 2
@@ -118,6 +120,7 @@ class _Arguments:
 
     def _loads_cell(self, index: int) -> bool:
         slot = self.units[index].arg
+        # Slots behind the locals are cells only. A local that is also a cell (a captured argument) shares its slot.
         if slot >= len(self.code.co_varnames):
             return True
         if self.slots[slot] not in self.code.co_cellvars:
@@ -137,6 +140,7 @@ class _Arguments:
     def meaning(self, opcode: str, arg: int) -> object:
         """The argument as a value."""
         match ARGUMENT_KINDS.get(opcode):
+            # The lowest bits are flags; the index is above them.
             case "name":
                 return self.code.co_names[arg >> HERE.flag_bits.get(opcode, 0)]
             case "constant":
@@ -162,6 +166,7 @@ class _Protections:
 
     def at(self, offset: int) -> Protection | None:
         """The range that protects an offset."""
+        # Rows are sorted and do not overlap, and offsets are asked for in order: the next row is all that is needed.
         while self.next < len(self.rows) and self.rows[self.next][0].end <= offset:
             self.next += 1
         if self.next < len(self.rows) and self.rows[self.next][0].start <= offset:

@@ -36,6 +36,7 @@ def successors(instructions: list[Instruction]) -> list[tuple[int, ...]]:
     for index, instruction in enumerate(instructions):
         falls_through = instruction.opcode not in LEAVES and instruction.opcode not in UNCONDITIONAL_JUMPS
         after = (index + 1,) if falls_through and index + 1 < len(instructions) else ()
+        # The next instruction first, then the jump's target: both, for a conditional jump.
         following.append((*after, index_of[instruction.target]) if instruction.target is not None else after)
     return following
 
@@ -78,6 +79,7 @@ def blocks(instructions: list[Instruction]) -> list[Block]:
     """Cut the code wherever control can enter or leave, and where protection changes."""
     following, handler = successors(instructions), handlers(instructions)
     starts = [
+        # A block begins at the code's start, at a label, after a jump, and where the handler changes.
         index
         for index, instruction in enumerate(instructions)
         if index == 0
@@ -132,6 +134,8 @@ def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0)
         depths[index] = here
         instruction = instructions[index]
         if instruction.protection is not None:
+            # CPython cuts the stack to ``depth``, then pushes the last instruction's offset (if asked to) and the
+            # exception.
             depth_in_handler = instruction.protection.depth + instruction.protection.lasti + 1
             pending.append((index_of[instruction.protection.target], depth_in_handler))
         if instruction.target is not None:
@@ -230,6 +234,8 @@ class _Effect:
 
 
 def _liveness(instructions: list[Instruction], index: int) -> frozenset[str]:
+    # Backward data flow, the textbook's: live before = (live after - writes) + reads, over blocks until nothing changes.
+    # The order from last to first block needs few rounds, since information flows backward.
     graph = blocks(instructions)
     effects = [_effect(instructions[block.start : block.end]) for block in graph]
     live: list[frozenset[str]] = [frozenset()] * len(graph)
@@ -240,6 +246,7 @@ def _liveness(instructions: list[Instruction], index: int) -> frozenset[str]:
             before = _live_before(graph[number], effects[number], live)
             changed |= before != live[number]
             live[number] = before
+    # Inside of the block that holds ``index``, only the instructions from there on count.
     for block in graph:
         if block.start <= index < block.end:
             return _live_before(block, _effect(instructions[index : block.end]), live)
@@ -260,13 +267,14 @@ def _effect(instructions: list[Instruction]) -> _Effect:
         for access, name in variable_accesses(instruction):
             if access == "write":
                 writes.add(name)
-            elif name not in writes:
+            elif name not in writes:  # a read after a write is of the block's own value
                 reads.add(name)
     return _Effect(frozenset(reads), frozenset(writes))
 
 
 def possibly_unbound(code: CodeType, instructions: list[Instruction]) -> frozenset[str]:
     """Cell variables of the code that may be empty where it reads or unbinds them."""
+    # Forward data flow: the names that may be unbound before each instruction, joined over all ways that lead there.
     if not code.co_cellvars:
         return frozenset()
     own = frozenset(code.co_cellvars)
@@ -278,6 +286,7 @@ def possibly_unbound(code: CodeType, instructions: list[Instruction]) -> frozens
         reached = dict.fromkeys(following[index], _unbound_after(instructions[index], unbound[index]))
         raised = handler[index]
         if raised is not None:
+            # An instruction that raises had no effect: the handler sees the state before it.
             reached[raised] = unbound[index] | reached.get(raised, frozenset())
         for after, names in reached.items():
             if after not in unbound or not names <= unbound[after]:
@@ -321,6 +330,7 @@ def outer_protection(
     instructions: Sequence[Instruction], indices: Mapping[Label, int], protection: Protection | None, height: int
 ) -> Protection | None:
     """The first of the ranges around a range that began where the stack was at most ``height`` deep."""
+    # Ranges that cover each other in a circle (a handler that protects itself) end the search.
     passed: set[Label] = set()
     while protection is not None and protection.depth > height:
         if protection.target in passed:

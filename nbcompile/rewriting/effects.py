@@ -37,6 +37,8 @@ class EffectReplay:
 
     def replay(self, mutations: Sequence[Mutation]) -> None:
         """Replay all side effects in order; their values are settled before the first of them."""
+        # Values first, as the traced code computed them: ``a, b = b, a`` on attributes must not read what was just
+        # replaced.
         settled = [_with_values(mutation, self.settle_values) for mutation in mutations]
         for mutation in settled:
             began = len(self.body.statements)
@@ -49,6 +51,7 @@ class EffectReplay:
 
     def settle_values(self, recipe: Recipe) -> Recipe:
         """Settle a value now, and return a recipe that refers to it."""
+        # Negative keys, which the recipes of the trace do not use.
         key = -1 - len(self.values.shared_locals)
         built = self.values.settled(recipe)
         if isinstance(built, ast.Constant):
@@ -81,6 +84,7 @@ class EffectReplay:
                 self.body.statements.append(ast.Expr(self.values.make(value)))
 
     def set_attribute(self, target: Recipe, name: str, value: Recipe, plain: type | None) -> None:
+        # With ``plain``, the built-in class's method: the class's own method is user code and has run while tracing.
         if plain is not None:
             setter = self.body.constant(plain.__setattr__, "plain_setattr")
             self.body.statements.append(
@@ -121,6 +125,7 @@ class EffectReplay:
         self.body.statements.append(ast.Expr(ast.Call(ast.Attribute(owner, name, ast.Load()), list(arguments), [])))
 
     def replace_items(self, mutation: recipes.ReplaceItems) -> None:
+        # All items are made before the container is cleared, since some are read from it.
         items = [self.values.make(each) for each in mutation.items]
         if mutation.kind == "list" and mutation.plain is None:
             position = ast.Subscript(self.values.make(mutation.target), ast.Slice(), ast.Store())
@@ -136,6 +141,7 @@ class EffectReplay:
         self.call_method(mutation.target, filling, ast.Name(name, ast.Load()), plain=mutation.plain)
 
     def set_global(self, mutation: recipes.SetGlobal) -> None:
+        # By the dict: a global may be hidden by a local of the same name, or belong to another module.
         scope = (
             self.body.constant(self.body.frame.globals, "globals")
             if mutation.globals_of is None
@@ -152,6 +158,7 @@ class EffectReplay:
         self.body.statements.append(ast.Assign([position], self.values.make(mutation.value)))
 
     def set_cell(self, mutation: recipes.SetCell) -> None:
+        # A free variable of the function itself is assigned by its name; another cell through its content.
         own = mutation.cell.name if isinstance(mutation.cell, recipes.CellOf) else None
         position: ast.expr = (
             ast.Name(own, ast.Store())

@@ -67,9 +67,13 @@ class GraphBreakWriter:
 
     def end_with_graph_break(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
         """Settle the live values, replay the side effects, run the broken instruction, and call the resume function."""
+        # The order matters. What lives on is assigned to locals first, then the side effects run, then the broken
+        # instruction: neither of them can change a local, but both can change the objects that expressions read.
         carried = [self.carry(point) for point in end.resume]
         # Where the rest of the innermost frame runs as Python, its caller's argument is its result.
         stops = isinstance(end.action, Continue)
+        # Chain of resume functions for a break in an inlined function: the innermost rest returns to its caller's rest,
+        # which calls it and goes on with its result.
         callers = [self.carry(point, nested=bool(index) or not stops) for index, point in enumerate(end.callers)]
         action = self.prepare(end)
         self.effects.replay(mutations)
@@ -96,6 +100,7 @@ class GraphBreakWriter:
         self, point: ResumePoint, *, pushed: Slot = Slot.VALUE, end: int | None = None
     ) -> tuple[CodeType, _ResumeCall]:
         """The code of the resume function, and its arguments."""
+        # One slot kind for each stack value, plus the slot of the result.
         slots = [*(_SLOTS[slot.kind] for slot in point.stack), *([pushed] * point.pushes)]
         stack = [self.values.settled(slot.recipe) for slot in point.stack if slot.recipe is not None]
         live = [self.values.settled(recipe) for _, recipe in point.live]
@@ -118,6 +123,7 @@ class GraphBreakWriter:
             return self.body.constant(FunctionType(code, scope, code.co_name), called)
         info = resume.resume_info(code)
         names = code.co_freevars if info is None else info.closure
+        # A free variable of the user's function is one of the residual program, so ``own_cell`` reads its cell.
         closure = [cells[name] if name in cells else self.values.own_cell(name) for name in names]
         arguments = [
             self.body.constant(code, f"code_of_{called}"),
@@ -144,6 +150,7 @@ class GraphBreakWriter:
                 return lambda: ast.Call(callee, positional, named)
             case BrokenOperation(operation, operands, symbol, as_bool):
                 values = [self.values.settled(each) for each in operands]
+                # From 3.13 on, COMPARE_OP may convert its result to a bool, as the jump after it takes nothing else.
                 if as_bool:
                     truth = self.body.constant(bool, "bool")
                     return lambda: ast.Call(truth, [_not_none(self.operation(operation, values, symbol))], [])
@@ -155,6 +162,8 @@ class GraphBreakWriter:
                 return lambda: value
             case BrokenComprehension(begin, until):
                 code, whole = self.continuation(begin, end=until)
+                # The loop is what cannot be traced: as a function of its own it runs uncompiled, and what it calls is
+                # compiled.
                 self.python_codes.append(code)
                 return lambda: _resume_call(whole, [], [])
             case Continue():
@@ -187,6 +196,7 @@ class GraphBreakWriter:
         value = action()
         if isinstance(end.action, BrokenJump):
             assert value is not None
+            # Both ways of the jump, as an ``if`` over two calls of resume functions.
             first, second = (ast.Return(_resume_call(each, [], callers)) for each in carried)
             self.body.statements.append(ast.If(value, [first], []))
             self.body.statements.append(second)
@@ -194,6 +204,7 @@ class GraphBreakWriter:
             return
         pushed: list[ast.expr] = []
         innermost = carried[0]
+        # The innermost frame runs on as Python, and its result is its caller's argument.
         if isinstance(end.action, Continue) and callers:
             value = _resume_call(innermost, [], [])
             innermost, *callers = callers
@@ -201,6 +212,8 @@ class GraphBreakWriter:
             name = self.body.fresh("result")
             self.body.statements.append(assign(name, value))
             pushed.append(ast.Name(name, ast.Load()))
+        # The active ``with`` blocks were left by the graph. The broken instruction runs inside of them again; the
+        # resume function enters them itself.
         managers = [ast.withitem(self.values.make(each)) for each in end.contexts]
         broken = self.body.statements[began:]
         if managers and broken:
@@ -218,6 +231,8 @@ def _not_none(value: ast.expr | None) -> ast.expr:
 def _resume_call(innermost: _ResumeCall, pushed: list[ast.expr], callers: list[_ResumeCall]) -> ast.expr:
     """The call of a resume function; for a chain the outermost one is called, and calls the next one itself."""
     current = innermost
+    # Inside out: each caller gets the next resume function and its arguments as a pair, in the slot of the result.
+    #     outer(..., inner, (inner's arguments), ...)
     for caller in callers:
         arguments = ast.Tuple([*current.stack, *pushed, *current.live], ast.Load())
         current, pushed = caller, [current.function, arguments]

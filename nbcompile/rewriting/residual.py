@@ -68,6 +68,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
     """
     program = _Program(frame, single_use_tuples(trace.draws, trace.mutations, trace.exit))
+    # Eager draws in the middle of the function; the graph takes the numbers as inputs, so they are drawn before it.
     program.draw(trace.draws)
     if trace.graph is not None:
         assert compiled_graph is not None
@@ -79,6 +80,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
     else:
         program.end.end_with_graph_break(trace.exit, trace.mutations)
     body, end = program.body, program.end
+    # A ``del`` of a variable that a closure of the user's shares would be seen there.
     users = frozenset((*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars))
     statements = delete_weak_referents(body.statements, body.constants, users)
     lines = tuple(getattr(each, "lineno", None) for each in statements)
@@ -119,6 +121,7 @@ class _Program:
         """``graph_out = __compiled_fn_1(inputs...)``."""
         function = self.body.constant(compiled, graph.name)
         self.body.graph_out = self.body.fresh("graph_out")
+        # ``self.layers[0]`` is read once, and not for each of its weights.
         self.sources.name_owners([each.source for each in graph.inputs])
         call = ast.Call(function, [self.graph_input(each) for each in graph.inputs], [])
         self.sources.owners.clear()  # what follows may change them
@@ -130,8 +133,10 @@ class _Program:
         So side effects before the operator that fails are there, and what is raised is caught where the user does.
         """
         body = self.body
+        # The copy is another code object, so that the hook can leave it, and what it calls, to Python.
         self.code_as_written = body.code.replace()
         handler = ast.ExceptHandler(body.constant(Exception, "Exception"), None, [assign(body.graph_out, _none())])
+        # No ``raise`` in between: the exception of the graph is dropped, since the function as written raises its own.
         body.statements[-1] = ast.Try([body.statements[-1]], [handler], [], [])
         began = len(body.statements)
         name = f"{body.code.co_name}_as_written"
@@ -139,6 +144,7 @@ class _Program:
         call = ast.Call(function, *arguments_of(body.code))
         rerun = [*body.statements[began:], ast.Return(call)]
         del body.statements[began:]
+        # Outside of the handler: an exception of the second run must not have the first one as its context.
         failed = ast.Compare(ast.Name(body.graph_out, ast.Load()), [ast.Is()], [_none()])
         body.statements.append(ast.If(failed, rerun, []))
 
@@ -151,6 +157,7 @@ class _Program:
 
     def return_value(self, returned: Recipe, mutations: tuple[Mutation, ...]) -> None:
         """Value first, then side effects, then the return: no effect can change the value."""
+        # Without side effects nothing runs between value and return, so no local is needed.
         value = self.values.settled(returned) if mutations else self.values.make(returned)
         self.effects.replay(mutations)
         self.body.statements.append(ast.Return(value))

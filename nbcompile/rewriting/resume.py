@@ -100,6 +100,7 @@ def resume_function_code(
     """
     point = _resume_target(code, offset, stack, live, cells, line, end)
     with _LOCK:
+        # One code object for each point, since cache entries belong to code objects.
         known = _CODES.get(point.key())
         # A dead code object's id may be given to a new one.
         if known is not None and _INFOS[known].original() is point.original:
@@ -128,6 +129,9 @@ def _resume_target(
     end: int | None,
 ) -> ResumeTarget:
     """Undo resume functions: find the same point in the code that the user wrote."""
+    # A break in a resume function resumes the user's function at a later point, and not a resume function of a resume
+    # function: chains would grow with the number of breaks, and each would carry the prologues of all before it.
+    #     f  --break-->  resume_in_f_at_3  --break-->  resume_in_f_at_5, made of f
     info = resume_info(code)
     if info is None:
         return ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end)
@@ -147,18 +151,23 @@ def _resume_target(
 def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     original = point.original
     _refuse_unresumable(original)
+    # The tracer has seen superinstructions expanded: an offset may be that of a second half.
     instructions = expand_superinstructions(disassemble(original))
     start = _first_instruction(instructions, point)
     if point.end is not None:
         instructions, start = _comprehension_body(instructions, start, point.end), 0
     line = point.line if point.line is not None else _line(instructions, start, original)
+    # What cannot run any more is left out, and its variables need not be passed.
     kept = reachable(instructions, start)
     target = instructions[start].label or Label()
     instructions[start] = replace(instructions[start], label=target)
     body = [each for index in sorted(kept) for each in _explicit_super(instructions, index, point)]
     layout = layout_of(point, body)
+    # Each ``with`` that is entered again has its handler in the body. The prologue's instructions are protected as the
+    # original's were at the same height of the stack.
     protections = [protection_at(instructions, start, height) for height in range(len(point.stack) + 1)]
     prologue = list(prologue_of(point, layout, protections, Position(line, line)))
+    # The kept code may begin with an earlier instruction, for instance in a loop: the target is further down.
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
     name = f"{'torch_dynamo_resume' if point.end is None else 'comprehension'}_in_{point.function}_at_{line}"
@@ -174,6 +183,7 @@ def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
         co_cellvars=layout.cellvars,
         co_freevars=tuple(layout.moved.get(name, name) for name in layout.freevars),
         co_firstlineno=line,
+        # All arguments are passed by position: ``*args`` is an ordinary local that holds a tuple by now.
         co_flags=original.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
     )
     info = ResumeInfo(
@@ -228,10 +238,12 @@ def _first_instruction(instructions: Sequence[Instruction], point: ResumeTarget)
     if index is None:
         raise CannotResume(f"no instruction begins at offset {point.offset} of {point.original.co_qualname}")
     began = next(number for number, each in enumerate(instructions) if each.opcode == "RESUME")
+    # A resume before the code's own prologue would make its cells twice.
     index = max(index, began + 1)  # the instructions before RESUME are the original's own prologue
     # KW_NAMES and PRECALL prepare the CALL behind them and leave the stack alone.
     while index and instructions[index].opcode in ("CALL", "PRECALL") and _prepares_call(instructions[index - 1]):
         index -= 1
+    # Arguments and stack are given from outside: check them against the code, since a wrong depth would crash CPython.
     depth = stack_depth(list(instructions))[index]
     if depth != len(point.stack) and point.end is None:
         raise CannotResume(f"the stack before {instructions[index]} has depth {depth}, not {len(point.stack)}")
@@ -259,6 +271,8 @@ def _explicit_super(instructions: Sequence[Instruction], index: int, point: Resu
     if not is_method or not _calls_bare_super(instructions, index):
         yield instruction
         return
+    # The instruction before is the load of ``super``: from here its two arguments are pushed.
+    #     LOAD_GLOBAL super; CALL 0     ->     LOAD_GLOBAL super; LOAD_DEREF __class__; LOAD_FAST self; CALL 2
     if instructions[index - 1].opcode == "LOAD_GLOBAL":  # not 3.11's CALL behind PRECALL
         first = code.co_varnames[0]
         if first not in point.live and first not in point.cells:
@@ -301,6 +315,7 @@ class _ByIdentity:
 
         def forget(reference: weakref.ReferenceType[CodeType]) -> None:
             entry = self._entries.get(key)
+            # The id may belong to a newer code object by now.
             if entry is not None and entry[0] is reference:
                 del self._entries[key]
 

@@ -92,6 +92,7 @@ class ResumeLayout:
 def layout_of(point: ResumeTarget, body: Sequence[Instruction]) -> ResumeLayout:
     """The arguments, locals, cells and free variables of the resume function whose body this is."""
     code = point.original
+    # An instruction names a variable as a local or as a cell; which it is decides where the resume function keeps it.
     accesses = [found for instruction in body for found in variable_accesses(instruction)]
     used = {name for access, name in accesses if access != "cell"}
     shared = {name for access, name in accesses if access == "cell"}
@@ -100,12 +101,14 @@ def layout_of(point: ResumeTarget, body: Sequence[Instruction]) -> ResumeLayout:
     moved = _moved_names(point, used, shows_all)
     cells = tuple(name for name in point.cells if shows_all or name in shared or name in moved)
     assert not set(cells) & set(point.live), "a variable is passed either as a value or as a cell"
+    # ``___stack0``, ..., without those that are variables of the user's.
     operands = tuple(itertools.islice(_operand_names(code), sum(OPERANDS[slot] for slot in point.stack)))
     arguments = operands + tuple(moved.get(name, name) for name in point.live)
     return ResumeLayout(
         operands,
         arguments,
         arguments + tuple(name for name in code.co_varnames if name in used and name not in arguments),
+        # A cell variable that is not passed begins as a new cell, as in a call of the function.
         tuple(name for name in code.co_cellvars if name in moved or (name in shared and name not in cells)),
         tuple(sorted(code.co_freevars + cells, key=lambda name: moved.get(name, name))),  # as Python sorts them
         moved,

@@ -33,11 +33,13 @@ def prologue_of(
         protections: the exception handler around an instruction, for each height of the stack.
         position: the line that a traceback shows for the prologue.
     """
+    # The order of CPython's compiler: the closure's cells come into the frame, new cells are made, the frame begins.
     if layout.freevars:
         yield Instruction("COPY_FREE_VARS", len(layout.freevars))
     for name in layout.cellvars:
         yield Instruction("MAKE_CELL", argval=name)
     yield Instruction("RESUME", 0, 0, position=position)
+    # A variable that comes in under another name (resume_layout.py) moves to the slot that the body uses.
     for name, moved in layout.moved.items():
         if name in layout.freevars:
             yield Instruction("LOAD_CLOSURE", argval=moved, position=position)
@@ -47,6 +49,8 @@ def prologue_of(
             yield Instruction("STORE_FAST", argval=name, position=position)
             yield Instruction("DELETE_FAST", argval=moved, position=position)
     operands = iter(layout.operands)
+    # Each slot is pushed as it was, with the protection that holds at its height: ``outside`` below the slot,
+    # ``inside`` once a ``with`` is entered.
     for slot, (outside, inside) in zip(point.stack, itertools.pairwise(protections), strict=True):
         names = list(itertools.islice(operands, OPERANDS[slot]))
         for instruction in _push(slot, names):
@@ -60,6 +64,7 @@ def prologue_of(
 def _push(slot: Slot, names: Sequence[str]) -> Iterator[Instruction]:
     """Push the arguments of a stack slot as they were before the break, and delete the names."""
     loads = [Instruction("LOAD_FAST", argval=name) for name in names]
+    # The inlined function's rest is called now: the slot of ``self`` is NULL, then the function, then its arguments.
     if slot is Slot.CALL:
         loads.insert(0 if HERE.null_below_callable else 1, Instruction("PUSH_NULL"))
     yield from loads
@@ -70,9 +75,12 @@ def _push(slot: Slot, names: Sequence[str]) -> Iterator[Instruction]:
 _AFTER_LOAD: dict[Slot, tuple[Instruction, ...]] = {
     Slot.VALUE: (),
     Slot.NULL: (Instruction("PUSH_NULL"),),
+    # Enter the manager again: the exit function stays on the stack, what ``__enter__`` returns is dropped.
     Slot.EXIT: (Instruction("BEFORE_WITH"), Instruction("POP_TOP")),
+    # The exception becomes the current one again, for a bare ``raise`` and ``__context__``.
     Slot.HANDLED: (Instruction("PUSH_EXC_INFO"), Instruction("POP_TOP")),
     Slot.LASTI: (Instruction("LOAD_CONST", argval=0),),
+    # The resume function of the callee and a tuple of its arguments are on the stack.
     Slot.CALL: (Instruction("CALL_FUNCTION_EX", 0),),
 }
 """Instructions that complete a slot after its argument, if any, is on the stack."""

@@ -118,6 +118,8 @@ class SourceReader:
 
         self.layers[0].weight, self.layers[0].bias    ->    item_0 = self.layers[0]; item_0.weight, item_0.bias
         """
+        # A tree of steps: for each prefix, the steps that begin with it. A prefix with two or more is worth a local; a
+        # single name (``prefix_of`` is None) is as cheap to read as a local.
         below: dict[Source | MappingItems, set[Source | MappingItems]] = {}
         for source in sources:
             step: Source | MappingItems = source
@@ -149,11 +151,14 @@ class SourceReader:
             case LocalSource(name):
                 return ast.Name(identifier(name), ast.Load())
             case GlobalSource(name):
+                # A local or free variable of the same name would hide the global; and ``exec`` may make names that no
+                # syntax has.
                 if name in self.body.taken or not name.isidentifier():
                     scope = self.body.constant(self.body.frame.globals, "globals")
                     return ast.Subscript(scope, ast.Constant(name), ast.Load())
                 return ast.Name(name, ast.Load())
             case BuiltinSource(name):
+                # The object itself: in this function the name may be a local or a global of the user's.
                 return self.body.constant(getattr(builtins, name), name)
             case ModuleSource(name):
                 return self.body.constant(sys.modules[name], name)
@@ -161,9 +166,11 @@ class SourceReader:
                 mode_at = self.body.constant(torch_internals.function_mode_at, "function_mode_at")
                 return ast.Call(mode_at, [ast.Constant(index)], [])
             case GenericAttrSource(base, attribute):
+                # The class has a ``__getattribute__`` of its own, which was traced: reading must not run it again.
                 read = self.body.constant(object.__getattribute__, "getattribute_of_object")
                 return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
             case AttrSource(base, attribute):
+                # A tensor subclass or a mode would see the attribute access through ``__torch_function__``.
                 if self.asks_a_class(base):
                     read = self.body.constant(read_attribute, "read_attribute")
                     return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
@@ -171,6 +178,7 @@ class SourceReader:
             case ItemSource(base, key):
                 return ast.Subscript(self.fetch(base), self.literal(key, "key"), ast.Load())
             case KeySource(base, index):
+                # By position: the key may have a ``__hash__`` of the user's, or be a tensor.
                 return ast.Subscript(self.fetch_list(MappingItems(base, keys_of)), ast.Constant(index), ast.Load())
             case ValueSource(base, index):
                 return ast.Subscript(self.fetch_list(MappingItems(base, values_of)), ast.Constant(index), ast.Load())
@@ -188,6 +196,7 @@ class SourceReader:
                 )
                 return ast.Attribute(cell, "cell_contents", ast.Load())
             case MethodFunctionSource(base, name):
+                # Unbound: the function in the class's dict, and not a method bound to the object.
                 return self.class_member(TypeSource(base), name, 0, resolve(source, self.body.frame.scope()))
             case ClassMemberSource(base, name, after):
                 return self.class_member(base, name, after, resolve(source, self.body.frame.scope()))
@@ -217,6 +226,8 @@ class SourceReader:
 
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:
         """A member of a class, unbound: ``cls.name`` where that binds nothing."""
+        # ``cls.f`` of a plain function gives the function itself; a descriptor's ``__get__`` would return something
+        # else.
         unbound = isinstance(found, (FunctionType, property, classmethod)) or not hasattr(type(found), "__get__")
         if unbound and not after:
             return ast.Attribute(self.fetch(cls), name, ast.Load())
@@ -227,6 +238,7 @@ class SourceReader:
         """A constant: a literal where Python has one for it."""
         if type(value) in LITERALS and not without_literal(value):
             return ast.Constant(value)
+        # A tuple of literals is a literal.
         if type(value) is tuple and all(type(each) in LITERALS for each in value):
             return ast.Tuple([self.literal(each, "item") for each in value], ast.Load())
         return self.body.constant(value, name)

@@ -50,6 +50,7 @@ class ValueBuilder:
     def settled(self, recipe: Recipe) -> ast.expr:
         """A value that later statements cannot change: assigned to a local, unless it is one already."""
         built = self.make(recipe)
+        # Outputs of the graph are a tuple in a local that nothing changes, so reading an item is as good as a local.
         if self.is_settled(built) or _is_graph_output(built, self.body.graph_out):
             return built
         name = self.body.fresh("value")
@@ -58,6 +59,7 @@ class ValueBuilder:
 
     def is_settled(self, built: ast.expr) -> bool:
         """Return whether an expression is a constant or a local: globals and free variables can change."""
+        # A variable of a closure may be assigned by any function that shares it.
         if isinstance(built, ast.Name):
             shared = built.id in self.body.code.co_freevars or built.id in self.body.code.co_cellvars
             return built.id in self.body.constants or (built.id in self.body.taken and not shared)
@@ -98,12 +100,15 @@ class ValueBuilder:
         raise AssertionError(recipe)
 
     def shared(self, key: int, inner: Recipe, fill: tuple[Mutation, ...]) -> ast.expr:
+        # A tuple with one use is written where it is used. Lists and objects have an identity that is seen, and a
+        # local.
         if key in self.single_use:
             return self.make(inner)
         if key not in self.shared_locals:
             value = self.make(inner)
             self.shared_locals[key] = self.body.fresh("built")
             self.body.statements.append(assign(self.shared_locals[key], value))
+            # The local is known before the filling, which may refer to the value itself.
             for mutation in fill:
                 self.fill(self, mutation)
         return ast.Name(self.shared_locals[key], ast.Load())
@@ -126,6 +131,7 @@ class ValueBuilder:
         defaults: ast.expr = ast.Constant(None)
         if recipe.defaults is not None:
             defaults = ast.Tuple([self.make(each) for each in recipe.defaults], ast.Load())
+        # ``FunctionType`` makes the function without running the ``def``: defaults are not evaluated a second time.
         arguments = [
             self.body.constant(recipe.code, f"code_of_{recipe.name}"),
             self.make(recipe.globals_of),
@@ -149,6 +155,7 @@ class ValueBuilder:
 
     def own_cell(self, name: str) -> ast.expr:
         """The cell of one of the frame's own free variables."""
+        # No syntax gives the cell of a variable, but a closure over it has the cell: ``(lambda: x).__closure__[0]``.
         nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
         closure = ast.Attribute(ast.Lambda(nothing, ast.Name(name, ast.Load())), "__closure__", ast.Load())
         return ast.Subscript(closure, ast.Constant(0), ast.Load())

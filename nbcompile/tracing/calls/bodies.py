@@ -70,6 +70,8 @@ def trace_body(
             if cell.content is not None:
                 realise(tracer, cell.content)
     body = body or output.new_body()
+    # From here on nodes go to the body. Values of the graphs around that it uses are lifted: they become inputs of the
+    # body, in order of first use, and further arguments of the operator.
     with output.inside(body):
         before = len(tracer.side_effects.order)
         result = realise(tracer, tracer.call(function, arguments, keywords))
@@ -87,6 +89,7 @@ def _changed(tracer: Tracer, body: Body, before: int, known: Sequence[VariableTr
     for change in tracer.side_effects.order[before:]:
         if isinstance(change, Change) and body.is_outside(change.tracker):
             found += graph_values(tracer, change.tracker)
+    # Only values of this body: what was outside already needs no output.
     mine = {id(each): each for each in found if each.node.graph is body.graph}  # type: ignore[attr-defined]
     return [each for key, each in mine.items() if key not in set(map(id, known))]
 
@@ -100,6 +103,7 @@ def inputs(body: Body, arguments: Arguments) -> list[VariableTracker]:
         elif isinstance(argument, SymbolicVariable):
             trackers.append(SymbolicVariable(body.placeholder(argument.node.name, argument.example)))
         else:
+            # The operator passes its arguments by position, constants too: each needs an input.
             body.placeholder("const_unused", argument.constant())
             trackers.append(argument)
     return trackers
@@ -113,6 +117,7 @@ def call(
     node = tracer.output.apply("call_function", target, arguments, keywords or {}, example)
     for index, output in enumerate(traced.outputs):
         item = tracer.output.apply("call_function", operator.getitem, (node, index), {})
+        # The trackers of the body's results now represent values of the graph around.
         if isinstance(output, GRAPH_VALUES) and output.node.graph is traced.body.graph:
             output.node = item
     return traced.result

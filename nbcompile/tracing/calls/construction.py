@@ -83,6 +83,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return handler(tracer, arguments, keywords)
     polyfill = registry.polyfill(cls)
     if polyfill is not None:
+        # CPython calls ``iter`` on the arguments when the object is made.
         for argument in arguments[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
             realise(tracer, argument).refuse_iteration(tracer)
         if cls in CHECKED:
@@ -164,6 +165,7 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
 def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     cls = owner.value
     new = class_lookup(cls, "__new__")
+    # A subclass with a ``__new__`` of its own is an ordinary class; the class that ``namedtuple`` made has ``_make``.
     if isinstance(new, (types.FunctionType, staticmethod)) and "_make" not in cls.__dict__:
         return _user_object(tracer, owner, arguments, keywords)
     fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
@@ -183,6 +185,7 @@ def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """Instance of a user's class, made as its metaclass makes it."""
     cls = owner.value
+    # A metaclass's ``__call__`` decides how instances are made (singletons, registries): it is traced as written.
     if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
         source = None if owner.source is None else AttrSource(TypeSource(owner.source), "__call__")
         return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), source), [owner, *arguments], keywords)
@@ -193,6 +196,7 @@ def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 
 def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``type.__call__``."""
+    # ``__new__``, then ``__init__``, but only if ``__new__`` returned an instance of ``cls``.
     cls = owner.value
     tracer.note_member(owner.source, cls, "__new__")
     tracer.note_member(owner.source, cls, "__init__")
@@ -204,12 +208,14 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     else:
         instance = made_by(owner, new_object(tracer, cls, arguments))
     init = class_lookup(cls, "__init__")
+    # ``object`` refuses arguments if neither method is overridden; the class of that name gives Python's words for it.
     if (arguments or keywords) and new is object.__new__ and init is object.__init__:
         tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
     if isinstance(init, types.FunctionType) and issubclass(instance.python_type(), cls):
         source = None if owner.source is None else AttrSource(owner.source, "__init__")
         tracer.call(tracer.wrap(init, source), [instance, *arguments], keywords)
     elif (
+        # The ``__init__`` of list, dict and set fills the object. A tuple and a number are complete after ``__new__``.
         isinstance(instance, ObjectVariable)
         and instance.base_items is not None
         and not isinstance(instance.base_items, TupleVariable)
@@ -222,6 +228,7 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
     """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
     builtin = builtin_base(cls)
     known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
+    # A class in C may keep data that no attribute shows: such an object cannot be made of attributes.
     if not known or (not cls.__flags__ & HEAP_TYPE and cls is not object):
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
@@ -260,6 +267,7 @@ def builtin_base(cls: type) -> type:
         base
         for base in cls.__mro__
         if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType) or base in CONTAINERS
+    # A class written in Python inherits ``__new__`` from such a base: its memory layout is that base's.
     )
 
 
@@ -283,6 +291,8 @@ def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> Variab
 def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
     """``cls.name``."""
     source: Source | None = None if owner.source is None else AttrSource(owner.source, name)
+    # The order of ``type.__getattribute__``: a data descriptor of the metaclass, the class's own members, then whatever
+    # else the metaclass has.
     if name == "__dict__" and isinstance(owner.source, ConstantSource):
         source = None  # copy.copy reads this view of a class that the program made an object of: it is not guarded
     if name == "__dict__" and source is not None and not rules.is_trusted_module(str(cls.__module__)):

@@ -91,6 +91,8 @@ def _checkpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     settings = {name: realise(tracer, each) for name, each in keywords.items() if name in _CHECKPOINT_SETTINGS}
     rest = {name: each for name, each in keywords.items() if name not in _CHECKPOINT_SETTINGS}
     make_contexts = settings.pop("context_fn", None)
+    # The body is a graph of its own, called through an operator, so that the backward can run it once more instead of
+    # keeping its intermediate results.
     traced = trace_body(tracer, arguments[0], arguments[1:], rest)
     node = tracer.output.install("wrap_body", traced.body)
     if make_contexts is not None:  # asked when the graph is differentiated, and not traced
@@ -129,6 +131,8 @@ def _cond(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     if not isinstance(condition, (TensorVariable, SymbolicVariable)):
         raise _misuse("torch.cond", f"the condition is a {condition.type_name()}")
     given = operands.unpack(tracer)
+    # Each branch is traced from the same state into a graph of its own. The operator is one node, so both must return
+    # tensors of the same structure, and take the same inputs in the same order.
     true, false = (_branch(tracer, each, given) for each in (if_true, if_false))
     if structure(tracer, true.result) != structure(tracer, false.result):
         raise _misuse("torch.cond", "the branches return different structures")
@@ -155,6 +159,7 @@ def _check_pure(body: Body, name: str) -> None:
 
 def _same_inputs(tracer: Tracer, one: Body, other: Body) -> tuple[torch.fx.Node, ...]:
     """Both bodies take the same inputs: what both use, then what only one uses, by name."""
+    # An order that both graphs compute alike, whichever was traced first.
     in_both = [node for node in one.lifted if node in other.lifted]
     only_one = [node for node in one.lifted if node not in other.lifted]
     only_other = [node for node in other.lifted if node not in one.lifted]
@@ -171,6 +176,8 @@ def _take(body: Body, order: Sequence[torch.fx.Node]) -> None:
         for outer in order:
             fresh = body.graph.placeholder(outer.name)
             fresh.meta[EXAMPLE] = outer.meta[EXAMPLE]
+            # The body has an input for this value already: its uses move to the new one, so that all inputs are in
+            # order.
             if outer in body.lifted:
                 body.lifted[outer].replace_all_uses_with(fresh)
                 body.graph.erase_node(body.lifted[outer])
@@ -197,6 +204,7 @@ def _while_loop(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         if test.result.constant():
             raise _misuse("torch.while_loop", "the condition is always true")
         return operands
+    # Both bodies are run on other values in each iteration: the carried tensors are inputs, even those it does not use.
     body = _loop_body(tracer, step, [*carried, *extra])
     shared = _same_inputs(tracer, test.body, body.body)
     nodes = (tracer.output.install("cond_fn", test.body), tracer.output.install("body_fn", body.body))
@@ -216,6 +224,7 @@ def _loop_body(tracer: Tracer, function: VariableTracker, arguments: Arguments) 
 
 def _sliced(tracer: Tracer, tensors: Arguments) -> list[VariableTracker]:
     """First slice of each tensor, on which the functions are traced; no such slice stays in the graph."""
+    # In a body that is thrown away: the node of ``select`` is needed for its example only.
     with tracer.output.inside(tracer.output.new_body()):
         return [tracer.apply_method("select", [each, ConstantVariable(0), ConstantVariable(0)]) for each in tensors]
 
@@ -253,6 +262,7 @@ def _associative_scan(tracer: Tracer, arguments: Arguments, keywords: Keywords) 
     combine, over, additional = arguments
     sequences, extra = list(leaves(tracer, over)), list(leaves(tracer, additional))
     body = tracer.output.new_body()
+    # An associative function takes two elements; both are traced as the first slice.
     slices = _sliced(tracer, sequences)
     traced = trace_body(tracer, combine, inputs(body, [*slices, *slices, *extra]), body=body, flat=True)
     node = tracer.output.install("associative_scan_combine_fn", body)

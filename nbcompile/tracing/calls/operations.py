@@ -107,9 +107,10 @@ def binary(
 ) -> VariableTracker:
     """``left symbol right`` or ``left symbol= right``."""
     rule = BINARY[symbol]
+    # The order follows Python: constants, then ``__iadd__``, then the operands' own methods, then built-in values.
     if left.is_constant() and right.is_constant() and not isinstance(left, SequenceVariable):
         return tracer.constant_or_wrap(tracer.evaluate(rule.function, (left.constant(), right.constant())))
-    if in_place and rule.in_place is not None:
+    if in_place and rule.in_place is not None:  # the object itself changes
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
             return changed
@@ -117,6 +118,7 @@ def binary(
         return found
     if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
         return _text(tracer, left, right)
+    # A tensor beside anything else that has not answered yet: the operator becomes a node, and torch itself refuses.
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
         return _in_graph(tracer, rule.function, left, right)
     combined = _containers(tracer, symbol, left, right)
@@ -128,6 +130,8 @@ def binary(
 
 
 def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    # Trackers of WHOLE implement all operators of their values, so what is left over is Python's TypeError. For others
+    # the compiler may be at fault, and Python runs the operator.
     if isinstance(left, WHOLE) and isinstance(right, WHOLE):
         names = f"'{left.type_name()}' and '{right.type_name()}'"
         if symbol in COMPARISONS:
@@ -177,6 +181,7 @@ def _in_graph(
 ) -> VariableTracker:
     operands = (_as_number(left, right), _as_number(right, left))
     of_numbers = all(isinstance(each, (SymbolicVariable, ConstantVariable)) for each in operands)
+    # A graph computes other results than Python for some numbers (calls/numbers.py): these become constants.
     if of_numbers and not numbers.is_as_in_python(tracer, function, *operands):
         known = [each.specialise() if isinstance(each, SymbolicVariable) else each.constant() for each in operands]
         return ConstantVariable(tracer.evaluate(function, known))
@@ -194,12 +199,14 @@ def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracke
 
 def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
     """The special methods of user classes, the subclass's reflected one first."""
+    # Python asks the left operand first, unless the right one's class derives from the left one's: then its reflected
+    # method comes first.
     attempts = [(left, rule.method, right), (right, rule.reflected, left)]
     if left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type()):
         attempts.reverse()
     for owner, name, other in attempts:
         if _has_method(tracer, owner, name):
-            result = realise(tracer, tracer.call_special(owner, name, [other]))
+            result = realise(tracer, tracer.call_special(owner, name, [other]))  # NotImplemented passes the question on
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
         elif _takes(owner, name, other):
@@ -236,6 +243,8 @@ _SAMPLES: dict[type, Callable[[], object]] = {
 
 @functools.cache
 def _is_taken(kind: type, name: str, operand: type) -> bool:
+    # Rather than listing which built-in class accepts which, the method is called with a sample of each and its answer
+    # kept. Errors count as an answer: only NotImplemented goes on to the other operand.
     method = getattr(kind, name, None)
     if method is None or (kind in _SEQUENCES and name in _OF_SEQUENCES):
         return False
@@ -262,6 +271,7 @@ def _in_place(
             return _in_graph(tracer, rule.in_place, left, right) if _may_change(tracer, left, rule, right) else None
         case ListVariable(), "*":
             left.changes(tracer)
+            # In place: all names of the list see the change.
             left.items[:] = left.items * index_of(tracer, right, [].__imul__)
             return left
         case ListVariable(), "+":
@@ -303,6 +313,7 @@ def built_in_part(value: VariableTracker) -> VariableTracker:
 def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
     left, right = built_in_part(left), built_in_part(right)
     match symbol, left, right:
+        # One operand empty: CPython returns the other tuple itself, and ``is`` can see that.
         case "+", SequenceVariable(), SequenceVariable() if _same_kind(left, right):
             if left.cls is right.cls is tuple and not (left.items and right.items):
                 return left if left.items else right
@@ -338,6 +349,8 @@ def _with_view(
         result.call_method(tracer, updates[symbol], [right], {})
         return result
     # Of equal items those are kept that CPython meets: it goes through one side and asks the other.
+    # It iterates over the view only where the other side is a larger set or view, and items may be equal and yet
+    # differ: 1 and True.
     view, other = (left, right) if isinstance(left, DictViewVariable) else (right, left)
     mine, theirs = (SetVariable(tracer, side.unpack(tracer)).members for side in (view, other))
     through_view = len(mine) <= len(theirs) if _is_set(other) else _is_view(other) and len(mine) < len(theirs)
@@ -391,6 +404,7 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
             if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
                 return _in_graph(tracer, _MIRRORED[rule.function], right, left)
             return _in_graph(tracer, rule.function, left, right)
+        # A tensor never equals a string or a list: torch's ``__eq__`` gives up, and Python falls back to identity.
         return ConstantVariable(symbol == "!=")
     if (values := compared(tracer, left, right)) is not None:
         return ConstantVariable(tracer.evaluate(rule.function, values))
@@ -420,6 +434,7 @@ def _compare_sets(tracer: Tracer, rule: Operator, left: VariableTracker, right: 
 
 def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
     for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
+        # The first pair of items that differ decides, as for words in a dictionary.
         if not equal(tracer, mine, theirs):
             return compare(tracer, symbol, mine, theirs)
     return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
@@ -466,6 +481,7 @@ def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTrac
     if isinstance(left, DictVariable) and isinstance(right, DictVariable):
         return _equal_dicts(tracer, left, right)
     if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
+        # Sets compare by hash and equality, and the keys of the trackers have both.
         mine, theirs = ({item.hash_key(tracer) for item in each.unpack(tracer)} for each in (left, right))
         return mine == theirs
     if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
@@ -523,7 +539,7 @@ def _behind_proxy(value: VariableTracker) -> VariableTracker:
 def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:
     """True if ``==`` is ``is`` for two values that nothing above compares."""
     if any(each.is_constant() and each.constant() is None for each in (left, right)):
-        return True
+        return True  # None has no ``__eq__`` of its own: nothing is equal to it but itself
     if any(isinstance(each, UntracedMethodVariable) for each in (left, right)):
         return False  # another object at each look-up
     kinds = (left.python_type(), right.python_type())
@@ -546,6 +562,7 @@ def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bo
     if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
         raise missing_gradient()
     plain = (ConstantVariable, *GRAPH_VALUES)
+    # Constants and results of the graph get no guard: whether equal constants are one object is up to CPython.
     values = isinstance(left, plain) or isinstance(right, plain)
     if same or values or left.source is None or right.source is None:
         return same
@@ -554,6 +571,7 @@ def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bo
     ):  # two trackers: tuples have no identity of theirs
         tracer.guard(left.source, GuardKind.OBJECT_ALIASING, right.source)
         return True
+    # Tracing took the two inputs for two objects. In a call with one object for both, ``is`` would answer True.
     tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left.source, right.source))
     return False
 
@@ -564,11 +582,12 @@ def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracke
     if left is right or kind is not right.python_type() or kind not in (int, bool):
         return left is right
     if kind is bool:
-        return left.truth(tracer) is right.truth(tracer)
+        return left.truth(tracer) is right.truth(tracer)  # True and False are one object each
     if not compare(tracer, "==", left, right).truth(tracer):
         return False
     number = left if isinstance(left, ConstantVariable) else right
     value = number.specialise() if isinstance(number, SymbolicVariable) else number.constant()
+    # Small integers are cached by CPython, and larger ones are new objects at each computation.
     return value in SMALL
 
 

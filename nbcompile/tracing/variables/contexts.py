@@ -125,6 +125,7 @@ class StateVariable(ContextVariable):
         self.get = get
         self.set = set
         self.arguments = (value,) if arguments is None else arguments
+        # A stack, since one manager may be entered again before it is left: ``with m: with m: ...``.
         self.prior: list[object] = []
 
     def describe(self) -> str:
@@ -142,6 +143,7 @@ class StateVariable(ContextVariable):
         self._apply(tracer, self.prior.pop())
 
     def _apply(self, tracer: Tracer, value: object) -> None:
+        # The mode changes for the operators that are traced next, and a node changes it at run time.
         tracer.output.state_call(self.set, (value,))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
@@ -284,6 +286,7 @@ class Settings:
         self.prior: list[dict[str, object]] = []
 
     def __enter__(self) -> None:
+        # Settings that torch has and this compiler does not are left to torch.
         changes = {name: each for name, each in self.value.changes.items() if name in config.DEFAULTS}
         self.prior.append({name: getattr(config, name) for name in changes})
         self.value.__enter__()
@@ -318,6 +321,7 @@ class WithoutOverridesVariable(ContextVariable):
         state = tracer.overrides
         self.before.append((state.ask_classes, state.ask_modes))
         state.ask_classes = False
+        # The inner context may only switch more off: it never asks a mode that the outer one has switched off.
         state.ask_modes &= self.cls is WITHOUT_CLASSES
         return ConstantVariable(None)
 
@@ -381,6 +385,8 @@ class ExitVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if isinstance(self.context, ContextVariable):
+            # Managers of torch return None from ``__exit__``: they suppress no exception. A user's ``__exit__`` may,
+            # and its result says so.
             self.context.exit(tracer)
             return ConstantVariable(None)
         return tracer.call_special(self.context, "__exit__", arguments)
@@ -401,6 +407,7 @@ SETTINGS = ("DynamoConfigPatchProxy", "ErrorOnGraphBreakDecoratorContextManager"
 def from_object(value: object, source: Source | None) -> ContextVariable | None:
     """The tracker of an existing manager, if it is of a kind that is understood."""
     match value:
+        # ``prev`` of an existing manager is not read: the exit of a state manager restores what its own entry found.
         case torch.no_grad():
             return grad_mode(torch.no_grad, False, source, ())
         case torch.enable_grad():
@@ -448,6 +455,7 @@ Maker = Callable[[Tracer, tuple[object, ...], dict[str, object]], VariableTracke
 
 def _no_grad(cls: type, value: bool) -> Maker:
     def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
+        # ``torch.no_grad(f)`` and ``@torch.no_grad`` without parentheses decorate the function.
         if arguments and callable(arguments[0]):
             return DecoratedVariable(grad_mode(cls, value, None, ()), tracer.wrap(arguments[0], None))
         return grad_mode(cls, value, None, ())
@@ -476,6 +484,7 @@ def _refusal(setter: Callable[..., object], value: object) -> str:
 
 def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
     """The manager as it was made: to make it once more would change the mode once more."""
+    # The constructor of ``set_grad_enabled`` sets the mode, so it is bypassed.
     manager: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
     manager.mode, manager.prev = mode, prior
     return manager
@@ -497,6 +506,8 @@ class EagerGradModeVariable(StateVariable):
         return Call(Constant(_remade_grad_mode, "set_grad_enabled"), (Constant(self.mode), Constant(self.before)))
 
     def enter(self, tracer: Tracer) -> VariableTracker:
+        # ``set_grad_enabled`` sets the mode when it is made and again when it is entered; its exit restores the mode
+        # from before it was made.
         self._apply(tracer, self.value)
         return ConstantVariable(None)
 

@@ -84,6 +84,7 @@ class CellVariable(VariableTracker):
         return super().get_attribute(tracer, name)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        # The frame's own free variable: the residual program, which has the same one, reads the cell out of a closure.
         if self.frame_name is not None:
             return CellOf(self.frame_name)
         if self.cell is not None:
@@ -106,10 +107,11 @@ def cell_tracker(
     tracer: Tracer, cell: types.CellType, name: str, source: Source | None, frame_name: str | None = None
 ) -> CellVariable:
     """The tracker of a real cell."""
+    # One tracker for each real cell: functions that share a variable see each other's assignments.
     known = tracer.side_effects.known(cell)
     if isinstance(known, CellVariable):
         return known
-    try:
+    try:  # an empty cell: the variable is assigned later
         value = cell.cell_contents
     except ValueError:
         content: VariableTracker | None = None
@@ -168,6 +170,8 @@ class FunctionVariable(BaseFunctionVariable):
         return self.function
 
     def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
+        # Defaults are part of the function object and may be replaced: each has a source below the function, and a
+        # guard if it is used.
         return [
             self._part(tracer, "__defaults__", index, value)
             for index, value in enumerate(self.function.__defaults__ or ())
@@ -191,6 +195,8 @@ class FunctionVariable(BaseFunctionVariable):
     def _cell(self, tracer: Tracer, name: str, index: int, cell: types.CellType) -> CellVariable:
         content = None if self.source is None else CellSource(self.source, name, index)
         found = cell_tracker(tracer, cell, name, content)
+        # Both functions were traced with one cell. If the next call has two, an assignment through one function would
+        # not show in the other: that it is one cell is guarded.
         met = found.address()
         if content is not None and met is not None and found.content_source != content:  # two functions share it
             tracer.guard(ItemSource(AttrSource(content.base, "__closure__"), index), GuardKind.OBJECT_ALIASING, met)
@@ -206,6 +212,7 @@ class FunctionVariable(BaseFunctionVariable):
         overlay = tracer.side_effects.attribute(self, name)
         if overlay is not None:
             return overlay
+        # ``hasattr(f, name)`` was false: the trace went the way of the AttributeError, which must stay the same.
         if self.source is not None and not hasattr(self.function, name):
             tracer.guard(self.source, GuardKind.HASATTR, (name, False))
         value = tracer.evaluate(getattr, (self.function, name))
@@ -253,7 +260,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         return f"NestedUserFunctionVariable({self.name})"
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return ("function", id(self))
+        return ("function", id(self))  # by identity: each ``def`` that runs makes another function
 
     def default_values(self, tracer: Tracer) -> Sequence[VariableTracker]:
         return self.defaults
@@ -304,6 +311,8 @@ class NestedFunctionVariable(BaseFunctionVariable):
         """Annotations as a dict; MAKE_FUNCTION gets them as a tuple of names and values in turn."""
         if isinstance(self.annotations, DictVariable):
             return self.annotations
+        # ``(name, value, name, value, ...)``: the compiler builds the tuple, and CPython makes a dict when it is asked
+        # for.
         parts = self.annotations.items if isinstance(self.annotations, TupleVariable) else []
         self.annotations = DictVariable(tracer, zip(parts[::2], parts[1::2], strict=True))
         return self.annotations
@@ -399,6 +408,8 @@ class CachedFunctionVariable(VariableTracker):
         return self.function.get_attribute(tracer, name)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        # The cache is bypassed: while tracing it must get no entry with trackers or fakes in it, and a hit in eager
+        # mode only skips work. That is right for a function without side effects alone.
         effects, began = tracer.side_effects, next(births)
         changes, deferred = effects.count(), len(effects.deferred)
         result = tracer.call(self.function, arguments, keywords)

@@ -85,10 +85,12 @@ class ObjectVariable(VariableTracker):
         return self.is_new()
 
     def hash_key(self, tracer: Tracer) -> Hashable:
+        # Hashed by identity: nothing of the program runs.
         if getattr(self.cls, "__hash__", None) in (object.__hash__, torch.nn.Module.__hash__):
             return ("object", id(self.value) if not self.is_new() else id(self))
-        if self.base_items is not None and self.is_built_in("__hash__"):
+        if self.base_items is not None and self.is_built_in("__hash__"):  # list, dict, tuple... by value, or unhashable
             return self.base_items.hash_key(tracer)
+        # A ``__hash__`` of the program: the key runs it by tracing when a dict looks it up.
         if isinstance(class_lookup(self.cls, "__hash__"), types.FunctionType):
             return TracedKey(tracer, self)
         if not self.is_new() and self.source is not None and self.cls.__hash__ is not None:
@@ -119,6 +121,10 @@ class ObjectVariable(VariableTracker):
 
     def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
         """``object.__getattribute__``; None where it raises AttributeError because nothing is found."""
+        # The steps of ``object.__getattribute__``, whose order decides what hides what:
+        #     1. a data descriptor of the class (property, slot)      hides the instance's dict
+        #     2. the instance's dict                                  hides methods and class variables
+        #     3. anything else of the class (methods, class variables)
         found = self.on_class(tracer, name)
         if found is not MISSING and is_data_descriptor(found):
             return self._descriptor(tracer, name, found)
@@ -127,6 +133,8 @@ class ObjectVariable(VariableTracker):
             return own
         changed = class_overlay(tracer, self.cls, name)
         if changed is not None or found is not MISSING:
+            # Step 3 was reached because the instance has no such entry; that it has none is guarded, or a later
+            # ``obj.method = f`` would go unnoticed.
             self._not_shadowed(tracer, name)
         if changed is not None:
             return MethodVariable(changed, self) if changed.python_type() is types.FunctionType else changed
@@ -147,6 +155,7 @@ class ObjectVariable(VariableTracker):
 
     def _lazy(self, tracer: Tracer, name: str, value: object) -> VariableTracker:
         """An attribute that is looked at when it is used: the same tracker each time."""
+        # One tracker for each attribute, however often it is read: a list read twice is one list, also after a change.
         if self.source is None:
             return tracer.wrap(value, None)
         tracker = self.seen.setdefault(name, LazyVariable(value, self._own_source(self.source, name)))
@@ -158,6 +167,7 @@ class ObjectVariable(VariableTracker):
         return GenericAttrSource(source, name) if past else AttrSource(source, name)
 
     def _dict(self, tracer: Tracer) -> VariableTracker:
+        # A new object begins with an empty dict: everything in it was stored by the traced code.
         return InstanceDictVariable(tracer, self, {} if self.is_new() else instance_dict(self.value), self._lazy)
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
@@ -197,6 +207,8 @@ class ObjectVariable(VariableTracker):
                 return tracer.wrap(found, source)
             case _ if isinstance(found, METHODS_IN_C):
                 return BuiltinMethodVariable(self, name)
+        # A descriptor without ``__set__``, such as ``functools.cached_property``, written in Python: its ``__get__`` is
+        # traced.
         getter = class_lookup(type(found), "__get__")
         if isinstance(getter, types.FunctionType):
             return self._user_descriptor(tracer, found, getter, source)
@@ -210,6 +222,7 @@ class ObjectVariable(VariableTracker):
                         AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no getter"
                     )
                 source = self._class_source(name)
+                # The getter, not the descriptor: ``fget`` may be replaced only with the property, which is guarded.
                 fget = tracer.wrap(found.fget, None if source is None else AttrSource(source, "fget"))
                 tracer.hand_over(self, fget)
                 return tracer.call(fget, [self])
@@ -230,6 +243,7 @@ class ObjectVariable(VariableTracker):
             return overlay
         if not self.is_new() and not tracer.side_effects.is_deleted(self, name):
             try:
+                # A slot without a value raises AttributeError, as an attribute that is not there.
                 value = found.__get__(self.value)
             except AttributeError:  # nothing was stored in it yet
                 pass
@@ -246,6 +260,8 @@ class ObjectVariable(VariableTracker):
 
     def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
         getter = self.on_class(tracer, "__getattr__")
+        # ``__getattr__`` is asked only if normal lookup fails, so what makes it fail is guarded: neither the instance
+        # nor the class has the name.
         if isinstance(getter, types.FunctionType):
             self._not_shadowed(tracer, name)
             self._not_in_class(tracer, name)
@@ -254,6 +270,7 @@ class ObjectVariable(VariableTracker):
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
         if self._has_getattr():  # hasattr would ask it, too
+            # Guards must not run the program's own code: ``hasattr`` calls ``__getattr__`` and ``__getattribute__``.
             self._not_shadowed(tracer, name)
         elif self._has_getattribute():
             self._not_shadowed(tracer, name)
@@ -292,7 +309,7 @@ class ObjectVariable(VariableTracker):
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         setter = self.on_class(tracer, "__setattr__")
         if setter not in PLAIN_SETTERS and not isinstance(setter, types.FunctionType):
-            self.no_method("__setattr__")  # C code: types.SimpleNamespace's
+            self.no_method("__setattr__")  # C code, which may do more than store
         if isinstance(setter, types.FunctionType):
             tracer.call(tracer.wrap(setter, self._class_source("__setattr__")), [self, ConstantVariable(name), value])
             return
@@ -324,6 +341,7 @@ class ObjectVariable(VariableTracker):
         if self.cls.__dictoffset__ or keeps_dict_elsewhere(self.cls) or is_data_descriptor(found):
             return
         members = {"__slots__": ()} if found is MISSING else {"__slots__": (), name: found}
+        # A class made for the purpose raises the very message, which differs between versions of Python.
         tracer.evaluate(function, (type(self.cls.__name__, (), members)(), name, *value))
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
@@ -350,6 +368,7 @@ class ObjectVariable(VariableTracker):
             tracer.call(tracer.wrap(deleter, below), [tracer.wrap(found, source), self])
             return
         self._expect_room(tracer, delattr, name)
+        # ``del obj.slot`` raises if the slot is empty.
         if isinstance(found, types.MemberDescriptorType):
             if self._slot(tracer, name, found) is None:
                 tracer.raise_exception(AttributeError, name)
@@ -361,6 +380,7 @@ class ObjectVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method = self._special_method(tracer, "__call__")
+        # The instruction that called the object gets what ``__call__`` returns.
         tracer.hand_over(self, method)
         return tracer.call(method, arguments, keywords)
 
@@ -368,6 +388,7 @@ class ObjectVariable(VariableTracker):
         found = self.on_class(tracer, name)
         if isinstance(found, METHODS_IN_C):
             return self.builtin_method(tracer, getattr(found, "__objclass__", object), name, arguments, keywords)
+        # Python finds ``object.__init__`` on every class; where it is not overridden there is nothing to do.
         if name == "__init__" and found is MISSING:
             return ConstantVariable(None)
         return super().call_method(tracer, name, arguments, keywords)
@@ -393,6 +414,8 @@ class ObjectVariable(VariableTracker):
 
     def _special_method(self, tracer: Tracer, name: str) -> VariableTracker:
         """A special method: looked up on the class, never on the instance."""
+        # On the class, never on the instance: ``obj.__len__ = f`` does not change ``len(obj)``. A None in the class
+        # (``__hash__ = None``) forbids the operation.
         found = self.on_class(tracer, name)
         if found is MISSING or found is None:
             message = REFUSALS.get(name, f"'{{}}' object does not support {name}")
