@@ -234,7 +234,7 @@ class _Effect:
 
 
 def _liveness(instructions: list[Instruction], index: int) -> frozenset[str]:
-    # Backward data flow, the textbook's: live before = (live after - writes) + reads, over blocks until nothing changes.
+    # Backward data flow: live before = (live after - writes) + reads, block by block until nothing changes.
     # The order from last to first block needs few rounds, since information flows backward.
     graph = blocks(instructions)
     effects = [_effect(instructions[block.start : block.end]) for block in graph]

@@ -80,6 +80,7 @@ class Holder:
             extra_state.invalidate(entry, stand_in)
         self.compiled = None
         self._living.pop(id(self), None)
+        # Fast calls hold copies of entries, and would go on running this one.
         forget_copies()
 
 
@@ -100,6 +101,7 @@ def add_copy(copy: _Copy) -> None:
 
 def forget_copies() -> None:
     """Invalidate all copies of cache entries, after an entry was removed."""
+    # The token first: a copy that is being made meanwhile compares it at its end (call_path.py).
     _forgotten[0] = object()
     for reference in list(_copies.values()):
         copy = reference()
@@ -160,6 +162,8 @@ def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGu
     one refuses for that.
     """
     holders = list(_holders(code))
+    # A notebook cell that ran again made new functions, and all entries for the old ones dead. Only the newest of them
+    # explains this recompilation.
     superseded = [each for each, _ in holders if isinstance(each, _Tombstone) and each.is_superseded]
     newest = max(superseded, key=_attempt, default=None)  # each of the others was reported when it was the newest
     asked = [each for each in holders if each[0] not in superseded or each[0] is newest]
@@ -247,6 +251,7 @@ _states: dict[int, CodeState] = STATE.add("dispatch.cache._states", {}, Lifetime
 def state(code: CodeType) -> CodeState:
     """State of a code object, created on first use; it dies with the code object."""
     known = _states.get(id(code))
+    # The address may have belonged to a code object that died.
     if known is None or known.code() is not code:
         address = id(code)
 
@@ -288,6 +293,7 @@ def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str
     """Recompilation limit that is reached for this call: its name in ``config`` and its value; or None."""
     limit = config.recompile_limit if recompile_limit is None else recompile_limit
     accumulated = config.accumulated_recompile_limit
+    # An entry that a redefined global made useless does not count: a cell may be run any number of times.
     kept = [each for each in _holders(frame.code) if not (isinstance(each[0], _Tombstone) and each[0].is_superseded)]
     if len(kept) >= accumulated:
         return "accumulated_recompile_limit", accumulated
@@ -427,6 +433,7 @@ def _observed(frame: Frame, joined: Iterable[tuple[Source, _Values]]) -> Observe
         if rank is None:
             if values.scalar is _VARIES:
                 scalars.add(name)
+        # Sizes before strides: the strides of a contiguous tensor follow from its sizes, and would vary as well.
         elif varying := _varying(values.sizes, rank):
             dims[name] = varying
         elif varying := _varying(values.strides, rank):
@@ -445,6 +452,7 @@ def note(frame: Frame, guards: Iterable[Guard], inputs: Iterable[Source] = ()) -
                 looked_at[source] = values
     known = _known(frame)
     for source, values in looked_at.items():
+        # Joined over all calls: a number that ever differed stays a symbol.
         known[source] = known[source].join(values) if source in known else values
     profile.keep(frame.code, ((source, values.plain()) for source, values in known.items()))
 

@@ -163,12 +163,14 @@ class FrameCallback:
     def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _Answer:
         """No entry holds. Asked by C, with the hook off; what it raises, the call raises."""
         code = frame.f_code
+        # Questions about the code come before those about the values: this runs for each frame that no entry matches.
         if (member := members.replaced_member()) is not None:
             cache.note_skip(code, _replaced(member))
             return _Answer(_SKIP)
         if skipping.imports_modules(code):
             cache.note_skip(code, "the frame imports a module")
             return _Answer(_SKIP_NESTED, code_wide=True)
+        # The locals are copied into a dict only now, since most frames are skipped by their code alone.
         caught = as_frame(frame)
         if (reason := _skip_code_wide(caught)) is not None:
             cache.note_skip(code, reason)
@@ -177,12 +179,14 @@ class FrameCallback:
             cache.note_skip(code, reason)
             return _Answer(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_met_tensors(code))
         attempts = cache.state(code).attempts
+        # Other threads wait here. When the lock is free the entry may exist already, and C looked for it before.
         with _compiling:
             if cache.state(code).attempts != attempts and cache.accepts(caught, self.key):
                 return _Answer(_SKIP_NESTED)  # another thread compiled it while this one waited: run eagerly, once
             modes = torch_modes.modes()
             try:
                 return _answer(code, self.compile_frame(caught))
+            # An interrupted tracer has modes of torch entered, and this thread goes on: leave them.
             except BaseException as error:  # Ctrl-C, or what another handler of a signal raises
                 torch_modes.restore_modes(modes)
                 if isinstance(error, errors.NbcompileError) and not config.verbose:
@@ -266,6 +270,7 @@ _compiling = threading.RLock()
 
 def _renew_lock() -> None:
     """Replace the lock in a forked child: the thread that held it does not exist there."""
+    # The lock may be held by a thread that the fork did not copy, and would never be released.
     if not _compiling._is_owned():  # type: ignore[attr-defined]
         _compiling._at_fork_reinit()  # type: ignore[attr-defined]
 

@@ -33,6 +33,8 @@ INSIDE = object()
 pending: list[None] = STATE.add("dispatch.lifetimes.pending", [], Lifetime.TASK)
 """Not empty while something waits for calls to end."""
 
+# The number of references to INSIDE is the number of calls that are inside, plus a constant. Reading it is one call of
+# C functions, between which no other thread can run.
 _references = map(sys.getrefcount, itertools.repeat(INSIDE))
 _quiet = next(_references)
 _nobody_is_inside: Iterator[bool] = STATE.add(
@@ -71,6 +73,7 @@ def nobody_is_inside() -> bool:
 def release() -> None:
     """Free all that waits, unless a call has the hook on."""
     pending.clear()
+    # Copied first: what is added while this runs waits for the next release.
     kept, states = _kept[:], _states[:]
     if not nobody_is_inside():
         pending.append(None)

@@ -61,6 +61,7 @@ def keep(code: CodeType, seen: Iterable[tuple[Source, list[Any]]]) -> None:
     state = _read()
     if state.get(name_of(code)) == profile:
         return
+    # Written aside and renamed: another process reads the old file or the new one, never half of it.
     draft = path.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):  # a full disk, a folder that is read-only: the next process learns anew
         path.parent.mkdir(parents=True, exist_ok=True)

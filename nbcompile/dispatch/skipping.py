@@ -86,6 +86,7 @@ def always_look(code: CodeType) -> None:
 
 def code_skip_reason(code: CodeType) -> str | None:
     """Skip reason of a code object; None if its frames may be compiled."""
+    # Entry points of this package run the user's code: they must not be skipped for their file.
     if _always.get(code, False):
         return None
     for flag, name in _SUSPENDING.items():
@@ -110,6 +111,7 @@ def file_skip_reason(filename: str) -> str | None:
     path = os.path.normpath(filename)
     if _inside(path, _NBCOMPILE):
         return "the file belongs to nbcompile"
+    # Torch's own Python is skipped but for parts that are plain tensor code: its functions are nodes of graphs.
     if _inside(path, _TORCH):
         part = path.removeprefix(_TORCH + os.sep).replace(os.sep, "/")
         allowed = any(part == known or part.startswith(f"{known}/") for known in _COMPILED_IN_TORCH)
@@ -122,6 +124,7 @@ def file_skip_reason(filename: str) -> str | None:
 
 def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | None:
     """Skip reason of a single call, by its values and its caller; None if it may be compiled."""
+    # ``disable(recursive=False)``: the wrapper calls the function directly, so its caller says that it is disabled.
     if caller is not None and caller.co_name == _DISABLE_ONE and caller.co_filename.startswith((_TORCH, _NBCOMPILE)):
         return "it is disabled, what it calls is not (torch.compiler.disable(recursive=False))"
     if config.disable:
@@ -159,6 +162,7 @@ def module_forward_with_hooks(frame: Frame) -> bool:
 
 def touches_tensors(frame: Frame) -> bool:
     """Return whether the frame involves torch: a tensor argument, or a module of torch among its names."""
+    # Names first: a look into a dict for each name is cheaper than a walk through the arguments.
     names = frame.globals
     if any(name in names and _is_array_module(names[name]) for name in frame.code.co_names):
         return True
@@ -178,6 +182,7 @@ def _is_array_module(value: object) -> bool:
 
 
 def _holds_tensor(value: object, seen: set[int]) -> bool:
+    # Containers may contain themselves.
     if id(value) in seen:
         return False
     seen.add(id(value))

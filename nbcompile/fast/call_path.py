@@ -47,6 +47,8 @@ def installer(
         install: called with the fast call, once there is one.
     """
     function, bound, entry_methods = _first_frame(entry)
+    # A region keeps its entries apart from those of other wrappers, while a fast call takes entries by the backend
+    # alone.
     if not isinstance(function, FunctionType) or callback.region != torch_internals.OUR_REGION:
         return None
     return FastCallInstaller(entry, function, bound, entry_methods, callback, slow_path, install)
@@ -88,6 +90,7 @@ class FastCallInstaller:
     def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         """Count a call that takes the slow path."""
         self.calls += 1
+        # After 2, 4, 8, 16, 32, 64, 128, 192... slow calls: an attempt costs more than a call, so attempts become rare.
         if self.calls > 1 and (
             self.calls % RETRY_INTERVAL == 0 or (self.calls < RETRY_INTERVAL and self.calls.bit_count() == 1)
         ):
@@ -96,8 +99,10 @@ class FastCallInstaller:
     def _try_to_install(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         if config.reference or torch_internals.members.replaced_member() is not None:
             return
+        # Read first: if anything is forgotten while this runs, the entry that was added may be gone.
         code, before = self.function.__code__, cache.last_forgotten()
         entries = cache.made_with(code, self.callback.key)
+        # ``Module.forward`` was replaced, so the hook meets another function.
         if _first_frame(self.entry)[0] is not self.function:
             return  # the class has another forward by now
         if not entries or torch_internals.function_modes() or not fast_call.is_built():
@@ -107,6 +112,7 @@ class FastCallInstaller:
             return
         if self._fast_call is None and not self._create(tools):
             return
+        # The arguments as the frame would have them. None: the call is an error, and the slow path raises it.
         values = self._fast_call.bind(arguments, keywords)
         if values is None:
             return
@@ -145,6 +151,7 @@ class FastCallInstaller:
                 check_in_c = tools.check(*guard_bytecode.instructions(check, scope, tools, extra))
         except (guard_bytecode.NotEncodable, ValueError):
             return
+        # The instructions were written for this very call: what refuses it would be wrong.
         if check_in_c.holds(values):
             self._fast_call.add(check_in_c, self._runner(compiled.code))
 
@@ -152,10 +159,13 @@ class FastCallInstaller:
         """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
         original = self.function
         names, defaults, cells = original.__globals__, original.__defaults__, original.__closure__
+        # The residual program takes the arguments of the function itself, so it can be called in its place.
         function = FunctionType(code, names, original.__name__, defaults, cells)
         function.__kwdefaults__ = original.__kwdefaults__
+        # Its own frame must not be compiled once more; what it calls may.
         hook.skip_code(code)
         entry = function if self.bound is None else MethodType(function, self.bound)
+        # With a graph break, or calls of other functions, the frames below must meet the hook.
         if calls_one_graph(code):
             return entry
         call = self.callback.call
@@ -175,6 +185,7 @@ _OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
 
 def calls_one_graph(code: CodeType) -> bool:
     """True if a residual program calls nothing but one graph: then nothing in it needs the frame hook."""
+    # CALL_INTRINSIC is an instruction, not a call of anything.
     instructions = [(each.opname, each.argval) for each in dis.get_instructions(code)]
     calling = [name for name, _ in instructions if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
     methods = [name for _, name in instructions if type(name) is str and name in _OF_TENSORS]

@@ -23,6 +23,8 @@
 typedef int64_t i64;
 typedef void *Handle;
 
+/* The stable C interface of torch gives sizes and dtypes. What it lacks is called or read by its mangled C++
+ * name. */
 extern int aoti_torch_get_dim(Handle, i64 *);
 extern int aoti_torch_get_sizes(Handle, i64 **);
 extern int aoti_torch_get_strides(Handle, i64 **);
@@ -79,6 +81,7 @@ typedef struct {
 /* Of a tensor that its guard accepts, all that a graph was compiled for is as it was. */
 static int is_such(PyObject *value, const Instruction *asked) {
   const Facts *facts = &asked->facts;
+  /* The class first: only a value that is a tensor has a TensorImpl to look into. */
   if ((uintptr_t)Py_TYPE(value) != asked->address) return 0;
   Handle handle = (char *)value + tensor_offset;
   const char *impl = *(char **)handle;
@@ -87,6 +90,7 @@ static int is_such(PyObject *value, const Instruction *asked) {
   if (*(uint64_t *)(impl + keys_offset) != facts->keys || requires_grad(impl) != facts->grad) return 0;
   if (aoti_torch_get_dtype(handle, &dtype) || dtype != facts->dtype) return 0;
   if (aoti_torch_get_device_type(handle, &device) || device != facts->device) return 0;
+  /* -1: a device without an index, as the CPU. */
   if (facts->index >= 0 && (aoti_torch_get_device_index(handle, &index) || index != facts->index)) return 0;
   if (aoti_torch_get_dim(handle, &dim) || dim != facts->dim) return 0;
   if (aoti_torch_get_sizes(handle, &sizes) || aoti_torch_get_strides(handle, &strides)) return 0;
@@ -144,12 +148,16 @@ static int has_keys(PyObject *dict, PyObject *keys) {
 }
 
 static int are_distinct(PyObject **found, const i64 *slots, Py_ssize_t count) {
+  /* A hash table of addresses, open addressing, at most half full: linear time instead of comparing each pair. It
+   * is on the stack, which MOST_SLOTS bounds. */
   size_t size = 4;
   while (size < 2 * (size_t)count) size *= 2;
   PyObject *table[size];
   memset(table, 0, size * sizeof *table);
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject *one = found[slots[i]];
+    /* Objects are aligned to 16 bytes, so the low bits say nothing; the multiplier spreads the others (Fibonacci
+     * hashing). */
     size_t at = ((uintptr_t)one >> 4) * 0x9E3779B97F4A7C15u >> 32;
     for (at &= size - 1; table[at]; at = (at + 1) & (size - 1))
       if (table[at] == one) return 0;
@@ -171,6 +179,7 @@ static int is_unchanged(Instruction *asked, PyObject *value) {
   PyTypeObject *class = (PyTypeObject *)(value ? value : PyTuple_GET_ITEM(asked->key, 0));
   if (!PyType_Check(class)) return 0;
   if (asked->number && class->tp_version_tag == asked->number) return 1;
+  /* The version is read before the question, which may run Python and change the class. */
   Py_ssize_t before = class->tp_version_tag;
   if (!says_yes(PyTuple_GET_ITEM(asked->key, 1), (PyObject *)class)) return 0;
   if (class->tp_version_tag == before) asked->number = before;
@@ -209,6 +218,7 @@ static PyObject *fetched(const Instruction *asked, PyObject *value) {
   switch (asked->operation) {
     case LOOK_UP: return Py_XNewRef(PyDict_GetItemWithError(PyTuple_GET_ITEM(asked->key, 0), PyTuple_GET_ITEM(asked->key, 1)));
     case ITEM: return PyDict_Check(value) ? Py_XNewRef(PyDict_GetItemWithError(value, asked->key)) : NULL;
+    /* No negative index: guard_bytecode.py writes none. */
     case INDEX:
       if (PyList_CheckExact(value))
         return asked->number < PyList_GET_SIZE(value) ? Py_NewRef(PyList_GET_ITEM(value, asked->number)) : NULL;
@@ -251,12 +261,15 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
     case SAME: return value == found[asked->number];
     case DISTINCT: return are_distinct(found, asked->numbers, asked->number);
     case STATE: {
+      /* The C function itself, without a look-up of the method and its arguments. */
       PyObject *answer = asked->method(key, NULL);
       Py_XDECREF(answer);
       return answer == Py_True;
     }
     case KEYS_OF_THREAD: return thread_keys.included == (uint64_t)asked->numbers[0] && thread_keys.excluded == (uint64_t)asked->numbers[1];
     case NO_MODES: return function_modes() == 0;
+    /* A std::deque begins with: map, map size, then the start iterator (current, first, last, node) and the end
+     * iterator. Words 2 and 6 are the current elements of the two; they are equal if it is empty. */
     case NO_HOOKS: { /* a std::deque is empty where its first place is its end */
       const uintptr_t *stack = saved_tensors_hooks();
       return stack[2] == stack[6];
@@ -275,6 +288,7 @@ static int holds(const Check *check, PyObject **locals) {
   Py_ssize_t made = check->locals;
   int yes = 1;
   memcpy(found, locals, made * sizeof *found);
+  /* One pass over the instructions, in order: an instruction only looks at slots that earlier ones have filled. */
   for (const Instruction *each = check->instruction; yes && each < check->instruction + check->length; each++) {
     if (each->operation < IS) {
       found[made] = fetched(each, each->slot >= 0 ? found[each->slot] : NULL);
@@ -284,7 +298,9 @@ static int holds(const Check *check, PyObject **locals) {
       yes = is_true_of(each, found, check);
     }
   }
+  /* Fetched values are owned, the locals are the caller's. */
   while (made > check->locals) Py_DECREF(found[--made]);
+  /* What cannot be fetched is a failed guard, and no error of the call. */
   if (!yes && PyErr_Occurred()) PyErr_Clear();
   return yes;
 }
@@ -433,6 +449,7 @@ static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywor
   PyCodeObject *code = (PyCodeObject *)function->func_code;
   Py_ssize_t own = fast_call->self != NULL, given = PyTuple_GET_SIZE(arguments) + own, count = code->co_argcount;
   Py_ssize_t named = count + code->co_kwonlyargcount, next = named, defaults = 0;
+  /* The code, the defaults: what runs was compiled with these very objects. With others the slow path runs. */
   if (function->func_code != fast_call->code || function->func_defaults != fast_call->defaults ||
       function->func_kwdefaults != fast_call->keyword_defaults || (given > count && !(code->co_flags & CO_VARARGS))) return 0;
   if (own && !count) return 0;
@@ -444,8 +461,10 @@ static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywor
     PyObject *name, *value;
     Py_ssize_t position = 0, at;
     while (PyDict_Next(keywords, &position, &name, &value)) {
+      /* A handful of names: a loop over them is faster than a hash table. Positional-only names are no keywords. */
       for (at = code->co_posonlyargcount; at < named && PyUnicode_Compare(name, PyTuple_GET_ITEM(fast_call->names, at)); at++);
       if (at < named && !locals[at]) locals[at] = Py_NewRef(value);
+      /* Given twice, or a name that the function lacks: an error, which the slow path raises. */
       else if (at < named || !rest || PyDict_SetItem(*rest, name, value)) return 0;
     }
   }
@@ -459,6 +478,7 @@ static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywor
   }
   if (code->co_flags & CO_VARARGS && !(locals[next++] = PyTuple_GetSlice(arguments, count - own, PyTuple_GET_SIZE(arguments)))) return 0;
   next += rest != NULL;
+  /* Free variables follow the arguments, by their contents; with an empty cell the slow path runs. */
   for (Py_ssize_t i = 0; next < fast_call->locals; i++) {
     PyObject *contents = PyCell_GET(PyTuple_GET_ITEM(function->func_closure, i));
     if (!(locals[next++] = Py_XNewRef(contents))) return 0;
@@ -488,7 +508,7 @@ static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, si
   if (PyVectorcall_NARGS(flags) != 2 || !PyTuple_CheckExact(given[0]) || !PyDict_CheckExact(given[1]))
     return PyErr_Format(PyExc_TypeError, "a fast call takes a tuple of arguments and a dict of keywords");
   PyObject *arguments = given[0], *keywords = given[1], *result;
-  /* The profiler is told of compiled regions by the hook. */
+  /* Callbacks of the profiler: torch's hook reports compiled regions to it, and a fast call would be missing. */
   PyObject *entry = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() ? accepting(fast_call, arguments, keywords) : NULL;
   if (!entry) return PyObject_Vectorcall(fast_call->slow, given, 2, NULL);
   PyObject *run = PyTuple_GET_ITEM(entry, 1);

@@ -83,6 +83,7 @@ def is_built() -> bool:
 def tools() -> Tools | None:
     """The C extension; None where there is no C compiler or torch is built in another way."""
     compiler = toolchain.find()
+    # Without the GIL, slots and dicts could change while C reads them.
     if sysconfig.get_config_var("Py_GIL_DISABLED") or not isinstance(compiler, toolchain.Compiler):
         return None
     try:
@@ -92,12 +93,15 @@ def tools() -> Tools | None:
     offset, end = launcher.tensor_offset(), guard_cache.end_of_metadata()
     if offset is None or end is None:
         return None
+    # The dispatch keys are the last word of a TensorImpl's metadata (guard_cache.py).
     module.setup(offset, end - guard_cache.WORD)
     extension_tools = Tools(module, _default_keys(module))
     return extension_tools if self_test(extension_tools) else None
 
 
 def _default_keys(module: ModuleType) -> tuple[int, int]:
+    # Torch keeps the keys of a thread as their difference (exclusive or) from the default ones; the difference of what
+    # C reads and what Python shows is that default.
     kept, keys = module.keys_of_thread(), thread_keys()
     return kept[0] ^ keys[0], kept[1] ^ keys[1]
 
@@ -121,6 +125,7 @@ def _reads_tensors(tools: Tools) -> bool:
         if expected.layout is not torch.strided:
             continue
         check = tools.check(("x",), [tensor_instruction(tools, 0, expected)])
+        # Each sample must be accepted by its own instruction and refused by those of all others.
         for sample in samples:
             if check.holds((sample,)) is not (_metadata(sample) == _metadata(expected)):
                 return False

@@ -108,6 +108,7 @@ def instructions(
         writer.fact(*fact)
     if extra.methods:
         writer.module_call(extra.methods)
+    # The keys of the thread first: tensors are compared under them, as torch's tree does.
     writer.emit("KEYS_OF_THREAD", key=tools.key_difference(check.thread_keys))
     own = [each for position, each in enumerate(check.prepared) if position not in check.remembered]
     for prepared in own:
@@ -115,6 +116,7 @@ def instructions(
             writer.leaf(prepared)
         elif prepared.guard.kind is not GuardKind.SHAPE_ENV:
             writer.ambient(prepared)
+    # A group is one instruction: its cache answers for all its guards.
     for group in check.groups:
         writer.emit("ASK", writer.slot(group.source), key=group.cached)
     for prepared in own:  # sizes last: they are of tensors that are known to be such
@@ -136,6 +138,7 @@ class _Writer:
         self._scope = scope
         self._known = SourceCache(scope)
         self._tools = tools
+        # Slots: first the arguments and free variables, then a new one for each instruction that fetches.
         self._slots: dict[object, int] = {LocalSource(name): number for number, name in enumerate(self.names)}
         self._made = len(self.names)
 
@@ -177,6 +180,8 @@ class _Writer:
 
     def into(self, operation: str, slot: int = NOTHING, number: int = 0, key: object = None) -> int:
         """Write one instruction that fetches a value; the slot where it is."""
+        # The key of a fetched value is what fetches it, so a value that many guards read is fetched once. A dict is
+        # compared by identity: its contents may be equal to another's today only.
         key_of_value = (operation, slot, number, (id(key[0]), key[1]) if isinstance(key, tuple) else key)
         if key_of_value not in self._slots:
             self.written.append((operation, slot, number, 0, key))
@@ -189,6 +194,7 @@ class _Writer:
             case GlobalSource(name):
                 return self.into("LOOK_UP", key=(self._scope.globals, name))
             case BuiltinSource(name):
+                # The name is the builtin as long as no global has it.
                 self.emit("ABSENT", key=(self._scope.globals, name))
                 return self.into("LOOK_UP", key=(self._scope.builtins, name))
             case ModuleSource(name):
@@ -199,6 +205,7 @@ class _Writer:
                 raise NotEncodable(source)
             case AttrSource(base, attribute):
                 return self._attribute(base, attribute)
+            # A dict of one entry keeps the object alive, and needs no instruction of its own.
             case ConstantSource(name, value):
                 return self.into("LOOK_UP", key=({name: value}, name))
             case ItemSource(base, key):
@@ -225,10 +232,13 @@ class _Writer:
                 self.emit("LACKS", slot, key=attribute)
                 slot = self.into("ITEM", slot, key=table)
             return self.into("ITEM", slot, key=attribute)
+        # Reading an attribute of a tensor subclass may run its ``__torch_function__``.
         if isinstance(owner, torch.Tensor) and type(owner) not in PLAIN:
             raise NotEncodable(base)
+        # A module that lacks the name may have a ``__getattr__``; one whose dict has it is read from the dict.
         if type(owner) is ModuleType and attribute in vars(owner):
             return self.into("ITEM", self.into("VARS", slot), key=attribute)
+        # In general ``PyObject_GetAttr``, as the user's code does it.
         return self.into("ATTRIBUTE", slot, key=attribute)
 
     def _item(self, base: Source, key: object) -> int:
@@ -246,11 +256,14 @@ class _Writer:
         assert leaf.guard.source is not None
         slot, expected = self.slot(leaf.guard.source), leaf.guard.expected
         if leaf.of_class is not None:
+            # The class was looked at while tracing: its members must be of the same kind, whether a guard compares them
+            # or not.
             self.unchanged(slot if leaf.guard.kind is GuardKind.ID_MATCH else self.into("CLASS", slot), leaf)
         write = _LEAVES.get(leaf.guard.kind)
         if write is None or not write(self, leaf, slot, expected, self._known.value(leaf.guard.source)):
             if isinstance(self._known.value(leaf.guard.source), torch.Tensor):
                 raise NotEncodable(leaf.text)  # a method of its class might run
+            # No instruction for this kind: C calls the predicate in Python.
             self.emit("ASK", slot, key=leaf.holds)
 
     def tensor(self, leaf: Leaf, slot: int, expected: object, _: object) -> bool:
@@ -272,6 +285,7 @@ class _Writer:
         if kind is GuardKind.GLOBAL_STATE:
             self.emit("STATE", key=prepared.asked)
             version = members.version_of(torch.nn.Parameter)
+            # Members of torch.Tensor are compared only after a change of the class's version.
             self.emit("UNCHANGED", number=version, key=(torch.nn.Parameter, members.are_torchs_own))
         elif kind is GuardKind.TORCH_FUNCTION_MODE_STACK and not expected:
             self.emit("NO_MODES")
@@ -360,6 +374,7 @@ def _length(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object
         return True
     if type(value) not in (list, tuple, set, frozenset):
         return False
+    # The length of another class may be computed in Python, so the class comes first.
     writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
     writer.emit("LENGTH", slot, expected)
     return True
@@ -414,10 +429,12 @@ def _hasattr(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: objec
     tables = MODULE_TABLES if isinstance(value, torch.nn.Module) else ()
     getattr_ = torch.nn.Module.__dict__["__getattr__"] if tables else None
     own = writer.into("CLASS", slot)
+    # Only if the class's look-up is Python's own do dicts tell that an attribute is absent.
     if not _is_plain(type(value), object.__dict__["__getattribute__"], getattr_):
         return False
     writer.lookup_is_plain(own, object.__dict__["__getattribute__"], getattr_)
     writer.emit("LACKS_MEMBER", own, key=name)
+    # In turn: the class and its bases, the instance's own dict, and the tables that ``nn.Module.__getattr__`` searches.
     writer.emit("UNMARKED", slot, key=(name,))
     for table in tables:
         writer.emit("LACKS", writer.into("ITEM", writer.into("VARS", slot), key=table), key=name)

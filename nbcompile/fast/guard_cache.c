@@ -42,6 +42,7 @@ enum Kind { MODULE, DICT, TENSOR };
 static int begin_versions(void) { return 0; }
 
 #define VERSION uint64_t version;
+/* Before 3.12 each dict has a version tag, unique over all dicts, which every change renews. */
 #define begin(thing, dict) ((thing)->version = ((PyDictObject *)(dict))->ma_version_tag, 0)
 #define is_as_it_was(thing) (((PyDictObject *)(thing)->object)->ma_version_tag == (thing)->version)
 #define end(thing) ((void)(thing))
@@ -68,6 +69,7 @@ static Watched **place_of(PyObject *dict) {
 static int on_change(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *value) {
   Watched **place = place_of(dict), *each = *place;
   if (!each) return 0;
+  /* An event of a dict that is deallocated comes before its memory is used again. */
   each->version++;
   if (event == PyDict_EVENT_DEALLOCATED) { /* another dict may come to lie there */
     *place = each->next;
@@ -87,6 +89,7 @@ static int has_own_values(PyObject *dict) {
 #if PY_VERSION_HEX >= 0x030D0000
   if (((PyDictObject *)dict)->ma_values) {
     PyObject *key = PyLong_FromLong(0);
+    /* For a key that is no str CPython copies the inline values into a table of the dict's own. */
     if (key && !PyDict_Contains(dict, key) && !PyDict_SetItem(dict, key, Py_None)) PyDict_DelItem(dict, key);
     Py_XDECREF(key);
     return !PyErr_Occurred() && !((PyDictObject *)dict)->ma_values;
@@ -133,6 +136,7 @@ typedef struct {
   char grad, bytes[]; /* of a tensor; see SIZE */
 } Thing;
 
+/* Things have one size, so that the list is one block of memory; 16 bytes keep the pointers aligned. */
 #define SIZE ((sizeof(Thing) + LONGEST + 15) / 16 * 16)
 
 typedef struct {
@@ -178,6 +182,8 @@ static int look(Thing *thing, PyObject *object) {
 }
 
 static int unchanged(const Thing *thing) {
+  /* In this order: the class says whether there is a TensorImpl, and equal bytes are read only at the same
+   * address. */
   PyObject *object = thing->object;
   if (thing->kind == DICT) return is_as_it_was(thing);
   if (Py_TYPE(object) != thing->type) return 0;
@@ -232,6 +238,7 @@ static PyObject *cache_call(PyObject *self, PyObject *const *arguments, size_t f
   GuardCache *cache = (GuardCache *)self;
   if (PyVectorcall_NARGS(flags) != 1) return PyErr_Format(PyExc_TypeError, "a guard cache takes one module");
   PyObject *module = arguments[0];
+  /* The head is compared by address: a call with another module of the same class is checked in full. */
   if (cache->count && thing_at(cache, 0)->object == module) {
     Py_ssize_t i = 0;
     while (i < cache->count && unchanged(thing_at(cache, i))) i++;
@@ -251,6 +258,7 @@ static PyObject *cache_call(PyObject *self, PyObject *const *arguments, size_t f
   PyObject *answer = PyObject_CallOneArg(cache->check, module);
   int held = answer ? PyObject_IsTrue(answer) : 0;
   cache->failed = held <= 0;
+  /* While ``check`` ran, another thread may have used this cache and written the list: it then is the other's. */
   if (held > 0 && cache->turn == turn) cache->count = count;
   return answer;
 }

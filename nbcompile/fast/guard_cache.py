@@ -39,6 +39,7 @@ MakeCache = Callable[[WatchedObjects, Evaluate], Evaluate]
 def maker() -> MakeCache | None:
     """The class of guard caches; None where there is no C compiler or torch is built in another way."""
     compiler = toolchain.find()
+    # The cache reads objects without locks, which only the GIL makes right.
     if sysconfig.get_config_var("Py_GIL_DISABLED") or not isinstance(compiler, toolchain.Compiler):
         return None
     try:
@@ -63,6 +64,8 @@ def end_of_metadata() -> int | None:
     """
     sample = torch.ones(3, dtype=torch.complex64)
     before, keys = _words(sample), _keys(sample)
+    # A conjugated tensor differs in its dispatch keys: the one word that changes from the one set to the other holds
+    # them.
     sample.data = sample.conj()
     change = keys, _keys(sample)
     found = [at for at, pair in enumerate(zip(before, _words(sample), strict=True)) if pair == change]

@@ -83,12 +83,14 @@ def maker(guards: Sequence[Guard]) -> GroupGuards | None:
 
 def groups(guards: Iterable[Guard], known: SourceCache, make_cache: MakeCache) -> list[ModuleGroup]:
     """The modules with enough guards below them for a cache."""
+    # The members of a class are not among what the cache watches: that half of a guard stays in the main tree.
     of_objects = [(guard, replace(guard, members=())) for guard in guards]
     paths = [
         (guard, found_path)
         for guard, of_object in of_objects
         if (found_path := _path_from_module(of_object, known)) is not None
     ]
+    # By the dispatch keys: tensors with the same keys are compared with the thread's state alike.
     tensors = [guard for guard, _ in paths if guard.kind is GuardKind.TENSOR_MATCH]
     last = {_kind(known.value(guard.source)): guard for guard in tensors}  # type: ignore[arg-type]
     found: dict[Source, ModuleGroup] = {}
@@ -104,6 +106,7 @@ def groups(guards: Iterable[Guard], known: SourceCache, make_cache: MakeCache) -
             group.types.append(guard)
         else:
             group.guards.append(guard)
+        # All prefixes of the path are watched, owners first: a thing is looked at only if its owner is unchanged.
         group.paths |= dict.fromkeys(path[:length] for length in range(1, len(path) + 1))
     return [each for each in found.values() if len(each.guards) >= MIN_GUARDS]
 
@@ -130,6 +133,7 @@ def _path_from_module(guard: Guard, known: SourceCache) -> tuple[Source, tuple[o
     value = known.value(guard.source)
     if guard.kind is GuardKind.NOT_IN_GENERIC_DICT:
         path.append(_VARS)
+    # A constant is no object with a state: it changes only if the dict that holds it does.
     elif path and not isinstance(value, torch.nn.Module | torch.Tensor | dict):
         path.pop()  # a constant: the dict that holds it is watched
     return steps[start], tuple(path)
@@ -159,6 +163,7 @@ def _is_covered(guard: Guard, value: object) -> bool:
     if guard.kind in _OF_DICTS:  # the order of an OrderedDict may change without a new version
         return type(value) is dict or (type(value) is OrderedDict and guard.kind is not GuardKind.DICT_KEYS)
     if guard.kind is GuardKind.TENSOR_MATCH:
+        # Sizes of up to five dims are inside of the TensorImpl, whose bytes the cache compares; more are elsewhere.
         plain = (torch.Tensor, torch.nn.Parameter)
         return type(value) in plain and value.layout is torch.strided and value.dim() <= _INLINE_DIMS  # type: ignore[attr-defined]
     if guard.kind is GuardKind.TYPE_MATCH:

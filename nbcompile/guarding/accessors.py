@@ -94,6 +94,8 @@ class SourceCache:
     def _lookup(self, source: Source) -> ConstantSource:
         found = self._seen.get(source)
         if found is None:
+            # The prefix is replaced by its value: of a source with n steps only the last is resolved, so a model's
+            # sources take time linear in their number.
             step = source if isinstance(source, RootSource) else replace(source, base=self._lookup(source.base))
             found = self._seen[source] = ConstantSource(expression(step), resolve(step, self.scope))
         return found
@@ -108,6 +110,7 @@ class GuardTree:
         self.root: Any = guards.RootGuardManager()
         self._known = known
         self._scope = known.scope
+        # The hook hands the locals over as an array, in the order of the code's variables.
         self._positions = {name: index for index, name in enumerate(eval_frame.code_framelocals_names(frame.code))}
         # The argument of a tree for one value (``top``) is that value, not the frame's locals.
         self._managers: dict[Source, Any] = {} if top is None else {top: self.root}
@@ -131,6 +134,7 @@ class GuardTree:
 
     def _example(self, source: Source) -> object:
         value = self._known.value(source)
+        # A value that other guards compare by identity is read at each check, so it must not be skipped either.
         return _OPAQUE if isinstance(value, dict) or source in self._never_cached else value
 
     def _make_manager(self, source: Source) -> Any:
@@ -169,6 +173,7 @@ class GuardTree:
             case CellSource(base, _, index):
                 return self._cell(base, index, about)
             case MethodFunctionSource(base, name):
+                # ``type(x).method``: the step from x to its class has a manager of its own, without a source.
                 cls = type(self._known.value(base))
                 of_type = self.manager(base).type_manager(f"type({self._known.text(base)})", cls, None)
                 return self._class_member(of_type, cls, f"type({self._known.text(base)})", name, 0, about)
@@ -197,6 +202,8 @@ class GuardTree:
 
     def _attribute(self, base: Source, attribute: str, about: tuple[str, object, None]) -> Any:
         owner, manager = self._known.value(base), self.manager(base)
+        # ``module.weight`` as nn.Module finds it, but without running ``__getattr__`` in Python at each check:
+        #     module -> module.__dict__ -> ["_parameters"] -> ["weight"]
         if isinstance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
             below = manager.get_generic_dict_manager(f"{self._known.text(base)}.__dict__", _OPAQUE, None)
             for table in tables:
@@ -232,6 +239,8 @@ class GuardTree:
             return manager.list_getitem_manager(key, *about)
         if type(key) is int and key >= 0 and isinstance(container, tuple):
             return manager.tuple_getitem_manager(key, *about)
+        # A slice, a negative index, or an own class of container: read in Python. The function refers to the key alone,
+        # and not to the traced container.
         reader = ItemSource(LocalSource("value"), key)
         code = self._scope.code
         return manager.lambda_manager(lambda value: resolve(reader, Scope(code, {"value": value}, {}, {})), *about)
@@ -241,6 +250,7 @@ class GuardTree:
         assert isinstance(function, FunctionType) and function.__closure__ is not None
         text = self._known.text(base)
         closure = self.manager(base).closure_manager(f"{text}.__closure__", function.__closure__, None)
+        # A closure is a tuple of cells, and ``cell_contents`` is what they hold now.
         cell = closure.tuple_getitem_manager(index, f"{text}.__closure__[{index}]", function.__closure__[index], None)
         return cell.getattr_manager("cell_contents", *about)
 
@@ -252,6 +262,11 @@ class GuardTree:
         if not all(each.__flags__ & _HEAP_TYPE for each in mro[: holder + 1]):
             return of_type.lambda_manager(lambda value: class_attribute(value, name, after), *about)
         classes = of_type.type_mro_manager(f"{text}.__mro__", mro, None)
+        # Python takes the first class of the method resolution order that has the name. So each class before it is
+        # checked to lack the name, and the holder's entry is the value.
+        #     mro[0].__dict__  lacks name
+        #     mro[1].__dict__  lacks name
+        #     mro[2].__dict__  [name]
         for index in range(after, holder + 1):
             where = f"{text}.__mro__[{index}]"
             one = classes.tuple_getitem_manager(index, where, mro[index], None)

@@ -95,6 +95,7 @@ def _global_state(guard: Guard, scope: Scope) -> Ambient:
 
     def install(tree: GuardTree) -> None:
         tree.root.add_global_state_guard(state, [text], None)
+        # The epilogue runs after all other guards, so this Python function is called only for calls that pass them.
         tree.root.add_epilogue_lambda_guard(members.are_torchs_own, [text], None)
 
     def reason(scope: Scope) -> str:
@@ -108,6 +109,7 @@ def _global_state(guard: Guard, scope: Scope) -> Ambient:
 
 def _mode_stack(guard: Guard, scope: Scope) -> Ambient:
     modes = list(cast("tuple[object, ...]", guard.expected or ()))
+    # By class: a mode is often made anew for each call (``with Mode(): f(x)``).
     types = [ExpectedObject(type(mode)) for mode in modes]
     text = "___check_torch_function_mode_stack()"
 
@@ -195,6 +197,8 @@ def _no_aliasing(guard: Guard, scope: Scope) -> Ambient:
             found.setdefault(id(value), []).append(name)
         return [group for group in found.values() if len(group) > 1]
 
+    # One guard of torch's for all of them: each manager reports its value, and a second report of one address fails. It
+    # compares addresses alone, and so serves objects that are no tensors.
     def install(tree: GuardTree) -> None:
         managers = [tree.manager(source) for source in sources]
         guards.install_no_tensor_aliasing_guard(managers, names, [text], None)
@@ -234,6 +238,7 @@ def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Amb
     readable, fetchers = readable_conditions(guard.expected, scope)
     names |= fetchers
     single = [(part, eval(f"lambda L: {each}", names)) for part, each in zip(parts, readable, strict=True)]
+    # The whole conjunction as one function, for speed. ``single`` has each part, to say which one fails.
     check: Callable[[Any], bool] = eval(f"lambda L: {' and '.join(f'({each})' for each in readable) or 'True'}", names)
 
     def holds(scope: Scope) -> bool:
@@ -283,6 +288,7 @@ def readable_conditions(shapes: ShapeGuards, scope: Scope) -> tuple[list[str], d
             python_text[expression(source)] = f"{name}(L)"
     if not fetchers:
         return list(shapes.expressions), {}
+    # Longest first, and no letter behind: ``L['x']`` is also the beginning of ``L['x'].size()``.
     longest_first = "|".join(map(re.escape, sorted(python_text, key=len, reverse=True)))
     mentioned = re.compile(rf"(?:{longest_first})(?!\w)")
     return [mentioned.sub(lambda found: python_text[found.group()], each) for each in shapes.expressions], fetchers

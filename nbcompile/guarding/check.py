@@ -124,6 +124,8 @@ def _build(
 ) -> FrameCheck:
     known = SourceCache(frame.scope())
     with torch._C.DisableTorchFunction():  # no subclass or mode may observe the access
+        # The steps: complete the guards, drop duplicates, order them, make a tree and one for each group, add each
+        # guard to the manager of its source, and evaluate the tree once on the values that were traced.
         complete = (*guards, *_types_on_the_path(guards, known))
         # Of equal guards the first stays.
         unique = {_deduplication_key(guard, known): guard for guard in reversed(complete)}
@@ -131,6 +133,7 @@ def _build(
     compared = frozenset(_compared_sources(ordered))
     tree = GuardTree(frame, known, compared)
     groups = () if group_guards is None else tuple(group_guards(ordered, known))
+    # The tree of each guard: that of its group, or the main one.
     trees = dict.fromkeys(map(id, ordered), tree)
     types: dict[int, GuardTree] = {}
     for group in groups:
@@ -146,12 +149,18 @@ def _build(
             assert guard.source is not None
             with torch._C.DisableTorchFunction():
                 item.install(trees[id(guard)].manager(guard.source))
+                # A group must fail before it reads an attribute of an object of another class, though the class's
+                # members are checked outside: the guard on the type is in both trees.
                 if (in_group := types.get(id(guard))) is not None:
                     _of_object(guard, known).install(in_group.manager(guard.source))
     for group in groups:
+        # In the main tree a group is one guard: a function that evaluates the group's tree, or knows that nothing
+        # changed.
         tree.manager(group.source).add_lambda_guard(group.cache(), [group.text], None)
+    # Installers refer to the traced values, which must not live as long as the cache entry.
     check = FrameCheck(tuple(item.installed() for item in prepared), tree, groups)
     check.remembered = frozenset(number for number, guard in enumerate(ordered) if trees[id(guard)] is not tree)
+    # A check that refuses its own call would never match: each call would compile again.
     if not check.holds(known.scope):
         raise GuardsDoNotHold(next(check.failing(known.scope), None), check.failure(known.scope, ""))
     return check
@@ -261,6 +270,8 @@ def _types_on_the_path(guards: Iterable[Guard], known: SourceCache) -> Iterator[
 
 def _depends_on_type(step: Source, owner: object) -> bool:
     match step:
+        # An accessor of torch's tree is chosen by the type of its owner. For another type the same step may mean
+        # something else (``owner[0]`` of a list and of a dict), so the type is checked before it.
         case ItemSource(_, key):
             return isinstance(owner, list | tuple) or (isinstance(owner, dict) and isinstance(key, int))
         case MethodFunctionSource() | GenericAttrSource():

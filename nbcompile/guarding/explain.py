@@ -35,6 +35,8 @@ def failure(check: FrameCheck, scope: Scope, compile_id: str) -> model.FailedGua
     The C++ tree is evaluated. If its message has the text of a guard, or the
     name of its tensor, it is that guard; else the first whose predicate fails.
     """
+    # The C++ tree is the truth about this call. Predicates in Python, which define the guards, find the guard if the
+    # message of the tree names none.
     message = _message(check.root.check_verbose(scope.locals))  # type: ignore[attr-defined]
     if message is None:
         return None
@@ -71,6 +73,7 @@ def _failed(
     if isinstance(refusing, Leaf):
         expected, actual = refusing.wanted(), _actual_value(guard.source, scope)
     else:
+        # A conjunction is explained by the part that fails, with the line that made that part necessary.
         stack, note = next(((lines, why) for part, lines, why in refusing.parts if part == reason), (stack, note))
         if (relation := refusing.relation(reason)) is not None:
             source, expected = relation.subject, relation.expected

@@ -43,6 +43,8 @@ class ExpectedObject:
     __slots__ = ("_strong", "_weak", "address")
 
     def __init__(self, value: object) -> None:
+        # Comparing addresses is right only while the object lives: afterwards its memory may hold another object. For
+        # that case ``on_death`` expires the cache entry (check.py).
         self.address = id(value)
         self._strong: object = None
         self._weak: weakref.ReferenceType[Any] | None = None
@@ -155,12 +157,15 @@ class Members:
 
     def __call__(self, cls: type) -> bool:
         """Return whether the members are of these kinds now."""
+        # CPython gives a class another version tag when it or one of its bases changes.
         if id(cls) == self._address and self._now.value == self._seen:
             return True
         now = members.place_of_version(cls)
+        # Read before the members: a change during the look-up leaves an old tag, and the next call looks again.
         seen = now.value
         if any(kind_of_member(cls, name) != kind for name, kind in self._kinds):
             return False
+        # Tag 0 means that CPython tracks no version of this class at present, so nothing can be remembered.
         self._address, self._now, self._seen = (id(cls), now, seen) if seen else (0, None, 0)
         return True
 
@@ -270,6 +275,8 @@ def _id_match(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def _function_match(guard: Guard, name: str, value: object) -> Leaf:
+    # All functions of one ``def`` share its code: a closure made anew passes. Cells and defaults that were used have
+    # guards of their own.
     code = guard.expected if isinstance(guard.expected, CodeType) else getattr(guard.expected, "__code__", None)
     if not isinstance(code, CodeType):  # a builtin function has no code to compare
         return _id_match(guard, name, value)
@@ -311,6 +318,7 @@ def _equals_match(guard: Guard, name: str, value: object) -> Leaf:
 
     def install(manager: Any) -> None:
         manager.add_equals_match_guard(expected, [text], None)  # same type and ==
+        # ``==`` of the tree takes ``0.0`` for ``-0.0`` and ``(1,)`` for ``(True,)``, which compute other results.
         if _has_equal_lookalike(expected):
             manager.add_lambda_guard(lambda value: is_same_value(value, expected), [text], None)
 
@@ -401,6 +409,7 @@ def _dict_keys(guard: Guard, name: str, value: object) -> Leaf:
             return
         # The length guard fails for what is no dict; the key guard would dereference a null pointer.
         manager.add_dict_length_check_guard(len(keys), [text], None)
+        # Strings have no lookalikes, so that the C++ guard's comparison by ``==`` is enough.
         if type(value) is dict and all(type(key) is str for key in keys):
             manager.add_mapping_keys_guard(dict.fromkeys(keys), [text], None)
         else:
@@ -499,6 +508,7 @@ def _range_iterator(guard: Guard, name: str, value: object) -> Leaf:
 def _tensor_match(guard: Guard, name: str, value: object) -> Leaf:
     assert isinstance(guard.expected, TensorFacts) and isinstance(value, torch.Tensor)
     metadata, cls, keys = guard.expected, ExpectedObject(type(value)), torch._C._dispatch_keys(value)
+    # A size that is a symbol is None here: conditions on it are in the SHAPE_ENV guard.
     sizes = list(metadata.sizes)
     strides: list[int | None] = [None] * len(sizes) if metadata.strides is None else list(metadata.strides)
     traits = (value.dtype, value.device.type, value.device.index, value.requires_grad, keys.raw_repr())

@@ -267,7 +267,7 @@ def builtin_base(cls: type) -> type:
         base
         for base in cls.__mro__
         if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType) or base in CONTAINERS
-    # A class written in Python inherits ``__new__`` from such a base: its memory layout is that base's.
+        # A class written in Python inherits ``__new__`` from such a base: its memory layout is that base's.
     )
 
 
