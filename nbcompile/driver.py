@@ -44,9 +44,12 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         errors.Unsupported: ``fullgraph=True`` and the frame breaks.
         errors.NbcompileError: a hard error (the backend's, an operator's).
     """
+    # Settings of torch's own config that are set there count as well.
     with config.with_torchs():
+        # Below a transform of torch.func the arguments are the transform's own wrappers: the call runs as Python.
         if torch_internals.in_transform() and not torch_internals.only_functionalized():
             return fallback.IN_TRANSFORM
+        # Asked before anything is compiled: the reason of a recompilation is what failed in the entries that exist.
         failed = cache.failures(frame.code, frame.scope(), key)
         refusal = fallback.refusal(frame, options, failed)
         if refusal is not None:
@@ -69,9 +72,11 @@ def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> Compi
         guards, check = build_check(frame, options, trace, observer)
         residual = build_residual(frame, trace, graph_function, observer)
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
+        # Last: an entry is stored only if its check and its program could be made.
         hooks.active().store_frame(frame, options, trace, guards, residual, graph_function, artifact)
         return CompiledFrame(observer.compile_id, residual.code, check, options.backend)
     finally:
+        # Whatever happens: the trace refers to the call's tensors.
         trace.release()
 
 
@@ -83,6 +88,8 @@ def capture_and_compile(frame: Frame, options: Options, observer: FrameObserver)
         return trace, compile_graph(trace, frame, options, observer)
     except errors.BackendCompilerFailed as error:
         floats = torch_internals.floats_to_be_constant(error.inner_exception)
+        # The backend could do nothing with a float that is a symbol. With floats as constants the frame is traced once
+        # more, and each float value gets a compilation of its own.
         if floats is None:
             raise
     # No second retry: without symbolic floats there is nothing left that the backend could ask for.
@@ -115,6 +122,7 @@ def build_check(
     observer.breaks(trace)
     fast = hooks.active()
     with observer.stage("guards"), collector_paused():
+        # ``trace.guards()`` settles the sizes only now.
         with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
             promised = (*trace.guards(), *backends.guards_of_backend(trace, options))
             guards = filtering.filter_guards(promised, frame, options.guard_filter)
@@ -137,6 +145,7 @@ def build_residual(
 
 def skip_codes(residual: rewriting.Residual) -> None:
     """Mark the codes that a residual program runs uncompiled."""
+    # Rests of a frame that could not be compiled, and the frame's own code as it runs after an error.
     for code in residual.python_codes:
         skip_code(code)
     if residual.code_as_written is not None:

@@ -40,6 +40,7 @@ def refusal(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...
         errors.RecompileError: it would be compiled again, and ``config.error_on_recompile`` is set.
     """
     limit = cache.limit_reached(frame, options.recompile_limit)
+    # Entries of functions that are defined again are in reference cycles: after a collection they do not count.
     if limit is not None:
         gc.collect()  # entries whose functions were defined again may be waiting for that
         limit = cache.limit_reached(frame, options.recompile_limit)
@@ -55,8 +56,14 @@ def refusal(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...
 
 def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: Exception) -> Outcome:
     """The outcome of a call whose compilation failed; or the error that the call raises."""
+    # What a signal handler of the program raised meanwhile (Ctrl-C, a time limit) is raised as it is, and not taken for
+    # an error of the compiler.
     interrupts.release()
     interrupts.pass_on(error)
+    # From what is no error at all to what is a mistake of the compiler:
+    #     nothing to compile; a break              the frame runs as Python
+    #     an error with the user's or a backend's  raised, unless errors are suppressed
+    #     anything else                            a warning, and the frame runs as Python
     match error:
         case breaks.SkipFrame():
             return _skipped(observer, error.reason)
@@ -74,6 +81,7 @@ def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: E
         case ComptimeError():
             raise error.error
         case RecursionError():
+            # How deep the stack is differs from call to call, so only this call, and what it calls, is skipped.
             return replace(_skipped(observer, "Python's stack is too deep to trace"), code_wide=False, nested=True)
     if torch_internals.is_constraint_violation(error):
         raise error  # the user's own promise does not hold
@@ -96,6 +104,7 @@ def _limit_reached(
 
 def _skipped(observer: FrameObserver, reason: str) -> SkipFrame:
     observer.runs_eagerly(reason)
+    # Skipped for good: the next call would fail in the same way, after the same work.
     return SkipFrame(reason, code_wide=True)
 
 
@@ -109,6 +118,7 @@ def _promise_broken(observer: FrameObserver, error: guarding.GuardsDoNotHold) ->
 def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Unsupported) -> Outcome:
     is_error = options.fullgraph or error.is_final
     met = (error.cause, error) if error.cause else (error,)
+    # The first break, and the obstacle to resuming after it: the user needs both.
     reports = [break_report(error, "error" if is_error else "skip") for error in met]
     observer.broke(reports)
     if is_error:
@@ -117,6 +127,7 @@ def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Uns
         compile_log.warn_of_breaks(reports)
         raise errors.Unsupported(reports[0], config.verbose) from (error if config.verbose else None)
     compile_log.log_breaks(reports, observer.compile_id, is_skipped=True)
+    # An error that is kept, by a traceback or the record, must not keep the tensors of the call alive.
     error.forget_values()
     skipped = _skipped(observer, f"graph break: {error.kind.title}")
     # A stack that is used up now may not be the next time, and what is called from here finds less of it.

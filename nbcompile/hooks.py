@@ -92,4 +92,5 @@ def installed() -> Hooks:
 
 def active() -> Hooks:
     """The hooks that apply now: those of ``fast/``, or the defaults on the reference path."""
+    # With the reference path each hook is its default: the compiler without ``fast/``, to compare with.
     return REFERENCE if config.reference else _installed[0]

@@ -50,6 +50,7 @@ class CompiledModule(torch.nn.Module):
 
     def __init__(self, module: torch.nn.Module, options: Options) -> None:
         super().__init__()
+        # Past ``__setattr__``, which would store it in the module itself.
         self._modules["_orig_mod"] = module
         self.__dict__.pop("training", None)  # the module's: it has one mode
         self._become(options)
@@ -57,6 +58,7 @@ class CompiledModule(torch.nn.Module):
     def _become(self, options: Options) -> None:
         module = self._modules["_orig_mod"]
         assert module is not None
+        # Past ``__setattr__`` as well; and in the instance's dict, so that it is found before ``__getattr__``.
         object.__setattr__(self, "_nbcompile_chosen", options)
         called = wrapper.entry_of(module, getattr(type(module).forward, "__code__", None))
         # A user's module is called as it is: the hook meets its forward below torch's own call.
@@ -76,10 +78,12 @@ class CompiledModule(torch.nn.Module):
 
     def __reduce__(self) -> Any:
         """Make a copy of the type: ``__class__`` may be torch's."""
+        # ``copy`` and ``pickle`` ask ``__class__``, and would make an object of torch's class.
         return object.__new__, (type(self),), self.__getstate__()
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy (or a pickle) compiles the copy of the module anew."""
+        # A call is a closure over this process's caches: the copy makes its own.
         state = {**self.__dict__}
         del state["_nbcompile_call"]
         return state
@@ -102,6 +106,7 @@ class CompiledModule(torch.nn.Module):
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Call the module as :meth:`forward` does: hooks of the module run inside, those of this wrapper around it."""
         own = self.__dict__
+        # ``Module.__call__`` runs hooks; where this wrapper has none, it would only cost time.
         if own["_forward_hooks"] or own["_forward_pre_hooks"] or own["_backward_hooks"] or own["_backward_pre_hooks"]:
             return super().__call__(*arguments, **keywords)
         return own["_nbcompile_call"](*arguments, **keywords)
@@ -114,6 +119,7 @@ class CompiledModule(torch.nn.Module):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute of the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
+        # ``_modules`` is missing only while ``Module.__init__`` runs, which stores the wrapper's own attributes.
         if name == "forward":
             object.__setattr__(self, name, value)
         elif name in self.__dict__ or (name != "_orig_mod" and "_modules" not in self.__dict__):

@@ -54,6 +54,7 @@ def entry_of(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any
     """
     with config.with_torchs():
         wrapped = config.wrap_top_frame
+    # A frame of a skipped file is never seen by the hook. One of ours calls the function, and that frame is compiled.
     if code is not None and skipping.code_skip_reason(code) is None and not wrapped:
         skipping.always_look(code)
         return fn
@@ -64,6 +65,7 @@ def wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Optio
     """A function that looks like ``original`` and calls ``entry`` with the hook on."""
     callback = stances.compiling(options)
     call, stance, default = callback.call, marks.stance, marks.DEFAULT
+    # The list itself, and not whether it is empty: a recorder may begin to watch later.
     watching = recorder.watching
 
     def slow_path(arguments: Any, keywords: Any) -> Any:
@@ -77,6 +79,7 @@ def wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Optio
 
     path: Callable[[Any, Any], Any] = slow_path
 
+    # ``compiled`` calls whatever ``path`` is: once a fast call is installed, nothing of the slow path runs before it.
     def install(faster: Callable[[Any, Any], Any]) -> None:
         nonlocal path
         path = faster
@@ -93,6 +96,7 @@ def wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Optio
 
     setattr(compiled, ORIGINAL, original)
     setattr(compiled, OPTIONS, options)
+    # The wrapper itself must not be compiled.
     hook.skip_code(compiled.__code__)  # type: ignore[attr-defined]
     return compiled
 

@@ -59,7 +59,13 @@ class Written:
         row: list[Any] = [type(source).__name__]
         for field in dataclasses.fields(source):
             value = getattr(source, field.name)
+            # A source is stored as a row with the number of its base, so that common prefixes are stored once, before
+            # it.
+            #     0  LocalSource "self"
+            #     1  AttrSource 0 "layer"
+            #     2  AttrSource 1 "weight"
             row.append(self.number_of(value) if field.name == "base" else encode(value))
+        # The class at each address is stored too: what an address leads to decides how it is read.
         kind = self._class_of(self.known.value(source))
         self.table.append([*row, kind])
         self._numbers[source] = len(self.table) - 1
@@ -99,6 +105,7 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
         source: Source = cls(*values)
         sources.append(source)
         try:
+            # From the base outwards, so that a wrong class is found before something is read from it.
             here = type(known.value(source))
         except Exception as error:
             if absent is None:

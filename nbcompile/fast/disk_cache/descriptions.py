@@ -81,6 +81,7 @@ def code_digest(code: types.CodeType) -> str:
     Raises:
         NotStorable: it holds an object that is no literal.
     """
+    # Not the file and its position there: a notebook cell that runs in another process has another file name.
     return digest_of(
         (
             code.co_name, code.co_qualname, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
@@ -127,11 +128,13 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
         return _describe(value, depth)
     found = memo.get((id(value), depth))
     if found is None:
+        # In a block without user code an object described once stays as it is.
         found = memo[id(value), depth] = (value, _describe(value, depth))  # the value lives, so its id is its own
     return found[1]
 
 
 def _describe(value: Any, depth: int) -> Description:
+    # Each kind has its own form; anything else must be a literal, or the entry cannot be stored.
     if isinstance(value, types.ModuleType):
         if is_trusted(value.__name__) and sys.modules.get(value.__name__) is not value:
             raise NotStorable(f"another module than {value.__name__} has its name")
@@ -154,6 +157,8 @@ def _describe(value: Any, depth: int) -> Description:
 def _function(value: types.FunctionType, depth: int) -> Description:
     if not depth:
         raise NotStorable(f"functions within functions, down to {value.__qualname__}")
+    # What makes a function what it is: code, defaults, the functions and classes in its closure, and what a program may
+    # read of it (name, doc, annotations).
     given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
     held = [_content(cell, depth - 1) for cell in value.__closure__ or ()]
     digest = digest_of(
@@ -191,8 +196,10 @@ def _roughly(value: object, depth: int) -> object:
 
 def _class(value: type, depth: int) -> Description:
     name = [value.__module__, value.__qualname__]
+    # A class in C cannot be changed, so its name says all.
     if not value.__flags__ & _HEAP_TYPE:
         return ["class", *name]
+    # The whole method resolution order, since a look-up goes through it, and the members of each class in it.
     bases = [[each.__module__, each.__qualname__] for each in value.__mro__]
     members = [_members(each, depth) for each in value.__mro__ if each.__flags__ & _HEAP_TYPE]
     return ["class", *name, digest_of((bases, members, value.__flags__ & _MATCHED_BY_PATTERNS))]
@@ -200,6 +207,7 @@ def _class(value: type, depth: int) -> Description:
 
 def _members(cls: type, depth: int) -> list[object]:
     own = [(key, member) for key, member in vars(cls).items() if key not in _MEMBERS_OF_PYTHON]
+    # A class of torch at its usual name is described in outline: it has hundreds of members.
     if is_trusted(cls.__module__) and _walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
         return [(key, _outline(member, depth)) for key, member in own]  # in the order of its file
     said = [_text(vars(cls).get("__doc__")), _annotations(vars(cls).get("__annotations__", {}))]
@@ -287,6 +295,7 @@ def _of_c(value: Any, depth: int) -> Description:
     module = owner.__name__ if isinstance(owner, types.ModuleType) else value.__module__ if owner is None else None
     if not isinstance(module, str):
         raise NotStorable(f"the method {value.__name__} of an object")
+    # Found by name only if the name leads to this object: a monkey-patched function is another one.
     name: str = value.__name__
     if getattr(sys.modules.get(module), name, None) is not value:
         raise NotStorable(f"{module}.{name} is another function")
@@ -306,6 +315,7 @@ def _of_user(operator: Any, depth: int) -> str:
     defined = torch._library.custom_ops.OPDEFS.get(packet._qualified_op_name)
     if defined is None:
         raise NotStorable(f"the operator {operator} was not made by torch.library.custom_op")
+    # Rules for tensor classes and autocast are kept in tables by class, which no description covers.
     if defined._torch_dispatch_fns or defined._autocast_dtype:
         raise NotStorable(f"the operator {operator} has rules for classes of tensors, or for autocast")
     rules = [
@@ -324,6 +334,7 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
     """
     found: list[types.FunctionType] = [function]
     described: list[object] = []
+    # The list grows while it is walked: functions that the described ones call, and those that they call.
     for callee in found:
         names = {name for code in codes_of(callee.__code__) for name in code.co_names}
         for name in sorted(names & callee.__globals__.keys()):
@@ -372,6 +383,7 @@ def find(description: Description) -> Any:
             found = find(of)[name]
         case _:
             raise Unreadable(f"nothing to be found: {description!r:.80}")
+    # The name is a hint; the comparison of descriptions decides.
     try:
         same = alike(describe(found), description)
     except NotStorable:
@@ -400,6 +412,7 @@ def findable(value: object) -> Description:
         NotStorable: it has no name of its own.
     """
     description = describe(value)
+    # Described and found at once: what cannot be found here will not be found there either.
     try:
         found = find(description)
     except Unreadable as reason:

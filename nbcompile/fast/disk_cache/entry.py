@@ -77,6 +77,8 @@ def keep(
     """
     with _obstacles(frame.code.co_qualname, draft):
         key = keys.key(frame.code, options)
+        # What belongs to this call (values, sources) is described now; the graph's part may come later, from the
+        # backward or a compilation in the background.
         with descriptions.memoized():
             content = _written(frame, trace, guards, residual, graph)
 
@@ -85,6 +87,7 @@ def keep(
                 compiled = None if graph is None else graphs.write(artifact)
                 write_later(key, {**content, "graph": compiled}, frame, draft)
 
+        # ``artifact.ready`` is a list while something of the graph is still to be compiled.
         if artifact.ready is None:
             finish()
         else:
@@ -135,6 +138,7 @@ def _written(
     residual: Residual,
     graph: Callable[..., object] | None,
 ) -> dict[str, Any]:
+    # The trace used something that no other process can check, as the order of a set: the entry would be wrong there.
     if trace.assumed.obstacle:
         raise NotStorable(trace.assumed.obstacle)
     written = Written(SourceCache(frame.scope()))
@@ -150,6 +154,8 @@ def _written(
 
 def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: Written, frame: Frame) -> dict[str, Any]:
     members = [[written.number_of(source), descriptions.describe(value)] for source, value in assumed.members.items()]
+    # The key of the entry covers the frame's own code, and a guard the code of a guarded function. Other functions that
+    # were inlined are compared by a digest when the entry is loaded.
     covered = {id(each) for each in _covered(guards, frame)}
     codes = [
         descriptions.named_code(code, module)
@@ -200,6 +206,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
         key = keys.key(frame.code, options)
     except NotStorable:
         return None
+    # An entry of this key may still be in this process's queue.
     writer.flush(key, writer.TIMEOUT)
     for path, content in storage.entries(key):
         record = storage.record(path) if with_page else {}
@@ -209,6 +216,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
             if record:
                 record_pages.read(record)
             residual, check = _read(content, frame)
+        # None of these is an error: the entry is of other values, other libraries or another state.
         except (Unreadable, NotStorable, GuardsDoNotHold):
             continue
         except Exception as error:  # noqa: BLE001 - whatever is in a file, the call goes on
@@ -220,6 +228,10 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
 
 
 def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.FrameCheck]:
+    # An optimiser makes its state in its first step. The trace made it before it read it, so addresses of the entry may
+    # lead into state that is not there yet.
+    # The order is from cheap and decisive to dear: addresses and classes of values, assumptions, guards, and only then the
+    # building of the graph. The guard tree is evaluated on this call before anything is used.
     if content["assumed"]["made"]:
         _make_state(content, SourceCache(frame.scope()))
     known = SourceCache(frame.scope())
@@ -231,6 +243,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
     graph = None if content["graph"] is None else graphs.read(content["graph"])
     residual = programs.read(content["program"], frame, graph)
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
+        # As after a trace: what was seen of sizes decides what a later compilation makes dynamic.
         cache.note(frame, guards, [sources[each] for each in content["inputs"]])
     return residual, check
 
@@ -253,6 +266,8 @@ def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Sourc
             now = issubclass(descriptions.find(subject), cls)
         if now is not answer:
             raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
+    # The library function is called here again, with the same arguments: its answer about this process must be the
+    # same.
     for described, arguments, named, known_class in assumed["answers"]:
         function = descriptions.find(described)
         if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != known_class:

@@ -95,6 +95,7 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
     """
     if artifact.obstacle:
         raise NotStorable(artifact.obstacle)
+    # Only graphs whose every part is generated code or plain data can be made again: anything else may hold objects.
     if tuple(artifact.roles) != _ROLES.get(artifact.wrapper_kind) or len(artifact.programs) != len(artifact.roles):
         raise NotStorable("the graph is not only generated code")
     _expect_views(artifact)
@@ -117,6 +118,7 @@ def _expect_views(artifact: ArtifactBuilder) -> None:
     """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
     metadata: RuntimeMetadata | None = artifact.runtime_metadata
     for at, base, is_input, _ in metadata.aliased_outputs if metadata is not None else ():
+        # A view of an input is made by the plan's view steps from the input's slot. Follow them back to that slot.
         plan = artifact.programs[0].plan
         if is_input:
             continue
@@ -131,6 +133,7 @@ def _expect_views(artifact: ArtifactBuilder) -> None:
 
 
 def _write(emitted: Runnable, constants: CapturedConstants) -> dict[str, Any]:
+    # The wrapper reads constants of the graph (tensors) by name: those are stored by value.
     paths = sorted(set(_HELD.findall(emitted.wrapper)))
     return {
         "held": [[path, tensors.encode(constants.attribute(path) if constants.attribute else None)] for path in paths],
@@ -209,6 +212,7 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
     as_captured = None if data["captured"] is None else captured.read(data["captured"])
     if as_captured is None:
         return _wrapped(data)
+    # With an alias check, eager's graph is part of the entry: it runs for calls whose inputs overlap.
     if data["wrapper"] == "captured":
         return as_captured
     written, seen = map(decode, data["watch"])
@@ -219,6 +223,7 @@ def _wrapped(data: dict[str, Any]) -> Callable[..., Any]:
     compiler = toolchain.find()
     if isinstance(compiler, toolchain.NoCompiler):
         raise Unreadable(compiler.reason)
+    # Kernels are built again only if the kernel cache lacks them: mostly this loads shared libraries.
     try:
         loaded = [_load(each, compiler, data["gpu"]) for each in data["programs"]]
     except toolchain.BuildError as error:
@@ -234,6 +239,7 @@ def _wrapped(data: dict[str, Any]) -> Callable[..., Any]:
 def _write_metadata(metadata: RuntimeMetadata) -> dict[str, Any]:
     """Runtime metadata as JSON; named tuples are stored as tuples."""
     aliases: Any = [tuple(each) for each in metadata.aliased_outputs]
+    # Named tuples are stored as plain tuples, and made again by their classes.
     data = _encoded_fields(replace(metadata, aliased_outputs=aliases, training=None))
     if metadata.training is not None:
         layouts: Any = [tuple(each) for each in metadata.training.tangent_layouts]
@@ -271,6 +277,7 @@ def _read(data: dict[str, Any]) -> StoredProgram:
 
 
 def _load(data: dict[str, Any], compiler: toolchain.Compiler, gpu: list[Any] | None) -> program.LoadedGraph:
+    # Constants by value, operators by name.
     held = {path: tensors.decode(encoded) for path, encoded in data["held"]}
     constants = {number: find(encoded) for number, encoded in data["constants"]}
     if gpu is None:

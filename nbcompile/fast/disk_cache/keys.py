@@ -39,6 +39,7 @@ def key(code: CodeType, options: Options) -> str:
     Raises:
         NotStorable: it is compiled in a way that has no name, or a function of torch is replaced.
     """
+    # Everything that changes the compiled code, except for the values of the call: those are compared entry by entry.
     return digest_of((code_digest(code), _how(options), surroundings(), library.state()))
 
 
@@ -53,6 +54,7 @@ def _how(options: Options) -> list[object]:
     settings = [
         [name, _setting(value)]
         for name, value in sorted(config.current().items())
+        # Settings of the disk cache and the background change when code is compiled, not what.
         if not name.startswith(("warm_start", "background"))
     ]
     variables = [
@@ -86,6 +88,7 @@ def surroundings() -> str:
 @functools.cache
 def own_source() -> str:
     """Our own files, by name, size and time of change of each file (a tenth of reading them all)."""
+    # Times and sizes instead of contents: hundreds of files at each start.
     home = str(Path(__file__).parents[2])
     files = []
     for folder, folders, names in os.walk(home):

@@ -77,6 +77,8 @@ def read(path: Path) -> dict[str, Any] | None:
         whole = store.read(path, config.warm_start_megabytes * MEGABYTE)
     except FileNotFoundError:
         return None
+    # An error of the process (no descriptor, no permission) says nothing about the file; any other one counts as
+    # damage.
     except OSError as error:
         if error.errno in _OF_THE_PROCESS:
             warn("unreadable", f"{path} is not used in this process: {os.strerror(error.errno)}")
@@ -121,10 +123,12 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
         where: the folder that :func:`folder` returned when the function was compiled; None: what it returns now.
     """
     text = json.dumps(content).encode()
+    # The name is the hash of the content: two processes that compile the same write the same file.
     name = hashlib.sha256(text).hexdigest()[:20]
     where = folder(key) if where is None else where
     try:
         where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The record first: an entry that is found has its record.
         if record is not None:
             _write(where / f"{name}.page", json.dumps(record).encode())
         _write(where / f"{name}.json", text)
@@ -132,9 +136,11 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
         warn("refused", f"nothing is kept for the next process: {error}")
         return False
     _written.add((os.getpid(), name))
+    # Each key keeps the entries that were used last.
     for path in _by_age(where, "*.json")[ENTRIES_OF_ONE_KEY:]:
         _remove(path)
     _added[0] += 1
+    # To look at all files takes long, so it happens once in a while; the first time at once.
     if _added[0] % LOOKED_AT == 1:
         shrink(config.warm_start_megabytes * MEGABYTE, where.parent)
     return True
@@ -164,6 +170,7 @@ def shrink(limit: int, where: Path | None = None) -> None:
     excess = size(where) - limit
     if excess <= 0:
         return
+    # The least recently used first, of all keys.
     for path in reversed(_by_age(where, "*/*.json")):
         if excess <= 0:
             return
@@ -187,6 +194,7 @@ def warn(kind: str, text: str) -> None:
 
 
 def _write(path: Path, text: bytes) -> None:
+    # Written under another name and renamed, which is atomic: a reader sees the whole file or none.
     descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=DRAFT)
     try:
         with os.fdopen(descriptor, "wb") as file:

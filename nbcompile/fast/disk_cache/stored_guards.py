@@ -66,6 +66,7 @@ def _write(guard: Guard, written: Written) -> list[Any]:
     try:
         more = [[list(each) for each in guard.members]] if guard.members else []
         return [guard.kind.name, index, _expected(guard, written), *more]
+    # The reason names the guard: it is shown in the record as what prevents storing.
     except NotStorable as reason:
         where = "" if guard.source is None else f" {known_text(guard.source)}"
         raise NotStorable(f"{guard.kind}{where}: {reason}") from None
@@ -138,6 +139,8 @@ def _read_row(row: list[Any], sources: list[Source], known: SourceCache) -> Guar
 
 def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source], known: SourceCache) -> Guard:
     source = None if index is None else sources[index]
+    # What a guard expects is an object, which another process cannot load. So the entry has a description, and the
+    # guard expects the object that is at the same source in this process, if its description is the same.
     if kind in _OF_VALUE and source is not None:
         expected = _OF_VALUE[kind](known.value(source))
         _same(_described(expected), stored, source)
@@ -146,6 +149,7 @@ def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source]
         return Guard(source, kind, decode(stored))
     match kind:
         case Kind.TENSOR_MATCH if source is not None:
+            # Class, dtype, device and keys are compared now; the sizes are left to the guard.
             sizes, strides, facts = stored
             _same(tensor_facts(cast("torch.Tensor", known.value(source))), facts, source)
             return Guard(source, kind, TensorFacts(decode(sizes), decode(strides)))
@@ -165,6 +169,7 @@ def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source]
             stacks = tuple(tuple(StackLine(*line) for line in stack) for stack in lines)
             subjects = tuple(sources[each] for each in about)
             return Guard(source, kind, ShapeGuards(tuple(expressions), subjects, stacks, tuple(notes)))
+    # They expect no value: the guard is about the state of this moment, which was compared just now.
     _same(_described_state(kind), stored, source)
     return Guard(source, kind, () if kind in (Kind.TORCH_FUNCTION_MODE_STACK, Kind.TRANSFORMS) else None)
 

@@ -70,6 +70,7 @@ _queue = STATE.add("fast.disk_cache.writer._queue", _Queue(), Lifetime.TASK)
 
 def enqueue(key: str, write: Callable[[], None]) -> None:
     """Queue an entry for the worker thread; what ``write`` closes over must not change any more."""
+    # All under one lock, which is never held while an entry is written.
     with _queue.changed:
         _queue.pending.append(Entry(key, write))
         _register_at_exit()
@@ -83,12 +84,14 @@ def flush(key: str | None = None, timeout: float | None = None) -> bool:
     queue = _queue
     if not _is_pending(queue, key):
         return True
+    # The worker would wait for itself.
     if queue.worker is threading.current_thread():
         return False  # what it writes led to a warning, and somebody's handler of warnings asks
     with queue.changed:
         if _ensure_worker():
             queue.waiters += 1
             queue.changed.notify_all()
+            # Somebody waits: the worker must write now, and not wait for calls to end.
             try:
                 return queue.changed.wait_for(lambda: not _is_pending(queue, key), timeout)
             finally:
@@ -120,6 +123,7 @@ def _ensure_worker() -> bool:
     """Start the worker thread unless it runs; False where none can start any more: the interpreter is ending."""
     if _queue.worker is not None and _queue.worker.is_alive():
         return True
+    # A daemon: a disk that does not answer must not keep the process alive; ``_finish`` waits a limited time.
     _queue.worker = threading.Thread(target=_worker, args=(_queue,), name="nbcompile store", daemon=True)
     try:
         _queue.worker.start()
@@ -137,6 +141,7 @@ def _worker(queue: _Queue) -> None:
             if not queue.pending:
                 queue.worker = None
                 return
+            # It stays first while it is written, so that a flush in another thread sees it.
             entry = queue.pending[0]
         _write(entry)
         with queue.changed:
@@ -145,6 +150,7 @@ def _worker(queue: _Queue) -> None:
 
 
 def _wait_for_calls(queue: _Queue) -> None:
+    # Writing needs the GIL and a core, which a running model wants too.
     ends = time.monotonic() + MAX_DELAY
     with queue.changed:
         while not queue.waiters and _is_busy(queue) and time.monotonic() < ends:
@@ -174,6 +180,7 @@ def _write_all() -> None:
 
 def _register_at_exit() -> None:
     """Be the first to be asked at the end: before the folder of a store that lives no longer is removed."""
+    # Callbacks run in reverse order of registration: registering anew makes this one the first.
     atexit.unregister(_finish)
     atexit.register(_finish)
     if multiprocessing.process.parent_process() is not None and not _queue.has_finalizer:
@@ -183,6 +190,7 @@ def _register_at_exit() -> None:
 
 def _finish() -> None:
     """Wait for all entries, unless the disk does not answer."""
+    # As long as the thread gets on, the machine is only busy.
     for _round in range(ROUNDS):
         before = _progress()
         if flush(timeout=TIMEOUT):
@@ -214,4 +222,5 @@ def _reset_after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
+    # Before a fork everything is written: the thread does not exist in the child.
     os.register_at_fork(before=_finish, after_in_child=_reset_after_fork)

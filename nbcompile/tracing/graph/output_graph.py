@@ -254,9 +254,9 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
-            # The contexts, outermost first: warnings of the operator are kept; an interrupt of the user waits until
-            # torch's state is consistent; tensors are fake; dtypes of the operators inside are looked at; sizes stay
-            # symbolic.
+            # The contexts, outermost first: warnings of the operator are collected; an interrupt of the user waits,
+            # since C++ may call Python that must not raise; tensors are fake; each ATen operator inside is tried on
+            # real tensors of its dtypes; sizes stay symbolic.
             with (
                 operator_warnings.collected(self.warnings, __file__, self.stack()),
                 interrupts.deferred(),

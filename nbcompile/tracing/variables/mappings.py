@@ -47,6 +47,9 @@ class DictVariable(ContainerVariable):
         cls: type = dict,
         default: VariableTracker | None = None,
     ) -> None:
+        # Keyed by the keys' hashes as the program would compute them: 1, 1.0 and True are one key, objects hash by
+        # identity or by their traced ``__hash__``. The tracker of the key is kept too: it is the object that was stored
+        # first.
         self.entries: dict[Hashable, Entry] = {key.hash_key(tracer): (key, value) for key, value in entries}
         self.source = source
         self.cls = cls
@@ -72,6 +75,7 @@ class DictVariable(ContainerVariable):
             super().set_attribute(tracer, name, value)
 
     def _know_all(self, tracer: Tracer) -> None:
+        # Guards are about the dict as it was when the frame began. Once it is changed here, all keys are known already.
         if self.source is not None and not self.changed:
             tracer.guard_keys(self)
 
@@ -84,6 +88,7 @@ class DictVariable(ContainerVariable):
         found = key.hash_key(tracer) in self.entries
         if self.source is not None and not self.changed:
             if key.is_constant():
+                # A constant key is guarded alone: a dict of settings may get other keys without a recompilation.
                 tracer.guard(self.source, GuardKind.DICT_CONTAINS, (key.constant(), found))
             else:
                 self._know_all(tracer)
@@ -98,6 +103,7 @@ class DictVariable(ContainerVariable):
             return self._missing(tracer, key)
         known, value = self.entries[key.hash_key(tracer)]
         value = realise(tracer, value)
+        # The realised tracker replaces the lazy one, so that the value is one object however often it is read.
         self.entries[key.hash_key(tracer)] = (known, value)
         return value
 
@@ -109,6 +115,7 @@ class DictVariable(ContainerVariable):
         tracer.raise_exception(KeyError, key)
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        # Before the change: what the dict held until now is guarded first.
         self.changes(tracer)
         known = self.entries.get(key.hash_key(tracer))
         self.entries[key.hash_key(tracer)] = (known[0] if known else key, value)
@@ -229,6 +236,7 @@ class DictVariable(ContainerVariable):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
+        # Empty, then filled: a dict may contain itself.
         empty = (lambda: Build("dict", ()), lambda: self._entries_filled(reconstruction)) if self.cls is dict else None
         fill = (lambda: reconstruction.attributes(self)) if self.cls is collections.OrderedDict else None
         return reconstruction.shared(self, lambda: self._build(reconstruction), fill, empty)
@@ -320,6 +328,8 @@ class SetVariable(ContainerVariable):
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         # Python's own order, where it can be known: that of the set of the real values.
         items = list(self.members.values())
+        # The order of a set depends on hashes, those of strings on the process (PYTHONHASHSEED), those of objects on
+        # addresses.
         if len(items) > 1:
             tracer.depend_on_process("the order of a set")
         if all(item.is_constant() or isinstance(key, HASHED_AS_THEY_ARE) for key, item in self.members.items()):
@@ -454,6 +464,7 @@ def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:
     if isinstance(value, DictVariable):
         return list(zip(value.keys(tracer), value.values(tracer), strict=True))
     if hasattr(value.python_type(), "keys"):
+        # As ``dict.update`` does: an object with a method ``keys`` is a mapping, anything else an iterable of pairs.
         keys = tracer.call(value.get_attribute(tracer, "keys"), []).unpack(tracer)
         return [(key, value.get_item(tracer, key)) for key in keys]
     entries: list[Entry] = []
