@@ -51,6 +51,7 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     assert isinstance(owner, ClassVariable)
     cls: Any = owner.value
     given = _positional(cls, given, keywords)
+    # Without a gradient to compute, only ``forward`` matters, and it is traced as an ordinary function.
     if torch.is_grad_enabled() and any(
         value.example.requires_grad
         for argument in given
@@ -95,6 +96,9 @@ def _for_forward(tracer: Tracer, owner: ClassVariable, given: Arguments) -> list
 
 
 def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[VariableTracker]) -> VariableTracker:
+    # Two bodies, as arguments of one operator of the graph:
+    #     forward(inputs)              -> results, and what backward needs
+    #     backward(gradients, saved)   -> a gradient for each input
     output = tracer.output
     with output.inside(output.new_body(may_change=True)) as body:
         prepared = _for_forward(tracer, owner, given)
@@ -102,6 +106,7 @@ def _with_backward(tracer: Tracer, owner: ClassVariable, given: Sequence[Variabl
     tensors = [each for each in given if isinstance(each, TensorVariable)]
     for tensor in tensors:  # also those that forward does not use: their gradients are asked for
         body.lift(tensor.node)
+    # Gradients are kept by node (``_return_gradients``): of a tensor that is given twice, one of the two would be lost.
     if len({id(each.example) for each in tensors}) < len(tensors):
         raise _unsupported("the same tensor is given twice")
     context = prepared[2]
@@ -120,6 +125,7 @@ def _results(forward: TracedBody) -> list[VariableTracker]:
 def _trace_backward(
     tracer: Tracer, owner: ClassVariable, context: VariableTracker, forward: TracedBody
 ) -> tuple[TracedBody, list[VariableTracker]]:
+    # Below the forward body: values of forward that backward uses are lifted out of it, and become what is saved.
     body = tracer.output.new_body(forward.body)
     none = ConstantVariable(None)
     results = [realise(tracer, each) for each in _results(forward)]
@@ -153,6 +159,7 @@ def _return_gradients(
             known[argument.node] = backward.lift(gradient.node)
     (output,) = backward.graph.find_nodes(op="output")
     backward.graph.erase_node(output)
+    # A None for each input of which backward returns no gradient.
     backward.graph.output(tuple(known.get(node) for node in forward.lifted))
 
 
@@ -172,6 +179,7 @@ def _take_all(forward: TracedBody, backward: Body, saved: Sequence[torch.fx.Node
     tensors = iter([node for node in backward.graph.nodes if node.op == "placeholder"])
     results = {id(each): next(tensors) for each in _results(forward) if isinstance(each, TensorVariable)}
     unused = itertools.count()
+    # The operator calls backward with a gradient for each output of forward in order, then the saved values.
     order = [results.get(id(each)) for each in forward.outputs] + [backward.lifted[node] for node in saved]
     whole = Body(backward.parent, {}, may_change=False)
     copies: dict[torch.fx.Node, torch.fx.Node] = {}

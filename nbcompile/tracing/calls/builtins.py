@@ -77,6 +77,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     classes = class_values(tracer, wanted)
     if wanted.is_constant() and wanted.constant() not in (None, ()):
         tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
+    # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
     if (answer := _metaclass_answer(tracer, value, wanted, _flat(classes))) is not None:
         return ConstantVariable(answer)
     _assume_answers(tracer, value, wanted)
@@ -112,6 +113,8 @@ def _metaclass_answer(
 def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
     """Note what each class with an answer of its own says of a value: a registry is nothing that a guard reads."""
     cls, classes = value.python_type(), class_values(tracer, wanted)
+    # Abstract classes and protocols: their answer depends on registrations, which no guard reads. The process remembers
+    # them for itself, and the disk cache asks again.
     for candidate in _flat(classes):
         if answers_by_itself(candidate) and candidate not in cls.__mro__:
             address = wanted.source if classes is candidate else None
@@ -231,6 +234,7 @@ def _getattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
         return owner.get_attribute(tracer, name)
     try:
         return owner.get_attribute(tracer, name)
+    # The default hides AttributeError alone.
     except ObservedException as error:
         if issubclass(error.value.python_type(), AttributeError):
             return realise(tracer, arguments[2])
@@ -273,7 +277,9 @@ def _callable(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
 
 @handles(id)
 def _id(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    # Addresses differ from process to process, so nothing that used one can be stored.
     tracer.depend_on_process("the id of an object")
+    # The id of an object from outside is a number that programs compare and use as a key: the object is guarded.
     value = realise(tracer, arguments[0])
     if value.source is not None and not isinstance(value, (TensorVariable, ConstantVariable)):
         real = tracer.real_value(value.source)
@@ -320,6 +326,7 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
         return RangeIteratorVariable(value.value[::-1])
     if isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes)):
         return TextIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]), value.value, reversed)
+    # The protocol of sequences: ``__len__`` and ``__getitem__`` with numbers are enough.
     cls = value.python_type()
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
         tracer.raise_exception(TypeError, f"'{cls.__name__}' object is not reversible")

@@ -45,6 +45,7 @@ def _autograd_grad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
         raise breaks.unsupported(breaks.AUTOGRAD_GRAD, "trace_autograd_ops=False")
     given = dict(zip(_GRAD_PARAMETERS, arguments, strict=False)) | dict(keywords)
     outputs, inputs = (_tensors(tracer, given.get(name)) for name in _GRAD_PARAMETERS[:2])
+    # The derivative is a node like any other, if autograd's graph from outputs to inputs was made by this trace.
     _check(tracer, outputs, inputs, is_kept=_is_true(tracer, given, "retain_graph", "create_graph"))
     return tracer.apply(torch.autograd.grad, arguments, keywords)
 
@@ -66,6 +67,8 @@ def _backward(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keyw
     if _is_true(tracer, given, "create_graph"):
         raise breaks.unsupported(breaks.BACKWARD_UNTRACED, context, problem="with `create_graph=True`")
     wanted = given.get("inputs")
+    # ``backward()`` without inputs accumulates into all leaves that the result depends on; as a node it is
+    # ``torch.autograd.grad`` of these, and the sums into ``.grad`` are side effects after the graph.
     leaves = _tensors(tracer, wanted) if _is_given(tracer, wanted) else _leaves(tracer, tensor)
     for leaf in leaves:
         _expect_plain_leaf(tracer, leaf, context)
@@ -151,6 +154,8 @@ def _check(
     if RETURNED in output.refused:
         raise breaks.unsupported(breaks.GRADIENT_RETURNED, "")
     walked = _walked(tracer, outputs, inputs)
+    # A derivative frees what autograd saved on its way, unless it is kept. A second derivative through the same nodes
+    # would fail in eager mode as well.
     freed = set() if is_kept else {each for each in walked if each.name() != _ACCUMULATES}
     if not freed.isdisjoint(output.freed_by_gradients):
         raise breaks.unsupported(breaks.GRADIENT_TWICE, "")
@@ -166,6 +171,7 @@ def _walked(tracer: Tracer, outputs: Sequence[TensorVariable], inputs: Sequence[
     Raises:
         breaks.Unsupported: some of them were made outside of the compiled function.
     """
+    # The walk ends at the inputs of the derivative.
     ends = {each.example.grad_fn for each in inputs if each.example.grad_fn is not None}
     walked = set(autograd_graph.reachable((each.example for each in outputs), ends))
     given = {id(each.node) for each in inputs}

@@ -51,20 +51,25 @@ def opaque_call(
     tracer: Tracer, function: Callable[..., Any], name: str, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     """Call a function as one node of the graph."""
+    # The function sees Python values, the node takes tensors. So each argument is taken apart into leaves, and
+    # ``target``, which the node calls, puts it together again.
     leaves: list[VariableTracker] = []
     build = [taken_apart(tracer, each, leaves) for each in arguments]
     build_named = {key: taken_apart(tracer, each, leaves) for key, each in keywords.items()}
     returned = _ResultLayout()
 
+    # Called once on fakes while tracing, and in each run of the graph.
     def target(*values: Any) -> tuple[Any, ...]:
         with torch_internals.parameters_set(values, modules), torch_internals.real_tensors_allowed():
             result = function(
                 *(make(values) for make in build), **{key: make(values) for key, make in build_named.items()}
             )
+        # The result is taken apart as well: the node returns a flat tuple, and ``rebuild`` makes its trackers.
         outputs: list[Any] = []
         returned.rebuild = _described(result, outputs)
         return tuple(outputs)
 
+    # A module's parameters are inputs of the node, so that gradients reach them, and are set for the time of the call.
     modules = [each for make in (*build, *build_named.values()) for each in getattr(make, "modules", ())]
     target.__name__ = target.__qualname__ = name
     target.__module__ = __name__

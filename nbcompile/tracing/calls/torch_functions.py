@@ -126,6 +126,7 @@ def _unwrapped(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
 
 @handles(torch.cuda.is_initialized)
 def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    # Once CUDA is initialised it stays so: a guard on the flag makes one recompilation.
     state = AttrSource(ModuleSource("torch.cuda"), "_initialized")
     tracer.guard(state, GuardKind.EQUALS_MATCH, torch.cuda.is_initialized())
     return fold(tracer, torch.cuda.is_initialized, arguments, keywords)
@@ -152,6 +153,7 @@ SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_er
 
 
 # Questions about the process that no guard is about. Two processes of a distributed program have two ranks.
+# Answers that cannot change within a process, but may in another one that loads the entry.
 folds_of_process(
     torch.cuda.is_available,
     torch.cuda.get_device_properties,
@@ -169,6 +171,7 @@ folds_of_process(
 )
 
 # Questions about the state of the process, answered as of this point of the trace.
+# These depend on modes: the tracer sets the modes that the traced code sets, so asking now gives the right answer.
 folds(
     torch.is_grad_enabled,
     torch.get_default_dtype,
@@ -307,10 +310,12 @@ CHECKS: dict[Any, type[Exception]] = {
 def _check(raised: type[Exception], tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
     if isinstance(condition, SymbolicVariable):
+        # A condition on symbols is a guard, or an assertion at run time if only the run knows it.
         messages = _constant_message(tracer, [*arguments[1:], *keywords.values()])
         if messages:  # what torch._check becomes in the end, when it can say what the user wrote
             return tracer.apply(torch._assert_scalar, [condition, *messages])
         return tracer.apply(torch._check, [condition])
+    # The condition is known to be false: the program raises here, and may catch it.
     if condition.is_constant() and condition.constant() is False:
         said = [realise(tracer, tracer.call(each, [])) for each in (*arguments[1:], *keywords.values())]
         known = [str(each.constant()) for each in said if each.is_constant()]
@@ -367,6 +372,7 @@ def _compile(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 @handles(torch.full)
 def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    # ``torch.full`` reads its number on the host. For one in a tensor, memory is made and filled in the graph.
     number = realise(tracer, arguments[1]) if len(arguments) == 2 else None
     if not isinstance(number, TensorVariable):
         return OperatorVariable(torch.full).call(tracer, arguments, keywords)
@@ -385,6 +391,7 @@ def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     value = getattr(cls, "value", None)
     wanted = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
     known = all(each.is_constant() for each in wanted) and not any(each.constant() for each in wanted)
+    # Parameters, buffers and wrappers have rules of their own.
     special = value in (torch.nn.Parameter, torch.nn.Buffer) or torch_internals.is_wrapper(value)
     if not isinstance(data, TensorVariable) or not known or special:
         raise breaks.unsupported(breaks.TENSOR_SUBCLASS, "torch.Tensor._make_subclass", name=cls.describe())
@@ -451,6 +458,7 @@ def _skip_frame(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         f"Skipping frame {code.co_name} ({code.co_filename} line {code.co_firstlineno})."
     )
     error = breaks.unsupported(breaks.SKIP_FRAME, context, message=None)
+    # The whole function runs as Python: a break in the middle would not be what was asked for.
     error.needs_frame = True
     raise error
 
@@ -542,6 +550,8 @@ def _dropout(function: Callable[..., Any], tracer: Tracer, arguments: Arguments,
     given = {name: realise(tracer, each) for name, each in (*zip(_DROPOUT, arguments, strict=False), *keywords.items())}
     training = given.get("training", given.get("train", ConstantVariable(True)))
     drops_nothing = any(each.is_constant() and not each.constant() for each in (training, given.get("p", training)))
+    # Eager mode returns the input itself if nothing is dropped: the result has the same fake tensor, and so ``is`` and
+    # in-place changes agree.
     if drops_nothing and isinstance(result, TensorVariable) and isinstance(given["input"], TensorVariable):
         result.node.meta["example_value"] = given["input"].example
     return result
@@ -557,6 +567,7 @@ def _narrow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
     """A start that is a tensor is read first: the slice then begins at a number that only the run knows."""
     plain, named = list(arguments), dict(keywords)
     start = realise(tracer, plain[2] if len(plain) > 2 else named["start"])
+    # ``item`` first: an unbacked number, which ``narrow`` takes as the start.
     if isinstance(start, TensorVariable):
         number = start.call_method(tracer, "item", [], {})
         plain, named = (

@@ -49,6 +49,7 @@ class VariableTracker:
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
         tracker = super().__new__(cls)
+        # Numbered in order of creation: what is younger than a certain moment was made after it (``SideEffects``).
         tracker.born = next(births)
         return tracker
 
@@ -102,6 +103,7 @@ class VariableTracker:
         """``value.name``."""
         if name == "__class__":
             return tracer.wrap(self.python_type(), None)
+        # A method in C may be looked up and passed on; only its call breaks.
         if _is_method_in_c(self.python_type(), name):
             return UntracedMethodVariable(self, name)
         raise breaks.unsupported(
@@ -188,6 +190,7 @@ class VariableTracker:
 
     def truth(self, tracer: Tracer) -> bool:
         """``bool(value)``."""
+        # A class with neither method is always true; one with either would have to be asked.
         for name in ("__bool__", "__len__"):
             if hasattr(self.python_type(), name):
                 self.no_method(name)
@@ -286,6 +289,7 @@ class LazyVariable(VariableTracker):
     def realise(self, tracer: Tracer) -> VariableTracker:
         """The tracker of the value, from now on guarded."""
         if self.realised is None:
+            # Once: the guards are added at the first use, and each later use gets the same tracker.
             self.realised = tracer.wrap(self.value, self.source)
         return self.realised
 

@@ -78,9 +78,11 @@ class SequenceIteratorVariable(IteratorVariable):
         return f"ListIteratorVariable(length={len(self.sequence.items)}, index={self.index})"
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        # An exhausted list iterator of CPython drops its list: items that are appended later are not seen.
         if self.is_exhausted:
             return None
         if self.source is not None:
+            # The iterator is from outside: the residual program calls ``next`` on it as often as the trace did.
             tracer.side_effects.changes(tracer, self)  # the real one moves, too
         if self.index >= len(self.sequence.items):
             self.is_exhausted = True
@@ -92,6 +94,7 @@ class SequenceIteratorVariable(IteratorVariable):
         return [] if self.is_exhausted else self.sequence.items[self.index :]
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        # Only a list that someone can still change needs an iterator over itself; else the items that are left will do.
         follows = self.sequence.cls is list and reconstruction.shows(self.sequence)
         if self.source is not None or not follows or self.is_exhausted:
             return super().recipe(reconstruction)
@@ -100,6 +103,7 @@ class SequenceIteratorVariable(IteratorVariable):
 
     def _at_the_start(self, reconstruction: Reconstructor) -> Recipe:
         # It can only be moved as far as the list reaches: when the list is as the traced code left it.
+        # ``__setstate__`` sets the position. It cuts the position to the length that the list has then, hence last.
         reconstruction.at_last.append(lambda: self._advance(reconstruction))
         return Call(self.remake(), (reconstruction.recipe(self.sequence),))
 
@@ -177,6 +181,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         self.message = message
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        # A dict checks its size at each step, and refuses to go on: "dictionary changed size during iteration".
         if self.size() != self.size_before:
             tracer.raise_exception(RuntimeError, self.message)
         return super().next_item(tracer)

@@ -84,6 +84,7 @@ class SequenceVariable(ContainerVariable):
         index = index_of(tracer, key, self.empty().__getitem__)
         if isinstance(index, slice):
             chosen = self.items[index]
+            # ``t[:] is t`` for a tuple, as in CPython; a slice of a list is always a new list.
             return self if self.cls is tuple and chosen == self.items else self.like(chosen)
         if not -len(self.items) <= index < len(self.items):
             tracer.raise_exception(IndexError, f"{self.name_of_base()} index out of range")
@@ -242,6 +243,7 @@ class TupleVariable(SequenceVariable):
     """True if something is stored on it, as only a subclass of a named tuple allows: it is then known by identity."""
 
     def hash_key(self, tracer: Tracer) -> Hashable:
+        # A constant tuple hashes as itself, so that it is found in a dict by its value.
         items = tuple(item.hash_key(tracer) for item in self.unpack(tracer))
         return self.constant() if self.is_constant() else items
 
@@ -253,6 +255,8 @@ class TupleVariable(SequenceVariable):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if self.cls in (tuple, torch.Size):
             return super().get_attribute(tracer, name)
+        # The order of ``object.__getattribute__``: a named tuple's fields are descriptors of its class, before its own
+        # dict.
         found = class_lookup(self.cls, name)
         if name in self.fields() and not isinstance(found, (property, types.FunctionType)):
             return self.at(tracer, self.fields().index(name))
@@ -312,6 +316,7 @@ class TupleVariable(SequenceVariable):
         recipe = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))
         if self.cls is tuple:
             return recipe
+        # ``_make`` is in the class that ``namedtuple`` itself made: its constructor takes the items one by one.
         if "_make" in self.cls.__dict__:
             return Call(Constant(self.cls, self.cls.__name__), recipe.items)
         if hasattr(self.cls, "_fields"):  # a subclass, whose __new__ may ask for something else
@@ -327,12 +332,14 @@ def sort_items(
         tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
         key = None
+    # Only constants are compared, so that no ``__lt__`` of the user's runs.
     keys = items if key is None else [tracer.call(key, [item]) for item in items]
     plain = [_sort_key(tracer, each) for each in keys]
     if any(isinstance(each, VariableTracker) for each in plain):
         names = ", ".join(each.type_name() for each in plain if isinstance(each, VariableTracker))
         raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
     backwards = reverse is not None and reverse.truth(tracer)
+    # Sorting positions instead of items keeps the trackers, and is stable as Python's sort.
     order = tracer.evaluate(lambda: sorted(range(len(items)), key=plain.__getitem__, reverse=backwards), ())
     return [items[index] for index in order]  # type: ignore[attr-defined]
 

@@ -116,10 +116,10 @@ class TensorVariable(VariableTracker):
         )
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        answer = self._ask(tracer, getter(name))
+        answer = self._ask(tracer, getter(name))  # an override sees a call of the getter
         if answer is not None:
             return answer
-        if name in CONSTANT_ATTRIBUTES:
+        if name in CONSTANT_ATTRIBUTES:  # what each guard on a tensor implies
             return ConstantVariable(getattr(self.example, name))
         if name == "shape":
             return tracer.sizes(self, "size")
@@ -159,7 +159,7 @@ class TensorVariable(VariableTracker):
         return result
 
     def _grad(self, tracer: Tracer) -> VariableTracker:
-        stored = tracer.side_effects.attribute(self, "grad")
+        stored = tracer.side_effects.attribute(self, "grad")  # what the traced code stored
         if stored is not None:
             return stored
         if self.source is None:
@@ -187,7 +187,7 @@ class TensorVariable(VariableTracker):
         tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        setter = TENSOR_SETTERS.get(name)
+        setter = TENSOR_SETTERS.get(name)  # ``x.data = y`` changes the tensor itself
         if setter is not None:
             setter(tracer, self, value)
         elif hasattr(torch.Tensor, name):
@@ -259,7 +259,7 @@ class TensorVariable(VariableTracker):
         return [self.get_item(tracer, ConstantVariable(index)) for index in range(length)]
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        if self.node.op == "placeholder" and self.source is not None:
+        if self.node.op == "placeholder" and self.source is not None:  # an input is read again, and is no output
             return FromSource(self.source)
         if self.path is not None and not _has_new_sizes((self.node, *self.node.all_input_nodes)):
             path = self.path  # each reading makes a new tensor

@@ -55,6 +55,7 @@ for itself.
 """
 
 
+# Each step guards first that it is this function, then says what a call of it means.
 def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source | None) -> VariableTracker:
     """Functions of every kind that a table knows, or that become nodes."""
     logs = known_annotations.logging_handler(value)
@@ -62,6 +63,7 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
         guard_function(tracer, value, source)
         return LoggingVariable(value, logs, source)
     special = registry.handler(value)
+    # A handler: the call's meaning is written in calls/.
     if special is not None:
         guard_function(tracer, value, source)
         return BuiltinVariable(value, special, source)
@@ -77,6 +79,7 @@ def wrap_callable(tracer: Tracer, value: Callable[..., object], source: Source |
         tracer.depend_on_process(f"{getattr(value, '__qualname__', value)} is annotated")
         annotation.source = source
         return annotation
+    # A polyfill: Python that is traced instead of the C function.
     polyfill = registry.polyfill(value) or known_annotations.substitute(value)
     if polyfill is not None:
         guard_function(tracer, value, source)
@@ -89,6 +92,7 @@ def _other_callable(tracer: Tracer, value: Callable[..., object], source: Source
     if operators.is_operator(value):
         guard_function(tracer, value, source)
         return OperatorVariable(value, source)
+    # A function in Python is traced through, unless a rule skips its file.
     if isinstance(value, types.FunctionType):
         return _function(tracer, value, source)
     if isinstance(value, functools._lru_cache_wrapper):  # what it keeps is not looked at: the function itself is traced
@@ -129,6 +133,7 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
     if value.__qualname__ == GENERATION_TAG:
         guard_function(tracer, value, source)
         return tracer.wrap(next(cell.cell_contents for cell in value.__closure__ or ()), None)
+    # ``disable``: the call is left to Python.
     disabled = registry.disabled(value)
     if disabled is not None:
         guard_function(tracer, value, source)
@@ -136,11 +141,13 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
     guard_function(tracer, value, source)
     if "__script_if_tracing_wrapper" in vars(value):  # torch.jit.script_if_tracing: nothing is traced by torch.jit
         return tracer.wrap(value.__original_fn, None)  # type: ignore[attr-defined]
+    # A function that is compiled already: inside of a compiled function its body is traced like any other.
     if registry.is_compiled_wrapper(value):
         inner = tracer.wrap(
             inspect.unwrap(value, stop=lambda function: not registry.is_compiled_wrapper(function)), None
         )
         return contexts.strict(inner) if registry.wants_one_graph(value) else inner
+    # Files of libraries are not traced through: calls break there, as in torch.
     reason = rules.skip_reason(value.__code__.co_filename)
     if reason is not None:
         file = _file_of(value)
@@ -187,12 +194,14 @@ def keeps_its_identity(tracer: Tracer, source: Source, value: object) -> bool:
 
 def guard_function(tracer: Tracer, value: Callable[..., object], source: Source | None) -> None:
     """Promise that it is this function: torch.sin may be replaced between calls, as a test with a mock does."""
+    # A member that torch makes anew at each look-up has no identity to guard; the disk cache compares it.
     if source is None or (is_trusted(tracer, source) and not keeps_its_identity(tracer, source, value)):
         tracer.assume(source, value)
         return
     if is_trusted(tracer, source):  # whether its code is exchanged is not asked of the library's functions
         tracer.guard(source, GuardKind.ID_MATCH, value)
         return
+    # By code: a function that is defined again with the same code passes.
     kind = GuardKind.FUNCTION_MATCH if isinstance(value, types.FunctionType) else GuardKind.ID_MATCH
     if isinstance(value, types.BuiltinFunctionType) and isinstance(value.__self__, type):
         kind = GuardKind.EQUALS_MATCH  # chain.from_iterable is another object at each look-up
@@ -229,6 +238,7 @@ def wrap_method(tracer: Tracer, value: types.MethodType, source: Source | None) 
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, types.MethodType)
     function = tracer.wrap(value.__func__, None if source is None else AttrSource(source, "__func__"))
+    # ``random.random`` is a method of one generator of the module: it draws from that.
     if value.__name__ in DRAWS and value.__self__ is OF_MODULE and value.__func__ is METHODS[value.__name__]:
         if source is not None and not is_trusted(tracer, source):
             tracer.guard(AttrSource(source, "__self__"), GuardKind.ID_MATCH, OF_MODULE)

@@ -48,6 +48,7 @@ def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], sour
     """A list, a tuple or what is like them."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        # The items are lazy: each is guarded when it is used, and a list of a thousand numbers costs two guards.
         tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
     fields = getattr(type(value), "_fields", None)
     items = [
@@ -55,10 +56,12 @@ def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], sour
             tracer,
             item,
             None if source is None else AttrSource(source, fields[index]) if fields else ItemSource(source, index),
+            # A field of a named tuple by its name, as the program reads it.
         )
         for index, item in enumerate(value)
     ]
     if isinstance(value, list):
+        # A list has an identity and may be changed: one tracker. A plain tuple is its items.
         return tracer.side_effects.remember(value, ListVariable(items, source))
     tracker = TupleVariable(items, source, type(value))
     if type(value) is not tuple and type(value).__dictoffset__:  # a subclass of a named tuple: attributes have a place
@@ -76,6 +79,7 @@ def wrap_iterator(tracer: Tracer, value: Iterator[object], source: Source | None
     if isinstance(left, range):
         tracer.guard(source, GuardKind.RANGE_ITERATOR_MATCH, (left.start, left.stop, left.step))
         return tracer.side_effects.remember(value, RangeIteratorVariable(left, source))
+    # Where it is, not which items it has: the items are read when they are used.
     tracer.guard(source, GuardKind.TUPLE_ITERATOR_LEN, len(left))
     items = [LazyVariable(each, IteratorItemSource(source, index)) for index, each in enumerate(left)]
     return tracer.side_effects.remember(value, SequenceIteratorVariable(TupleVariable(items), source))
@@ -102,6 +106,7 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
         return tracer.side_effects.remember(value, NamespaceVariable(tracer, cast("dict[str, object]", value), source))
     entries = [
         (
+            # A key without a literal has no address ``d[key]`` that a guard could evaluate: by its position.
             tracer.wrap(key, KeySource(source, index) if source is not None and _is_by_position(key) else None),
             _lazy(tracer, item, None if source is None else _value_source(source, key, index)),
         )
@@ -125,11 +130,13 @@ def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Sou
     """A set: its members are promised."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        # As many members, and each of these: the same set. Members are hashed already, so one guard each suffices.
         tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
         for item in value:
             tracer.guard(source, GuardKind.SET_CONTAINS, (item, True))
     members = [tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) else None) for item in value]
     tracker = SetVariable(tracer, members, source, type(value))
+    # A frozenset never changes, and needs no single tracker.
     return tracer.side_effects.remember(value, tracker) if isinstance(value, set) else tracker
 
 
@@ -137,6 +144,7 @@ def wrap_mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: So
     """A view of a dict that cannot change it, such as a class has."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        # The proxy of a class shows the class's dict.
         if "__module__" in value or not all(map(is_constant_value, value)):
             return UnknownVariable(value, source)  # of a class: what is behind it may change while it is traced
         tracer.guard(source, GuardKind.DICT_KEYS, tuple(value))

@@ -45,6 +45,7 @@ from nbcompile.tracing.wrapping.callables import guard_function
 
 def wrap_constant(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
     """A constant, or a number that stays symbolic."""
+    # A number that differed between calls is a symbol of the graph; others are constants with a guard.
     if source is not None and type(value) in (int, float) and _is_symbolic(tracer, value, source):  # type: ignore[arg-type]
         return symbolic_number(tracer, value, source)  # type: ignore[arg-type]
     if source is not None:
@@ -54,6 +55,7 @@ def wrap_constant(tracer: Tracer, value: object, source: Source | None) -> Varia
         elif isinstance(value, bool):
             kind = GuardKind.BOOL_MATCH
         elif isinstance(value, (enum.Enum, types.CodeType)) or value in (..., NotImplemented):
+            # ``==`` of an enum member or a code object may be the user's, or too lenient: they are known by identity.
             kind = GuardKind.ID_MATCH
         elif isinstance(value, float | complex) and cmath.isnan(value):
             kind = GuardKind.NAN_MATCH
@@ -100,6 +102,7 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> V
     """A tensor: an input of the graph."""
     if torch_internals.is_wrapper(value):
         return _wrapper(tracer, value, source)
+    # A subclass with behaviour that tracing does not follow is passed on, and breaks the graph when it is used.
     if type(value) not in PLAIN and not is_traceable(type(value)):
         if source is not None:
             tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
@@ -109,6 +112,7 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> V
     if value.is_nested and value.layout is torch.strided:
         raise breaks.unsupported(breaks.STRIDED_NESTED_INPUT, "a nested tensor")
     if source is None:
+        # A tensor without an address is a constant of the program: it is kept, and is an input all the same.
         source = tracer.keep(value, "tensor")
     node = tracer.output.inputs.tensor(value, source)
     tracer.guard(source, GuardKind.TENSOR_MATCH)  # its sizes are filled in when all is traced
@@ -124,6 +128,7 @@ def _wrapper(tracer: Tracer, value: Any, source: Source | None) -> VariableTrack
     node = tracer.output.inputs.tensor(value, source)
     tracer.guard(source, GuardKind.TENSOR_MATCH)
     inside, context = value.__tensor_flatten__()
+    # A copy, as the class may change its metadata in place.
     tracer.guard(source, GuardKind.TENSOR_SUBCLASS_METADATA_MATCH, copy.deepcopy(context))
     tracker = tracer.side_effects.remember(value, WrapperVariable(node, source, type(value)))
     for name in inside:
@@ -152,6 +157,7 @@ def wrap_array(tracer: Tracer, value: object, source: Source | None) -> Variable
         return UnknownVariable(value, source)
     if source is None:
         source = tracer.keep(value, "array")
+    # As in torch, an array is a tensor with the same memory, and NumPy's functions become torch's.
     try:
         tensor = arrays.from_array(value)
     except (TypeError, ValueError) as error:  # of strings; with negative strides

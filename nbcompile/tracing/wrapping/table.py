@@ -88,15 +88,20 @@ from nbcompile.tracing.wrapping.objects import (
 
 def wrap(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
     """The tracker of a real value; ``source`` None: a constant of the program, unguarded."""
+    # One object, one tracker, by whichever address it is reached. A second address must lead to the same object in
+    # later calls too: a change through one would show through the other.
     known = tracer.side_effects.known(value)
     if known is not None:
         if source is not None and known.source is not None and known.source != source:
             tracer.guard(source, GuardKind.OBJECT_ALIASING, known.source)
         return known
+    # The first row that accepts decides, so a special kind comes before a general one: a constant before a tuple, a
+    # named tuple before a user's object, a known callable before a class.
     for accepts, make in ROWS:
         if accepts(value):
             return make(tracer, value, source)
     if source is not None:
+        # Of an unknown kind only the class is known; the value can be passed on.
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     return UnknownVariable(value, source)
 
