@@ -30,6 +30,7 @@ NAMESPACES = ("", ".fft", ".linalg", ".random")
 
 def numpy() -> ModuleType | None:
     """NumPy, where the program has imported it: an array cannot come from elsewhere."""
+    # The compiler itself does not import NumPy, which takes a while.
     return sys.modules.get("numpy")
 
 
@@ -101,6 +102,7 @@ def torch_function(function: object) -> Callable[..., object] | None:
         return None
     found = _twins().get(id(function))
     # np.random.rand is a new object at each look-up: the bound method of one generator.
+    # Bound methods are equal if function and object are.
     if found is None and isinstance(function, BuiltinMethodType | MethodType) and _is_of_numpy(function):
         found = next((each for each in _twins().values() if each[0] == function), None)
     return None if found is None else found[1]
@@ -126,6 +128,7 @@ class ArrayFunction:
         return f"wrapped_{self.name}"
 
     def __call__(self, *arguments: object, **keywords: object) -> object:
+        # torch._numpy divides integers into the default dtype of torch; NumPy into float64.
         if self.dtype is not None and self.dtype.is_floating_point:
             arguments = tuple(each.to(self.dtype) if isinstance(each, torch.Tensor) else each for each in arguments)
         if self.operands_are_arrays:
@@ -212,5 +215,6 @@ def to_number(tensor: torch.Tensor) -> object:
 
 def from_array(array: Any) -> torch.Tensor:
     """An array as an input of a graph: the same memory, unless the array refuses to be written."""
+    # A read-only array would be shared with a tensor that may be written to: it is copied.
     flags = getattr(array, "flags", None)
     return torch.as_tensor(array if flags is None or flags.writeable else array.copy())

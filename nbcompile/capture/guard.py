@@ -115,8 +115,10 @@ class Guard:
 
     def key(self) -> tuple[object, ...]:
         """Equal keys: the same promise, needed once."""
+        # Anything may be expected, also a list: by identity, so that the guards are at least kept apart.
         try:
             hash(self.expected)
         except TypeError:
             return (self.source, self.kind, id(self.expected))
+        # With the type: 1 and True are equal, and other guards.
         return (self.source, self.kind, type(self.expected), self.expected)

@@ -28,6 +28,8 @@ _EXAMPLE = "example_value"
 
 def inline_single_calls(module: torch.fx.GraphModule) -> None:
     """Inline, in the module itself, each region that has one call in all graphs of the module."""
+    # A region that is called once gains nothing from being a graph of its own, and inside the main graph it can be
+    # fused.
     calls = Counter(
         str(node.args[1])
         for graph in _graph_modules(module)
@@ -43,6 +45,7 @@ def with_inlined_regions(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
         graph.graph.find_nodes(op="call_function", target=INVOKE, sort=False) for graph in _graph_modules(module)
     ):
         return module
+    # A copy, as the caller's module keeps its calls.
     copied = _copy(module)
     _inline(copied, lambda name: True)
     return copied
@@ -64,6 +67,7 @@ def _copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def _inline(module: torch.fx.GraphModule, is_wanted: Callable[[str], bool]) -> None:
+    # The innermost regions first: they become part of those that contain them.
     for child in list(module.children()):
         if isinstance(child, torch.fx.GraphModule):
             _inline(child, is_wanted)
@@ -82,6 +86,8 @@ def _inline_call(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
     region = getattr(module, str(attribute.target))
     for name, child in region.named_children():  # names of regions and bodies are unique in the whole graph
         setattr(module, name, child)
+    # The region's inputs are replaced by the call's arguments, its nodes are copied before the call, and each
+    # ``getitem`` of the call by the copy of that result.
     copies = dict(zip(region.graph.find_nodes(op="placeholder"), operands, strict=True))
     with module.graph.inserting_before(call):
         for node in region.graph.nodes:
@@ -107,6 +113,7 @@ def are_equal(one: torch.fx.Graph, other: torch.fx.Graph) -> bool:
     """True if two graphs apply the same operators to inputs of the same kind."""
     if len(one.nodes) != len(other.nodes):
         return False
+    # In one pass: both graphs are in topological order, so the arguments of a node are matched before the node.
     twins: dict[torch.fx.Node, torch.fx.Node] = {}
     for left, right in zip(one.nodes, other.nodes, strict=True):
         if left.op != right.op:
@@ -123,6 +130,7 @@ def are_equal(one: torch.fx.Graph, other: torch.fx.Graph) -> bool:
 def _same_arguments(left: torch.fx.Node, right: torch.fx.Node, twins: dict[torch.fx.Node, torch.fx.Node]) -> bool:
     expected = torch.fx.map_arg((left.args, left.kwargs), twins.__getitem__)
     given = (right.args, right.kwargs)
+    # ``==`` alone takes 1 for True; their texts differ.
     return bool(expected == given) and repr(expected) == repr(given)  # 1 == 1.0 == True, 0.0 == -0.0
 
 

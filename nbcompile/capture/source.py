@@ -212,6 +212,7 @@ class ConstantSource(Address):
     value: object
 
     def __hash__(self) -> int:
+        # By identity: hashing the value could run user code, and equal values may be two objects.
         return hash((self.name, id(self.value)))
 
     def __eq__(self, other: object) -> bool:
@@ -325,6 +326,7 @@ ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, FunctionModeSou
 
 def root(source: Source) -> Source:
     """The first step of the address."""
+    # Each step has a base, except for the first.
     while not isinstance(source, ROOTS):
         source = source.base
     return source
@@ -422,6 +424,7 @@ def values_of(mapping: Any) -> list[object]:
 
 def remaining(iterator: object) -> Sequence[object]:
     """The items that an iterator over a tuple or a range has left, without advancing it."""
+    # ``iter(t).__reduce__()`` is ``(iter, (t,), position)``.
     state: Any = iterator.__reduce__()
     sequence, *position = state[1:]  # (the sequence,), and how far it is; nothing once it is at its end
     left: Sequence[object] = sequence[0][position[0] if position else 0 :]

@@ -70,8 +70,10 @@ def wait(timeout: float | None = None) -> bool:
 
 def compile_graph(backend: Backend, graph: CapturedGraph, inputs: Sequence[Any]) -> Compiled:
     """Compile a captured graph: in the background if the settings say so and the graph allows it, else now."""
+    # The graph runs as captured until it is compiled: that needs no symbols, no subclasses and no modes.
     if not config.background or not can_run_in_background(inputs, graph.symbolic):
         return backend(graph.module, inputs)
+    # Fakes made now: the real inputs may be freed or changed when the worker begins.
     fakes = torch_internals.fake_twins(inputs)
     return compile_later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
 
@@ -91,6 +93,7 @@ def can_run_in_background(inputs: Sequence[object], symbolic: bool) -> bool:
 
 def compile_later(name: str, compile_graph: Callable[[], Compiled], meanwhile: Compiled) -> Compiled:
     """A callable that is ``meanwhile`` until the worker has run ``compile_graph``, and then what that returned."""
+    # A list of one: ``call`` reads it at each call, and the worker replaces its element, which needs no lock.
     running, job, draft = [meanwhile], Job(name), recorder.draft()
     grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.defer()
 
@@ -98,6 +101,7 @@ def compile_later(name: str, compile_graph: Callable[[], Compiled], meanwhile: C
         return running[0](*arguments)
 
     def run() -> None:
+        # Compiling is one at a time in the process; the grad mode is a state of the thread.
         with hook.compiling(), torch.set_grad_enabled(grad_mode):
             running[0] = compile_graph()
             for finish in ready:
@@ -106,6 +110,7 @@ def compile_later(name: str, compile_graph: Callable[[], Compiled], meanwhile: C
     torch_internals.hide_from_hook(call.__code__)
     if draft is not None:
         draft.add_to_graph("notes", NOTE)
+    # Context variables of this thread, as the recorder, apply to the worker's job as well.
     context = contextvars.copy_context()
     _jobs.append(job)
     _queue.put(lambda: context.run(_work, job, run, draft))
@@ -135,6 +140,7 @@ def _start() -> None:
 
 
 def _serve() -> None:
+    # While the C++ compiler runs, calls that must compile may go on.
     toolchain.builds.around = hook.not_compiling
     while True:
         _queue.get()()

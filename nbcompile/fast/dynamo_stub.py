@@ -97,6 +97,7 @@ def install() -> None:
         return
     package = _StubPackage(specification)
     before = set(sys.modules)
+    # Also as an attribute of torch (below), where programs look the package up.
     sys.modules[PACKAGE] = package
     torch._dynamo = package
     sys.meta_path.insert(0, _Finder(package))
@@ -108,6 +109,8 @@ def install() -> None:
             importlib.import_module(NEEDED)
         for part in STUBBED_NAMES.keys() - {SOURCE_MODULE}:
             _remove_stub(f"{PACKAGE}.{part}")
+    # In another version of torch the modules depend on each other in other ways: all is undone, and the real package is
+    # imported at its first use.
     except ImportError:  # another torch, whose modules hang together otherwise
         for name in set(sys.modules) - before:
             if name == NEEDED or name.partition(".")[0] == PACKAGE or name.startswith(f"{PACKAGE}."):
@@ -139,6 +142,8 @@ class _StubModule(ModuleType):
 def _real(name: str) -> ModuleType:
     """Import a module of the package, without a stub of it."""
     _remove_stub(name)
+    # ``source`` imports two expensive modules for functions that are hardly ever called: stubs for the time of the
+    # import.
     takes = STUBS_OF_SOURCE if name == f"{PACKAGE}.{SOURCE_MODULE}" and name not in sys.modules and is_stub() else {}
     with _stubs(takes):
         return importlib.import_module(name)
@@ -218,6 +223,7 @@ def load_real_package(package: ModuleType) -> None:
     try:
         if type(package) is not _StubPackage:
             return
+        # First, so that whatever the reload asks of the package finds an ordinary module.
         package.__class__ = ModuleType  # type: ignore[assignment]
         for part in STUBBED_NAMES:
             _replace_stubs(_real(f"{PACKAGE}.{part}"))
@@ -226,6 +232,7 @@ def load_real_package(package: ModuleType) -> None:
         while _disabled:
             with contextlib.suppress(AttributeError):
                 delattr(_disabled.pop(), DISABLED)
+        # ``reload`` runs the package's code in the same module object, to which other modules refer.
         importlib.reload(package)
     finally:
         if held:

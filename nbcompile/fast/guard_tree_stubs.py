@@ -71,6 +71,7 @@ def stubs() -> Iterator[None]:
         for name, members in ((GUARDS, {"GuardManagerType": GuardManagerType}), (SETTINGS, _SETTINGS))
         if name not in sys.modules
     }
+    # Another thread must not import the real modules while the stubs have their names.
     _imp.acquire_lock()
     try:
         sys.modules.update(stub_modules)
@@ -88,6 +89,7 @@ def build(build_tree: Callable[[], Tree]) -> Tree:
     try:
         with stubs():
             return build_tree()
+    # With a missing name the real modules are imported, as torch does: slower, and always right.
     except MissingName:
         return build_tree()
 
@@ -106,6 +108,7 @@ class _EnumerationFinder:
         if loader is not None:
             run = loader.exec_module
 
+            # Trees that were built with the stub's enumeration compare with its members by identity.
             def run_and_share(module: ModuleType) -> None:
                 run(module)
                 vars(module)["GuardManagerType"] = GuardManagerType

@@ -65,6 +65,7 @@ def trace(
         table: operators to be written in terms of simpler ones.
         allow_mutation: the graph may write to whole inputs.
     """
+    # With a gradient to compute, the joint tracer or AOTAutograd traces the graph.
     if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
         return None
     if not is_eligible(module, example_inputs, allow_mutation):
@@ -73,11 +74,14 @@ def trace(
     fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
     try:
         tracer = AtenTracer(table, fakes, "arg{}_1", first=0, allow_mutation=allow_mutation)
+        # The dispatch mode sees each ATen operator that the captured graph runs, after autograd and functions of
+        # several operators have been resolved.
         with fake_mode, tracer, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
             outputs = Replay(module, tracer).run(*fakes)
         returned = tracer.returned(outputs)
         written = tracer.write_back()
         return InferenceGraph(tracer.module(returned), written)
+    # Nothing was changed but this tracer: AOTAutograd can begin anew.
     except (NeedsAotAutograd, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
         torch_internals.forget_new_symbols(fake_mode.shape_env)
         return None
@@ -108,6 +112,7 @@ class AtenTracer(TorchDispatchMode):
         """The node of the captured graph that runs right now."""
         self.nodes: dict[int, torch.fx.Node] = {}
         """The node of each tensor, by the tensor's id."""
+        # An id is the key only as long as the object lives.
         self.alive: list[torch.Tensor] = []
         """Every tensor in ``nodes``, so that no id is used twice."""
         self.holders: dict[int, list[torch.Tensor]] = {}
@@ -122,6 +127,7 @@ class AtenTracer(TorchDispatchMode):
 
     def define(self, value: torch.Tensor, name: str) -> None:
         """Define a tensor from outside as a placeholder."""
+        # One tensor given twice: two placeholders for one value, between which only AOTAutograd can distinguish.
         if id(value) in self.nodes:
             raise NeedsAotAutograd
         self._remember(value, self.graph.placeholder(name))
@@ -138,6 +144,7 @@ class AtenTracer(TorchDispatchMode):
         keywords = kwargs or {}
         if func.namespace == "prim":
             return func(*args, **keywords)  # asks a tensor for its device; such operators compute nothing
+        # First as few kinds of operators as possible: a rule of the table, or the operator's own decomposition.
         simpler = self._decomposed(func, args, keywords)
         if simpler is not NotImplemented:
             return simpler
@@ -153,6 +160,7 @@ class AtenTracer(TorchDispatchMode):
             raise NeedsAotAutograd  # only the run knows it
         if isinstance(result, torch.Tensor):
             self._remember(result, self._write(func, args, keywords))
+        # Several results: one node for the call, and one ``getitem`` for each.
         elif isinstance(result, (tuple, list)):
             whole = self._write(func, args, keywords)
             whole.meta["val"] = result
@@ -168,13 +176,17 @@ class AtenTracer(TorchDispatchMode):
         if functional is None or not isinstance(changed, torch.Tensor) or not self._may_change(changed):
             raise NeedsAotAutograd
         holders = self.holders[_storage(changed)]
+        # The functional form: views of y, if there are any, would have to be made again from the new value.
         if any(_view_metadata(each) != _view_metadata(changed) for each in holders):
             raise NeedsAotAutograd  # a view would have to be computed again
         args = (*args, *_defaults(func, functional, len(args)))
         result = functional(*args, **keywords)
+        # The in-place operator writes into y's dtype and layout; if the functional one has others, they are not the
+        # same.
         if _metadata(result) != _metadata(changed):
             raise NeedsAotAutograd  # the operator in place rounds, or keeps a layout
         node = self._write(functional, args, keywords)
+        # All names of the tensor (``y``, ``y.detach()``) have the new value.
         for holder in holders:
             self._remember(holder, node)
         return changed
@@ -183,6 +195,7 @@ class AtenTracer(TorchDispatchMode):
         """True for a tensor with memory of its own, or an input of which the graph has no view."""
         if _storage(tensor) not in self.owned:
             return True
+        # The first holder of an input's memory is the input itself.
         (first, *others) = self.holders[_storage(tensor)]
         return self.allow_mutation and tensor is first and not others
 
@@ -191,6 +204,7 @@ class AtenTracer(TorchDispatchMode):
         placeholders = self.graph.find_nodes(op="placeholder")
         written = []
         for at, (given, placeholder) in enumerate(zip(self.inputs, placeholders, strict=True)):
+            # The input has another node than its placeholder: it was written to.
             if isinstance(given, torch.Tensor) and (value := self.node_of(given)) is not placeholder:
                 copy = self.graph.call_function(torch.ops.aten.copy_.default, (placeholder, value))
                 copy.meta.update(value.meta)
@@ -207,6 +221,7 @@ class AtenTracer(TorchDispatchMode):
             if isinstance(node, int):
                 raise NeedsAotAutograd  # it is known by now
             return node
+        # An output in memory that an input or an earlier output owns is an alias, which a runtime wrapper must make.
         if not isinstance(output, torch.Tensor) or _storage(output) in self.owned:
             raise NeedsAotAutograd
         self.owned.add(_storage(output))
@@ -214,6 +229,8 @@ class AtenTracer(TorchDispatchMode):
 
     def module(self, outputs: Sequence[torch.fx.Node | None]) -> torch.fx.GraphModule:
         """The traced graph without dead nodes. Only now is it certain that AOTAutograd need not trace it, too."""
+        # AOTAutograd would ask for the memory format of each tensor, and these questions are guards on sizes. So they
+        # are asked here as well, or one trace would be valid for more sizes than the other.
         for tensor in self.alive:
             torch_internals.guard_on_memory_format(tensor)
         self.graph.output(tuple(outputs))
@@ -222,6 +239,7 @@ class AtenTracer(TorchDispatchMode):
 
     def _decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         rule = self.table.get(func)
+        # Under the mode again: the simpler operators are recorded in turn.
         with self:
             if rule is not None:
                 result = rule(*args, **keywords)
@@ -282,6 +300,7 @@ def functional_variant(operator: torch._ops.OpOverload) -> torch._ops.OpOverload
     schema = operator._schema
     if torch.Tag.inplace_view in operator.tags:
         return None  # it changes what the tensor is, not what its memory holds
+    # Exactly the first argument is written: ``add_`` and ``add`` then differ in nothing else.
     writes = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
     name = schema.name.partition("::")[2]
     packet = getattr(getattr(torch.ops, operator.namespace), name.removesuffix("_"), None)
@@ -338,6 +357,7 @@ class Replay(torch.fx.Interpreter):
 
 def is_eligible(module: torch.fx.GraphModule, example_inputs: Sequence[Any], allow_mutation: bool = False) -> bool:
     """True if a graph may be traced in one pass; if in doubt, False."""
+    # Autocast and inference mode change which operators run: AOTAutograd knows all of that.
     if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
         return False
     tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]

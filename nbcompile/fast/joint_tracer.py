@@ -47,11 +47,13 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
 def _leaf(example: Any, fake_mode: Any) -> Any:
     if not isinstance(example, torch.Tensor):
         return example
+    # A leaf of its own: the derivative ends at the input of the graph, whatever the input was computed from.
     return inference_tracer.fake(example, fake_mode).detach().requires_grad_(example.requires_grad)
 
 
 def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTracer) -> JointGraph | None:
     inputs = zip(tracer.graph.find_nodes(op="placeholder"), module.graph.find_nodes(op="placeholder"), strict=True)
+    # Provenance: a placeholder comes from the captured placeholder of the same position.
     for node, captured in inputs:
         node.meta[ORIGIN] = (captured.name,)
     provenance = AutogradProvenance()
@@ -65,8 +67,10 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTra
     # One tracer sees both halves: under its dispatch mode, autograd runs the operators of the derivatives at once,
     # and they are recorded after those of the forward pass. The partitioner divides the graph again.
     tangents = [torch.empty_like(each, requires_grad=False) for each in differentiable_outputs]
+    # The gradients of the outputs are inputs of the backward half.
     for number, tangent in enumerate(tangents, start=1):
         tracer.define(tangent, f"tangents_{number}")
+    # From here on the origin is set by hooks on autograd's nodes.
     tracer.captured_node = None
     with tracer, provenance.attribute(differentiable_outputs, tracer):
         found = torch.autograd.grad(
@@ -103,6 +107,7 @@ class AutogradProvenance:
         class NumberingReplay(Replay):
             def run_node(self, n: torch.fx.Node) -> Any:
                 result = super().run_node(n)
+                # Autograd numbers its nodes: those between two readings were made by this captured node.
                 now = torch_internals.next_autograd_number()
                 provenance.captured.update(dict.fromkeys(range(provenance.seen, now), n))
                 provenance.seen = now
@@ -121,6 +126,7 @@ class AutogradProvenance:
             return before
 
         hooks = [
+            # A prehook runs before the derivative of its node, so operators after it belong to that node.
             autograd_node.register_prehook(set_node(self.captured.get(autograd_node._sequence_nr())))
             for autograd_node in _autograd_graph(outputs)
         ]

@@ -87,6 +87,8 @@ def clear() -> None:
 def find_offsets() -> WordOffsets | None:
     """The offsets, seen by what changes there; None if it is not seen clearly."""
     sample = torch.ones(3)
+    # Torch's layout is not known but measured: a word that changes exactly when an owner is added or removed is the
+    # count.
     storage = sample.untyped_storage()
     in_tensor = [at for at, word in enumerate(_words(sample._cdata, SEARCHED_TENSOR)) if word == storage._cdata]
     if len(in_tensor) != 1:
@@ -97,6 +99,7 @@ def find_offsets() -> WordOffsets | None:
     shared = tensor.view(3)
     strong = _changed(before, _words(address, SEARCHED_STORAGE))
     del shared
+    # Back to what it was, and one word only: else something else was seen.
     if _words(address, SEARCHED_STORAGE) != before or len(strong) != 1:
         return None
     storage = tensor.untyped_storage()
@@ -106,6 +109,7 @@ def find_offsets() -> WordOffsets | None:
     del weak_reference
     if _words(address, SEARCHED_STORAGE) != with_object or len(weak) != 1:
         return None
+    # The bits that a Python object for the storage sets in the count.
     return WordOffsets(in_tensor[0], strong[0], weak[0], (before[strong[0]] ^ with_object[strong[0]]) & FLAGS)
 
 

@@ -140,6 +140,7 @@ class FrameRecord(FrameObserver):
         try:
             yield attempt
         except BaseException:
+            # The attempt's tensors may be of a subclass, and describing one must not run its code.
             with torch._C.DisableTorchFunction():
                 _write_unfinished(self.draft, attempt)
             raise
@@ -184,6 +185,7 @@ def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ..
     dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
     known: dict[str, model.Advice | None] = {}
     for guard in failed:
+        # Reasons that differ in numbers have the same remedy, and to try it takes a trace.
         reason = re.sub(r"\d+", "", guard.reason)
         if reason not in known:
             known[reason] = recompile_advice.advise(

@@ -72,11 +72,13 @@ class Refusal:
 
     def would_accept(self, change: Callable[[torch.Tensor], torch.Tensor]) -> bool:
         """True if the entry accepts the call with the tensor changed."""
+        # Advice is tried, not only given: the entry's own guards decide whether the changed call would be accepted.
         changed = self.with_tensor(change)
         return changed is not None and self.entry.check.holds(changed.scope())
 
     def traced_again(self, frame: Frame | None, dynamism: Dynamism) -> tuple[Guard, ...]:
         """The guards of the call if the program were as advised."""
+        # The address is inside of the user's objects, which must not be changed to try something.
         if frame is None:
             return (self.guard,)
         trace = tracer.trace(frame, self.options, dynamism)
@@ -128,6 +130,7 @@ def _about_a_tensor(refusal: Refusal) -> Found:
     mismatch = _SIZE.search(refusal.failed.reason)
     tensor, name = resolve(refusal.source, refusal.frame.scope()), refusal.name
     if mismatch is not None and mismatch[1] == "size":
+        # Reasons of torch's guard tree, from the most specific to the general.
         return _about_a_size(refusal, int(mismatch[2]), int(mismatch[3]), int(mismatch[4]))
     if not isinstance(tensor, torch.Tensor):
         return None
@@ -157,6 +160,7 @@ def _traced_like(reason: str) -> torch.dtype | None:
 
 
 def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Found:
+    # 0 and 1 are always constants, so ``mark_dynamic`` would be an error for them.
     special = min(expected, actual) < 2
     if refusal.options.dynamic and not special:  # it was a symbol: marked as one, it would be an error
         return (
@@ -169,6 +173,7 @@ def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Fou
     def trial() -> bool:
         dims = {**refusal.dynamism.dims, expression(refusal.source): frozenset({dim})}
         with config.patch(automatic_dynamic_shapes_mark_as="unbacked" if special else "dynamic"):
+            # Traced once more with the dim marked, and the guards of that evaluated on the earlier size.
             guards = refusal.traced_again(refusal.frame, replace(refusal.dynamism, dynamic=None, dims=dims))
         earlier = refusal.with_tensor(lambda tensor: _resized(tensor, dim, expected))
         return earlier is not None and build_check(guards, refusal.frame).holds(earlier.scope())
@@ -185,10 +190,12 @@ def _about_a_number(refusal: Refusal) -> Found:
     value, source = resolve(refusal.source, refusal.frame.scope()), refusal.source
     if type(value) not in (int, float):
         return None
+    # Numbers of a module are settings: torch keeps them constant unless a setting says otherwise.
     owner = resolve(source.base, refusal.frame.scope()) if isinstance(source, AttrSource) else None
     if isinstance(owner, torch.nn.Module):
         text = f"config.allow_unspec_int_on_nn_module = True, or make {refusal.name} a tensor"
         return text, lambda: _is_free(refusal, refusal.frame, {"allow_unspec_int_on_nn_module": True})
+    # A length or an index has to be an int: no advice to make it a tensor.
     if type(value) is int and _is_length_or_index(_use(refusal.failed)):
         return _constant(refusal.failed)
     text = f"make {refusal.name} a tensor: torch.tensor({value!r})"
@@ -200,6 +207,7 @@ def _is_free(refusal: Refusal, frame: Frame | None, settings: Mapping[str, Any])
     scalars = refusal.dynamism.scalars | {expression(refusal.source)}
     with config.patch(dict(settings)):
         guards = refusal.traced_again(frame, replace(refusal.dynamism, scalars=scalars))
+    # The number is free if no guard of the new trace compares it.
     return not any(_compares(guard, refusal.source) for guard in guards)
 
 

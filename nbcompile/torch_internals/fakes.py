@@ -145,6 +145,7 @@ def answers_when_run(value: object) -> bool:
         return False
     own: Any = type(value).__torch_function__
     silent = own is torch._C._disabled_torch_function_impl
+    # The disabled implementation answers nothing, and the inherited one only converts results.
     inherited = getattr(own, "__func__", None) is torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
     return is_jagged(value) or (not silent and not inherited and is_wrapper(value))
 
@@ -179,8 +180,11 @@ def without_overrides(compiled: Any) -> Any:
 
     def run(*arguments: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass(), without_function_modes():
+            # The class's ``__torch_function__`` was traced through: its effect is in the graph, and must not happen
+            # again.
             given = [each.as_subclass(torch.Tensor) if is_overriding(each) else each for each in arguments]
             results = compiled(*given)
+        # An input that the graph returns is returned as the object that was given, of the user's class.
         inputs = {id(plain_one): original for plain_one, original in zip(given, arguments, strict=True)}
         return tuple(inputs.get(id(each), each) for each in results)
 
@@ -192,6 +196,7 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
     tensor = plain(tensor)
     if context is None:
         return static_fake(mode, tensor, expression)
+    # Making a fake runs Python from C++ constructors, which no interrupt may leave.
     with interrupts.deferred(), _asked_first(mode, tensor):
         return mode.from_tensor(tensor, source=NamedSource(expression), symbolic_context=context)
 
@@ -223,9 +228,11 @@ def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) 
         return None
     if tensor.dtype not in (torch.int64, torch.float64) or tensor.layout is not torch.strided:
         return None
+    # Under a transform of torch.func the number is not readable.
     if torch._is_functional_tensor(tensor) or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return None
     value = tensor.item()
+    # The fake remembers the symbol, and ``item()`` returns it without asking for data.
     if tensor.dtype is torch.int64:
         fake.item_memo = symbolic_int(shape_env, int(value), expression)
     elif math.isfinite(value):

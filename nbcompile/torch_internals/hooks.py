@@ -126,6 +126,7 @@ def without_function_modes() -> Iterator[None]:
     try:
         yield
     finally:
+        # ``modes`` is outermost first, the order in which they are pushed again.
         for mode in modes:
             torch._C._push_on_torch_function_stack(mode)
 

@@ -54,11 +54,13 @@ def place_of_version(cls: type) -> ctypes.c_uint32:
 
 def are_torchs_own(_: object = None) -> bool:
     """True if torch.Tensor and torch.nn.Parameter are as torch defines them; some 100 ns."""
+    # The version changes with each change of the class or of a base: one comparison instead of hundreds of members.
     return _parameter_version.value == _accepted[0] or _look() is None
 
 
 def replaced_member() -> str | None:
     """The name of a replaced member of torch.Tensor, or of a replaced builtin; None: all are torch's and Python's."""
+    # The version is read before the members: a change during the loop is then seen the next time.
     version = _builtins_version.value
     if _accepted_builtins[0] != version or not _is_dict_seen:
         # No builtin is called by its name here: it may be one that is replaced.

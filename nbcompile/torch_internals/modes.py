@@ -53,6 +53,7 @@ def modes() -> Modes:
 
 def restore_modes(before: Modes) -> None:
     """Make them what they were."""
+    # Compared by identity and put back as a whole: an interrupted ``with`` may have left any of them.
     if not _same(_python_dispatch._get_current_dispatch_mode_stack(), before.dispatch):
         while torch._C._len_torch_dispatch_stack():
             torch._C._pop_torch_dispatch_stack(None)
@@ -68,6 +69,7 @@ def restore_modes(before: Modes) -> None:
             setattr(_python_dispatch, name, flag)
     torch._C._set_only_lift_cpu_tensors(before.lifts_on_cpu_only)
     torch._C._set_grad_enabled(before.grad)
+    # The tracer pauses the garbage collector; an interrupt may leave it paused.
     if before.collects:
         gc.enable()
 
@@ -82,11 +84,14 @@ _CHANGES = (
 def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
     """A function that runs a captured graph; if it raises between two changes of a mode, it restores the modes."""
     forward: Callable[..., Any] = module.forward
+    # Most graphs change no mode, and need no wrapper.
     if not any(node.target in _CHANGES for node in module.graph.nodes):
         return forward
 
     def run(*arguments: Any) -> Any:
         grad, autocast = torch.is_grad_enabled(), _autocast()
+        # A graph sets the mode and sets it back by nodes: if an operator in between raises, the second node does not
+        # run.
         try:
             return forward(*arguments)
         except BaseException:

@@ -221,6 +221,7 @@ def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) 
 
     False: there are new symbols that the result does not show, so that nothing could say what they are.
     """
+    # Symbols that an operator made while it ran, and that no node has shown so far.
     if shape_env.pending_fresh_unbacked_symbols:
         try:
             bindings = symbolic_shapes().compute_unbacked_bindings(shape_env, example)

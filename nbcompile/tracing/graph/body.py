@@ -69,8 +69,10 @@ class Body:
             return node
         if self.parent is None:
             raise breaks.unsupported(breaks.BODY_LEAK, str(node), name=node.name)
+        # A value of an outer graph becomes an input of each body between there and here, from the outside in.
         if node not in self.lifted:
             outer = self.parent.lift(node)
+            # A tensor's sizes may be symbols: those are inputs of the body as well.
             for symbol in torch_internals.symbols_in_order(node.meta[EXAMPLE]):
                 if self._symbols.get(symbol, node) is not node:
                     self.lift(self._symbols[symbol])
@@ -80,6 +82,7 @@ class Body:
     def placeholder(self, name: str, example: object) -> torch.fx.Node:
         """A new input, behind those that are there already."""
         first = next(iter(self.graph.nodes), self.graph._root)
+        # fx wants placeholders first; a body meets its inputs one by one.
         with self.graph.inserting_after(self._last) if self._last else self.graph.inserting_before(first):
             node = self._last = self.graph.placeholder(name)
         node.meta[EXAMPLE] = example
@@ -89,10 +92,12 @@ class Body:
 
     def is_outside(self, tracker: Value) -> bool:
         """True if a value exists outside of this body."""
+        # Older than the body, or from outside of the trace.
         return tracker.born < self.began or not tracker.is_made_here()
 
     def changes_inputs(self) -> bool:
         """True if an operator of the body writes to an input."""
+        # The version counter of a tensor grows with each write to it.
         return any(node.meta[EXAMPLE]._version != version for node, version in self._versions.items())
 
     def shares_memory(self) -> bool:

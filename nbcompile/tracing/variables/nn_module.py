@@ -47,6 +47,7 @@ class NNModuleVariable(ObjectVariable):
         getter = self.on_class(tracer, "__getattr__")
         if getter is not GETTER and isinstance(getter, types.FunctionType):
             return tracer.call(tracer.wrap(getter, self._class_source("__getattr__")), [self, ConstantVariable(name)])
+        # ``nn.Module.__getattr__``, without tracing its Python: the three dicts in its order.
         member = self.member(tracer, name)
         if member is None:
             self.missing(tracer, name)
@@ -63,6 +64,7 @@ class NNModuleVariable(ObjectVariable):
     def member(self, tracer: Tracer, name: str) -> VariableTracker | None:
         """A parameter, buffer or submodule."""
         for store in STORES:
+            # A dict that the traced code replaced or changed is looked into first.
             changed = self._changed_store(tracer, store)
             if changed is not None:
                 if name in changed.entries:
@@ -85,6 +87,7 @@ class NNModuleVariable(ObjectVariable):
         setter = self.on_class(tracer, "__setattr__")
         if setter is not torch.nn.Module.__setattr__:
             super().set_attribute(tracer, name, value)
+        # ``self.weight = Parameter(...)`` registers it: by tracing ``Module.__setattr__`` itself.
         elif self._is_member(tracer, name, value):
             self._trace_own(tracer, torch.nn.Module.__setattr__, ConstantVariable(name), value)
         else:
@@ -109,10 +112,12 @@ class NNModuleVariable(ObjectVariable):
         tracer.call(tracer.wrap(function, None), [self, *arguments])
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        # The call is replaced by a call of ``forward`` only if nobody has overridden what is in between.
         if any(self.on_class(tracer, name) is not known for name, known in CALLS.items()):
             return super().call(tracer, arguments, keywords)
         if not self.is_new() and is_unshaped(self.value):
             shape(tracer, self.value, arguments, keywords)
+        # With a source, the nodes know the module that they belong to (``nn_module_stack``).
         if self.source is None or self.is_new():
             return self._call(tracer, arguments, keywords)
         with tracer.output.module_calls.inside(self.value, self.source):
@@ -122,6 +127,7 @@ class NNModuleVariable(ObjectVariable):
         self._guard_hooks(tracer)
         if any(self._hooks(tracer, name) for name in BACKWARD_HOOKS):
             raise breaks.unsupported(breaks.BACKWARD_HOOKS, self.describe(), name=self.cls.__name__)
+        # With hooks the real ``_call_impl`` is traced, which runs them in order.
         if any(self._hooks(tracer, name) for name in HOOKS):
             implementation = tracer.wrap(torch.nn.Module._call_impl, None)
             return tracer.call(implementation, [self, *arguments], keywords)
