@@ -42,6 +42,7 @@ def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> F
     if name == "default":
         forced = options if backend is None else replace(options, backend=backend)
         return compiling(forced)
+    # The other stances look for entries under the key of the default stance.
     key = _shared_by(options)
     match name:
         case "skip_guard_eval_unsafe":
@@ -75,6 +76,7 @@ def _shared_by(options: Options) -> BackendKey:
     chosen = tuple(sorted(options.backend_options.items()))
     if options.mode not in (None, "default"):
         chosen = (*chosen, ("mode", options.mode))
+    # Options are part of the key, since they change what a backend makes.
     return backend_key((options.backend, chosen) if chosen else options.backend)
 
 

@@ -79,6 +79,7 @@ class ObjectNames:
 
     def _find(self, value: object) -> str | None:
         kept, name = self._known.get(id(value), (None, ""))
+        # The address may belong to another object by now.
         return name if kept is not None and kept.get() is value else None
 
 
@@ -107,6 +108,7 @@ class GuardExpressions:
             assert prepared.guard.source is not None
             with torch._C.DisableTorchFunction():  # no subclass or mode may observe the access
                 return _LEAVES[prepared.guard.kind](self, prepared, scope)
+        # A guard without a tree is evaluated by its predicate, and is one value of the page: true or false.
         except Exception:  # noqa: BLE001 - no tree expresses it, or a tensor lacks a property (sparse, nested)
             return self._as_it_is(prepared)
 
@@ -114,6 +116,7 @@ class GuardExpressions:
         """Read the values of a call; one that cannot be read is omitted, as the guards on it do not hold."""
         values: dict[str, Atom] = {}
         for name, reader in self._readers.items():
+            # A guard on a value that cannot be read does not hold, and a missing value says just that.
             with contextlib.suppress(Exception):  # a source that cannot be resolved, or an error in user code
                 values[name] = reader(scope)
         return values

@@ -87,6 +87,8 @@ def _members(module: str) -> Iterator[tuple[str, ...]]:
         if path in HARMLESS or isinstance(value, types.ModuleType) or not callable(value):
             continue
         content = _content(value, _DEPTH)
+        # A function of somebody else under a name that torch's own code uses changes what torch does: nothing is stored
+        # or loaded. Under another name only the program meets it.
         if content is not None:
             yield (path, *content)
         elif name in _names_that_torch_uses():
@@ -114,6 +116,7 @@ def _function(value: types.FunctionType, depth: int) -> tuple[str, ...] | None:
     if not (is_trusted(module_of(value)) or module_of(value) == "typing_extensions"):
         return None
     code, held = value.__code__, ""
+    # What a decorator wraps is in its closure.
     for cell in value.__closure__ or ():
         content = content_of(cell)
         if isinstance(content, types.FunctionType):  # of a decorator, or of a factory

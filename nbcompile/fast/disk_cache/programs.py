@@ -45,6 +45,8 @@ def write(residual: Residual, frame: Frame, graph: object) -> dict[str, Any]:
 
 
 def _kept(value: Any, frame: Frame, graph: object, as_written: CodeType | None) -> list[Any]:
+    # Constants of the program: the graph, code, globals and functions have forms of their own; others are literals or
+    # objects that are found by name.
     if value is graph:
         return ["graph"]
     if as_written is not None and value is as_written:
@@ -68,6 +70,7 @@ def _kept(value: Any, frame: Frame, graph: object, as_written: CodeType | None) 
 def _code(code: CodeType, frame: Frame) -> list[Any]:
     if resume.resume_info(code) is not None:
         return ["resume code", _resume(code, frame)]
+    # Code of an inner function is found in the constants of the frame's code.
     path = _path_to(code, frame.code)
     if path is None:
         raise NotStorable(f"the code of {code.co_qualname} is made elsewhere")
@@ -168,6 +171,7 @@ def _resume_code(point: dict[str, Any], frame: Frame) -> CodeType:
     code = resume.resume_function_code(
         original, point["offset"], stack, tuple(point["live"]), tuple(point["cells"]), line
     )
+    # The bytecode depends on the interpreter; the digest notices a resume function that comes out in another way.
     if code_digest(code) != point["digest"]:
         raise Unreadable(f"{code.co_name} comes out differently")
     return code

@@ -97,6 +97,7 @@ def _leaf(value: Callable[..., object]) -> VariableTracker:
 
 def _constant_result(value: Callable[..., object]) -> VariableTracker:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        # Called now, for real: the program has promised that the result is a constant.
         result = tracer.evaluate(
             value,
             [_real(tracer, each) for each in arguments],
@@ -104,6 +105,7 @@ def _constant_result(value: Callable[..., object]) -> VariableTracker:
         )
         if is_constant_value(result):
             return tracer.constant_or_wrap(result)
+        # Not a constant of the graph: the program keeps the object.
         return tracer.wrap(result, tracer.keep(result, f"{value.__name__}_result"))
 
     return BuiltinVariable(value, call)
@@ -168,6 +170,7 @@ def _reordered(value: Callable[..., object]) -> Handler:
     def call(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         plain = [realise(tracer, each) for each in arguments]
         named = {name: realise(tracer, each) for name, each in keywords.items()}
+        # Put off until after the graph, so only values that the graph cannot change meanwhile.
         for argument in (*plain, *named.values()):
             if not isinstance(argument, (TensorVariable, TextVariable)) and not argument.is_constant():
                 raise breaks.unsupported(

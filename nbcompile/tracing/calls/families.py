@@ -74,6 +74,7 @@ def _identity(*, same: bool) -> Handler:
 
 def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, keywords: Keywords) -> VariableTracker:
     values = [realise(tracer, each) for each in arguments]
+    # Some functions of ``math`` have a form for symbols; for the others a symbol is specialised to its number.
     if any(isinstance(each, SymbolicVariable) for each in values):
         if function in SYMBOLIC_MATH:
             return tracer.apply(SYMBOLIC_MATH[function], values)
@@ -83,6 +84,7 @@ def _math(tracer: Tracer, function: Callable[..., Any], arguments: Arguments, ke
     if any(isinstance(each, TensorVariable) for each in values):
         name = getattr(function, "__name__", "")
         raise breaks.unsupported(breaks.BUILTIN_FUNCTION, f"math.{name} of a tensor", name=f"math.{name}")
+    # ``math.prod`` of symbols as products, so that nothing is specialised.
     if function is math.prod and not values[0].is_constant():
         total: VariableTracker = keywords.get("start", ConstantVariable(1))
         for item in values[0].unpack(tracer):

@@ -33,6 +33,7 @@ def is_as_in_python(
 ) -> bool:
     """True if an operator may go into the graph; what that takes is promised."""
     expected = _EXPECTED.get(function)
+    # Constants first: they must be small enough. Then what the operator itself demands, with guards on the symbols.
     if not all(_has_room(each) for each in (left, right)):
         return False
     return expected is None or not _is_known(left, right) or expected(tracer, left, right)

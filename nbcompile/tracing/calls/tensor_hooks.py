@@ -81,11 +81,13 @@ def _registering(name: str) -> Special:
     def register(
         tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker | None:
+        # A result of the graph: its hook is a body of the graph, which the backward runs.
         if tensor.source is None and _is_plain(tracer, tensor, name):
             return _register_in_graph(tracer, tensor, arguments[0])
         if tensor.source is None or len(arguments) != 1 or keywords:
             kind, of = breaks.UNSUPPORTED_METHOD, f"{name} of {tensor.describe()}"
             raise breaks.unsupported(kind, of, name=name, type="Tensor")
+        # An input exists outside: the hook is registered on the real tensor after the graph.
         tracer.output.may_change(None)
         handle = HookHandleVariable(tensor, name, arguments[0])
         tracer.side_effects.deferred.append(handle)
@@ -99,6 +101,7 @@ def _is_plain(tracer: Tracer, tensor: TensorVariable, name: str) -> bool:
 
 
 def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTracker) -> VariableTracker:
+    # The hook is traced now, on a gradient that looks like the tensor.
     output = tracer.output
     body = output.new_body()
     traced = trace_body(tracer, hook, inputs(body, [tensor]), body=body)
@@ -109,6 +112,7 @@ def _register_in_graph(tracer: Tracer, tensor: TensorVariable, hook: VariableTra
     node = output.install("hook_body", body)
     operator = torch_internals.register_hook()
     given = (tensor.node, node, *traced.body.lifted)
+    # From here on the tensor is the operator's result, so that its gradient passes through the hook.
     tensor.node = output.apply("call_function", operator, given, {}, tensor.example)
     return BodyHandleVariable()
 

@@ -40,6 +40,7 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
     _guard_tensors(interpreter)
     _guard_changed(interpreter)
     modes = tuple(torch_internals.function_modes())
+    # These depend on no input: the state in which the process was when the frame was called.
     process_guards = tuple(
         Guard(None, kind, modes if kind is GuardKind.TORCH_FUNCTION_MODE_STACK else None)
         for kind in (
@@ -57,12 +58,15 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
 def expect_attributes(interpreter: Interpreter) -> None:
     """Promise that what was read of an object, and not looked at, is there: the residual program reads it again."""
     for unread in interpreter.output.left_unread:
+        # An attribute that was passed on unread still must exist, since the residual program reads it again.
         if unread.realised is None and type(unread.source) is AttrSource:
             interpreter.guard(unread.source.base, GuardKind.HASATTR, (unread.source.attribute, True))
 
 
 def _guard_changed(interpreter: Interpreter) -> None:
     """An input that the program changes is not, under another name, one that it reads."""
+    # The trace kept one tracker for each object. If the next call gave one object under two names, a change through one
+    # name would have to show through the other: so they are guarded to be different, by class, where one is changed.
     effects = interpreter.side_effects
     changed = [change.tracker for change in effects.order if isinstance(change, Change)]
     cells = [tracker for tracker in effects.trackers.values() if isinstance(tracker, CellVariable)]

@@ -93,6 +93,7 @@ class ClassVariable(VariableTracker):
             return TupleVariable([tracer.wrap(each, None) for each in getattr(self.value, name)])
         if name == "__class__":
             return tracer.wrap(type(self.value), None if self.source is None else TypeSource(self.source))
+        # A metaclass of the user's may define ``__subclasses__`` itself.
         if name == "__subclasses__" and type(self.value).__subclasses__ is type.__subclasses__:
             return BuiltinMethodVariable(self, name)
         overlay = class_overlay(tracer, self.value, name)
@@ -104,6 +105,7 @@ class ClassVariable(VariableTracker):
         return self.value
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        # A name stored in torch.Tensor would change what the compiler itself calls.
         if self.value in torch_internals.members.CLASSES:
             super().set_attribute(tracer, name, value)
         tracer.side_effects.store_attribute(tracer, self, name, value)
@@ -137,6 +139,8 @@ class ClassVariable(VariableTracker):
 
     def _subclasses(self, tracer: Tracer) -> ListVariable:
         """The list that each call makes anew: its items are inputs, and it is none."""
+        # Each class, but the list of subclasses is made anew at each call: its length and its items are guarded, not
+        # itself.
         subclasses: list[type] = self.value.__subclasses__()
         address = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)
         source = NoArgsCallSource(AttrSource(address, "__subclasses__"))
@@ -150,6 +154,7 @@ class ClassVariable(VariableTracker):
         found = class_lookup(type(self.value), name)
         if not isinstance(found, types.FunctionType):
             return None
+        # The methods of enumerations are pure, and the members are constants.
         if isinstance(self.value, enum.EnumMeta) and all(each.is_constant() for each in arguments):
             plain = (self.value, *(each.constant() for each in arguments))
             return tracer.constant_or_wrap(tracer.evaluate(found, plain))  # pure; members do not change

@@ -73,6 +73,8 @@ class ExceptionVariable(ObjectVariable):
             return TupleVariable(self.arguments)
         if name == "__suppress_context__":
             return ConstantVariable(self.suppresses_context)
+        # Fields of C structs (``errno``, ``name``): the built-in class derives them from its arguments, and so does
+        # ``_real``.
         found = class_lookup(self.cls, name)
         if isinstance(found, IN_C) and not found.__objclass__.__flags__ & HEAP_TYPE and name != "__dict__":
             return self._kept_in_c(tracer, name)
@@ -89,6 +91,7 @@ class ExceptionVariable(ObjectVariable):
 
     def _real(self) -> BaseException:
         """An exception of the built-in class below, with the arguments."""
+        # The built-in class, because the user's ``__init__`` was traced already and must not run.
         builtin: Any = next(base for base in self.cls.__mro__ if not base.__flags__ & HEAP_TYPE)
         if not all(each.is_constant() for each in self.arguments):
             self.no_method("__str__")
@@ -113,6 +116,7 @@ class ExceptionVariable(ObjectVariable):
                 self.arguments = value.unpack(tracer)
             case "__traceback__":
                 self.traceback = None if value.is_constant() else value
+            # CPython would store it in the exception's dict; torch breaks here, and so does this.
             case _:  # as in torch
                 raise breaks.unsupported(breaks.EXCEPTION_ATTRIBUTE, f"{self.describe()}.{name} = ...", attribute=name)
 
@@ -150,12 +154,15 @@ class ExceptionVariable(ObjectVariable):
         )
 
     def _make(self, reconstruction: Reconstructor) -> Recipe:
+        # ``BaseException.__new__`` sets ``args`` without running the class's ``__init__``.
         cls, arguments = Constant(self.cls, self.cls.__name__), tuple(map(reconstruction.recipe, self.arguments))
         if not self.cls.__flags__ & HEAP_TYPE:
             return Call(cls, arguments)
         return Call(Constant(BaseException.__new__, "new"), (cls, *arguments))  # its __init__ was traced through
 
     def _completed(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
+        # ``raise ... from ...`` and nested handlers link exceptions, which may form a circle: linked after they are
+        # made.
         target = self.recipe(reconstruction)
         links = {"__cause__": self.cause, "__context__": self.context}
         known = {name: value for name, value in links.items() if value is not None}

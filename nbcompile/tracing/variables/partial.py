@@ -74,6 +74,8 @@ class PartialVariable(VariableTracker):
         return super().get_attribute(tracer, name)
 
     def _part(self, name: str) -> VariableTracker:
+        # CPython merges a partial of a partial only if the inner one has no dict of its own, which tracing cannot see
+        # for a real one without making that dict.
         if isinstance(self.function, PartialVariable) and self.value is None and self.function.may_be_merged():
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name="partial of a partial"
@@ -86,6 +88,7 @@ class PartialVariable(VariableTracker):
 
     def _members(self) -> dict[str, object]:
         """The real one's own attributes; its ``__dict__`` would be made by looking at it."""
+        # ``__reduce__`` shows the dict without making one.
         state: tuple[Any, ...] = (None,) if self.value is None else self.value.__reduce__()[2]  # type: ignore[assignment]
         return state[-1] or {}
 
@@ -113,6 +116,7 @@ class PartialVariable(VariableTracker):
     def with_more(self, tracer: Tracer, arguments: Arguments, named: dict[str, Entry]) -> PartialVariable:
         """``functools.partial(self, ...)``: as in C, taken apart where it has no dict of attributes."""
         stored = tracer.side_effects.stored_attributes(self)
+        # Decide as C does: merge into one partial, or keep the inner one as the function.
         if self.value is not None or self.has_dict or stored:
             lost = self.value is None and not any(stored.values())  # made again, it would have no dict
             if lost or (self.value is not None and stored and not self._members()):
@@ -132,6 +136,7 @@ class PartialVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         kept = {name: value for name, (_, value) in self.named(tracer).items()}
         tracer.hand_over(self, self.function)
+        # Keywords of the call replace those of the partial.
         return tracer.call(self.function, [*self.arguments.unpack(tracer), *arguments], {**kept, **keywords})
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

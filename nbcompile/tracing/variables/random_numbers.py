@@ -53,6 +53,7 @@ class DrawnVariable(SymbolicVariable):
     @property
     def node(self) -> torch.fx.Node:  # type: ignore[override]
         """The number, read from the input: the graph takes it as a tensor."""
+        # The input is made at the first use: a number that is only returned never enters the graph.
         if self._node is None:
             self._node = self.tracer.output.drawn_number(self.kind, self.source)  # type: ignore[arg-type]
         return self._node
@@ -138,6 +139,8 @@ class RandomVariable(ObjectVariable):
         named = {key: realise(tracer, each) for key, each in keywords.items()}
         if not all(each.is_constant() for each in (*given, *named.values())):
             self.no_method(name)
+        # Tried on a generator of its own: the arguments must be good, since the real call happens before the graph
+        # runs.
         self._try(name, [each.constant() for each in given], {key: each.constant() for key, each in named.items()})
         source = self._note(tracer, name, given, named)
         if name in DRAWS:
@@ -172,6 +175,7 @@ class RandomVariable(ObjectVariable):
         self, tracer: Tracer, name: str, given: Sequence[VariableTracker], named: dict[str, VariableTracker]
     ) -> DrawSource:
         """Write the call down: it is made before the graph runs, after those that were written down before."""
+        # A body may run any number of times; its draws cannot be made before.
         if tracer.output.body is not tracer.output.root:
             raise breaks.unsupported(
                 breaks.BODY_EFFECT, self.describe(), name="an operator", changed="a generator of random numbers"

@@ -39,6 +39,8 @@ class SuperVariable(VariableTracker):
         owner_class = self.owner.value if isinstance(self.owner, ClassVariable) else self.owner.python_type()
         if self.cls not in owner_class.__mro__:  # in a metaclass: the class is the object
             owner_class = type(owner_class)
+        # The search begins after ``cls`` in the order of the *object's* class: with multiple inheritance that need not
+        # be a base of ``cls``.
         after = owner_class.__mro__.index(self.cls) + 1
         for base in owner_class.__mro__[after:]:
             if name in base.__dict__:
@@ -92,10 +94,12 @@ class SuperMethodVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         owner = self.owner
+        # ``super().__new__(cls)``: the object is made, and its ``__init__`` runs later.
         if self.name == "__new__" and isinstance(arguments[0], ClassVariable):
             return made_by(arguments[0], tracer.new_object(arguments[0].value, arguments[1:]))
         if isinstance(owner, ObjectVariable) and not issubclass(self.base, BaseException):  # those break in torch
             return owner.builtin_method(tracer, self.base, self.name, arguments, keywords)
+        # ``object.__init_subclass__`` does nothing.
         if isinstance(owner, ClassVariable) and self.name == "__init_subclass__":
             return ConstantVariable(None)
         if isinstance(owner, ClassVariable) and self.found is type.__dict__["__call__"]:

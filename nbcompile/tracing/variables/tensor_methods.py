@@ -50,6 +50,7 @@ def _size_of(name: str) -> Special:
         index = dim.constant() if dim.is_constant() else index_of(tracer, dim)
         rank = tensor.example.dim()
         if type(index) is not int or not -rank <= index < rank:
+            # A tensor of that rank on the meta device raises torch's own error.
             tracer.evaluate(getattr(torch.empty((1,) * rank, device="meta"), name), (index,))  # refuses it
         return everything.get_item(tracer, ConstantVariable(index))
 
@@ -98,6 +99,7 @@ def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keyword
 def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     _refuse_arguments(tracer, tensor.example.storage_offset, arguments, keywords)
     offset = tensor.example.storage_offset()
+    # An offset of an input is in no tensor guard.
     if tensor.source is not None and isinstance(offset, int):
         tracer.guard(SizeSource(tensor.source, "storage_offset"), GuardKind.EQUALS_MATCH, offset)
     return ConstantVariable(offset) if isinstance(offset, int) else tracer.apply_method("storage_offset", (tensor,))
@@ -117,6 +119,7 @@ def _scaled(keyword: str, combine: Callable[..., object] | None) -> Special:
         if scale is None or not isinstance(realise(tracer, scale), TensorVariable):
             return None
         operands = [*arguments, *(each for name, each in keywords.items() if name != keyword)]
+        # ``add_(x, alpha=t)`` would read t on the host. As ``add_(x * t)`` it stays in the graph.
         added = operands[0] if combine is None else tracer.apply(combine, operands)
         return tracer.apply_method("add_", (tensor, tracer.apply(torch.mul, (added, scale))))
 
@@ -140,6 +143,7 @@ def _tolist(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywor
         raise breaks.unsupported(breaks.TOLIST, f"call_method {tensor.describe()} to_list")
     if tensor.example.dim() == 0:
         return tracer.apply_method("item", (tensor,))
+    # The list is Python's, so its length must be known: the loop over rows is unrolled.
     positions = map(ConstantVariable, range(int(tensor.example.shape[0])))
     return tracer.list_of([tensor.get_item(tracer, each).call_method(tracer, "tolist", [], {}) for each in positions])
 
@@ -150,8 +154,10 @@ def _requires_grad(
 ) -> VariableTracker | None:
     given = (*arguments, *keywords.values())
     wanted = realise(tracer, given[0]).constant() if given else True
+    # A graph has no node for a change that changes nothing.
     if tensor.example.requires_grad == wanted:
         return tensor
+    # ``requires_grad_`` of an input changes an object from outside; of a result, only ``True`` is traced.
     if tensor.source is not None or not wanted:
         raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
     if "requires_grad_" in tracer.output.refused:
@@ -288,6 +294,8 @@ def _set_data(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) ->
         raise breaks.unsupported(breaks.DATA_OF_RESULT, context)
     if value.example.dtype != tensor.example.dtype:
         raise breaks.unsupported(breaks.DATA_OF_OTHER_DTYPE, context, wanted=value.example.dtype)
+    # ``set_`` makes the tensor use the other memory. Autograd must see neither the write nor the new version, which
+    # ``x.data = y`` hides in eager mode.
     output, enabled = tracer.output, torch.is_grad_enabled()
     output.state_call(torch._C._set_grad_enabled, (False,))
     written = output.apply("call_function", torch.Tensor.set_, (tensor.node, value.node), {})

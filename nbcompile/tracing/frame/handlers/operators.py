@@ -21,6 +21,7 @@ from nbcompile.tracing.variables.slices import slice_of
 def _binary(frame: Translator, instruction: Instruction) -> None:
     symbol = str(instruction.argval)
     left, right = frame.pop_pair()
+    # ``x += 1`` and ``x + 1`` are one opcode; the argument says which.
     in_place = symbol.endswith("=")
     frame.push(operations.binary(frame.interpreter, symbol.removesuffix("="), left, right, in_place))
 
@@ -59,6 +60,7 @@ def _compare(frame: Translator, instruction: Instruction) -> None:
 @handles("IS_OP")
 def _is(frame: Translator, instruction: Instruction) -> None:
     left, right = frame.pop_pair()
+    # The argument inverts the test: ``is not``.
     frame.push(ConstantVariable(operations.is_same(frame.interpreter, left, right) != bool(instruction.arg)))
 
 
@@ -104,7 +106,8 @@ def _const_key_map(frame: Translator, instruction: Instruction) -> None:
 def _slice(frame: Translator, instruction: Instruction) -> None:
     parts = frame.pop_many(instruction.arg or 2)
     if frame.stack and frame.view.instructions[frame.pc].opcode == "BINARY_SUBSCR":
-        realise(frame.interpreter, frame.stack[-1])  # what is sliced is looked at before the bounds
+        # CPython looks at what is sliced first, so its guards, and what it raises, come first.
+        realise(frame.interpreter, frame.stack[-1])
     frame.push(slice_of(frame.interpreter, parts))
 
 
@@ -150,6 +153,7 @@ def _dict_update(frame: Translator, instruction: Instruction) -> None:
     other = frame.pop()
     target = frame.stack[-(instruction.arg or 1)]
     merges = instruction.opcode == "DICT_MERGE"
+    # ``f(**a, **b)`` merges into a new dict, and refuses a key twice; ``{**a, **b}`` takes the last.
     if merges:
         expect_argument(frame, _called(frame, instruction), "**", other)
     for key, value in pairs_of(frame.interpreter, other):
@@ -203,12 +207,14 @@ def _unpack(frame: Translator, instruction: Instruction) -> None:
         frame.interpreter.raise_exception(
             ValueError, few if len(items) < wanted else f"too many values to unpack (expected {wanted})"
         )
+    # UNPACK_SEQUENCE leaves the first item on top.
     for item in reversed(items):
         frame.push(item)
 
 
 @handles("UNPACK_EX")
 def _unpack_star(frame: Translator, instruction: Instruction) -> None:
+    # ``a, *b, c = xs``: the low byte counts the names before the star, the rest those after it.
     before, after = (instruction.arg or 0) & 0xFF, (instruction.arg or 0) >> 8
     items = _unpacked(frame, frame.pop())
     if len(items) < before + after:
@@ -227,6 +233,7 @@ _CONVERSIONS = {0: "", 1: "s", 2: "r", 3: "a"}
 
 @handles("FORMAT_VALUE")
 def _format_value(frame: Translator, instruction: Instruction) -> None:
+    # The low two bits choose the conversion (``!s``, ``!r``, ``!a``); 4: a format specification is on the stack.
     flags = instruction.arg or 0
     specification = frame.pop() if flags & 4 else ConstantVariable("")
     value = frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[flags & 3])
