@@ -46,8 +46,8 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     """
     # Settings of torch's own config that are set there count as well.
     with config.with_torchs():
-        # Below a transform of torch.func the arguments are the transform's own wrappers: the call runs as Python, unless
-        # ``functionalize`` is the only one.
+        # Below a transform of torch.func the arguments are the transform's own wrappers: the call runs as Python,
+        # unless ``functionalize`` is the only one.
         if torch_internals.in_transform() and not torch_internals.only_functionalized():
             return fallback.IN_TRANSFORM
         # Asked before anything is compiled: the reason of a recompilation is what failed in the entries that exist.
