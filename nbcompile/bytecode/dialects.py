@@ -84,9 +84,9 @@ _DIALECTS = (
             "CALL": 3,
         },
         null_below_callable=True,
-        loop_exit_skips=1,
+        loop_exit_skips=1,  # 3.12: an exhausted FOR_ITER jumps past END_FOR
         send_pops_iterator=False,
-        compare_shift=4,
+        compare_shift=4,  # below the operator: a mask for the specialising interpreter
         compare_to_bool=0,
         flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
     ),
@@ -114,9 +114,9 @@ _DIALECTS = (
             "POP_JUMP_IF_NOT_NONE": 1,
         },
         null_below_callable=False,
-        loop_exit_skips=2,
+        loop_exit_skips=2,  # past END_FOR and POP_TOP
         send_pops_iterator=False,
-        compare_shift=5,
+        compare_shift=5,  # below the operator: the mask, and the bit of compare_to_bool
         compare_to_bool=16,
         flag_bits={"LOAD_GLOBAL": 1, "LOAD_ATTR": 1, "LOAD_SUPER_ATTR": 2},
         # 3.13 writes LOAD_FAST for the cell itself too; reading it back as LOAD_CLOSURE keeps the two apart.
@@ -385,6 +385,7 @@ def _argument_kinds() -> dict[str, str]:
     kinds: dict[str, str] = {}
     by_number = (("name", dis.hasname), ("constant", dis.hasconst), ("local", dis.haslocal), ("cell", dis.hasfree))
     for kind, numbers in by_number:
+        # Numbers from 256 on are pseudo-instructions: the compiler's own, which no bytecode has.
         kinds.update({dis.opname[number]: kind for number in numbers if number < 256})
     kinds.update(dict.fromkeys(JUMPS, "jump"))
     kinds.update(dict.fromkeys(SUPERINSTRUCTIONS, "locals"))
@@ -430,6 +431,7 @@ def has_argument(opcode: str) -> bool:
     return opcode in _HAVE_ARGUMENT
 
 
+# ``dis.hasarg`` is new in 3.12; before, the opcodes with an argument are those from HAVE_ARGUMENT on.
 _HAVE_ARGUMENT = frozenset(
     name for name, number in dis.opmap.items() if number in getattr(dis, "hasarg", range(dis.HAVE_ARGUMENT, 256))
 )
@@ -437,4 +439,5 @@ _HAVE_ARGUMENT = frozenset(
 
 def local_slots(varnames: tuple[str, ...], cellvars: tuple[str, ...], freevars: tuple[str, ...]) -> tuple[str, ...]:
     """The names of a frame's slots in order; a cell variable that is also a local has that local's slot."""
+    # ``def f(x): return lambda: x``: x is a parameter and a cell variable, in one slot.
     return varnames + tuple(name for name in cellvars if name not in varnames) + freevars

@@ -102,7 +102,6 @@ class FastCallInstaller:
         # Read first: if anything is forgotten while this runs, the entry that was added may be gone.
         code, before = self.function.__code__, cache.last_forgotten()
         entries = cache.made_with(code, self.callback.key)
-        # ``Module.forward`` was replaced, so the hook meets another function.
         if _first_frame(self.entry)[0] is not self.function:
             return  # the class has another forward by now
         if not entries or torch_internals.function_modes() or not fast_call.is_built():

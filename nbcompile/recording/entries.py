@@ -118,11 +118,13 @@ def unfinished(left: FailedAttempt, compile_id: str) -> tuple[model.Graph, str]:
     drawn = torch.fx.Graph()
     known: dict[torch.fx.Node, torch.fx.Node] = {}
     drawn.graph_copy(left.graph, known)
+    # The operator that fails never became a node. It is added, so that the picture of the graph ends with it.
     failed, node = left.failed, None
     if failed is not None and all(each in known for each in _nodes_in((failed.arguments, failed.keywords))):
         given = torch.fx.map_arg((failed.arguments, failed.keywords), known.__getitem__)
         node = drawn.create_node(failed.op, failed.target, *given)
         node.meta[STACK] = failed.stack
+    # Inputs that nothing uses: for a finished graph tracing removes them, here it never came so far.
     for placeholder in drawn.find_nodes(op="placeholder"):
         if not placeholder.users:
             drawn.erase_node(placeholder)
@@ -190,12 +192,15 @@ def _line_of(trace: TracebackType) -> model.StackLine | None:
     code, line = trace.tb_frame.f_code, trace.tb_lineno
     if code.co_filename.startswith(_NOT_THE_USERS) or code.co_filename.startswith("<frozen"):
         return None
+    # ``tb_lasti`` is an offset in bytes; ``co_positions`` has an item for each code unit of two bytes.
     positions = next(itertools.islice(code.co_positions(), trace.tb_lasti // 2, None), (None, None, None, None))
     text = linecache.getline(code.co_filename, line).rstrip()
     indent = len(text) - len(text.lstrip())
     first, last, column, end = positions
+    # An expression over several lines has no columns in one line.
     if first != line or last != line or column is None or end is None or not column < end:
         return model.StackLine(code.co_filename, line, code.co_name, text.strip())
+    # CPython counts columns in bytes of UTF-8.
     raw = text.encode()
     begin, stop = (len(raw[:each].decode(errors="replace")) - indent for each in (column, end))
     return model.StackLine(code.co_filename, line, code.co_name, text.strip(), max(begin, 0), max(stop, 0))
@@ -334,6 +339,8 @@ def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
         match step:
             case Allocate(name):
                 begun.append((name, launch + 1, ""))
+            # The memory of the other buffer is used on: its life ends at the last launch before, and not before it
+            # began.
             case Reuse(name, given):
                 begun.append((name, launch + 1, given))
                 last[given] = max(launch, next((at for each, at, _ in begun if each == given), 0))
@@ -380,7 +387,7 @@ def target_name(target: object) -> str:
     if isinstance(target, str):
         return target
     if isinstance(target, torch._ops.OperatorBase):
-        return str(target)
+        return str(target)  # ``aten.add.Tensor``
     known = _public_names().get(id(target))
     if known is not None:
         return known
@@ -399,7 +406,7 @@ def _public_names() -> dict[int, str]:
     for home, module in HOMES:
         for name, value in vars(module).items():
             if callable(value) and not name.startswith("_") and not isinstance(value, type):
-                names.setdefault(id(value), f"{home}.{name}")
+                names.setdefault(id(value), f"{home}.{name}")  # the first home wins
     return names
 
 
@@ -429,6 +436,7 @@ def _spell(value: Any) -> str:
         case _ if callable(value):
             return target_name(value)
         case _:
+            # No addresses: a record of the same program must be the same text.
             return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
@@ -454,6 +462,7 @@ def parse_stack(text: str) -> tuple[model.StackLine, ...]:
         if match is None:
             continue
         following = lines[position + 1].strip() if position + 1 < len(lines) else ""
+        # A file without source has no line below the ``File`` line.
         source = "" if _STACK_LINE.match(following) else following
         found.append(model.StackLine(match["file"], int(match["line"]), match["function"].strip(), source))
     return tuple(found)

@@ -44,6 +44,7 @@ def resume_index(code: CodeType) -> int:
 
 def calling_frame() -> str:
     """The compile id of the residual program that is running right now, "" if none is."""
+    # The chain of the Python frames that are running, from the innermost on.
     frame = sys._getframe()
     while frame is not None:
         compile_id = _residuals.get(frame.f_code, "")

@@ -27,6 +27,7 @@ def rewrite_and_record(
     if draft is None:
         rewrite(graph_module)
         return
+    # Before the rewrite, which changes the graph in place.
     before = entries.graph(graph_module, draft.compile_id, "traced", captured=captured.graph)
     done = rewrite(graph_module)
     if done:
@@ -52,6 +53,7 @@ def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: Em
     draft.add_to_graph("fusions", *entries.fusions(emitted.schedule.decisions, labels))
     draft.add_to_graph("lifetimes", *entries.lifetimes(emitted.schedule, labels))
     draft.add_to_graph("kernels", *entries.kernels(cpp.describe(emitted), labels))
+    # Forward and backward are generated one after the other, each with a wrapper.
     earlier = str(draft.graph_fields.get("wrapper", ""))
     draft.write_graph(wrapper=earlier + entries.wrapper(emitted.wrapper, labels))
 

@@ -215,12 +215,14 @@ def decorated_method(frame: Frame) -> str:
     """``Net.forward``, if the frame is a decorator's ``wrapper(self, ...)`` under that name of the class; else ""."""
     code = frame.code
     arguments = [frame.locals[name] for name in code.co_varnames[: code.co_argcount][:1] if name in frame.locals]
+    # In ``co_varnames`` the keyword-only parameters come before ``*args``.
     if not code.co_argcount and code.co_flags & inspect.CO_VARARGS:  # wrapper(*args, **kwargs)
         arguments = list(cast(tuple[object, ...], frame.locals.get(code.co_varnames[code.co_kwonlyargcount], ())))
     if not arguments:
         return ""
     cls = type(arguments[0])
     members = ((name, member) for base in cls.__mro__ for name, member in vars(base).items())
+    # The code of a decorator's wrapper is often called ``wrapper``; the class has the function under another name.
     names = [name for name, member in members if isinstance(member, FunctionType) and member.__code__ is code]
     return f"{cls.__name__}.{names[0]}" if names and code.co_name not in names else ""
 
@@ -285,6 +287,7 @@ def _write_residual(draft: recorder.FrameDraft, trace: Trace, residual: rewritin
 
 
 def _resume_functions(end: GraphBreak, residual: rewriting.Residual) -> tuple[model.ResumeFunction, ...]:
+    # A break at a branch has two resume functions for the frame itself, then one for each of its callers.
     branches = [*(("if true", "if false") if len(end.resume) == 2 else ("",)), *("" for _ in end.callers)]
     points = (*end.resume, *end.callers)
     functions = []

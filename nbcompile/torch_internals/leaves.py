@@ -68,6 +68,8 @@ def call_leaf(
     flat = pytree.tree_flatten((arguments, keywords), is_leaf=lambda value: isinstance(value, torch.nn.Module))[0]
     modules = list({id(each): each for each in flat if isinstance(each, torch.nn.Module)}.values())
     indices = leaf.store_makefx_modules(modules)
+    # A module is replaced by its parameters and buffers, which become inputs of the operator, so that they get
+    # gradients.
     states = leaf.convert_modules_to_states(
         (arguments, keywords), {id(each): index for each, index in zip(modules, indices, strict=True)}
     )

@@ -109,6 +109,7 @@ def operators() -> Iterator[Callable[..., object]]:
 def operator_ids() -> frozenset[int]:
     """Identities of all of them."""
     every = list(operators())
+    # Kept alive: the id of an object that is freed may become that of another one.
     _KEPT.extend(every)
     return frozenset(id(each) for each in every)
 

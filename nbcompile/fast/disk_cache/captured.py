@@ -40,6 +40,7 @@ def write(module: torch.fx.GraphModule) -> dict[str, Any]:
             raise NotStorable(f"the captured graph holds {node.target}")
         keywords = {name: _part(value, numbers) for name, value in node.kwargs.items()}
         nodes.append([node.op, target, [_part(each, numbers) for each in node.args], keywords])
+        # By position: the graph that is read names its nodes itself.
         numbers[node] = len(numbers)
     return {"targets": [findable(each) for each in targets], "nodes": nodes}
 

@@ -36,12 +36,14 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
     if torch_internals.function_modes() or torch_internals.in_transform():
         return None
     failed = cache.failures(frame.code, frame.scope(), key)
+    # The compiler refuses such a call, or raises: what is stored must not hide that.
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):
         return None
     with of_frame(frame.code) as origin:
         found = entry.load(frame, options, with_page=recorder.listening())
     if found is None:
         return None
+    # The id of this process: an entry has the id under which another process compiled it.
     compile_id = origin.compile_id = cache.next_compile_id(frame.code)
     with recorder.frame(compile_id, frame.code.co_name) as draft:
         if draft is not None:

@@ -28,7 +28,7 @@ _OF_TORCH = (torch.dtype, torch.layout, torch.memory_format)
 _BUILT: dict[str, tuple[type, Callable[[Any], list[object]], Callable[[list[Any]], object]]] = {
     "tuple": (tuple, list, tuple),
     "list": (list, list, list),
-    "frozenset": (frozenset, lambda value: sorted(value, key=repr), frozenset),
+    "frozenset": (frozenset, lambda value: sorted(value, key=repr), frozenset),  # sorted: equal sets give equal text
     "set": (set, lambda value: sorted(value, key=repr), set),
     "slice": (slice, lambda value: [value.start, value.stop, value.step], lambda parts: slice(*parts)),
     "range": (range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
@@ -44,10 +44,11 @@ def encode(value: object) -> Any:
     Raises:
         NotStorable: it is no literal.
     """
+    # By exact type: a member of an IntEnum, or an instance of a subclass of str, would come back as something else.
     if value is None or type(value) in (bool, int, str):
         return value
     if type(value) is float:
-        return ["float", value.hex()]
+        return ["float", value.hex()]  # exact; and JSON has no nan and no infinity
     if type(value) is bytes:
         return ["bytes", value.hex()]
     if isinstance(value, torch.device):
@@ -78,6 +79,7 @@ def decode(data: Any) -> Any:
             return bytes.fromhex(text)
         case ["device", str(text)]:
             return torch.device(text)
+        # The class is checked, since ``torch`` has other things under other names, which a damaged entry could ask for.
         case ["torch", str(name)] if isinstance(found := getattr(torch, name, None), _OF_TORCH):
             return found
         case ["single", str(name)] if name in _SINGLETONS:

@@ -56,6 +56,7 @@ def _renamed(content: Any, before: str, after: str) -> Any:
         return {name: _renamed(value, before, after) for name, value in content.items()}
     if isinstance(content, list):
         return [_renamed(each, before, after) for each in content]
+    # The dot matters: ``0/1`` is no prefix of ``0/10.n3``.
     if isinstance(content, str) and (content == before or content.startswith(f"{before}.")):
         return after + content.removeprefix(before)
     return content

@@ -17,7 +17,7 @@ from nbcompile import torch_internals
 from nbcompile.fast.disk_cache import literals
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
 
-MOST_BYTES = 1 << 16
+MOST_BYTES = 1 << 16  # in hexadecimal, the text is twice as long
 
 
 def encode(value: object) -> list[Any]:
@@ -28,6 +28,7 @@ def encode(value: object) -> list[Any]:
     """
     if type(value) is not torch.Tensor or value.layout is not torch.strided or value.device.type != "cpu":
         raise NotStorable(f"the graph holds a {type(value).__qualname__} of its own")
+    # ``copy_`` cannot write to a tensor whose elements share memory (``expand``), so it could not be read back.
     if value.requires_grad or value.is_quantized or torch_internals.overlaps_itself(value):
         raise NotStorable("the graph holds a tensor that is no constant")
     size = value.numel() * value.element_size()
