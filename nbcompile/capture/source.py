@@ -318,7 +318,7 @@ def expression(source: Source) -> str:
         case DrawSource(index):
             return f"random_value_{index}"
         case _:
-            assert_never(source)
+            assert_never(source)  # mypy proves that no class of sources is missing
 
 
 ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, FunctionModeSource, ConstantSource, DrawSource)

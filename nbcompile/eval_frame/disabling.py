@@ -35,6 +35,7 @@ def disable(function: Function | None = None, recursive: bool = True, *, reason:
             with hook.paused():
                 return original(*arguments, **keywords)
     else:
+        # Only the function itself is not compiled: the hook still sees the frames of the functions that it calls.
 
         @functools.wraps(original)
         def disabled(*arguments: Any, **keywords: Any) -> Any:

@@ -47,12 +47,14 @@ def relation(condition: str, names: Mapping[str, Any]) -> Relation | None:
         return None
     if not isinstance(parsed, ast.Compare):
         return None
+    # ``2 <= L['x'].size()[0] <= 10`` has three sides and two signs; the one that is no number is the subject.
     sides, signs = [parsed.left, *parsed.comparators], [_SIGNS.get(type(each)) for each in parsed.ops]
     subjects = [each for each in sides if _number(each) is None]
     if len(subjects) != 1 or None in signs:
         return None
     text = ast.unparse(subjects[0])
     expected = _expected(sides, [str(each) for each in signs])
+    # ``condition`` is torch's text of a guard, not the user's: it may be evaluated.
     return None if expected is None else Relation(text, expected, eval(f"lambda L: {text}", dict(names)))
 
 

@@ -29,13 +29,14 @@ def identifier(name: str) -> str:
 
 def parameters_of(code: CodeType) -> ast.arguments:
     """The parameters of a code object, without defaults (the hook binds nothing)."""
+    # In ``co_varnames``: positional parameters, keyword-only ones, ``*args``, ``**kwargs``, then the other locals.
     names = [ast.arg(identifier(name)) for name in code.co_varnames]
     count, named = code.co_argcount, code.co_kwonlyargcount
     rest = count + named
     vararg = kwarg = None
-    if code.co_flags & 4:
+    if code.co_flags & 4:  # CO_VARARGS
         vararg, rest = names[rest], rest + 1
-    if code.co_flags & 8:
+    if code.co_flags & 8:  # CO_VARKEYWORDS
         kwarg = names[rest]
     only = names[count : count + named]
     return ast.arguments(
@@ -43,7 +44,7 @@ def parameters_of(code: CodeType) -> ast.arguments:
         args=names[code.co_posonlyargcount : count],
         vararg=vararg,
         kwonlyargs=only,
-        kw_defaults=[None] * len(only),
+        kw_defaults=[None] * len(only),  # None: no default
         kwarg=kwarg,
         defaults=[],
     )

@@ -27,6 +27,7 @@ def single_use_tuples(*roots: object) -> frozenset[int]:
 def _count(data: object, uses: Counter[int], tuples: set[int]) -> None:
     match data:
         case recipes.SharedValue(key, inner, fill):
+            # The content of a shared value is counted once: at its other uses it is only a local.
             uses[key] += 1
             if uses[key] > 1:
                 return

@@ -31,6 +31,7 @@ def delete_weak_referents(
     if not references:
         return list(statements)
     assigned = {each.id for each in _names(statements) if isinstance(each.ctx, ast.Store)} - users
+    # By name, the last statement that uses it: later ones replace earlier ones in the dict.
     last = {each.id: at for at, statement in enumerate(statements) for each in _names([statement])}
     ends: dict[int, list[str]] = {}
     for name in sorted(assigned & set(_referents(statements, references))):
@@ -38,6 +39,7 @@ def delete_weak_referents(
     with_deletes: list[ast.stmt] = []
     for at, statement in enumerate(statements):
         with_deletes.append(statement)
+        # After a return nothing runs; the local dies with the frame.
         if at in ends and not isinstance(statement, ast.Return):
             with_deletes.append(
                 ast.copy_location(ast.Delete([ast.Name(name, ast.Del()) for name in ends[at]]), statement)

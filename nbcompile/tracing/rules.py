@@ -126,6 +126,7 @@ def skip_reason(filename: str) -> str | None:
         traced = any(filename.startswith(part) for part in TRACED_TORCH)
         return None if traced else "torch's own code that is not made of operators"
     path = _file(filename)
+    # Before the standard library: ``site-packages`` is a folder inside of it.
     if path.startswith(SITE) or "site-packages" in path:
         package = path.partition("site-packages" + os.sep)[2].split(os.sep)[0]
         return f"the package {package} is not traced" if package.removesuffix(".py") in SKIPPED_PACKAGES else None
@@ -153,6 +154,7 @@ def is_caught(code: types.CodeType) -> str | None:
             (os.path.join(TORCH, "nn", "modules"), os.path.join(TORCH, "optim"), os.path.join(TORCH, "distributions"))
         )
         return None if allowed else "a file of torch or of the compiler"
+    # fx gives the code of a GraphModule's ``forward`` a file of this name.
     if code.co_filename.startswith("<eval_with_key"):
         return "the code of a graph"
     path = _file(filename)

@@ -118,9 +118,11 @@ def read(data: dict[str, Any], frame: Frame, graph: Callable[..., object] | None
     """
     (function,) = ast.parse(data["source"]).body
     assert isinstance(function, ast.FunctionDef)
+    # ``compile_function`` adds the ``nonlocal`` statement itself.
     statements = [each for each in function.body if not isinstance(each, ast.Nonlocal)]
     for statement, line in zip(statements, data["lines"], strict=True):
         set_line([statement], frame.code.co_firstlineno + line)
+    # A copy, as when the program was made: another code object, which the hook leaves to Python.
     as_written = frame.code.replace()
     kept = {name: _object(encoded, frame, graph, as_written) for name, encoded in data["kept"].items()}
     code, shown = compile_function(frame.code, statements, kept)
@@ -157,6 +159,7 @@ def _object(encoded: list[Any], frame: Frame, graph: object, as_written: CodeTyp
             code = _resume_code(place, frame)
             return FunctionType(code, frame.globals, code.co_name)
         case ["code", list(path)]:
+            # A path of indices: a function inside of an inner function takes two.
             code = frame.code
             for index in path:
                 code = code.co_consts[index]

@@ -87,7 +87,7 @@ def _expected(guard: Guard, written: Written) -> Any:
             return [describe(key) for key in expected]
         case Kind.DIMENSION_MARKING:
             return [[[name, sorted(dims)] for name, dims in expected.present], list(expected.absent)]
-        case Kind.OBJECT_ALIASING:
+        case Kind.OBJECT_ALIASING:  # ``expected`` is another source
             return written.number_of(expected)
         case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
             return [written.number_of(each) for each in expected]

@@ -210,6 +210,7 @@ def _marks(
         "saved_for_backward_idx": [index for index, node in enumerate(saved) if node in kept],
     }
     dirty = nodes("dirty_tensors")
+    # The operator knows dirty tensors by their positions among the results.
     if dirty - set(results):
         raise _unsupported("an input that is marked as dirty is not returned")
     if dirty:

@@ -103,6 +103,8 @@ def taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[Variable
             return lambda _: tracker.value
         case BaseFunctionVariable() if hasattr(tracker, "function"):
             return lambda _: tracker.function
+        # Before ObjectVariable, of which it is a subclass: a module that exists is not taken apart, only its tensors
+        # are.
         case NNModuleVariable() if not tracker.is_new():
             return _module(tracer, tracker, leaves)
         case ObjectVariable():
@@ -157,6 +159,7 @@ def _object(tracer: Tracer, tracker: ObjectVariable, leaves: list[VariableTracke
         return lambda values: tracker.cls(**{name: part(values) for name, part in named.items()})
     children, context = tracer.call(tracer.wrap(known.flatten, None), [tracker]).unpack(tracer)
     parts = [taken_apart(tracer, each, leaves) for each in realise(tracer, children).unpack(tracer)]
+    # The context is data without tensors, so it can be built already now.
     kept = taken_apart(tracer, context, [])(())
     return lambda values: known.unflatten([part(values) for part in parts], kept)
 

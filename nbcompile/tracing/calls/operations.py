@@ -465,6 +465,7 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return verdict
     if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):
         return _equal_objects(tracer, left, right)
+    # ``obj.f`` makes a new method at each access: two methods are equal if they have the same object and function.
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
         return identical(left.owner, right.owner) and identical(left.function, right.function)
     if isinstance(left, KnownCallable) and isinstance(right, KnownCallable):

@@ -32,10 +32,12 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
         return tracer.call_special(value, "__format__", [specification])
+    # The value is known only after the graph, where the text is made.
     if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])
     if specification.is_constant() and specification.constant() == "":
         return value if isinstance(value, TextVariable) else to_text(tracer, value, "")
+    # ``object.__format__`` takes no specification but "".
     if class_lookup(value.python_type(), "__format__") is vars(object)["__format__"] and specification.is_constant():
         message = f"unsupported format string passed to {value.type_name()}.__format__"
         tracer.raise_exception(TypeError, message)

@@ -276,6 +276,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         overlay = tracer.side_effects.attribute(self, name)
+        # ``f.__doc__ = ...`` in the traced code hides what the function was made with.
         if overlay is not None:
             return overlay
         known: dict[str, object] = {
@@ -288,6 +289,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         }
         if name in known:
             return ConstantVariable(known[name])
+        # No function object exists yet: each part that reading shows is made from what MAKE_FUNCTION was given.
         if name == "__defaults__":
             return TupleVariable(self.defaults) if self.defaults else ConstantVariable(None)
         if name == "__kwdefaults__":
@@ -498,9 +500,11 @@ def in_order(
         return arguments, keywords
     try:
         signature.bind(*arguments, **keywords)
+    # The call is wrong whatever the values are, so that Python's own error is raised with as many Nones.
     except TypeError:
         tracer.evaluate(function, [None] * len(arguments), dict.fromkeys(keywords))
     given, rest = list(arguments), dict(keywords)
+    # The first parameter that may be left out ends it: behind it, keywords must stay keywords.
     for parameter in list(signature.parameters.values())[len(given) :]:
         if (
             parameter.kind is not parameter.POSITIONAL_OR_KEYWORD

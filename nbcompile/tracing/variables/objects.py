@@ -317,6 +317,7 @@ class ObjectVariable(VariableTracker):
 
     def plain_set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         """``object.__setattr__``."""
+        # A data descriptor of the class comes before the object's dict; a setter in Python is traced.
         found = self.on_class(tracer, name)
         if isinstance(found, property):
             if found.fset is None:

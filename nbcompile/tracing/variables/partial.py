@@ -66,6 +66,7 @@ class PartialVariable(VariableTracker):
         if name in self._members() and not tracer.side_effects.is_deleted(self, name):
             return self._lazy(tracer, name, self._members()[name])
         if not hasattr(functools.partial, name):
+            # A partial has a dict: that of another call may have the name.
             if self.source is not None:
                 tracer.guard(self.source, GuardKind.HASATTR, (name, name in self._members()))
             tracer.raise_exception(AttributeError, f"'functools.partial' object has no attribute '{name}'")

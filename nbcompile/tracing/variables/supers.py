@@ -62,6 +62,7 @@ class SuperVariable(VariableTracker):
         match found:
             case _ if isinstance(found, BINDS):
                 return MethodVariable(tracer.wrap(found, source), self.owner)
+            # ``super().make()`` of a classmethod gets the object's class as ``cls``, not ``base``.
             case classmethod():
                 is_class = isinstance(self.owner, ClassVariable)
                 owner = self.owner if is_class else self.owner.get_attribute(tracer, "__class__")
