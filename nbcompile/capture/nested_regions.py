@@ -130,7 +130,6 @@ def are_equal(one: torch.fx.Graph, other: torch.fx.Graph) -> bool:
 def _same_arguments(left: torch.fx.Node, right: torch.fx.Node, twins: dict[torch.fx.Node, torch.fx.Node]) -> bool:
     expected = torch.fx.map_arg((left.args, left.kwargs), twins.__getitem__)
     given = (right.args, right.kwargs)
-    # ``==`` alone takes 1 for True; their texts differ.
     return bool(expected == given) and repr(expected) == repr(given)  # 1 == 1.0 == True, 0.0 == -0.0
 
 

@@ -130,7 +130,6 @@ def _about_a_tensor(refusal: Refusal) -> Found:
     mismatch = _SIZE.search(refusal.failed.reason)
     tensor, name = resolve(refusal.source, refusal.frame.scope()), refusal.name
     if mismatch is not None and mismatch[1] == "size":
-        # Reasons of torch's guard tree, from the most specific to the general.
         return _about_a_size(refusal, int(mismatch[2]), int(mismatch[3]), int(mismatch[4]))
     if not isinstance(tensor, torch.Tensor):
         return None
