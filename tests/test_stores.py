@@ -56,6 +56,7 @@ def run(folder: Path, *options: str) -> str:
     return f"{done.stdout}{done.stderr}\nexit status {done.returncode}"
 
 
+@pytest.mark.fast_path
 def test_the_first_run_compiles_what_the_second_loads(runs):
     """Functions of equal code in two tests are compiled in both: a store is one test's."""
     assert "3 tests: 0 loads, 2 lookups without an entry" in runs[0]
@@ -64,11 +65,13 @@ def test_the_first_run_compiles_what_the_second_loads(runs):
     assert "exit status 0" in runs[1]
 
 
+@pytest.mark.fast_path
 def test_the_second_run_leaves_out_what_asserts_a_compile_and_what_left_nothing(runs):
     """One of three tests runs again."""
     assert "1 passed, 2 deselected" in runs[1]
 
 
+@pytest.mark.fast_path
 def test_a_second_run_that_loads_nothing_fails(runs):
     """Its tests pass, but they compiled."""
     assert "1 passed, 2 deselected" in runs[2]
