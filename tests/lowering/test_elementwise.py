@@ -6,12 +6,16 @@ import warnings
 import pytest
 import sympy
 import torch
+import torch.nn.functional as F
 
 import nbcompile
 from nbcompile.errors import GeneratedCodeWarning
 from nbcompile.ir.expr import Constant
 from nbcompile.lowering.elementwise import SUPPORTED, promoted
 from nbcompile.lowering.value import Value
+from tests import targets
+from tests.lowering.families import b, check_family, every_way, n, x, y
+from tests.lowering.programs import check, programs
 
 DTYPES = sorted(SUPPORTED, key=str)
 
@@ -110,3 +114,140 @@ def test_factors_have_as_many_digits_as_in_eager(dtype, text):
     assert (found != wanted).sum() <= (
         4 if "lerp" in text or "rsub" in text else 0
     )  # fused multiplication and addition
+
+
+FAMILIES = {
+    "unary": (
+        lambda x: [
+            getattr(torch, k)(x)
+            for k in "exp exp2 expm1 sin cos tan atan sinh cosh asinh tanh erf erfc sigmoid floor ceil trunc round neg abs sign relu frac square reciprocal isnan isinf signbit logical_not".split()
+        ],
+        (x,),
+    ),
+    "unary, positive": (
+        lambda x: [getattr(torch, k)(x) for k in "log log2 log10 log1p sqrt rsqrt lgamma digamma".split()],
+        (x.abs() + 0.1,),
+    ),
+    "int unary": (
+        lambda n: [
+            torch.exp(n),
+            n.neg(),
+            n.abs(),
+            n.sign(),
+            torch.sqrt(n.abs()),
+            n.floor(),
+            ~n,
+            torch.isnan(n),
+            n.float().to(torch.int8),
+        ],
+        (n,),
+    ),
+    "binary": (
+        lambda x, y, n: [
+            x + y,
+            x - y,
+            x * y,
+            x / y,
+            x + n,
+            n / 3,
+            n + 2.5,
+            x + 2,
+            torch.add(x, y, alpha=2.5),
+            torch.maximum(x, y),
+            torch.minimum(x, y),
+            torch.fmax(x, y),
+            torch.atan2(x, y),
+            torch.pow(x.abs(), y),
+            x**2,
+            x**3,
+            x**0.5,
+            2**x,
+            n**2,
+            x // y,
+            x % y,
+            torch.fmod(x, y),
+            n // 3,
+            n % 3,
+            torch.div(n, 3, rounding_mode="trunc"),
+            torch.div(x, y, rounding_mode="trunc"),
+            torch.copysign(x, y),
+            torch.hypot(x, y),
+            1 - x,
+            3 / x,
+        ],
+        (x, y, n),
+    ),
+    "comparisons": (
+        lambda x, y, n, b: [
+            x < y,
+            x == y,
+            n > 2,
+            n >= 2.5,
+            x != n,
+            b & (x < 0),
+            b | b,
+            b ^ (x > 1),
+            torch.logical_and(n, x),
+            torch.logical_xor(x, b),
+            n & 3,
+            n | 1,
+            n ^ 2,
+            n << 2,
+            n >> 1,
+            b + b,
+            b * b,
+        ],
+        (x, y, n, b),
+    ),
+    "bounds": (
+        lambda x, y, n: [
+            x.clamp(-1, 1),
+            x.clamp(min=0),
+            x.clamp(max=y),
+            n.clamp(0, 3),
+            n.clamp(min=0.5),
+            torch.clamp(x, y - 1, y + 1),
+        ],
+        (x, y, n),
+    ),
+    "choices": (
+        lambda x, y, b, n: [
+            torch.where(b, x, y),
+            torch.where(b, x, 1.0),
+            torch.where(b, n, x),
+            x.masked_fill(b, -1e9),
+            torch.where(b, 1, 0),
+        ],
+        (x, y, b, n),
+    ),
+}
+
+
+@every_way
+@pytest.mark.parametrize("name", FAMILIES)
+def test_family(name, how):
+    """Program and schedule give eager's values, dtypes and strides, without ATen."""
+    check_family(*FAMILIES[name], how)
+
+
+BOUNDS = {
+    "relu": torch.relu, "relu6": F.relu6, "between": lambda x: x.clamp(0, 2), "from": lambda x: x.clamp(min=0),
+    "to": lambda x: x.clamp(max=-0.0), "hardtanh": lambda x: F.hardtanh(x, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_have_eagers_sign_of_zero(name):
+    """Beside a number that is the value's own (beside a tensor eager's vectors and their remainder differ)."""
+    given = torch.tensor([-0.0, 0.0, -1.0, 1.0, 9.0] * 8)
+    (found,) = targets.run_cpp(programs(BOUNDS[name], given)[1], (given,))
+    assert torch.equal(found.signbit(), BOUNDS[name](given).signbit())
+
+
+def test_powers_are_products():
+    """Integers to any constant, floats up to the eighth power; a power of two is exact."""
+    check(lambda n: [n**0, n**4, n**7, n**63, n.to(torch.uint8) ** 5], n, must_be_triton=True)
+    check(lambda x: [x**4, x**5, x**7, x**8, x**9, 2.0**x], x)
+    whole = torch.arange(-150.0, 129.0)
+    (found,) = targets.run_cpp(programs(lambda x: 2.0**x, whole)[1], (whole,))
+    assert torch.equal(found, 2.0**whole)

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import nbcompile
 from nbcompile.lowering.extern import fallback_reason
+from tests.lowering.families import WAYS, check_family, every_way, v, x, y
 
 aten = torch.ops.aten
 
@@ -29,3 +31,26 @@ def test_the_view_says_it():
     edges = torch.tensor([0.0, 1.0])
     explained = nbcompile.explain(lambda x: torch.bucketize(x, edges) + 1)(torch.ones(3))
     assert "a binary search: where an element is read next" in explained._repr_mimebundle_()["text/html"]
+
+
+FAMILIES = {
+    "products, sorts, convolutions": (
+        lambda x, y, v: [
+            x @ y.t(),
+            (x @ y.t()).relu() + 1,
+            torch.cumsum(x, 1),
+            torch.sort(x, 1)[0] + 1,
+            F.linear(x + 1, y, None).sum(0),
+            torch.topk(x, 3)[1],
+            F.conv1d(x[None], y[:, :8, None]),
+        ],
+        (x, y, v),
+    ),
+}
+
+
+@every_way
+@pytest.mark.parametrize("name", FAMILIES)
+def test_family(name, how):
+    """What ATen computes goes on in kernels with eager's values."""
+    check_family(*FAMILIES[name], how, needs_aten=WAYS)

@@ -1,0 +1,36 @@
+"""Parts of a tensor replaced by another: eager's values."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.lowering.families import check_family, every_way, x, y
+
+FAMILIES = {
+    "slices and diagonals": (
+        lambda x, y: [
+            torch.slice_scatter(x, y[:, :4], 1, 2, 6),
+            torch.slice_scatter(x, y[:, :3], 1, 2, 8, 2),
+            torch.diagonal_scatter(x, y[0, :8], 1),
+            torch.diagonal_scatter(x, y[0, :6], -2),
+            torch.take(x, torch.tensor([[3, -1], [127, 0]])),
+            torch.select_scatter(x, y[0], 0, 3),
+            torch.select_scatter(x, y[0], 0, -1),
+            torch.as_strided_scatter(x, y[0, :5], (5,), (7,), 3),
+            torch.as_strided_scatter(x, y[:3, :4], (3, 4), (2, 11), 1),
+            torch.as_strided_scatter(x * 2, y[:4, :4, None], (4, 4, 1), (16, 1, 5)),
+            torch.as_strided_scatter(x, y, x.shape, x.stride()) + torch.as_strided_scatter(x, y[0, 0], (), ()),
+            torch.as_strided_scatter(x, y[:0], (0, y.shape[1]), (1, 1)),
+            torch.as_strided_scatter(x[1:], y[0, :3], (3,), (2,), x.shape[1] + 1),
+        ],
+        (x, y),
+    ),
+}
+
+
+@every_way
+@pytest.mark.parametrize("name", FAMILIES)
+def test_family(name, how):
+    """Program and schedule give eager's values, dtypes and strides; with dynamic sizes some of it is a call of ATen."""
+    check_family(*FAMILIES[name], how, needs_aten=("dynamic",))

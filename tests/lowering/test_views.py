@@ -1,0 +1,111 @@
+"""Views, and what is computed of them: eager's values and strides."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.lowering.families import big, check_family, every_way, n, v, x, y
+from tests.lowering.programs import check
+
+FAMILIES = {
+    "views that are returned": (
+        lambda x, big: [
+            x.t(),
+            x[2],
+            x[:, 3],
+            x[1:5, ::2],
+            x.view(4, 32),
+            x.reshape(-1),
+            x.unsqueeze(1),
+            x[:, None].expand(8, 3, 16),
+            big.permute(0, 2, 3, 1),
+            big.transpose(1, 2).reshape(2, 4, 15),
+            big.flatten(1),
+            x.diagonal(),
+            x.flip(0),
+            x.roll(3, 1),
+            x.roll(2),
+            x.repeat(2, 3),
+            x.unfold(1, 4, 2),
+            big.transpose(0, 3).reshape(5, -1),
+            x.squeeze(),
+            x.unbind(0)[3],
+            torch.split(x, 3, 0)[1],
+            x.chunk(2, 1)[1],
+            torch.tile(x, (2,)),
+            x.as_strided((3, 4), (2, 1), 1),
+        ],
+        (x, big),
+    ),
+    "computed of views": (
+        lambda x, big: [
+            x.t() + 1,
+            x[2] * 2,
+            x[:, 3] + 1,
+            x[1:5, ::2] + 1,
+            x.view(4, 32) + 1,
+            (x + 1).view(4, 32),
+            (x + 1).t().reshape(-1),
+            x[:, None].expand(8, 3, 16) + 1,
+            big.permute(0, 2, 3, 1) * 2,
+            (big + 1).transpose(1, 2).reshape(2, 4, 15) * 2,
+            x.diagonal() + 1,
+            x.flip(0) + 1,
+            x.roll(3, 1) + x,
+            x.repeat(2, 3) * 2,
+            x.unfold(1, 4, 2) + 1,
+            (big * 2).transpose(0, 3).reshape(5, -1).sum(1),
+            (x + 1).expand(3, 8, 16),
+            (x + 1)[:, ::2],
+            (x + 1).t(),
+            x.view(2, 4, 16).sum(1),
+            x.view(8, 4, 4).transpose(1, 2).reshape(8, 16) + x,
+            (x + 1)[:, None].expand(8, 3, 16),
+        ],
+        (x, big),
+    ),
+    "joined": (
+        lambda x, y, v, n: [
+            torch.cat([x, y]),
+            torch.cat([x, y], 1),
+            torch.stack([x, y], 1),
+            torch.cat([x, n.float() + 1]),
+            torch.cat([x + 1, y.t().reshape(8, 16) * 2], 1) + 1,
+            F.pad(x, (1, 2)),
+            F.pad(x, (1, -2, 3, 0), value=2.0),
+            F.pad(x, (-1, -1)),
+            torch.cat([x[:, 8:], -x[:, :8]], 1) * y,
+        ],
+        (x, y, v, n),
+    ),
+    "the same memory and copies": (
+        lambda x: [x, x.clone(), x.t(), (x + 1).clone(), x.t().clone(), x.contiguous()],
+        (x,),
+    ),
+}
+
+
+@every_way
+@pytest.mark.parametrize("name", FAMILIES)
+def test_family(name, how):
+    """Program and schedule give eager's values, dtypes and strides, without ATen."""
+    check_family(*FAMILIES[name], how)
+
+
+NOTHING_IN_ANOTHER_SHAPE = {
+    "joined": (lambda x: torch.cat([x.flatten(), x.flatten()]), (2, 0)),
+    "in the middle": (lambda x: (x + 1).reshape(3, 0, 4) * 2, (2, 0, 6)),
+    "to one dimension": (lambda x: (x + 1).reshape(0), (0, 3, 2)),
+    "a sum of none": (lambda x: (x.mT + 1).reshape(0, 6).sum(0), (0, 3, 2)),
+    "no sum": (lambda x: (x.mT + 1).reshape(0, 6).sum(1), (2, 3, 0)),
+    "two without extent": (lambda x: (x + 1).reshape(0, 5, 0), (2, 0, 0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_IN_ANOTHER_SHAPE)
+def test_a_tensor_without_elements_in_another_shape(name):
+    """An extent of zero divides nothing: code is generated, for kernels that store nothing, or a sum of nothing."""
+    function, shape = NOTHING_IN_ANOTHER_SHAPE[name]
+    check(function, torch.ones(shape), exact_strides=False)
