@@ -38,21 +38,25 @@ def mark_channels_last(module: fx.GraphModule) -> tuple[str, ...]:
     return (f"channels last: {len(eligible)} convolution{'s' if len(eligible) > 1 else ''}",)
 
 
+def _is_static_image(tensor: torch.Tensor) -> bool:
+    """True for four dimensions of float32 on the CPU, of known sizes."""
+    return (
+        tensor.dim() == 4
+        and tensor.device.type == "cpu"
+        and tensor.dtype == torch.float32
+        and all(isinstance(extent, int) and extent > 0 for extent in tensor.shape)
+    )
+
+
 def _is_eligible(node: fx.Node) -> bool:
     image, weight, _, _, _, _, transposed, *_ = node.args
-    tensors = [each.meta["val"] for each in (image, weight, node) if isinstance(each, fx.Node)]
+    tensors = [operand.meta["val"] for operand in (image, weight, node) if isinstance(operand, fx.Node)]
     return (
         len(tensors) == 3
         and not transposed
-        and all(
-            tensor.dim() == 4
-            and tensor.device.type == "cpu"
-            and tensor.dtype == torch.float32
-            and all(isinstance(extent, int) and extent > 0 for extent in tensor.shape)
-            for tensor in tensors
-        )
+        and all(map(_is_static_image, tensors))
         # The image and the result: channels in and channels out.
-        and all(each.shape[1] >= _MIN_CHANNELS for each in tensors[::2])
+        and all(tensor.shape[1] >= _MIN_CHANNELS for tensor in tensors[::2])
         and _pixels(node) >= _MIN_PIXELS
         # An output of the graph, or a view of one, must have eager's strides.
         and not any(user.op == "output" or _is_view(user) for user in node.users)

@@ -11,6 +11,9 @@ In torch: nothing; torch.compile counts the write. Read next: nbcompile/aot/comp
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+
 import torch
 import torch.fx
 
@@ -21,13 +24,17 @@ _GET_DATA = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
 _SET_VERSION = torch._C._autograd._unsafe_set_version_counter
 
 
+def _storages_of(nodes: Iterable[torch.fx.Node]) -> set[int]:
+    return {storage for node in nodes for storage in storages(node)}
+
+
 def writes_unseen(module: torch.fx.GraphModule) -> bool:
     """Return whether a captured graph writes to what ``x.data`` gave, or puts the version of an input back."""
-    graphs = [each.graph for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+    graphs = [part.graph for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
     nodes = [node for graph in graphs for node in graph.nodes]
     # x.data shares memory but no version counter with x. After functionalization a write to it is a write to x.
-    hidden = {storage for node in nodes if node.target is _GET_DATA for storage in storages(node)}
-    inputs = {storage for node in nodes if node.op == "placeholder" for storage in storages(node)}
-    preserved = (each for node in nodes if node.target is _SET_VERSION for each in node.all_input_nodes)
-    hidden.update(inputs.intersection(storage for each in preserved for storage in storages(each)))
+    hidden = _storages_of(node for node in nodes if node.target is _GET_DATA)
+    inputs = _storages_of(node for node in nodes if node.op == "placeholder")
+    preserved = (node.all_input_nodes for node in nodes if node.target is _SET_VERSION)
+    hidden |= inputs & _storages_of(itertools.chain.from_iterable(preserved))
     return bool(hidden) and any(not hidden.isdisjoint(storages(mutated_argument(node))) for node in nodes)

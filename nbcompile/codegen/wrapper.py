@@ -16,14 +16,14 @@ In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/launc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import sympy
 
 from nbcompile.capture.complex_literals import exact
 from nbcompile.codegen.printers import python_index, python_number
 from nbcompile.codegen.writer import SourceWriter
-from nbcompile.ir.buffer import BufferView, Extern, GraphAttribute, GraphInput, ModuleReference, Tensor
+from nbcompile.ir.buffer import BufferView, Extern, GraphAttribute, GraphInput, ModuleReference, Program, Tensor
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
@@ -73,20 +73,33 @@ class _function:
         self.writer.depth -= 2
 
 
+def _argument_names(program: Program, inputs: Mapping[int, GraphInput]) -> list[str]:
+    """A name for each argument: of a buffer, of a number, or of nothing that is used."""
+    names = [inputs[at].name if at in inputs else f"unused{at}" for at in range(program.arguments)]
+    numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
+    return [numbers.get(at, name) for at, name in enumerate(names)]
+
+
+def _written(schedule: Schedule) -> set[str]:
+    """Buffers that a kernel or an extern call writes to."""
+    written: set[str] = set()
+    for step in schedule.steps:
+        if isinstance(step, (Kernel, Extern)):
+            written.update(step.writes if isinstance(step, Kernel) else step.mutates)
+    return written
+
+
 def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
     program = schedule.program
     inputs = {buffer.position: buffer for buffer in program.buffers if isinstance(buffer, GraphInput)}
-    names = [inputs[at].name if at in inputs else f"unused{at}" for at in range(program.arguments)]
-    numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
-    names = [numbers.get(at, name) for at, name in enumerate(names)]
+    names = _argument_names(program, inputs)
     writer.line(f"{''.join(name + ', ' for name in names).rstrip(' ') or '()'} = args" if names else "assert not args")
     # From here on the caller's list keeps no input alive: each is freed after its last use.
     writer.line("args.clear()")
     for source in program.symbols:
         if source.dim is not None:
             writer.line(f"{source.symbol.name} = {names[source.position]}.{source.property}({source.dim})")
-    written = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
-    written |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
+    written = _written(schedule)
     for graph_input in inputs.values():
         # An input with other strides is copied, which is not allowed if the graph writes to it.
         mutable = ", written=True" if graph_input.name in written else ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
@@ -111,6 +111,17 @@ def require_representable(number: float, dtype: torch.dtype) -> None:
         raise NoLowering(f"{number} is no {dtype}")
 
 
+def _computed_in(operands: tuple[Any, ...], tensors: Sequence[Value], kind: str) -> torch.dtype:
+    """The type that operands are promoted to; refused if it, or one of theirs, is not supported."""
+    dtype = promoted(*operands)
+    if kind == "float" and not (dtype.is_floating_point or dtype.is_complex):
+        dtype = torch.get_default_dtype()
+    for candidate in (dtype, *(tensor.dtype for tensor in tensors)):
+        if candidate not in SUPPORTED:
+            raise NoLowering(f"dtype {candidate}")
+    return dtype
+
+
 def elementwise(
     build: Builder,
     compute: Callable[..., Expr],
@@ -126,17 +137,12 @@ def elementwise(
     ``exact``: the position at which a number or a tensor without dimensions keeps its digits (``x * 0.1``, but not
     ``x + 0.1``, of bfloat16).
     """
-    tensors = [each for each in operands if isinstance(each, Value)]
+    tensors = [value for value in operands if isinstance(value, Value)]
     if not tensors:
         raise NoLowering("no tensor among the operands")
     device = common_device(tensors)
-    dtype = promoted(*operands)
-    if kind == "float" and not (dtype.is_floating_point or dtype.is_complex):
-        dtype = torch.get_default_dtype()
-    for candidate in (dtype, *(tensor.dtype for tensor in tensors)):
-        if candidate not in SUPPORTED:
-            raise NoLowering(f"dtype {candidate}")
-    size = broadcast_size(*(each.size for each in tensors))
+    dtype = _computed_in(operands, tensors, kind)
+    size = broadcast_size(*(tensor.size for tensor in tensors))
     body = compute(
         *(
             operand(value, dtype, size)
@@ -145,7 +151,7 @@ def elementwise(
             for position, value in enumerate(operands)
         )
     )
-    nodes = merge_nodes(*(each.from_nodes for each in tensors), build.origin())
+    nodes = merge_nodes(*(tensor.from_nodes for tensor in tensors), build.origin())
     result = torch.bool if kind == "compare" else dtype
     return Value(result, device, size, cast(body, compute_dtype(result)), nodes)
 

@@ -319,6 +319,10 @@ class _Lowering:
             return None
         if node.target is aten.copy_.default:
             return self._lower_copy_(node, *args)
+        return self._call_operator(node, args, kwargs, predicted)
+
+    def _call_operator(self, node: fx.Node, args: Any, kwargs: Any, predicted: Any) -> Any:
+        """The results of an operator, by its lowering or else through ATen."""
         reason = self.refused.get(node.name, "")
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not _is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)

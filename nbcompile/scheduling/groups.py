@@ -207,24 +207,17 @@ def _complete_mapping(
     if [own[variable] for variable in unmatched] == [group.loops[variable] for variable in available]:
         return group, mapping | dict(zip(unmatched, available, strict=True))
     # Otherwise the rest become inner loops, if the group has none, and if all of its loops are matched: as rows.
-    rows = [variable for variable in group.loops if variable not in group.inner]
-    if group.inner or not mapping or any(variable not in mapping.values() for variable in rows):
-        raise Incompatible(f"loops over {_format_sizes(own)} and over {_format_sizes(group.loops)}")
-    if any(variable in outer and variable not in mapping for variable in own) and reduced:
+    all_are_rows = bool(mapping) and not group.inner and set(group.loops) <= set(mapping.values())
+    if not all_are_rows or (reduced and not set(outer) <= set(mapping)):
         raise Incompatible(f"loops over {_format_sizes(own)} and over {_format_sizes(group.loops)}")
     # The inner loops have to be the last ones: then a row is contiguous, and the vector loop loads it whole.
     if unmatched != list(own)[-len(unmatched) :]:
         raise Incompatible("its rows would not be contiguous in memory")
     # The group has only loops over rows so far: the new buffer's other loops are nested in them.
-    loops = dict(group.loops)
-    counter = group.counter
-    added = []
-    for variable in unmatched:
-        own_variable = loop_variable(counter)
-        counter += 1
-        loops[own_variable], mapping[variable] = own[variable], own_variable
-        added.append(own_variable)
-    return replace(group, loops=loops, inner=frozenset(added), counter=counter), mapping
+    added = {variable: loop_variable(group.counter + at) for at, variable in enumerate(unmatched)}
+    loops = group.loops | {added[variable]: own[variable] for variable in unmatched}
+    grown = replace(group, loops=loops, inner=frozenset(added.values()), counter=group.counter + len(added))
+    return grown, mapping | added
 
 
 def _format_sizes(loops: dict[Symbol, Index]) -> str:
