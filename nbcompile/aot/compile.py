@@ -165,8 +165,10 @@ def _partition_and_compile(
     if recompute:
         passes.remove_detach(traced.graph)
         passes.make_complex_literals_exact(traced.graph)
+        # Before the graph is cut: the backward then shares with the forward what both compute.
         if fuel.allows("pass", "eliminate_common_subexpressions"):
             passes.eliminate_common_subexpressions(traced.graph)
+        # A parameter lives as long as its module: to save it for the backward costs no memory.
         static_inputs = frozenset(at for at, each in enumerate(example_inputs) if isinstance(each, torch.nn.Parameter))
     partitioned = partition.partition_joint_graph(traced.graph.graph, len(traced.outputs), static_inputs)
     if partitioned is None:
