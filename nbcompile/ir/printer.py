@@ -83,6 +83,7 @@ def print_expr(body: Expr, precedence: int = 0) -> str:
             infix = OPERATIONS[op].infix
             if not infix:
                 return f"{op}({', '.join(map(print_expr, args))})"
+            # A right operand of the same precedence keeps its parentheses: ``a - (b - c)`` is not ``a - b - c``.
             own_precedence = _PRECEDENCE[infix]
             text = f"{print_expr(args[0], own_precedence)} {infix} {print_expr(args[1], own_precedence + 1)}"
             return f"({text})" if own_precedence < precedence else text
@@ -94,6 +95,8 @@ def print_number(value: bool | float, dtype: torch.dtype) -> str:
     """The shortest decimal that the dtype rounds to the value."""
     if isinstance(value, (bool, int)) or not math.isfinite(value):
         return repr(value)
+    # A float32 of 0.1 is 0.10000000149011612 as a Python float; float32 rounds 0.1 to the same value. 17 digits
+    # distinguish all doubles.
     for digits in range(1, 18):
         text = repr(float(f"{value:.{digits}g}"))
         if torch.tensor(float(text), dtype=dtype).item() == value:
@@ -112,11 +115,14 @@ def _index(index: Any, names: dict[Any, str], precedence: int) -> str:
         sign = "//" if isinstance(index, FloorDiv) else "%"
         text, own_precedence = f"{_index(index.args[0], names, 10)} {sign} {_index(index.args[1], names, 11)}", 10
     elif isinstance(index, sympy.Mul):
+        # Numbers, then sizes, then loop variables: ``4*s0*i1``, whatever order sympy keeps.
         factors = sorted(index.args, key=lambda factor: (not factor.is_number, not _is_size(factor), str(factor)))
         if factors[0] == -1:
             return _negative(factors[1:], names, precedence)
         text, own_precedence = "*".join(_index(each, names, 10 if n == 0 else 11) for n, each in enumerate(factors)), 10
     elif isinstance(index, sympy.Add):
+        # Positive terms come first, so that the text does not begin with a minus; a constant comes last: ``i0 - r0 +
+        # 3``.
         terms = sorted(
             index.args, key=lambda term: (term.is_number, term.could_extract_minus_sign(), str(_variable(term)))
         )
@@ -137,6 +143,7 @@ def _negative(factors: list[Any], names: dict[Any, str], precedence: int) -> str
 
 
 def _is_size(factor: Any) -> bool:
+    # ``i``, ``r`` and ``g`` begin the names of loops, of reduced loops and of gathered indices (ir/index.py).
     return isinstance(factor, sympy.Symbol) and factor.name[0] not in "irg"
 
 
