@@ -31,6 +31,7 @@ from nbcompile.support.process_state import STATE, Lifetime
 GRAPH_BREAKS, RECOMPILES, RECOMPILES_VERBOSE, SIDE_EFFECTS, CUDAGRAPHS = map(
     torch_internals.artifact_logger, ("graph_breaks", "recompiles", "recompiles_verbose", "side_effects", "cudagraphs")
 )
+# The folder of nbcompile. Frames of its files are left out of the stacks that users see.
 HERE = str(Path(__file__).parents[1])
 SECOND = "\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
 RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
@@ -84,6 +85,7 @@ def graph_break(reports: Sequence[Break], compile_id: str) -> None:
         return
     first, last = reports[0], reports[-1]
     location = f"{first.stack[-1].file}:{first.stack[-1].line}" if first.stack else "an unknown place"
+    # Where breaks may be nested, the same line reached through other calls is another break.
     chain = tuple((each.file, each.line) for each in first.stack) if config.nested_graph_breaks else location
     reason = _reason(last, SECOND.join(map(report_text, reports)))
     with torch_internals.compiling(compile_id):
@@ -169,6 +171,7 @@ def recompiled(function: str, location: str, failed: Sequence[FailedGuard], comp
 
 def side_effects(tell: Callable[[], Sequence[Mutation]], compile_id: str) -> None:
     """The side effects that the residual program replays."""
+    # The texts are made by a function, because nobody pays for them while the log is off.
     if not SIDE_EFFECTS.isEnabledFor(10):
         return
     with torch_internals.compiling(compile_id):

@@ -89,6 +89,7 @@ def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[
         for line in _lines(file, path, problems):
             if line.startswith("\t"):
                 if current is not None and current[1]:
+                    # Counted beyond the limit as well, so that the cut is known; what is beyond is not kept.
                     length += len(line)
                     if length <= MOST_PAYLOAD:
                         payload.append(line[1:])
@@ -106,6 +107,7 @@ def begins(path: Path) -> str:
         found = BEGIN.search(file.read(200).decode("utf-8", errors="replace"))
         if found:
             return found[1]
+    # Months begin with 0 or 1.
     return "9"
 
 
@@ -118,6 +120,7 @@ def _opened(path: Path) -> gzip.GzipFile | BinaryIO:
 def _lines(file: gzip.GzipFile | BinaryIO, path: Path, problems: Problems) -> Iterator[str]:
     size, line = 0, b"\n"
     try:
+        # A hostile file may be one endless line: it is read in parts.
         while more := file.readline(MOST_LINE):
             line = more
             size += len(line)
