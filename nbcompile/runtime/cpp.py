@@ -54,6 +54,7 @@ def load(source: str, compiler: Compiler) -> Library:
 
 
 @functools.lru_cache(maxsize=4096)
+# The directory is only part of the key of this cache: where the store moves, the library is looked up there again.
 def _load(source: str, compiler: Compiler, _directory: str) -> Library:
     key = store.key_of(source, compiler.identity)
     path = store.fetch(key, ".so")

@@ -128,6 +128,7 @@ int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtyp
     } catch (const std::exception &error) {
       return raise(error);
     }
+    /* Garbage that Python has not collected may hold memory: free it, and try once more. */
     PyObject *freed = PyObject_CallNoArgs(on_memory);
     if (!freed) return -1;
     Py_DECREF(freed);
@@ -159,11 +160,14 @@ int load(GpuKernel *kernel, int which, PyObject *made) {
   Entered entered(kernel->device);
   if (!entered.inside) return -1;
   void *context = nullptr, *module = nullptr, *function = nullptr;
+  /* A thread that has not used CUDA yet has no current context. The device's primary context is the one that
+   * torch uses. */
   int result = driver.context(&context);
   if (!result && !context && !(result = driver.retain(&context, kernel->device))) result = driver.set_context(context);
   if (result) return fail(result, "enter the device", kernel->name);
   if ((result = driver.load(&module, image))) return fail(result, "load", kernel->name);
   result = driver.function(&function, module, entry);
+  /* A function gets more than 48 KiB of dynamic shared memory only after this call. */
   if (!result && shared > PLAIN_SHARED) result = driver.set_attribute(function, SHARED_LIMIT, (int)shared);
   if (result) {
     driver.unload(module);
@@ -195,6 +199,7 @@ int launch(void *given, void **pointers, const int64_t *sizes, int64_t grid, con
   if (grid <= 0) return 0;
   if (grid > 0x7fffffff) return PyErr_Format(PyExc_RuntimeError, "%U: a grid of %lld blocks is too large", kernel->name, (long long)grid), -1;
   for (int i = 0; i < kernel->tensors; i++) {
+    /* The low bits of the disjunction are 0 only if they are 0 in each address: one test for all pointers. */
     all |= (uintptr_t)pointers[i];
     parameters[count++] = &pointers[i];
   }
@@ -205,6 +210,8 @@ int launch(void *given, void **pointers, const int64_t *sizes, int64_t grid, con
   int result;
   Py_BEGIN_ALLOW_THREADS;
   result = driver.launch(kernel->function[which], (unsigned)grid, 1, 1, kernel->threads[which], 1, 1, kernel->shared[which], state->stream, parameters, nullptr);
+  /* A launch returns before the kernel runs, so its faults show at a synchronisation: in debug mode at once, with
+   * its name. */
   if (!result && kernel->debug) result = driver.synchronize(state->stream);
   Py_END_ALLOW_THREADS;
   return result ? fail(result, "launch", kernel->name) : 0;
