@@ -50,6 +50,7 @@ def install() -> None:
         original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
         original.__kwdefaults__ = function.__kwdefaults__
         _originals[name] = function, original
+        # The new code takes any arguments; whoever asks for the signature goes on to see torch's.
         function.__signature__ = inspect.signature(function)
         function.__code__ = _code_calling(ours)
     loaded = sys.modules.get(ACCELERATE)
@@ -115,6 +116,8 @@ REPLACED: tuple[tuple[ModuleType, str, Callable[..., Any]], ...] = (
 
 def _code_calling(ours: Callable[..., Any]) -> CodeType:
     """Code for a function of torch, where it sees torch's globals: it calls one of this module."""
+    # The code runs with torch's globals, where our names are unknown. It has no free variables either: a function
+    # without a closure accepts no code that needs one.
     words = "*arguments, **keywords"
     text = f"lambda {words}: __import__('sys').modules[{__name__!r}].{ours.__name__}({words})"
     code: CodeType = eval(compile(text, __file__, "eval")).__code__
@@ -126,6 +129,8 @@ def add_backend(module: ModuleType) -> None:
     kind: Any = getattr(module, ITS_BACKENDS, None)
     if kind is None or OWN_NAME.upper() in kind._value2member_map_:
         return
+    # An enumeration with members has no subclasses. ``DynamoBackend(value)`` looks the value up in this map: enter it
+    # there.
     member = str.__new__(kind, OWN_NAME.upper())
     member._name_ = member._value_ = OWN_NAME.upper()
     kind._value2member_map_[member._value_] = member

@@ -43,6 +43,8 @@ class Condition:
 def pair(ours: Sequence[Guard], theirs: Sequence[Guard]) -> tuple[GuardPair, ...]:
     """Conditions of both sides one to one: what differs first."""
     left, right = (list(dict.fromkeys(_conditions(side))) for side in (ours, theirs))
+    # Equal conditions first: one that has an equal on the other side must not be paired with another about the same
+    # value. Each round takes what it pairs out of both lists.
     equal = [
         GuardPair(EQUAL, *(side.shown for side in both))
         for both in _matches(left, right, lambda condition: condition.text)

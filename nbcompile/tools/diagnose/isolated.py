@@ -108,6 +108,7 @@ def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
             if chunk:
                 continue
         try:
+            # The fork ends as soon as it has spoken, so there is no harm in waiting for it.
             ended, status = os.waitpid(process, 0 if said else os.WNOHANG)
         except ChildProcessError:  # the program ignores SIGCHLD
             return said, 0
@@ -119,6 +120,7 @@ def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
 def _judge(judge: Callable[[], str], writer: int) -> None:
     said, own = "", os.getpid()
     try:
+        # A session of its own: ``killpg`` then ends also what the fork starts.
         os.setsid()
         _silence()
         torch.set_num_threads(1)  # the threads of the first process are not in this one
@@ -127,6 +129,7 @@ def _judge(judge: Callable[[], str], writer: int) -> None:
         if os.getpid() == own:  # a program that forks comes to this line in each process
             os.write(writer, SAID + said.encode()[:MOST_SAID])
     finally:
+        # Without the handlers of ``atexit`` and without a flush of buffers: both belong to the first process.
         os._exit(0)
 
 

@@ -107,6 +107,7 @@ def without_paths(text: str, program: Path) -> str:
         sys.base_prefix: "python",
         str(Path.home()): "~",
     }
+    # The longest first: the folder of the program may be in that of the user.
     for folder, short in sorted(folders.items(), key=lambda item: -len(item[0])):
         text = text.replace(folder, short) if len(folder) > 1 else text
     return text
@@ -126,7 +127,9 @@ def without_names(text: str) -> str:
 
 def _without_variables(text: str) -> str:
     """Without the values of environment variables: a guard on ``os.environ`` holds one, as a text in quotes."""
+    # The longest first, because one value may be a part of another.
     for name, value in sorted(os.environ.items(), key=lambda item: -len(item[1])):
+        # The record is JSON, where a quote or a backslash in the value is escaped.
         for written in {value, json.dumps(value)[1:-1]}:
             if SECRET.search(name) and len(value) >= SHORTEST_SECRET:
                 text = text.replace(written, "...")

@@ -128,6 +128,7 @@ class Campaign:
         known = frozenset(self.state.causes)
         process = FORK.Process(target=_play, args=(self.plan, kind, number, known, sender), daemon=False)
         process.start()
+        # A pipe ends when all its writers have closed it. With this copy open, the end of a unit would never be seen.
         sender.close()
         self.running.append(_Unit(kind, number, process, receiver, time.monotonic()))
 
@@ -192,7 +193,9 @@ def _ending(status: int | None) -> str:
 
 def _play(plan: Plan, kind: str, number: int, known: frozenset[str], sender: Any) -> None:
     """Run a unit in the worker process, and send its counts."""
+    # The first limit sends SIGXCPU, whose name is then in the report; the second sends SIGKILL.
     resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS + 10))
+    # The descriptor itself, since C++ and child processes do not write to ``sys.stderr``.
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     sender.send(units.play_unit(kind, plan.seed, number, known, plan.ask_peer))

@@ -92,6 +92,8 @@ def _unlike(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if not one.is_floating_point():
         return one.long() != other.long()
     one, other = one.double(), other.double()
+    # ``==`` calls 0.0 and -0.0 equal, and a NaN unequal to itself; a double holds every value of the smaller dtypes
+    # exactly.
     same = (one == other) & (one.signbit() == other.signbit())
     return ~(same | (one.isnan() & other.isnan()))
 
@@ -103,12 +105,14 @@ def close(one: torch.Tensor, other: torch.Tensor, coarsest: float) -> bool:
     if not one.is_floating_point():
         return False
     one, other = one.double(), other.double()
+    # No distance can be measured to an infinity or a NaN: these have to agree.
     strange = ~(one.isfinite() & other.isfinite())
     if bool((_unlike(one, other) & strange).any()):
         return False
     one, other = one[~strange], other[~strange]
     if not one.numel():
         return True
+    # Relative to the largest element: where large terms cancel, a small result carries the error of the large ones.
     bound = EPSILONS * max(coarsest, torch.finfo(torch.float64).eps)
     return bool(((one - other).abs() <= bound * one.abs().max() + 1e-30).all())
 

@@ -129,6 +129,7 @@ def _call(function: str, sample: Any) -> Call | None:
         if isinstance(value, float) and not math.isfinite(value):
             return f"float('{value}')"
         if type(value) in WRITTEN:
+            # ``str.format`` fills the names of the tensors in: braces of a text are doubled.
             return repr(value).replace("{", "{{").replace("}", "}}")
         raise ValueError
 

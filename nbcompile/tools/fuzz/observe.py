@@ -67,10 +67,12 @@ class _Observer:
         if type(value) in SCALARS or isinstance(value, enum.Enum):
             self.facts[path] = Fact(_without_addresses(f"{type(value).__name__} {value!r}"))
             return
+        # The identity of a tuple says nothing: CPython keeps one of two equal constants of a function.
         if id(value) in self.seen and not isinstance(value, tuple):
             self.facts[path] = Fact(f"is {self.seen[id(value)] or 'the whole'}")
             return
         self.seen[id(value)] = path
+        # An object that dies gives its id to the next one; all that were met stay alive until the end.
         self.alive.append(value)
         if isinstance(value, torch.Tensor):
             self.tensor(path, value, depth)
@@ -105,6 +107,7 @@ class _Observer:
                 self.add(f"{path}.{name}", part, depth + 1)
 
     def memory(self, path: str, value: torch.Tensor) -> str:
+        # All empty tensors have the address 0, and share no memory.
         if not value.numel():
             return ""
         offset = int(value.storage_offset()) * value.element_size()

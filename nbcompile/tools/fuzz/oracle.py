@@ -109,6 +109,7 @@ def play(program: Program, compiler: Compiler) -> ObservedRun:
     """All that a program yields."""
     seen: list[Observation] = []
     error: BaseException | None = None
+    # Eager and compiled code draw the same numbers; and what a program sets for the process ends with it.
     torch.manual_seed(0)
     random.seed(0)
     dtype, grad = torch.get_default_dtype(), torch.is_grad_enabled()

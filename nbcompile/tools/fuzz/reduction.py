@@ -68,6 +68,8 @@ def reduced(program: Program, difference: Difference, seconds: float = 20.0) -> 
             for change in propose(tree):
                 if time.process_time() > until:
                     return best, shown
+                # The change is made in the tree itself and undone if the difference is gone: no copy for each
+                # attempt.
                 undo = change()
                 found = _still(best, tree, difference)
                 if found is None:
@@ -87,6 +89,7 @@ def _still(best: Program, tree: ast.Module, wanted: Difference) -> tuple[Program
     found = oracle.examine(program).difference
     if found is None or found.aspect != wanted.aspect:
         return None
+    # A smaller program that fails with another message shows another mistake.
     if is_named_by_text(wanted) and normalised(found.found) != normalised(wanted.found):
         return None
     return program, found
@@ -116,6 +119,7 @@ def _cut(held: list[ast.AST], start: int, size: int) -> Change:
     def change() -> Callable[[], None]:
         before = list(held)
         del held[start : start + size]
+        # A body without a statement is no Python.
         if not held and isinstance(before[0], ast.stmt):
             held.append(ast.Pass())
         return lambda: held.__setitem__(slice(None), before)
@@ -158,6 +162,7 @@ def _simplified(tree: ast.Module) -> Iterator[Change]:
 def _given(node: ast.AST, name: str, part: ast.expr) -> Change:
     def change() -> Callable[[], None]:
         before = getattr(node, name)
+        # A copy, because the part is still in the tree that ``undo`` puts back, and a later change would alter both.
         setattr(node, name, copy.deepcopy(part))
         return lambda: setattr(node, name, before)
 
