@@ -63,7 +63,9 @@ def _collect(record: Record, frame: CompiledFrame, makers: dict[str, str]) -> No
     """The makers of a frame and of those that it calls."""
     if frame.id in makers:
         return
+    # Entered before its callees are: it then precedes them in the text, and a function that calls itself ends here.
     makers[frame.id] = ""
+    # Reversed, because the last entry of a dict wins: of several frames of one function the first compiled remains.
     called = {each.function: each for each in reversed(record.frames) if each.called_from == frame.id and each.residual}
     resumed = dict(_resumed(record, frame))
     lines = [*_graph(frame), *_kept(frame), *_resumes(resumed), *_called(frame, called, resumed)]

@@ -33,12 +33,14 @@ def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
     hints = {each.name: int(each.hint) for each in frame.symbols if each.hint.lstrip("-").isdecimal()}
     nodes = {node.id: node for node in frame.graph.nodes}
     moved = 0
+    # Eager runs one operator after the other: an input that two of them read is read twice, and counts twice.
     for node_id in ids:
         if _name(nodes[node_id]) in _FREE:
             continue
         sizes = [
             _bytes(node, hints) for node in (nodes[node_id], *(nodes[i] for i in nodes[node_id].inputs if i in nodes))
         ]
+        # A sum that lacks one size would be too small.
         if None in sizes:
             return 0
         moved += sum(size for size in sizes if size is not None)

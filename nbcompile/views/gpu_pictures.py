@@ -51,11 +51,13 @@ def roofline(kernels: Iterable[Kernel]) -> Markup | None:
     if not dots:
         return None
     gpu = dots[0][1]
+    # The intensity at which memory and issue limit equally: the slope ends and the flat roof begins.
     ridge = gpu.peak_instructions / gpu.peak_bytes
     points = [(name, each.instructions / each.least, each.instructions / each.predicted_us) for name, each in dots]
     xs = _decades([ridge, *(x for _, x, _ in points)])
     ys = _decades([gpu.peak_instructions, *(y for _, _, y in points)])
     across, down = _scale(xs, LEFT, WIDTH - 12), _scale(ys, HEIGHT - BOTTOM, TOP)
+    # The slope enters the picture at its left or at its lower edge.
     lowest = max(10.0 ** xs[0], 10.0 ** ys[0] / gpu.peak_bytes)
     corners = (
         (lowest, lowest * gpu.peak_bytes),
@@ -162,6 +164,8 @@ def _size(tile: GpuTile) -> str:
 
 
 def _grid(tile: GpuTile, top: int, tones: Mapping[int, str]) -> Iterator[Markup]:
+    # All cells of a colour are one path, and a run of equal cells one rectangle: an element for each would be many
+    # times the size.
     paths: dict[str, list[str]] = {}
     numbers: list[Markup] = []
     for line in range(tile.rows):
@@ -172,6 +176,7 @@ def _grid(tile: GpuTile, top: int, tones: Mapping[int, str]) -> Iterator[Markup]
             wide = sum(1 for _ in run)
             left, right = 2 + x * CELL, wide * CELL - 1
             paths.setdefault(tones[program], []).append(f"M{left} {top + line * LINE}h{right}v{LINE - 1}h-{right}z")
+            # One number for each rectangle: in its first row, where it fits.
             if program >= 0 and wide > len(str(program)) and (not above or above[x] != program):
                 white = "w" if tones[program] == "p0" else ""
                 numbers.append(tag("text", str(program), x=left + 3, y=top + line * LINE + 9, class_=white))

@@ -44,6 +44,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
 
 def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
     """Kernels and extern calls in the order in which the wrapper runs them, each with its index in the record."""
+    # An operator of ATen may be called several times under one name: its records are used up in order.
     waiting: dict[str, deque[tuple[int, Kernel]]] = {}
     for index, kernel in enumerate(compiled.kernels):
         waiting.setdefault(kernel.name, deque()).append((index, kernel))

@@ -27,6 +27,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, String, _To
 
 Content = Any
 """Text (escaped), Markup, None (nothing), or an iterable of these."""
+# Elements without content. In HTML they have no closing tag, in XML they end in a slash.
 _EMPTY = frozenset({"img", "br", "rect", "path", "meta", "input"})
 Item = TypeVar("Item")
 
@@ -206,6 +207,7 @@ def listing(
     lines = highlighted(clipped("\n".join(shown_lines)), "" if _is_plain.get() else language)
     marks = [(nodes(index) if nodes else "", looks(index) if looks else "") for index in range(len(lines))]
     shown = []
+    # A line that lacks one of the two has its own number as its key, and stays alone.
     for _, run in itertools.groupby(range(len(lines)), lambda index: marks[index] if all(marks[index]) else index):
         first, *rest = run
         linked, look = marks[first]
@@ -239,6 +241,7 @@ def highlighted(
 
 def _cut(parts: list[tuple[str, str]], cuts: Sequence[Cut]) -> Markup:
     """A line, with an element around each of its linked pieces."""
+    # A cut may be inside a token: the line becomes letters, each with its kind, and ``_line`` joins neighbours again.
     kinds = [(name, letter) for name, part in parts for letter in part]
     shown, done = [], 0
     for begin, end, lit, picked in cuts:

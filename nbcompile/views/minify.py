@@ -101,6 +101,9 @@ def _rename(words: list[Word]) -> None:
     declared = [
         (positions, scope) for scope in dict.fromkeys(scopes) for positions in scope.names.values() if positions
     ]
+    # The names with the most uses get the shortest names. A new name must not be (1) a global's, (2) one that a use
+    # in this scope needs from further out, or (3) one that a scope between the declaration and a use declares itself,
+    # as that one would hide it.
     for positions, scope in sorted(declared, key=lambda pair: (-len(pair[0]), pair[0])):
         crossed = {each for position in positions for each in _outwards(scopes[position], scope)}
         used = free.union(scope.passing, *(each.used_names for each in crossed))
@@ -158,6 +161,7 @@ def _end_of_body(words: list[Word], pairs: dict[int, int], index: int) -> int:
     choices = 0
     while index < len(words):
         mark = words[index].mark
+        # In ``a ? x => x : b`` the colon belongs to the choice around the function, and ends its body.
         choices += (mark == "?" and words[index + 1].mark != ".") - (mark == ":")
         if mark in (*_CLOSING, ",", ";") or choices < 0:
             return index - 1
@@ -182,6 +186,7 @@ def _targets(words: list[Word], index: int) -> Iterator[str]:
         depth += (word.mark in _OPENING) - (word.mark in _CLOSING)
         if depth < 0 or (depth == 0 and (word.mark == ";" or (given < 0 and word.mark in ("of", "in", "=>")))):
             return
+        # From ``=`` to the comma at the same depth, or to the bracket that closes, names are uses: ``[a = b, c]``.
         if given > depth or (given == depth and word.mark == ","):
             given = -1
         elif given < 0 and word.mark == "=":
@@ -258,6 +263,7 @@ def _text_of(words: Iterable[Word]) -> str:
             last = ""
             written.pop()
         seam = last[-1:] + word.mark[:1]
+        # ``a + +b`` would be ``a++b``, and ``return a`` one word.
         if seam in ("++", "--") or (len(seam) == 2 and all(map(_WORD.match, seam))):
             written.append(" ")
         last = word.mark and word.text

@@ -193,6 +193,7 @@ def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Questi
         reasons = [*reasons[:hit], f"all guards of `{newest[hit].id}` hold"]
     elif full:
         reasons.append(f"there are {len(frames)} entries, and no more are made")
+    # After the entries come the two other choices: compiled again, or (the limit is reached) plain Python.
     answer = hit if hit is not None else len(newest) + full
     return Question(text, choices, answer, "; ".join(reasons))
 

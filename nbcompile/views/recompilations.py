@@ -144,6 +144,7 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
 
 def _newest(frame: CompiledFrame) -> FailedGuard:
     """Failed guard of the newest entry; failed guards are in the order in which entries were checked."""
+    # As numbers: as text, ``0/10`` would be older than ``0/9``.
     order = {each.compile_id: int(each.compile_id.rpartition("/")[2]) for each in frame.failed_guards}
     return max(frame.failed_guards, key=lambda failed: order[failed.compile_id])
 

@@ -45,6 +45,12 @@ def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits
 
 def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
     """Non-overlapping pieces of a line: each lights up with all operators around it, and selects the innermost."""
+    # All edges cut the line, so that no edge is inside a piece and each piece has one set of spans around it:
+    #      y = sin(x * 2) + 1
+    #          -------------- add
+    #          ---------- sin
+    #              ----- mul
+    #          |   |    ||   |      four pieces; the second lights up mul, sin and add
     edges = sorted({edge for span in spans for edge in (span.begin, span.end)})
     cuts = []
     for begin, end in itertools.pairwise(edges):

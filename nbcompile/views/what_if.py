@@ -300,5 +300,6 @@ def packed(test: str, number: dict[str, int]) -> Any:
 
 def as_script(data: Any) -> str:
     """JSON that no parser of HTML takes for anything else."""
+    # ``</script>`` in a text would end the element; JSON may write each character as its number.
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
