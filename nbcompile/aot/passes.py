@@ -91,6 +91,7 @@ def _is_pure(node: torch.fx.Node) -> bool:
 
 def _is_mutation(node: torch.fx.Node) -> bool:
     """Return whether the node may write to memory that other nodes read."""
+    # Without a schema (a higher-order operator) nothing is known, so it counts as a write.
     return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
 
 

@@ -57,6 +57,7 @@ class JointGraph:
             ],
             non_differentiable_outputs=[at for at in range(count) if at not in trained],
             saved_checked=slice(count, end),
+            # Empty: the versions of all saved tensors are checked.
             saved_unchecked=slice(end, end),
             saved_numbers=slice(end, end + saved_numbers),
             forward_returns=count,
