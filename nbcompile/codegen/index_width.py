@@ -72,8 +72,10 @@ def _bound(expression: sympy.Basic, ends: Mapping[Symbol, int]) -> int:
         case "Mul":
             product = 1
             for part in parts:
+                # A factor of 0 must not hide how large the product of the others is, which may be computed first.
                 product *= max(part, 1)
             return product
+        # A quotient is no larger than its dividend, and a remainder no larger than its divisor.
         case "FloorDiv" | "Mod" | "PythonMod" | "ModularIndexing" | "CleanDiv" | "Min" | "Max":
             return max(parts)
     return LARGEST + 1

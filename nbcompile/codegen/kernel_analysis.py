@@ -59,6 +59,7 @@ def estimate_work(kernel: Kernel) -> int | None:
 def releases_gil(kernel: Kernel) -> bool:
     """Return whether the launcher releases the GIL during this kernel."""
     work = estimate_work(kernel)
+    # A size that only the call knows may be large.
     return work is None or work > GIL_RELEASE_WORK
 
 

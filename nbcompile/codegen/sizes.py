@@ -81,6 +81,7 @@ class Sizes:
                 return number
             case ast.Name(symbol) if symbol in self._by_name:
                 return self._by_name[symbol]
+            # The launcher has no subtraction: ``a - b`` is ``a + b * -1``.
             case ast.UnaryOp(ast.USub(), operand):
                 return self._folded("mul", self._read(operand, whole), -1)
             case ast.BinOp(left, ast.Sub(), right):
@@ -98,6 +99,7 @@ class Sizes:
 
     def _computed(self, expression: sympy.Basic) -> Number:
         operation, arguments = OPERATIONS.get(type(expression).__name__), expression.args
+        # SymPy writes ``s0*s0`` as a power.
         if isinstance(expression, sympy.Pow) and expression.exp.is_Integer and expression.exp > 0:
             operation, arguments = "mul", (expression.base,) * int(expression.exp)
         if operation is None:
@@ -108,6 +110,7 @@ class Sizes:
         return total
 
     def _value(self, operation: str, first: object, second: object) -> RuntimeSize:
+        # SymPy writes ``s0/2`` as a product with 1/2, which ``number`` made a float.
         if not (isinstance(first, (int, RuntimeSize)) and isinstance(second, (int, RuntimeSize))):
             raise NeedsPython("a size is made of fractions")
         self.values.append(Value(operation, first, second))

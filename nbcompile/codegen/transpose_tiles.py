@@ -132,6 +132,7 @@ def _transposed_accesses(kernel: Kernel, body: Sequence[Let | Store], rows: Loop
     """Accesses that are contiguous along the rows. A tile's loads all precede its stores, so they must not alias."""
 
     def is_transposed(offset: Index) -> bool:
+        # A stride of 0 along the lanes is one element for all of them, and one of 1 is contiguous without a tile.
         return stride_along(offset, rows.variable) == ONE and stride_along(offset, lanes) not in (None, ZERO, ONE)
 
     stores = [statement for statement in body if isinstance(statement, Store)]
@@ -143,6 +144,7 @@ def _transposed_accesses(kernel: Kernel, body: Sequence[Let | Store], rows: Loop
         tuple(
             store
             for store in stores
+            # One array for each buffer.
             if store.buffer not in kernel.reads and times[store.buffer] == 1 and is_transposed(store.offset)
         ),
     )
@@ -195,6 +197,9 @@ def _loads_along_rows(kernel: Kernel, tile: TransposeTile) -> bool:
 
 def _tile_body(emitter: KernelEmitter, tile: TransposeTile, lanes: Symbol) -> None:
     kernel, writer, row = emitter.kernel, emitter.writer, tile.rows.variable
+    # Three steps. W x W elements of each transposed load are loaded along the rows, and transposed in a small array;
+    # the statements run row by row, with vectors along the lanes; what is stored across is collected in arrays as
+    # well, which are transposed and stored at the end.
     transposed: dict[Load, str] = {}
     for load in tile.loads:
         name = _declare_tile(emitter, load.buffer, C_TYPES[load.dtype])

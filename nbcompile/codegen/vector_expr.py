@@ -216,6 +216,7 @@ def _is_loop_invariant(scope: Scope, body: Expr) -> bool:
             case Load(buffer=buffer, index=index, gathers=gathers):
                 if (
                     gathers
+                    # The loop may change it from one iteration to the next.
                     or buffer in scope.stored
                     or any(_depends_on_loop(scope, expression) for expression in index)
                 ):

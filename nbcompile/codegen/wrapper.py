@@ -199,6 +199,7 @@ def _argument(tensors: dict[str, Tensor], value: object) -> str:
             return f"{{{', '.join(f'{key!r}: {_argument(tensors, item)}' for key, item in value.items())}}}"
         case slice():
             return f"slice({', '.join(_argument(tensors, bound) for bound in (value.start, value.stop, value.step))})"
+        # ``repr`` gives ``inf`` and ``nan``, which are names in Python.
         case float() if not math.isfinite(value):
             return f"float({str(value)!r})"
         case complex():
@@ -209,6 +210,7 @@ def _argument(tensors: dict[str, Tensor], value: object) -> str:
         return f"torch.{value!r}"
     if type(value).__module__ == "torch" and type(value).__name__ in {"dtype", "layout", "memory_format"}:
         return str(value) if str(value).startswith("torch.") else f"torch.{value}"
+    # No text means this object: the wrapper takes it from a table by its id (``opaque_values``).
     return f"constant({id(value)})"
 
 
