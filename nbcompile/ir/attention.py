@@ -52,6 +52,8 @@ def attention(
     if bias is not None:
         fully_masked = (bias == -math.inf).all(-1, keepdim=True)
         if (exact_rows | fully_masked.squeeze(-1)).all():
+            # The softmax of a row of equal fillers is uniform, so the separate steps return the mean of the values;
+            # the softmax of a row of minus infinities is NaN.
             empty_row_result = (
                 values.mean(-2, keepdim=True) if filler != -math.inf else torch.full_like(out[..., :1], math.nan)
             )

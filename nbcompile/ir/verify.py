@@ -188,6 +188,8 @@ def _verify_types(op: str, args: list[torch.dtype], result: torch.dtype, where: 
     if op == "where":
         require(args[0] == torch.bool and result == args[1], text)
         return
+    # Kernels compute in float32: bfloat16 and float16 are loaded, stored, chosen and cast (all above), and nothing
+    # else.
     require(operands[0] not in _HALF, text)
     match operation.kind:
         case "comparison":
@@ -220,6 +222,7 @@ def verify_schedule(schedule: Schedule) -> None:
                 memory.add(name)
             case Reuse(name, old):
                 require(old in memory and name not in memory, f"{name} cannot take over {old}")
+                # The memory holds the old buffer's elements: the new one counts as unwritten.
                 memory = (memory - {old}) | {name}
             case Free(name):
                 require(name in memory, f"{name} is freed and has no memory")
