@@ -121,6 +121,7 @@ def _in_planes(
         return None
     has_rows = image.ndim == 3
     window = [int(each) for each in weight.size[2:]]
+    # Size of the result in each dimension, for windows without dilation: (n + 2 * padding - window) // stride + 1.
     pixels = [
         (int(extent) + 2 * pad - size) // step + 1
         for extent, pad, size, step in zip(image.size[2:], padding, window, stride, strict=True)

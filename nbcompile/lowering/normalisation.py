@@ -109,6 +109,8 @@ def layer_norm_backward(
     outer = list(range(x.ndim - len(shape)))
     normal = build.realize(elementwise(build, lambda a, b, c: (a - b) * c, (wide, m, r)))
     grads: list[Value | None] = [None, None, None]
+    # With n = (x - mean) * rstd, s = grad * weight and N elements in a row:
+    #      dx = rstd / N * (N * s - sum(s) - n * sum(s * n))
     if mask[0]:
         scaled = g if weight is None else elementwise(build, lambda a, w: a * w, (g, convert(build, weight, g.dtype)))
         count = product(x.size[at] for at in inner)

@@ -43,6 +43,7 @@ def _nearest(build: Builder, x: Value, out: Sequence[Any], scales: Sequence[floa
     gathers: list[Gather] = []
     for n, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
         extent, coordinate = x.size[leading + n], loop_variable(leading + n)
+        # Where all elements are repeated equally often, the position is a division of integers: no gather is needed.
         times = _times(extent, size, scale)
         if times is not None:
             position.append(divide(coordinate, index(times), ranges))
@@ -126,6 +127,7 @@ def upsample_nearest2d_backward(
     if len(times) < len(found):
         raise NoLowering("elements repeated a different number of times")
     leading, wide = grad.ndim - 2, compute_dtype(grad.dtype)
+    # Element n became the elements n * times to n * times + times - 1: a dimension more for these, which is summed.
     size = (*grad.size[:leading], *extents, *indices(times))
     position: list[Index] = [loop_variable(at) for at in range(leading)]
     position += [loop_variable(leading + n) * each + loop_variable(grad.ndim + n) for n, each in enumerate(times)]
@@ -154,6 +156,8 @@ def _between(
     small, large = known_number(extent), known_number(size)
     if small is None or large is None or not _is_plain(scale):
         raise NoLowering("an image of symbolic size, resized by weights")
+    # The centres of elements are compared, at 0.5, 1.5, ...; with ``corners`` the first elements of both images
+    # coincide, and the last ones. Positions before the first centre count as the first element.
     ratio = ((small - 1) / (large - 1) if large > 1 else 0.0) if corners else 1 / scale if scale else small / large
     number = cast(IndexOf(along, torch.int64), dtype)
     exact = number * ratio if corners else (number + 0.5) * ratio - 0.5

@@ -79,6 +79,7 @@ def reindexed(
 def single_load(value: Value) -> Load | None:
     """The load that a value consists of, if it is a single one (a view of a buffer); else None."""
     body = value.body
+    # A load of bfloat16 is cast to float32, in which kernels compute; the value is still the buffer's element.
     if isinstance(body, Apply) and body.op == "cast" and body.dtype == compute_dtype(value.dtype):
         body = body.args[0]
     return body if isinstance(body, Load) and body.dtype == value.dtype else None
@@ -110,6 +111,9 @@ def broadcast_to(value: Value, size: Sequence[Index]) -> Value:
     if value.size == tuple(size):
         return value
     missing = len(size) - value.ndim
+    # All iterations read element 0 of a dimension of size 1. Dimensions that are missing are the first ones:
+    #      value   (3, 1)        position   i1, 0
+    #      size    (2, 3, 4)     loops      i0, i1, i2
     position = [ZERO if is_one(extent) else loop_variable(at + missing) for at, extent in enumerate(value.size)]
     return reindexed(value, size, position)
 
