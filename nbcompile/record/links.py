@@ -202,6 +202,7 @@ def resume_tree(record: Record) -> tuple[TreeNode, ...]:
     A frame whose parent is not in the record, or comes after it, is a root:
     every frame is in the result exactly once.
     """
+    # Reversed, because the last entry of a dict wins: several frames may have one id, and the first is meant.
     first_index = {frame.id: index for index, frame in reversed(list(enumerate(record.frames)))}
     children: dict[int | None, list[int]] = {}
     for index, frame in enumerate(record.frames):

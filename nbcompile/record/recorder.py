@@ -148,6 +148,8 @@ class FrameDraft:
     def interrupted(self, stage: str) -> None:
         """Status of a compilation that Ctrl-C interrupted, with the innermost stage."""
         text = f"interrupted in {stage}: nothing of it is kept, the next call compiles again"
+        # The exception leaves the innermost stage first, which is the one to be named: those around it change
+        # nothing.
         self.frame_fields.setdefault("skip_reason", text)
         self.frame_fields.update(status="failed", instead=model.INTERRUPTED)
 
@@ -266,4 +268,5 @@ def _timed(name: str) -> Iterator[None]:
         raise
     finally:
         draft.stages.pop()
+        # A stage is noted when it ends, so those inside of it come before it.
         draft.timings.append(model.Timing(draft.compile_id, name, time.perf_counter() - began, began, inside))

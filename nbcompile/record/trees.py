@@ -136,6 +136,7 @@ def constant(value: object) -> Tree:
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return {"value": value}
     if isinstance(value, int):
+        # As text: JavaScript reads a number of JSON as a double, which holds no more than 53 bits.
         return {"int": str(value)}
     if isinstance(value, float):
         return {"float": repr(value)}
@@ -196,6 +197,7 @@ def _first(trees: Sequence[Tree], environment: Mapping[str, Value], stop: bool) 
     value: Value = None
     for tree in trees:
         value = evaluate(tree, environment)
+        # As in Python, ``and`` and ``or`` give one of their operands, and evaluate no more of them than they need.
         if bool(value) is stop:
             return value
     return value
