@@ -67,6 +67,7 @@ def maker() -> Conditions | None:
         check: Check = module.conditions(*program, names, otherwise)
         return check
 
+    # The C code reads tensors of this build of torch by an offset: it is tried out before it is relied on.
     return make if self_test(make) else None
 
 
@@ -106,6 +107,7 @@ class Program:
             raise Unknown
         match node:
             case ast.Constant(bool() | int() | float() as value) if abs(value) < 1 << 62:
+                # By type as well: 1, 1.0 and True are one key of a dict, and not one constant.
                 self._emit("CONSTANT", self.constants.setdefault((type(value), value), len(self.constants)))
             case ast.UnaryOp(operator, operand):
                 self._value(operand, depth + 1)
@@ -127,6 +129,7 @@ class Program:
                 self._emit("NUMBER", self._number(node))
 
     def _all(self, nodes: Sequence[ast.expr], operation: str, depth: int) -> None:
+        # ``a + b + c`` is ``a, b, +, c, +``: an operation follows each operand but the first.
         for number, node in enumerate(nodes):
             self._value(node, depth + 1)
             if number:

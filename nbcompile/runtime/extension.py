@@ -86,6 +86,7 @@ def is_built(source: Path, compiler: Compiler) -> bool:
 
 
 def _key(source: Path, compiler: Compiler) -> str:
+    # The layout of objects of CPython and torch is compiled in: another version of either is another build.
     texts = (_whole(source), *(each.read_text() for each in _in_cpp(source)))
     return store.key_of(*texts, compiler.identity, sys.version, torch.__version__, str(_libraries()))
 

@@ -185,6 +185,7 @@ def _open(compiler: Compiler, path: str) -> GpuLauncher | NoGpu:
     except (BuildError, OSError, ImportError) as error:
         return NoGpu(f"the launcher for GPUs cannot be built: {_first_line(error)}")
     offset = launcher.tensor_offset()
+    # Before the driver is opened, because a driver that does not start is an error already.
     module.setup(offset, raise_error, free_memory, torch.OutOfMemoryError)
     try:
         driver, devices = module.open_driver(path)
@@ -197,6 +198,7 @@ def _open(compiler: Compiler, path: str) -> GpuLauncher | NoGpu:
         )
     if not devices:
         return NoGpu("the driver sees no GPU")
+    # From here on launcher.c launches kernels and allocates on the GPU through these functions.
     in_c.use_gpu(module.table())
     return GpuLauncher(module, driver, devices)
 

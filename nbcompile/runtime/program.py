@@ -169,6 +169,7 @@ class _PlanEncoder:
 
     def step(self, step: Step) -> tuple[Any, ...]:
         match step:
+            # The first number of a step is its kind in launcher.c.
             case AllocateSlot(slot, shape):
                 return (0, slot, *self.shape(shape))
             case Launch(name, slots, sizes, grid) if name in self.on_gpu:
