@@ -75,6 +75,7 @@ def _launches(program: Program, units: list[Unit]) -> list[Kernel | Extern]:
                     launches.append(scatter_kernel(name, buffer, tensors))
                     kernels += 1
             continue
+        # What only its own kernel reads is never stored: it stays in registers or scratch rows.
         stored = {name for name in unit.names if name in returned or readers.get(name, set()) - unit.names}
         name = kernel_name(kernels, unit.group.members[0].buffer.device, unit.group.from_nodes())
         launches.append(build_kernel(name, unit.group, stored, tensors))
