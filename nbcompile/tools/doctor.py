@@ -110,6 +110,7 @@ def _kernel_store() -> Check:
 
 
 def _function_store() -> Check:
+    # Entries are written in the background: those of this process are to be counted as well.
     done = writer.flush(timeout=writer.TIMEOUT)
     folder = storage.directory()
     kept = sum(path.suffix == ".json" for path in store.files(folder))

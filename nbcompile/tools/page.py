@@ -110,6 +110,7 @@ def _rich(output: NotebookNode) -> Markup:
 
 
 def _error(output: NotebookNode) -> Markup:
+    # IPython colours tracebacks for terminals.
     text = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(output.traceback))
     return Markup('<pre class="out error">{}</pre>').format(escape(text))
 

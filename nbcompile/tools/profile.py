@@ -119,6 +119,7 @@ class Profiler:
         """Add the sizes of one call."""
         found = self.sums[call.label]
         found.places = call.locations
+        # A tensor that is written in place is argument and result, and counts once.
         tensors = {
             id(leaf): leaf
             for leaf in pytree.tree_leaves((call.arguments, call.result))
@@ -142,6 +143,7 @@ class Profiler:
                 frames.append(event.time_range.elapsed_us())
         measured = [self._kernel(label, found) for label, found in kernels.items()]
         times = tuple(sorted(measured, key=lambda kernel: kernel.microseconds, reverse=True))
+        # What a call compiled inside of its frame is no part of the time that the frame ran.
         whole = max(sum(frames) - nested, sum(kernel.microseconds for kernel in times))
         reached = machine(torch.get_num_threads())
         return Profile(self.title, len(frames), whole, compiling, times, _lines(times, reached), reached, self._peak())
@@ -160,6 +162,7 @@ class Profiler:
         )
 
     def _peak(self) -> int:
+        # Frees have negative sizes: the largest running sum is the peak.
         changes = [event for event in self._raw_events() if event.name() == "[memory]"]
         held = itertools.accumulate(event.nbytes() for event in sorted(changes, key=lambda event: event.start_ns()))
         return max(held, default=0)

@@ -73,6 +73,7 @@ def parts(output: NotebookNode) -> Iterator[Slide]:
 def text(source: str) -> Iterator[Slide]:
     """Markdown as slides: as many of its blocks on each as there is room for."""
     kept: list[str] = []
+    # Blank lines outside of code (an even number of fences follows them), and the ends of code.
     for block in re.split(r"\n\n(?=(?:[^`]*```[^`]*```)*[^`]*\Z)|(?<=\n```)\n", source.strip()):
         if kept and sum(map(lines_of, [*kept, block])) > ROOM:
             yield _text(kept)

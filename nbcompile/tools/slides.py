@@ -123,6 +123,7 @@ def deck(notebook: NotebookNode, title: str, reveal: Path) -> str:
         )
         for column in columns(notebook)
     )
+    # ``</script`` in a text of the program would end the element; JavaScript reads ``<\/`` as the same text.
     script = (reveal / "dist" / "reveal.js").read_text(encoding="utf-8")
     return str(
         _DECK.format(

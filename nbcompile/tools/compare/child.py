@@ -53,6 +53,7 @@ def main(engine: str, folder: Path) -> None:
             traceback.print_exception(error)
             result["failure"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         finally:
+            # A program that forks comes to this line in each process, and one of them is to write the result.
             child_process.leave_if_forked(first)
     (folder / jobs.RESULT).write_bytes(pickle.dumps(result))
 
@@ -60,6 +61,7 @@ def main(engine: str, folder: Path) -> None:
 @contextlib.contextmanager
 def _engine(engine: str, folder: Path) -> Iterator[Compile]:
     """One compiler in the place of both."""
+    # The program may call ``nbcompile.compile`` or ``torch.compile``: both names become the chosen compiler.
     packages: tuple[Any, Any] = (sys.modules["nbcompile"], torch)
     if engine == "torch":
         packages[0].compile = torch.compile

@@ -103,6 +103,7 @@ def _cell_texts() -> dict[str, list[str]]:
     size = 0
     # A collection of garbage removes the texts of generated code: a pair made while the dict is read can start one.
     for name, entry in reversed(linecache.cache.copy().items()):
+        # An entry of one element is a loader that nobody has called yet.
         if len(entry) == 4 and not Path(name).exists():
             size += sum(map(len, entry[2]))
             if size > MOST_TEXT:
@@ -125,6 +126,8 @@ def pickled(job: object) -> bytes:
         data: bytes = pickler.dumps(job)
     except Exception as error:
         raise CannotSendError(_cannot_send(error, by_value=pickler is not pickle)) from error
+    # ``pickle`` writes a function of ``__main__`` by name, and the other process has another ``__main__``: reading
+    # the bytes once finds that out here.
     if pickler is pickle:
         _ByName(io.BytesIO(data)).load()
     return data

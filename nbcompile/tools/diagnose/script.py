@@ -109,6 +109,7 @@ def run(script: Script, way: Way, **variables: str) -> Run:
     command = [sys.executable, "-m", "nbcompile.tools.diagnose.script", order, *script.arguments]
     began = time.perf_counter()
     done = child_process.run(command, script.seconds, {**environment(way.stored), **variables}, script.given)
+    # Python exits with 1 after an exception.
     error = last_error(done.errors) if done.code == 1 else ""
     return Run(done.code, done.output, time.perf_counter() - began, error, ablate.TOO_LONG in done.errors)
 
@@ -118,6 +119,7 @@ def last_error(errors: str) -> str:
     _, found, traceback = errors.rpartition(TRACEBACK)
     lines = [line for line in (traceback if found else errors).splitlines() if line.strip()]
     if found:
+        # After the last traceback, the first line that is not indented is the exception; its message may go on below.
         lines = [line for line in lines if not line[0].isspace()][:1]
     return lines[-1][:MOST_ERROR] if lines else ""
 
@@ -156,6 +158,7 @@ def main(arguments: list[str]) -> None:
     if by_torch or order["replace"] or order["backend"] == EAGER:
         torch.compile = chosen
     path = Path(order["path"])
+    # As ``python train.py`` would: the program finds its arguments and the modules beside it.
     sys.argv, sys.path[0] = [str(path), *arguments[1:]], str(path.parent)
     runpy.run_path(str(path), run_name="__main__")
 

@@ -35,6 +35,7 @@ def made(
             return torch.stack([values, values], -1).flatten(-2)[..., ::2]
         case "channels last" if len(shape) == 4:
             return values.contiguous(memory_format=torch.channels_last)
+        # The last elements of a longer tensor: the first one has an offset of 3 in its storage.
         case "shifted":
             return (
                 torch.cat([values.flatten()[:1].expand(3), values.flatten()])[-values.numel() :].view(shape)
@@ -56,6 +57,8 @@ def _values(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generat
             edges = torch.tensor([torch.iinfo(dtype).min, torch.iinfo(dtype).max, 0, 1])
             values = _mixed(values, edges, generator)
         return values.to(dtype)
+    # Half of the tensors hold multiples of 1/4: their sums are exact, and some of them are ties when they are
+    # rounded.
     values = (
         torch.randint(-12, 13, shape, generator=generator).double() / 4
         if torch.rand((), generator=generator) < 0.5

@@ -123,6 +123,7 @@ def load(source: str) -> dict[str, Any]:
     try:
         vars(module)["tried"] = tried
         exec(marshal.loads(_parsed(head)), vars(module))  # noqa: S302 - written by _parsed
+        # Empty lines for the prelude, so that the numbers of lines are those of the whole text.
         exec(compile("\n" * head.count("\n") + source[len(head) :], name, "exec"), vars(module))
     finally:
         linecache.cache.pop(name, None)

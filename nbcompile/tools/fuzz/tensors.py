@@ -126,6 +126,7 @@ def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Pro
     inputs = [ast.unparse(one) for one in given.value.elts]
     for numbers in choices:
         for number in numbers:
+            # As they were written: ``module`` numbers the functions of the new batch.
             functions[f"p{number}"].name = "p"
         texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
         source = module(list(zip(texts, [inputs[number] for number in numbers], strict=True)))
@@ -185,6 +186,7 @@ class _Author:
         if not self.exact and chance.random() < FROM_DATABASE and len(self.inputs) < 8:
             return self.of_the_database()
         names = [name for name, value in self.values.items() if isinstance(value, torch.Tensor)]
+        # One operand is a recent value, so that steps build on one another.
         one, other = chance.choice(names[-3:]), chance.choice(names)
         if chance.random() < 0.2:
             table = "CHANGE"
