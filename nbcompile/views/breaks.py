@@ -138,6 +138,7 @@ def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
         return [_resume(each, path, limits) for each in frame.resume_functions]
     sides = [_resume(each, path, limits) for each in frame.resume_functions if each.branch]
     chain: Content = tag("ul", [tag("li", side) for side in sides]) if sides else None
+    # From the innermost outwards: each is put around those before it, which it calls.
     for function in frame.resume_functions[len(sides) :]:
         chain = tag("ul", tag("li", _resume(function, path, limits), chain))
     return chain

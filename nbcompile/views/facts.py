@@ -590,6 +590,7 @@ def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     frames = [frame for frame in record.frames if frame.id in distinct.frames]
     text = f"one cause, {count(len(frames), 'frame')} ended by it"
     stacks = [frame.breaks[0].stack for frame in frames]
+    # f calls g, and g breaks: the stacks are (f, g) and (g). Each is the one before without its outermost call.
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text
     again = "since every caller meets it again"

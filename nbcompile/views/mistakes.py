@@ -102,6 +102,7 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
 
 def _raised_at(failed: FailedCall, raised: Raised) -> StackLine | None:
     """The line of a failed operator's stack at which the exception was raised; None if it was another one."""
+    # Of a line that is in the traceback several times (a recursion), the innermost remains.
     lines = {(line.file, line.line): index for index, line in enumerate(raised.stack)}
     at = [line for line in failed.stack if (line.file, line.line) in lines]
     if not at or lines[at[-1].file, at[-1].line] != len(raised.stack) - 1:
@@ -166,6 +167,7 @@ def _elsewhere(record: Record, raised: Raised) -> Mistake:
     """The user's innermost line; where Python ran it after a break, the break knows the columns."""
     known = {each.file for each in record.frames}
     position = next((index for index, each in reversed([*enumerate(raised.stack)]) if each.file in known), -1)
+    # -1, where no line is of a file that was compiled, becomes the innermost line.
     position = position % len(raised.stack)
     place = raised.stack[position]
     if place.column < 0:
@@ -196,6 +198,7 @@ def type_of(argument: Argument, *, device: bool = False) -> str:
 
 
 def _advice(mistake: Mistake) -> str:
+    # The first row that fits is taken: one for a certain operator comes before one for any.
     for error, pattern, operators, text in _ADVICE:
         found = re.search(pattern, mistake.message)
         if found and mistake.error in error.split() and (not operators or mistake.operator in operators.split()):

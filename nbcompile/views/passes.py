@@ -76,6 +76,7 @@ def _table(caption: str, rows: Iterable[Markup]) -> Markup | None:
 
 def _row(entry: Pass, limits: Limits) -> Markup:
     diff = entry.diff
+    # The first two lines of a diff name the graphs.
     gone, come = (sum(line.startswith(sign) for line in diff[2:]) for sign in "-+")
     program = listing(
         facts.with_short_places("\n".join(diff)), "diff", limits, looks=lambda index: _LOOKS.get(diff[index][0], "")

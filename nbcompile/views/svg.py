@@ -59,6 +59,7 @@ def _arrow(curve: tuple[tuple[float, float], ...]) -> tuple[str, str]:
     """The path of a curve and of its head. The head is drawn here: a <marker> would need an id."""
     (x0, y0), *rest = curve
     x1, y1 = rest[-1]
+    # The head points as the curve ends: away from the last control point that is not the end itself.
     before = next((each for each in (*reversed(rest[:-1]), curve[0]) if each != (x1, y1)), (x1, y1 - 1))
     angle = math.atan2(y1 - before[1], x1 - before[0])
     (ax, ay), (bx, by) = ((-6.5 * math.cos(angle + turn), -6.5 * math.sin(angle + turn)) for turn in (0.42, -0.42))
@@ -70,6 +71,7 @@ def _arrow(curve: tuple[tuple[float, float], ...]) -> tuple[str, str]:
 
 def _short(number: float) -> str:
     """A number with one digit behind the point, if it has one."""
+    # ``or 0``: a small negative number is rounded to -0.0, which would be written with its sign.
     return f"{round(number, 1) or 0:g}"
 
 

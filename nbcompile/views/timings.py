@@ -82,6 +82,7 @@ def chrome_trace(record: Record) -> dict[str, Any]:
     start = min((each.began for each in spans), default=0.0)
     names = {frame.id: f"{frame.id} {frame.function}" for frame in record.frames}
     rows = {frame: number for number, frame in enumerate(dict.fromkeys(each.frame for each in spans), 1)}
+    # "M" names a row; "X" is an event with a beginning and a duration.
     threads = [
         {"name": "thread_name", "ph": "M", "pid": 1, "tid": number, "args": {"name": names.get(frame, frame)}}
         for frame, number in rows.items()
