@@ -188,8 +188,7 @@ def _verify_types(op: str, args: list[torch.dtype], result: torch.dtype, where: 
     if op == "where":
         require(args[0] == torch.bool and result == args[1], text)
         return
-    # Kernels compute in float32: bfloat16 and float16 are loaded, stored, chosen and cast (all above), and nothing
-    # else.
+    # Kernels compute in float32: of bfloat16 and float16 there are loads, stores, casts and ``where``, no arithmetic.
     require(operands[0] not in _HALF, text)
     match operation.kind:
         case "comparison":
