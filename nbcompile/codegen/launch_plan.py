@@ -222,6 +222,7 @@ class _Planner:
         whole = all(
             isinstance(parameter, (list, tuple)) and all(type(one) is int for one in parameter) for parameter in lists
         )
+        # A number that only a call knows has to go through the dispatcher.
         if not whole or len({len(parameter) for parameter in lists}) != 1 or type(groups) is not int:
             return False
         slots = tuple(self._slot(tensor, views) for tensor in tensors if tensor is not None)

@@ -33,6 +33,7 @@ def emit_statement(emitter: KernelEmitter, scope: Scope, statement: Let | Store 
             f"const auto {name} = {value.text};  // {statement.name}", merge_origins(value.origin, scope.origin)
         )
         emitter.locals[statement.name] = replace(value, text=name, origin=())
+        # Defined in the vectorised loop, so nothing that reads it is hoisted out of the loop.
         scope.inner |= {statement.name} if scope.vector is not None else set()
         return
     scope.origin = merge_origins(value.origin, scope.origin)

@@ -180,6 +180,7 @@ def _extern(writer: SourceWriter, schedule: Schedule, extern: Extern) -> None:
         path = "".join(f"[{at}]" for at in output.path)
         layout = f"{_sizes(output.layout)}, {output.dtype}"
         writer.line(f"{output.name} = adopt({extern.name}{path}, {layout}, {str(extern.target)!r})")
+    # The tuple would keep all results alive, also those that are freed earlier.
     writer.line(f"del {extern.name}")
 
 

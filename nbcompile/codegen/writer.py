@@ -100,6 +100,8 @@ def _surrounded(at: int, lines: list[str], indents: list[int | None]) -> range:
             line += step
         return line
 
+    # The end of a block has the origins of the block, the line that opens one those of what follows in it, and any
+    # other line those of its neighbours in the same block.
     if lines[at].lstrip().startswith("}"):
         return range(end(-1, own + 1) + 1, at)
     after = end(1, own + 1)
