@@ -157,6 +157,7 @@ def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Valu
     coordinate = loop_variable(0)
     from_start = first + step * cast(IndexOf(coordinate, torch.int64), wide)
     from_end = last - step * cast(IndexOf(count - 1 - coordinate, torch.int64), wide)
+    # Rounding errors grow with the number of steps. Counted from both ends, the last element is ``end`` itself.
     half = apply("lt", IndexOf(coordinate, torch.int64), constant(count // 2, torch.int64))
     return _generated(build, (steps,), apply("where", half, from_start, from_end) if count > 1 else first, None, None)
 

@@ -199,6 +199,7 @@ def _avg_pool(
     if not x.dtype.is_floating_point:
         raise NoLowering(f"the mean of {x.dtype}")
     wide = compute_dtype(x.dtype)
+    # Elements in the padding add 0; whether they are counted is the divisor's business.
     spread = _spread(build.realize_if_costly(x), windows, 0.0, wide)
     total = build.reduce(spread, _last(spread, count), False, "sum", wide, wide)
     first = total.ndim - count

@@ -149,6 +149,8 @@ def _steps(size: tuple[Index, ...], stride: tuple[Index, ...]) -> list[tuple[int
         if extent != 1:
             found.append((dim, extent, step))
     found.sort(key=lambda entry: -entry[2])
+    # From the smallest stride on, each has to be larger than the offset of the last element so far; otherwise two
+    # elements may have one address.
     beyond = 0
     for _, extent, step in reversed(found):
         if extent and step <= beyond:

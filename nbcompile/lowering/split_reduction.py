@@ -155,6 +155,8 @@ def _parts(
     split = reindexed(value, (*size, index(number), length), position)
     if per_part * number == whole:
         return split
+    # The last part is longer than what is left: beyond the end it reads nothing, and gets a value that changes no
+    # result.
     inside_of_all = apply("lt", IndexOf(length * part + inside, torch.int64), constant(whole, torch.int64))
     return replace(split, body=Masked(inside_of_all, split.body, _identity(kind, split.body.dtype)))
 
