@@ -264,6 +264,7 @@ def _check_elements(group: Group, newcomer: Member) -> None:
         if producer is None or producer is newcomer:
             continue
         index = tuple(position.xreplace(newcomer.mapping) for position in load.index)
+        # ``y = x + 1; y[1:] * y[:-1]``: in one loop, the next element of y would not be computed yet.
         if index != producer.results or load.gathers:
             raise Incompatible(f"it reads {load.buffer} at other places than the loop has it")
         at_row = isinstance(newcomer.buffer, Pointwise) and not is_element(group, newcomer)
