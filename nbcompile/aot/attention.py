@@ -25,7 +25,7 @@ import torch
 from torch import fx
 
 from nbcompile.capture.node_meta import ORIGIN, STACK
-from nbcompile.ir.attention import ATTENTION
+from nbcompile.ir.attention import ATTENTION, Decide, Sizes
 
 aten = torch.ops.aten
 MAX_MASKED_SCORE = -1e9
@@ -39,14 +39,26 @@ _VIEWS_AND_COPIES = (
 )  # fmt: skip
 
 
-def fuse_attention(module: fx.GraphModule) -> tuple[str, ...]:
-    """Replace every attention pattern of a functional graph for the CPU; return notes for the record."""
+def fuse_attention(module: fx.GraphModule, decide: Decide | None = None) -> tuple[str, ...]:
+    """Replace attention patterns of a functional graph of CPU tensors; return notes for the record.
+
+    Without ``decide``, all but those of few scores, for which the separate steps are faster on a CPU.
+    """
     notes = []
     for weights in module.graph.find_nodes(op="call_function", target=aten._softmax.default):
         found = _match_attention(weights, module)
-        if found is not None:
-            notes.append(f"the attention pattern around {weights.name} was replaced by {ATTENTION}")
+        if found is None:
+            continue
+        fused, reason = (
+            (not _has_few_scores(found), "")
+            if decide is None
+            else decide(Sizes.of(_value(found.query), _value(found.keys), len(found.scores.steps)))
+        )
+        if fused:
             _rewrite(module.graph, found)
+            notes.append(f"the attention pattern around {weights.name} was replaced by {ATTENTION}{reason}")
+        elif reason:
+            notes.append(f"the attention pattern around {weights.name} was kept{reason}")
     if notes:
         module.graph.lint()
         module.recompile()
@@ -268,11 +280,11 @@ def _is_supported(attention: _Attention) -> bool:
         and all(each.dtype == query.dtype and each.device == query.device for each in tensors)
         and all(_value(condition).dim() <= len(query.shape) for condition, *_ in attention.scores.masks)
         and all(isinstance(each, torch.SymInt) or each > 0 for each in (*query.shape, *keys.shape))
-        and not _is_small((*query.shape[:-1], keys.shape[-1]))
     )
 
 
-def _is_small(scores: tuple[int | torch.SymInt, ...]) -> bool:
+def _has_few_scores(attention: _Attention) -> bool:
+    scores = (*_value(attention.query).shape[:-1], _value(attention.keys).shape[-1])
     return all(isinstance(each, int) for each in scores) and math.prod(scores) <= SMALL_SCORES
 
 

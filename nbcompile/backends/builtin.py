@@ -35,6 +35,7 @@ from nbcompile.aot.channels_last import mark_channels_last
 from nbcompile.aot.decompositions import default_table
 from nbcompile.backend_options import read_settings
 from nbcompile.backends.aten_graph import compile_aten_graph
+from nbcompile.backends.gpu import attention_on_gpu, obstacle_to
 from nbcompile.backends.registry import Backend, hidden, register
 from nbcompile.backends.run_aten import run_through_aten
 from nbcompile.backends.through_aot import compile_through_aot, recording_compilers
@@ -115,7 +116,7 @@ def inductor(
 ) -> Callable[..., Any]:
     """Our code generator: fused loops in C++, matrix products and the like through ATen."""
     chosen = read_settings(mode, options or {})
-    improve = None if chosen.target else _improve  # what it does pays on a CPU
+    improve = functools.partial(_improve_for_target, chosen.target) if chosen.target else _improve
     compilers = recording_compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, improve)
     return compile_through_aot(graph_module, example_inputs, compilers, decompositions=default_table())
 
@@ -125,6 +126,13 @@ def _improve(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
     return tuple(
         text for rewrite in rewrites if fuel.allows("pass", rewrite.__name__) for text in rewrite(graph_module)
     )
+
+
+def _improve_for_target(target: str, graph_module: torch.fx.GraphModule) -> tuple[str, ...]:
+    """Attention by hand as one operator, where the model of the GPU says that it is faster."""
+    if obstacle_to(target) or not fuel.allows("pass", fuse_attention.__name__):
+        return ()
+    return fuse_attention(graph_module, functools.partial(attention_on_gpu, target))
 
 
 def nbcompile(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], **keywords: Any) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ from nbcompile.backend_options import BackendOptions
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.ir import compiled_artifact
+from nbcompile.ir.attention import Sizes
 from nbcompile.lowering import UnsupportedGraph
 from nbcompile.record import model, recorder
 from nbcompile.recording.graph_record import record_generated
@@ -30,13 +31,14 @@ from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile.gpu import figures, launched, loading, target as gpu, templates
+    from nbcompile.gpu import attention_times, figures, launched, loading, target as gpu, templates
     from nbcompile.ir.kernel import Schedule
     from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
     figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
     loading, templates = lazy_import.module("nbcompile.gpu.loading"), lazy_import.module("nbcompile.gpu.templates")
     launched = lazy_import.module("nbcompile.gpu.launched")
+    attention_times = lazy_import.module("nbcompile.gpu.attention_times")
     gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
 
 
@@ -79,6 +81,17 @@ def obstacle_to(target: str) -> str:
         return f"target={target!r} is none of {', '.join(CHIPS)}"
     missing = [name for name in ("triton", "numpy") if importlib.util.find_spec(name) is None]
     return f"target={target!r} needs {' and '.join(missing)} (pip install nbcompile[cuda])" if missing else ""
+
+
+def attention_on_gpu(target: str, sizes: Sizes) -> tuple[bool, str]:
+    """Decide whether an attention is to be one operator on a GPU; with the predicted times in words."""
+    size = sizes.dtype.itemsize
+    shape = attention_times.AttentionShape(
+        sizes.heads, sizes.rows, sizes.keys, sizes.width, size, "narrow" if size == 2 else "float32",
+        sizes.steps * sizes.rows * sizes.keys * size,
+    )  # fmt: skip
+    choice = attention_times.choose(shape, CHIPS[target])
+    return choice.is_fused, f": {choice.text()}"
 
 
 def generate_for_gpu(

@@ -15,6 +15,8 @@ nbcompile/aot/attention.py
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
@@ -23,6 +25,32 @@ _SCHEMA = (
     "attention(Tensor query, Tensor keys, Tensor values, Tensor? bias, Tensor? masked, float filler, float scale)"
     " -> (Tensor, Tensor)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes and type of an attention, symbolic ones as they are while it is compiled."""
+
+    heads: int
+    """Number of matrices: batch times heads."""
+    rows: int
+    keys: int
+    width: int
+    dtype: torch.dtype
+    steps: int
+    """Number of masks and biases."""
+
+    @classmethod
+    def of(cls, query: torch.Tensor, keys: torch.Tensor, steps: int) -> Sizes:
+        """The sizes of a query, and of keys that are transposed."""
+        *batch, rows, width, count = (
+            size.node.hint if isinstance(size, torch.SymInt) else size for size in (*query.shape, keys.shape[-1])
+        )
+        return cls(math.prod(batch), rows, count, width, query.dtype, steps)
+
+
+Decide = Callable[[Sizes], tuple[bool, str]]
+"""Says whether an attention is to be one operator, and why."""
 
 
 def attention(

@@ -15,8 +15,11 @@ import torch.nn.functional as F
 from nbcompile.codegen import triton as generator
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.lowering import lower
+from nbcompile.runtime.program import expect
 from nbcompile.runtime.triton import compile_options
 from nbcompile.scheduling import schedule
+from tests.gpu import budgets
+from tests.gpu.test_capture_limits import reason
 from tests.lowering.programs import traced
 
 GPU = torch.device("cuda", 0)
@@ -101,10 +104,34 @@ def test_f11_an_optimiser_is_one_launch():
     assert len(kernels(lambda *xs: torch._foreach_mul(list(xs), 2.0), *tensors)) == 1
 
 
+APPROXIMATE = {
+    "ex2.approx.f32": "2 ulp", "ex2.approx.ftz.f32": "2 ulp, and 0 for subnormal numbers", "div.full.f32": "2 ulp",
+    "div.approx.f32": "2 ulp for divisors up to 2 ** 126",
+}  # fmt: skip
+"""Instructions of the case pages that do not round correctly, with the largest error by NVIDIA's manual of PTX."""
+
+
+def test_f12_approximations_are_known():
+    """No page has an instruction whose error nobody has looked up; sines, logarithms and roots are not approximated."""
+    used = {name for of_page in budgets.golden().values() for each in of_page.values() for name in each.approximate}
+    assert used == set(APPROXIMATE)
+
+
 def test_f13_bfloat16_is_computed_in_float32():
     """Converted after the load, rounded before the store."""
     source = text(lambda x: F.silu(x) * x, torch.randn(64).to(torch.bfloat16))
     assert source.index(".to(tl.float32)") < source.index(".to(tl.bfloat16)")
+
+
+def test_f14_inputs_are_checked_for_their_device():
+    """The wrapper names the device of each input; kernels know the number of their GPU; another device is an error."""
+    second = torch.device("cuda", 1)
+    x = torch.randn(8)
+    emitted = generator.emit(schedule(lower(traced(lambda x: x + 1, x), (x,), True, False, second)))
+    assert "device='cuda:1'" in emitted.wrapper
+    assert [kernel.gpu for kernel in emitted.kernels] == [1]
+    with pytest.raises(ValueError, match="compiled for a tensor on cuda:1 was given one on cpu"):
+        expect(x, (8,), (1,), torch.float32, device="cuda:1")
 
 
 def test_f15_what_no_atomic_can_do_is_refused():
@@ -113,3 +140,15 @@ def test_f15_what_no_atomic_can_do_is_refused():
         kernels(
             lambda x, i, v: x.scatter_reduce(0, i, v, "amax"), torch.zeros(4), torch.randint(0, 4, (9,)), torch.randn(9)
         )
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        (lambda x: x.sum().item() + x, "_local_scalar_dense"),
+        (lambda x: x.index_put((x > 0,), x.sum()), "aten.index_put.default"),
+    ],
+)
+def test_f16_what_cannot_be_recorded_is_marked(function, cause):
+    """A graph in which the CPU waits for a number is not recorded as a CUDA graph, and the reason names the operator."""
+    assert cause in reason(function, (4, 4))
