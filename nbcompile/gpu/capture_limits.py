@@ -8,7 +8,7 @@ In torch: torch/_inductor/cudagraph_utils.py. Read next: nbcompile/gpu/cuda_grap
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.gpu import random_draws
-from nbcompile.ir.buffer import Extern, GraphInput
+from nbcompile.ir.buffer import BufferView, Extern, GraphInput, Tensor
 from nbcompile.ir.emitted import CaptureFacts, EmittedProgram
 from nbcompile.ir.kernel import Kernel, Schedule
 
@@ -42,7 +42,34 @@ def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitte
     """Facts that recording the graph needs."""
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     written = tuple((at, _stack_of_a_write(placeholders[at])) for at in sorted(_written(schedule)))
-    return CaptureFacts(obstacle(graph_module, emitted), written)
+    reason = obstacle(graph_module, emitted)
+    if not reason or emitted.plan is None:
+        return CaptureFacts(reason, written)
+    kernels = {kernel.name: kernel for kernel in emitted.kernels}
+    writes = tuple(
+        (step.name, tuple(at for at, name in enumerate(kernels[step.name].arguments) if name in step.writes))
+        for step in schedule.steps
+        if isinstance(step, Kernel) and step.name in kernels
+    )
+    tensors = schedule.program.tensors()
+    apart = tuple(extern.name for extern in emitted.externs if _is_apart(extern, tensors))
+    mutating = tuple(extern.name for extern in emitted.externs if extern.mutates)
+    targets = {extern.target for extern in emitted.externs if extern.name in apart}
+    is_known = all(node.target in targets for node in graph_module.graph.nodes if _is_obstacle(node))
+    return CaptureFacts(reason, written, apart, is_known, writes, mutating)
+
+
+def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
+    """Return whether a call cannot be recorded: as :func:`_is_unsafe`, of what is left of a node in the schedule."""
+    target = extern.target
+    if isinstance(target, torch._ops.HigherOrderOperator) or target in WAITING:
+        return True
+    if UNSAFE in getattr(target, "tags", ()):
+        return True
+    indices = extern.args[1] if target in INDEXED else ()
+    return any(
+        isinstance(index, BufferView) and tensors[index.buffer].dtype in (torch.bool, torch.uint8) for index in indices
+    )
 
 
 def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram) -> str:
@@ -84,6 +111,12 @@ def _operator_reason(graph_module: torch.fx.GraphModule) -> str:
         if node.op == "call_function" and _is_unsafe(node):
             return f"incompatible op {node.target}{_found(node)}"
     return ""
+
+
+def _is_obstacle(node: torch.fx.Node) -> bool:
+    if node.op != "call_function":
+        return False
+    return isinstance(node.target, torch._ops.HigherOrderOperator) or _is_unsafe(node)
 
 
 def _is_unsafe(node: torch.fx.Node) -> bool:

@@ -14,11 +14,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nbcompile import torch_internals
-from nbcompile.gpu import cubins, random_draws
+from nbcompile.gpu import cubins, plan_text, random_draws
 from nbcompile.gpu.cuda_graphs import ReplayedProgram
+from nbcompile.gpu.division import DividedProgram, Part, divide
+from nbcompile.gpu.random_draws import Drawn
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import Runnable, StoredTarget
-from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.emitted import CaptureFacts, EmittedKernel, LaunchPlan
 from nbcompile.ir.profiler_ranges import current_origin
 from nbcompile.observe import torch_logs
 from nbcompile.record import recorder
@@ -74,18 +76,62 @@ def load_on_gpu(
     facts, plan = emitted.capture, emitted.plan
     if facts is None:
         return program
-    if facts.obstacle or plan is None:
-        draft = recorder.draft()
-        if draft is not None:
-            draft.add_to_graph("notes", facts.obstacle)
-        return program
-    drawn = random_draws.without_draws(plan, {extern.name: extern.target for extern in emitted.externs})
-    recorded = program
-    if drawn.draws:
-        externs: Any = (*emitted.externs, *(_Extern(*row) for row in drawn.more_externs))
-        changed: Any = replace(emitted, plan=drawn.plan, externs=externs)  # type: ignore[type-var]
-        recorded = load(changed, compiler, attribute, constants, prepared, is_stored=False)
-    return ReplayedProgram(program, recorded, drawn.draws, gpu, plan.gpu, facts, _teller())
+    loading = _Loading(emitted, compiler, attribute, constants, prepared, gpu, _teller())
+    if not facts.obstacle and plan is not None:
+        return loading.replayed(program, plan, loading.drawn(plan), facts)
+    notes = [facts.obstacle]
+    parts = () if plan is None else divide(plan, loading.targets, facts)
+    if parts and plan is not None:
+        program = DividedProgram(plan, tuple((part, loading.part(part)) for part in parts))
+        recorded = sum(part.drawn is not None for part in parts)
+        notes.append(f"divided for CUDA graphs: {recorded} of {len(parts)} parts are recorded, the others launched")
+    draft = recorder.draft()
+    for note in notes if draft is not None else ():
+        draft.add_to_graph("notes", note)  # type: ignore[union-attr]
+    return program
+
+
+@dataclass(frozen=True, slots=True)
+class _Loading:
+    """Loads what is to be recorded of one graph."""
+
+    emitted: Any
+    compiler: Compiler
+    attribute: Attribute | None
+    constants: Mapping[int, object]
+    prepared: Mapping[str, Callable[..., None]]
+    gpu: GpuLauncher
+    tell: Callable[[str], None]
+
+    @property
+    def targets(self) -> dict[str, Any]:
+        """Operators, by the name of the call."""
+        return {extern.name: extern.target for extern in self.emitted.externs}
+
+    def drawn(self, plan: LaunchPlan) -> Drawn:
+        """A plan without random calls."""
+        return random_draws.without_draws(plan, self.targets)
+
+    def replayed(self, program: LoadedGraph, plan: LaunchPlan, drawn: Drawn, facts: CaptureFacts) -> ReplayedProgram:
+        """A graph, or a part of one, that is recorded when it is called again."""
+        recorded = program
+        if drawn.draws:
+            externs = (*self.emitted.externs, *(_Extern(*row) for row in drawn.more_externs))
+            recorded = self._load(replace(self.emitted, plan=drawn.plan, externs=externs), self.constants)
+        return ReplayedProgram(program, recorded, drawn.draws, self.gpu, plan.gpu, facts, self.tell)
+
+    def part(self, part: Part) -> Callable[[list[Any]], Any]:
+        """A part of a divided graph."""
+        written = frozenset(at for at, _ in part.written)
+        wrapper, constants = plan_text.write(part.plan, written)
+        known = {**self.constants, **constants}
+        program = self._load(replace(self.emitted, plan=part.plan, wrapper=wrapper, ranges=()), known)
+        if part.drawn is None:
+            return program
+        return self.replayed(program, part.plan, part.drawn, CaptureFacts("", part.written))
+
+    def _load(self, changed: Any, constants: Mapping[int, object]) -> LoadedGraph:
+        return load(changed, self.compiler, self.attribute, constants, self.prepared, is_stored=False)
 
 
 def _users_kernels(emitted: Runnable) -> dict[str, Callable[..., None]]:

@@ -132,7 +132,7 @@ class _Hoister:
     def __init__(self, plan: LaunchPlan, targets: Mapping[str, Any]) -> None:
         self.plan = plan
         self.targets = targets
-        self.shapes = _shapes(plan)
+        self.shapes = shapes_of(plan)
         self.count = plan.slots
         self.slots: list[int] = []
         self.draws: list[Draw] = []
@@ -212,7 +212,7 @@ def _depends(value: Any) -> bool:
     return isinstance(value, (AtSlot, RuntimeSize))
 
 
-def _shapes(plan: LaunchPlan) -> dict[int, TensorShape]:
+def shapes_of(plan: LaunchPlan) -> dict[int, TensorShape]:
     """Layout of the tensor in each slot that has one from its beginning."""
     shapes = {slot: shape for slot, shape in enumerate(plan.inputs) if shape is not None}
     shapes |= {len(plan.inputs) + at: shape for at, (_, shape) in enumerate(plan.attributes)}
@@ -224,6 +224,8 @@ def _shapes(plan: LaunchPlan) -> dict[int, TensorShape]:
                 shapes[slot] = replace(shapes[source], size=size, stride=stride)
             case Call(results=results):
                 shapes |= {row.slot: row.shape for row in results}
+            case Convolve(result=result):
+                shapes[result.slot] = result.shape
     return shapes
 
 

@@ -226,6 +226,14 @@ class CaptureFacts:
     """The reason why it cannot; "" if it can."""
     written: tuple[tuple[int, str], ...] = ()
     """Position of each input that the graph writes to, and the user's line that does."""
+    apart: tuple[str, ...] = ()
+    """Extern calls that cannot be recorded; the rest can, if the graph is divided there."""
+    apart_is_known: bool = False
+    """The obstacle is these calls, or what is on the CPU, and nothing else."""
+    writes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """For each kernel the positions of the pointers that it writes to."""
+    mutating: tuple[str, ...] = ()
+    """Extern calls that write to their arguments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from nbcompile.aot import input_aliasing, runtime_wrapper
@@ -144,7 +144,7 @@ def _write(emitted: Runnable, constants: CapturedConstants) -> dict[str, Any]:
         "externs": [[each.name, findable(each.target)] for each in emitted.externs],
         "plan": None if emitted.plan is None else _plan(emitted.plan),
         "no_plan": emitted.no_plan,
-        "capture": None if emitted.capture is None else [emitted.capture.obstacle, emitted.capture.written],
+        "capture": None if emitted.capture is None else astuple(emitted.capture),
         "ranges": [[name, known.name, known.operators, known.lines] for name, known in emitted.ranges],
     }
 
@@ -272,8 +272,13 @@ def _read(data: dict[str, Any]) -> StoredProgram:
         (name, ProfilerRange(range_name, operators, tuple((file, line) for file, line in lines)))
         for name, range_name, operators, lines in data["ranges"]
     )
-    facts = data["capture"] and CaptureFacts(data["capture"][0], tuple(map(tuple, data["capture"][1])))
+    facts = data["capture"] and CaptureFacts(*map(_as_tuples, data["capture"]))
     return StoredProgram(data["source"], data["wrapper"], tuple(kernels), externs, plan, data["no_plan"], ranges, facts)
+
+
+def _as_tuples(value: Any) -> Any:
+    """JSON's lists as the tuples that they were."""
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _load(data: dict[str, Any], compiler: toolchain.Compiler, gpu: list[Any] | None) -> program.LoadedGraph:

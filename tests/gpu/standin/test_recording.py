@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
 
@@ -500,3 +501,83 @@ def test_a_long_sequence_of_programs_is_eagers(here):
             kept.pop(0)
     for found, expected in kept:
         same(found, expected)
+
+
+def sampled(x, w):
+    y = torch.softmax(x @ w, -1).sum(0).softmax(-1)
+    drawn = torch.multinomial(y + 0.1, 3)
+    z = torch.softmax(y * 2, -1) @ w
+    return z.sum(), (drawn + 1).sin().softmax(-1), y, torch.nn.functional.dropout(y, 0.5)
+
+
+def with_the_cpu(x, w):
+    y = torch.softmax(x @ w, -1)
+    on_cpu = y.cpu() + 1
+    z = torch.softmax(y.t() @ x, -1)
+    return (z @ w).exp(), on_cpu
+
+
+def with_a_tag(x, w):
+    y = waits(torch.softmax(x @ w, -1))
+    y.mul_(2)
+    return torch.softmax(y.t() @ x, -1), y, x[2:]
+
+
+DIVIDED = {
+    sampled: "incompatible op aten.multinomial",
+    with_the_cpu: "cpu device",
+    with_a_tag: "incompatible op nbcompile_tests",
+}
+
+
+@pytest.mark.parametrize("function", DIVIDED)
+def test_what_is_beside_an_operator_that_cannot_be_recorded_is(here, function):
+    """The parts on either side are replayed; the reason stays in the record; results and random numbers are eager's."""
+    w = torch.randn(32, 32, device="cuda")
+    calls = [(torch.randn(8, 32, device="cuda"), w) for _ in range(5)]
+    notes = notes_of(function, *calls)
+    assert any(note.startswith(f"skipping cudagraphs due to {DIVIDED[function]}") for note in notes), notes
+    assert "divided for CUDA graphs: 2 of 3 parts are recorded, the others launched" in notes
+    here.driver.clear_log()
+    assert len([note for note in notes if note.startswith("recorded a CUDA graph")]) == 2, notes
+
+
+def test_a_divided_graph_is_replayed_in_its_parts(here):
+    """Two replays a call, and what an earlier call returned stays what it was."""
+    w = torch.randn(32, 32, device="cuda")
+    compiled = nbcompile.compile(with_the_cpu, mode=MODE)
+    kept = []
+    for call in range(5):
+        x = torch.randn(8, 32, device="cuda")
+        here.driver.clear_log()
+        kept.append((compiled(x, w), with_the_cpu(x, w)))
+        assert len(lines(here, "replay")) == (2 if call else 0)
+    for found, expected in kept:
+        same(list(found), list(expected))
+
+
+def test_a_profiler_sees_a_divided_graph(here):
+    """Where the launcher in C leaves a graph to Python, each part runs its own text."""
+    w = torch.randn(32, 32, device="cuda")
+    compiled = nbcompile.compile(sampled, mode=MODE)
+    for call in range(4):
+        x = torch.randn(8, 32, device="cuda")
+        torch.manual_seed(call)
+        with torch.profiler.profile() if call != 1 else contextlib.nullcontext():
+            found = compiled(x, w)
+        torch.manual_seed(call)
+        same(list(found), list(sampled(x, w)))
+
+
+def test_the_mark_of_a_step_is_not_needed(here):
+    """``cudagraph_mark_step_begin`` has nothing to allow: with it or without, each result stays what it was."""
+    compiled = nbcompile.compile(mixed, mode=MODE)
+    w = torch.randn(32, 16, device="cuda")
+    kept = []
+    for call in range(6):
+        if call % 2:
+            torch.compiler.cudagraph_mark_step_begin()
+        x = torch.randn(8, 32, device="cuda")
+        kept.append((compiled(x, w), mixed(x, w)))
+    for found, expected in kept:
+        same(list(found), list(expected))

@@ -1,0 +1,225 @@
+"""A graph with operators that cannot be recorded, divided: what is before, between and after them is recorded.
+
+    parts = divide(plan, targets, facts)         (kernels), (multinomial), (kernels)
+    DividedProgram(plan, zip(parts, callables))  each part in turn; a part that is recorded is a ReplayedProgram
+
+A part is a plan of its own. Its arguments are those of the graph (None where it looks at none) and the tensors of
+earlier parts that it uses; its results are what later parts, and the caller, use.
+
+In torch: torch/_inductor/scheduler.py (graph_partition). Read next: nbcompile/gpu/cuda_graphs.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nbcompile.gpu import random_draws
+from nbcompile.gpu.random_draws import Drawn
+from nbcompile.ir.emitted import (
+    AllocateSlot,
+    AtSlot,
+    Call,
+    CaptureFacts,
+    FreeSlot,
+    Launch,
+    LaunchPlan,
+    PlanOutput,
+    Step,
+    ViewSlot,
+)
+from nbcompile.runtime.program import view
+
+LEAST = 2
+"""Launches and calls of a part that is recorded: one alone is launched faster than a recording is replayed."""
+MOST = 8
+"""Parts that are recorded; a graph that would have more is launched as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some consecutive steps of a graph."""
+
+    plan: LaunchPlan
+    taken: tuple[int, ...]
+    """Slots of the whole graph that come as arguments, after the graph's own ones."""
+    given: tuple[int, ...]
+    """Slots that it returns."""
+    drawn: Drawn | None
+    """The same to be recorded; None: it is launched."""
+    written: tuple[tuple[int, str], ...] = ()
+    """Position of each argument that it writes to, and the user's line that does."""
+
+
+def divide(plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts) -> tuple[Part, ...]:
+    """The parts of a graph; none where there is nothing to record, or a size is known in a call only."""
+    constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
+    if plan.values or not facts.apart_is_known or _of_outputs(plan) & set(constants):
+        return ()
+    apart = set(facts.apart)
+    while True:
+        try:
+            parts = tuple(_Divider(plan, targets, facts, apart).parts())
+        except _Apart as found:
+            apart.add(found.extern)
+            continue
+        recorded = sum(part.drawn is not None for part in parts)
+        return parts if 1 <= recorded <= MOST and len(parts) > 1 else ()
+
+
+class _Apart(Exception):
+    """An operator that cannot be recorded, as a part turned out to need it."""
+
+    def __init__(self, extern: str) -> None:
+        super().__init__(extern)
+        self.extern = extern
+
+
+class _Divider:
+    """Divides one plan."""
+
+    def __init__(self, plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts, apart: set[str]) -> None:
+        self.plan, self.targets, self.facts, self.apart = plan, targets, facts, apart
+        self.shapes = random_draws.shapes_of(plan)
+        self.writes = dict(facts.writes)
+        self.constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
+
+    def parts(self) -> Iterator[Part]:
+        groups = self._groups()
+        for at, (is_apart, steps) in enumerate(groups):
+            later = set().union(*(_used(rest) for _, rest in groups[at + 1 :]), _of_outputs(self.plan))
+            yield self._part(steps, is_apart, later)
+
+    def _groups(self) -> list[tuple[bool, list[Step]]]:
+        """Steps in their order; memory and views belong to what uses them first."""
+        groups: list[tuple[bool, list[Step]]] = []
+        waiting: list[Step] = []
+        for step in self.plan.steps:
+            if isinstance(step, (AllocateSlot, ViewSlot)):
+                waiting.append(step)
+            elif isinstance(step, FreeSlot):
+                (waiting if waiting or not groups else groups[-1][1]).append(step)
+            else:
+                is_apart = self._is_apart(step)
+                if not groups or groups[-1][0] != is_apart:
+                    groups.append((is_apart, []))
+                groups[-1][1].extend([*waiting, step])
+                waiting = []
+        if groups:
+            groups[-1][1].extend(waiting)
+        return groups
+
+    def _is_apart(self, step: Any) -> bool:
+        """Return whether a step cannot be recorded: the operator is known for that, or it is the CPU's."""
+        if getattr(step, "extern", None) in self.apart:
+            return True
+        slots = {*_used([step]), *_made([step])}
+        return any(self.shapes[slot].gpu < 0 for slot in slots if slot in self.shapes)
+
+    def _part(self, steps: list[Step], is_apart: bool, later: set[int]) -> Part:
+        used, made = _used(steps), _made(steps)
+        given = tuple(sorted(slot for slot in made if slot in later))
+        taken = tuple(sorted(used - made - set(range(len(self.plan.inputs))) - set(self.constants)))
+        kept = tuple(step for step in steps if not (isinstance(step, FreeSlot) and step.slot not in made))
+        inputs = tuple(shape if at in used else None for at, shape in enumerate(self.plan.inputs))
+        plan = replace(self.plan, inputs=inputs, steps=kept, outputs=tuple(map(PlanOutput, given)), single=False)
+        arguments = random_draws.with_arguments(plan, taken, [self.shapes[slot] for slot in taken])
+        works = sum(not isinstance(step, (AllocateSlot, FreeSlot, ViewSlot)) for step in steps)
+        drawn = None if is_apart or works < LEAST else self._drawn(arguments)
+        return Part(arguments, taken, given, drawn, self._written(steps, taken))
+
+    def _drawn(self, plan: LaunchPlan) -> Drawn:
+        called = [step for step in plan.steps if isinstance(step, Call)]
+        for step in called:
+            if not random_draws.is_random(self.targets[step.extern]):
+                continue
+            try:
+                random_draws.without_draws(replace(plan, steps=(step,)), self.targets)
+            except random_draws.NotDrawable as reason:
+                raise _Apart(step.extern) from reason
+        return random_draws.without_draws(plan, self.targets)
+
+    def _written(self, steps: Sequence[Step], taken: Sequence[int]) -> tuple[tuple[int, str], ...]:
+        """Arguments that these steps write to, also by way of a view."""
+        root: dict[int, int] = {}
+        slots: set[int] = set()
+        for step in steps:
+            if isinstance(step, ViewSlot):
+                root[step.slot] = root.get(step.source, step.source)
+            elif isinstance(step, Launch):
+                positions = self.writes.get(step.kernel, range(len(step.slots)))
+                slots.update(step.slots[at] for at in positions)
+            elif isinstance(step, Call) and step.extern in self.facts.mutating:
+                slots.update(_used([step]))
+        slots = {root.get(slot, slot) for slot in slots}
+        known = dict(self.facts.written)
+        count = len(self.plan.inputs)
+        own = [(slot, known.get(slot, "")) for slot in sorted(slots) if slot < count]
+        return (*own, *((count + at, "") for at, slot in enumerate(taken) if slot in slots))
+
+
+def _of_outputs(plan: LaunchPlan) -> set[int]:
+    return {output.slot for output in plan.outputs if output.slot is not None}
+
+
+def _used(steps: Sequence[Any]) -> set[int]:
+    """Slots that steps look at."""
+    found: set[int] = set()
+    for step in steps:
+        found.update(getattr(step, "slots", ()))
+        if isinstance(step, ViewSlot):
+            found.add(step.source)
+        found.update(_inside((getattr(step, "arguments", ()), getattr(step, "keywords", ()))))
+    return found
+
+
+def _made(steps: Sequence[Any]) -> set[int]:
+    """Slots that steps fill first."""
+    found = {step.slot for step in steps if isinstance(step, (AllocateSlot, ViewSlot))}
+    for step in steps:
+        found.update(row.slot for row in getattr(step, "results", ()))
+        if hasattr(step, "result"):
+            found.add(step.result.slot)
+    return found
+
+
+def _inside(value: Any) -> Iterator[int]:
+    if isinstance(value, AtSlot):
+        yield value.slot
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _inside(item)
+
+
+@dataclass(slots=True)
+class DividedProgram:
+    """A graph as its parts."""
+
+    plan: LaunchPlan
+    """Plan of the whole."""
+    parts: tuple[tuple[Part, Callable[[list[Any]], Any]], ...]
+    _boxed_call: bool = True
+
+    def __call__(self, inputs: list[Any], /) -> Any:
+        given = list(inputs)
+        inputs.clear()
+        known: dict[int, Any] = {}
+        returned = _of_outputs(self.plan)
+        for at, (part, call) in enumerate(self.parts):
+            known.update(zip(part.given, call([*given, *(known[slot] for slot in part.taken)]), strict=True))
+            needed = returned.union(*(later.taken for later, _ in self.parts[at + 1 :]))
+            known = {slot: tensor for slot, tensor in known.items() if slot in needed}
+        known.update(enumerate(given))
+        results = tuple(_returned(output, known) for output in self.plan.outputs)
+        return results[0] if self.plan.single else results
+
+    def positional(self, *inputs: Any) -> Any:
+        """Run, with the inputs as arguments."""
+        return self(list(inputs))
+
+
+def _returned(output: PlanOutput, known: Mapping[int, Any]) -> Any:
+    if output.slot is None:
+        return output.value
+    return known[output.slot] if output.view is None else view(known[output.slot], *output.view)  # type: ignore[arg-type]
