@@ -45,18 +45,22 @@ def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitte
     reason = obstacle(graph_module, emitted)
     if not reason or emitted.plan is None:
         return CaptureFacts(reason, written)
-    kernels = {kernel.name: kernel for kernel in emitted.kernels}
-    writes = tuple(
-        (step.name, tuple(at for at, name in enumerate(kernels[step.name].arguments) if name in step.writes))
-        for step in schedule.steps
-        if isinstance(step, Kernel) and step.name in kernels
-    )
     tensors = schedule.program.tensors()
     apart = tuple(extern.name for extern in emitted.externs if _is_apart(extern, tensors))
     mutating = tuple(extern.name for extern in emitted.externs if extern.mutates)
     targets = {extern.target for extern in emitted.externs if extern.name in apart}
     is_known = all(node.target in targets for node in graph_module.graph.nodes if _is_obstacle(node))
-    return CaptureFacts(reason, written, apart, is_known, writes, mutating)
+    return CaptureFacts(reason, written, apart, is_known, _written_pointers(schedule, emitted), mutating)
+
+
+def _written_pointers(schedule: Schedule, emitted: EmittedProgram) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """For each kernel the positions of the pointers that it writes to."""
+    arguments = {kernel.name: kernel.arguments for kernel in emitted.kernels}
+    return tuple(
+        (step.name, tuple(at for at, name in enumerate(arguments[step.name]) if name in step.writes))
+        for step in schedule.steps
+        if isinstance(step, Kernel) and step.name in arguments
+    )
 
 
 def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:

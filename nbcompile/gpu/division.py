@@ -118,10 +118,10 @@ class _Divider:
         return any(self.shapes[slot].gpu < 0 for slot in slots if slot in self.shapes)
 
     def _part(self, steps: list[Step], is_apart: bool, later: set[int]) -> Part:
-        used, made = _used(steps), _made(steps)
-        given = tuple(sorted(slot for slot in made if slot in later))
-        taken = tuple(sorted(used - made - set(range(len(self.plan.inputs))) - set(self.constants)))
-        kept = tuple(step for step in steps if not (isinstance(step, FreeSlot) and step.slot not in made))
+        used, filled = _used(steps), _made(steps)
+        given = tuple(sorted(slot for slot in filled if slot in later))
+        taken = tuple(sorted(used - filled - set(range(len(self.plan.inputs))) - set(self.constants)))
+        kept = tuple(step for step in steps if not (isinstance(step, FreeSlot) and step.slot not in filled))
         inputs = tuple(shape if at in used else None for at, shape in enumerate(self.plan.inputs))
         plan = replace(self.plan, inputs=inputs, steps=kept, outputs=tuple(map(PlanOutput, given)), single=False)
         arguments = random_draws.with_arguments(plan, taken, [self.shapes[slot] for slot in taken])

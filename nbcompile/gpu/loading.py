@@ -76,13 +76,13 @@ def load_on_gpu(
     facts, plan = emitted.capture, emitted.plan
     if facts is None:
         return program
-    loading = _Loading(emitted, compiler, attribute, constants, prepared, gpu, _teller())
+    loader = _GraphLoader(emitted, compiler, attribute, constants, prepared, gpu, _teller())
     if not facts.obstacle and plan is not None:
-        return loading.replayed(program, plan, loading.drawn(plan), facts)
+        return loader.replayed(program, plan, loader.drawn(plan), facts)
     notes = [facts.obstacle]
-    parts = () if plan is None else divide(plan, loading.targets, facts)
+    parts = () if plan is None else divide(plan, loader.targets, facts)
     if parts and plan is not None:
-        program = DividedProgram(plan, tuple((part, loading.part(part)) for part in parts))
+        program = DividedProgram(plan, tuple((part, loader.part(part)) for part in parts))
         recorded = sum(part.drawn is not None for part in parts)
         notes.append(f"divided for CUDA graphs: {recorded} of {len(parts)} parts are recorded, the others launched")
     draft = recorder.draft()
@@ -92,7 +92,7 @@ def load_on_gpu(
 
 
 @dataclass(frozen=True, slots=True)
-class _Loading:
+class _GraphLoader:
     """Loads what is to be recorded of one graph."""
 
     emitted: Any
