@@ -134,6 +134,9 @@ class Reconstructor(Protocol):
     def shows(self, tracker: VariableTracker) -> bool:
         """True if a container may be changed after the graph by somebody who has it."""
 
+    def shows_class(self, tracker: VariableTracker) -> bool:
+        """True if the class of an iterator may be asked for after the graph."""
+
     def graph_output(self, node: torch.fx.Node) -> Recipe:
         """The result of a node, which becomes an output of the graph."""
 

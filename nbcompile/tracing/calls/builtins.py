@@ -30,6 +30,7 @@ from nbcompile.tracing.variables.base import (
 )
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import (
     BaseFunctionVariable,
     BuiltinVariable,
@@ -45,6 +46,7 @@ from nbcompile.tracing.variables.iterators import (
     SequenceIteratorVariable,
     TextIteratorVariable,
 )
+from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
@@ -322,6 +324,8 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
         return tracer.call_special(value, "__reversed__", [])
     if isinstance(value, SequenceVariable) and value.cls in (list, tuple):
         return ReversedIteratorVariable(value)
+    if isinstance(value, (DictVariable, DictViewVariable, DequeVariable)):
+        return value.backwards(tracer)
     if isinstance(value, RangeVariable):
         return RangeIteratorVariable(value.value[::-1])
     if isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes)):

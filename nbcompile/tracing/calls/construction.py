@@ -14,6 +14,7 @@ import collections
 import enum
 import itertools
 import types
+from collections.abc import Sequence
 
 import torch
 from torch.utils.hooks import BackwardHook
@@ -88,6 +89,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
             realise(tracer, argument).refuse_iteration(tracer)
         if cls in CHECKED:
             _check_numbers(tracer, cls, arguments, keywords)
+        if cls in READ_AT_ONCE:
+            arguments, keywords = _read_at_once(tracer, cls, arguments, keywords)
         return tracer.call(FunctionVariable(polyfill), arguments, keywords)
     manager = contexts.from_call(cls, tracer, arguments, keywords)
     if manager is not None:
@@ -118,6 +121,25 @@ def _class_as_constant(tracer: Tracer, argument: VariableTracker) -> VariableTra
 
 ITERATED: dict[type, slice] = {zip: slice(None), enumerate: slice(1), map: slice(1, None), filter: slice(1, None)}
 """Classes of iterators that ask for the iterators of these arguments at once."""
+
+
+READ_AT_ONCE: dict[type, slice] = {
+    itertools.product: slice(None), itertools.combinations: slice(1), itertools.permutations: slice(1),
+    itertools.combinations_with_replacement: slice(1),
+}  # fmt: skip
+"""Classes of iterators that read all items of these arguments when they are made."""
+
+
+def _read_at_once(
+    tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
+) -> tuple[Sequence[VariableTracker], dict[str, VariableTracker]]:
+    """The arguments with tuples in place of what is read: a list may be changed before the first item is asked for."""
+    read = READ_AT_ONCE[cls]
+    whole = [realise(tracer, argument).listed(tracer) for argument in arguments[read]]
+    named = dict(keywords)
+    if "iterable" in named:
+        named["iterable"] = TupleVariable(realise(tracer, named["iterable"]).listed(tracer))
+    return [*map(TupleVariable, whole), *arguments[len(whole) :]], named
 
 
 CHECKED: dict[type, int | None] = {

@@ -66,6 +66,8 @@ class Reconstruction:
         """Mutations that complete values, run when everything else is as the traced code left it."""
         self.visible: set[int] | None = None
         """At a break: ids of what the rest of the program can still get at. None: all of it."""
+        self.named: set[int] | None = None
+        """The same, less what only a loop has: the iterator on the stack."""
 
     def recipe(self, tracker: VariableTracker) -> Recipe:
         """Recipe of one value."""
@@ -75,6 +77,13 @@ class Reconstruction:
         """True if a container may be changed after the graph by somebody who has it."""
         known_elsewhere = tracker.source is not None and not isinstance(tracker.source, LocalSource)
         return self.visible is None or id(tracker) in self.visible or known_elsewhere
+
+    def shows_class(self, tracker: VariableTracker) -> bool:
+        """True if the class of an iterator may be asked for after the graph.
+
+        Guards of a resume function can read iterators over tuples and ranges alone: loops go on with these.
+        """
+        return self.named is None or id(tracker) in self.named
 
     def graph_output(self, node: torch.fx.Node) -> Recipe:
         """The value of a node, as an output of the graph: one for all nodes whose value is the same tensor.
@@ -158,13 +167,8 @@ class Reconstruction:
         return recipes.Attribute(base, name)
 
     def iterator(self, items: Sequence[VariableTracker], cls: type = tuple) -> Recipe:
-        """One over items that are known, of a class of iterators over lists or tuples.
-
-        At a break, it is one over a tuple: guards of the resume function can read those, and no others.
-        """
+        """One over items that are known, of a class of iterators over lists or tuples."""
         values = tuple(map(self.recipe, items))
-        if self.visible is not None:
-            cls = tuple
         # ``reversed(list)`` is an iterator of its own class; that of the reversed items has the same items left.
         kind: Literal["list", "tuple"] = "list" if cls in (type(iter([])), type(reversed([]))) else "tuple"
         if cls in (reversed, type(reversed([]))):

@@ -82,7 +82,9 @@ def describe(
     """Action that Python performs, the resume points of the frame, and those of its callers, innermost first."""
     # Escape analysis first: a recipe may be simpler for a container that the rest of the program cannot reach.
     locations = [(frame, index) for index, _ in broken.targets] + [(each, each.pc) for each in callers]
+    passed = frame.stack[len(frame.stack) - broken.slots :]
     reconstruction.visible = reachable(reconstruction.tracer, locations)
+    reconstruction.named = reachable(reconstruction.tracer, locations, passed)
     # The order in which values are first asked for is the order of the graph's outputs: the stack from its bottom up,
     # then the operands of the action, then the locals.
     for tracker in frame.stack:  # what is on the stack comes out of the graph in its order

@@ -14,9 +14,10 @@ the same of new objects. Read next: nbcompile/tracing/frame/break_points.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from nbcompile.bytecode.flow import live_locals
+from nbcompile.bytecode.flow import live_locals, variable_accesses
+from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
@@ -25,14 +26,24 @@ from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable
 
 
-def reachable(tracer: Tracer, locations: Iterable[tuple[Translator, int]]) -> set[int]:
-    """Ids of the trackers of all that frames which go on at an instruction can get at, by whatever way."""
+def reachable(
+    tracer: Tracer,
+    locations: Iterable[tuple[Translator, int]],
+    passed: Sequence[VariableTracker] | None = None,
+) -> set[int]:
+    """Ids of the trackers of all that frames which go on at an instruction can get at, by whatever way.
+
+    Args:
+        tracer: the tracer.
+        locations: frames, and the instructions at which they go on.
+        passed: of all stacks, these values alone; the others are iterators of loops, whose class nobody can ask for.
+    """
     found: set[int] = set()
     # A worklist, as a garbage collector marks: the roots are the live variables and the stack of each frame that goes
     # on, and what was stored outside. Values lead to each other in circles, so each is visited once.
-    waiting = [*_changed_outside(tracer)]
+    waiting = [*_changed_outside(tracer), *(passed or ())]
     for frame, index in locations:
-        waiting += _in_frame(frame, index)
+        waiting += _in_frame(frame, index, with_stack=passed is None)
     while waiting:
         tracker = waiting.pop()
         if isinstance(tracker, LazyVariable):
@@ -44,15 +55,47 @@ def reachable(tracer: Tracer, locations: Iterable[tuple[Translator, int]]) -> se
     return found
 
 
-def _in_frame(frame: Translator, index: int) -> Iterator[VariableTracker | None]:
+def _in_frame(frame: Translator, index: int, with_stack: bool = True) -> Iterator[VariableTracker | None]:
     # Locals that are written before they are read cannot be reached by the rest, whatever they hold now.
     instructions = code_view(frame.code).instructions
     if index == len(instructions):
         return  # a generator that has come to its end
     alive = live_locals(instructions, index)
-    yield from frame.stack
+    if with_stack:
+        yield from frame.stack
+    else:
+        alive -= _only_iterated(instructions)
     for variables in (frame.locals, frame.cells):
         yield from (value for name, value in variables.items() if name in alive)
+
+
+READS_ITEMS = frozenset(
+    ("GET_ITER", "GET_YIELD_FROM_ITER", "UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE")
+)
+READERS = frozenset(("next", "list", "tuple", "set", "frozenset", "sum", "any", "all", "sorted", "min", "max"))
+"""Builtins that ask an argument for its items, and for nothing else."""
+
+
+def _only_iterated(instructions: Sequence[Instruction]) -> set[str]:
+    """Locals that the code only loops over, or gives alone to one of READERS."""
+    accesses: dict[str, bool] = {}
+    for index, instruction in enumerate(instructions):
+        for access, name in variable_accesses(instruction):
+            is_harmless = access in ("write", "delete") or _is_asked_for_items(instructions, index)
+            accesses[name] = accesses.get(name, True) and is_harmless
+    return {name for name, is_harmless in accesses.items() if is_harmless}
+
+
+def _is_asked_for_items(instructions: Sequence[Instruction], index: int) -> bool:
+    """True if the value that an instruction loads is only asked for its items."""
+    if instructions[index].opcode not in ("LOAD_FAST", "LOAD_FAST_CHECK"):
+        return False
+    following = instructions[index + 1]
+    if following.opcode in READS_ITEMS:
+        return True
+    function = instructions[index - 1]
+    is_argument = following.opcode in ("PRECALL", "CALL") and following.arg == 1
+    return is_argument and function.opcode == "LOAD_GLOBAL" and function.argval in READERS
 
 
 def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:

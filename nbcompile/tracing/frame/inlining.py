@@ -189,6 +189,8 @@ class GeneratorVariable(IteratorVariable):
         self.frame = frame
         self.started = False
         self.finished = False
+        self.given = 0
+        """Number of items so far."""
 
     def python_type(self) -> type:
         return types.GeneratorType
@@ -298,6 +300,7 @@ class GeneratorVariable(IteratorVariable):
                 raise ObservedException(_stopped(error.value)) from None
             raise
         if outcome.yielded:
+            self.given += 1
             return realise(self.interpreter, outcome.value)
         self.finished = True
         self.ending = outcome.value

@@ -25,6 +25,7 @@ from nbcompile.tracing.polyfills import builtins as polyfills, itertools as more
 from nbcompile.tracing.protocol import Reconstructor
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.iterators import moved
 from nbcompile.tracing.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
@@ -40,16 +41,18 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
     """The call that makes it again; None: there is none."""
     code = generator.frame.code
     # The cases, in order:
-    #     at its end                         one that is at its end (but _ROWS know better)
-    #     items fixed when it was made       an iterator over the items that are left
+    #     items fixed when it was made       the builtin with the same items, moved to where it was
+    #     at its end                         one of its class that is at its end
     #     a row of _ROWS                     the builtin, over what is left of its arguments
     #     a polyfill that has not begun      the builtin's constructor with the same arguments
     #     a function's that has not begun    the call of that function
     #     any other                          None
-    if generator.finished and code not in _SETTLED and code not in _ROWS:
-        return Call(Constant(finished_generator, "finished_generator"), ())
-    if generator.finished or code in _SETTLED:
-        return reconstruction.iterator(generator.unpack(generator.interpreter))
+    if code in _SETTLED:
+        return _settled(generator, reconstruction)
+    if generator.finished:
+        made_by = _ROWS[code][0] if code in _ROWS else _MADE_BY.get(code, finished_generator)
+        nothing = tuple(Constant(each, "nothing") for each in _NOTHING.get(made_by, ()))
+        return Call(Constant(made_by, made_by.__name__), nothing)
     row = _ROWS.get(code)
     if row is None and code in _MADE_BY and not generator.started:
         function: Callable[..., Any] = _MADE_BY[code]
@@ -97,6 +100,15 @@ def _bound(generator: GeneratorVariable) -> Parts:
         assert isinstance(extra, DictVariable)
         keywords.update({str(key.constant()): value for key, value in extra.entries.values()})
     return arguments, keywords
+
+
+_NOTHING: dict[Callable[..., Any], tuple[object, ...]] = {
+    map: (abs, ()), filter: (None, ()), enumerate: ((),), itertools.repeat: (None, 0), itertools.cycle: ((),),
+    itertools.takewhile: (None, ()), itertools.filterfalse: (None, ()), itertools.starmap: (abs, ()),
+    itertools.chain.from_iterable: ((),), itertools.islice: ((), 0), itertools.accumulate: ((),),
+    itertools.dropwhile: (None, ()), itertools.pairwise: ((),), itertools.compress: ((), ()), itertools.groupby: ((),),
+}  # fmt: skip
+"""Arguments with which an iterator has no items."""
 
 
 def finished_generator() -> Iterator[object]:
@@ -177,20 +189,30 @@ def _starmap(generator: GeneratorVariable) -> Parts:
     return [_local(generator, "function"), items], {}
 
 
+def _settled(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe:
+    """One that reads all of its arguments when it is made."""
+    if not reconstruction.shows_class(generator):
+        return reconstruction.iterator([] if generator.finished else generator.unpack(generator.interpreter))
+    cls = _SETTLED[generator.frame.code]
+    if cls is itertools.product and generator.started:
+        pools = _local(generator, "pools").unpack(generator.interpreter)
+        again = _call(reconstruction, Constant(cls, cls.__name__), pools, {})
+    else:
+        again = _call(reconstruction, Constant(cls, cls.__name__), *_bound(generator))
+    return moved(again, generator.given + generator.finished)
+
+
 def _cycle(generator: GeneratorVariable) -> Parts | None:
     # A cycle keeps the items that it saw in a list; itertools.cycle cannot be made with such a list.
     return None if generator.started else ([_local(generator, "iterable")], {})
 
 
-_SETTLED = frozenset(
-    part.__code__
-    for part in (
-        more_polyfills.product,
-        more_polyfills.combinations,
-        more_polyfills.combinations_with_replacement,
-        more_polyfills.permutations,
-    )
-)
+_SETTLED: dict[CodeType, type] = {
+    more_polyfills.product.__code__: itertools.product,
+    more_polyfills.combinations.__code__: itertools.combinations,
+    more_polyfills.combinations_with_replacement.__code__: itertools.combinations_with_replacement,
+    more_polyfills.permutations.__code__: itertools.permutations,
+}
 """Iterators whose values are fixed from the start, since they read all items of their inputs when they are made."""
 _ROWS: dict[CodeType, tuple[type, Callable[[GeneratorVariable], Parts | None]]] = {
     polyfills.zip_.__code__: (zip, _zip),

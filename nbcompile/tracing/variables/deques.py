@@ -6,8 +6,8 @@ In torch: DequeVariable of torch/_dynamo/variables/lists.py. Read next: sequence
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
@@ -15,7 +15,7 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
-from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import index_of
 
 
@@ -60,7 +60,15 @@ class DequeVariable(ListVariable):
         super().not_in(tracer, item)  # whatever was asked of it
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return WatchingIteratorVariable(self, lambda: len(self.items), "deque mutated during iteration")
+        return self._over(self, iter)
+
+    def backwards(self, tracer: Tracer) -> VariableTracker:
+        """``reversed(d)``."""
+        return self._over(TupleVariable(self.items[::-1]), reversed)
+
+    def _over(self, items: SequenceVariable, step: Callable[[Any], object]) -> VariableTracker:
+        cls = type(step(collections.deque()))
+        return WatchingIteratorVariable(items, cls, lambda: len(self.items), "deque mutated during iteration")
 
     def method_popleft(self, tracer: Tracer) -> VariableTracker:
         return self.method_pop(tracer, ConstantVariable(0))

@@ -52,9 +52,8 @@ class IteratorVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        return reconstruction.shared(
-            self, lambda: reconstruction.iterator(self.rest(reconstruction.tracer), self.python_type())
-        )
+        cls = self.python_type() if reconstruction.shows_class(self) else tuple
+        return reconstruction.shared(self, lambda: reconstruction.iterator(self.rest(reconstruction.tracer), cls))
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
         """The items that are still to come."""
@@ -89,6 +88,10 @@ class SequenceIteratorVariable(IteratorVariable):
             return None
         self.index += 1
         return self.sequence.items[self.index - 1]  # looked at when it is used
+
+    def taken(self) -> int:
+        """How often it was asked for an item."""
+        return self.index + self.is_exhausted
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
         return [] if self.is_exhausted else self.sequence.items[self.index :]
@@ -128,15 +131,14 @@ class TextIteratorVariable(SequenceIteratorVariable):
         return type(self.made_by(self.value))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        if reconstruction.visible is not None:  # the resume function can guard iterators over tuples and ranges alone
+        if not reconstruction.shows_class(self):
             return super().recipe(reconstruction)
         constructor = Call(Constant(self.made_by, self.made_by.__name__), (Constant(self.value, "text"),))
-        return reconstruction.shared(self, lambda: moved(constructor, self))
+        return reconstruction.shared(self, lambda: moved(constructor, self.taken()))
 
 
-def moved(constructor: Recipe, iterator: SequenceIteratorVariable) -> Recipe:
+def moved(constructor: Recipe, steps: int) -> Recipe:
     """A new iterator where the traced code left its own."""
-    steps = iterator.index + iterator.is_exhausted
     return Call(Constant(moved_by, "moved_by"), (constructor, Constant(steps, "steps"))) if steps else constructor
 
 
@@ -174,15 +176,20 @@ class ReversedIteratorVariable(SequenceIteratorVariable):
 class WatchingIteratorVariable(SequenceIteratorVariable):
     """An iterator over a dict, set or deque, which refuses to go on once that has changed its size."""
 
-    def __init__(self, items: SequenceVariable, size: Callable[[], int], message: str) -> None:
+    def __init__(self, items: SequenceVariable, cls: type, state: Callable[[], object], message: str) -> None:
         super().__init__(items)
-        self.size = size
-        self.size_before = size()
+        self.cls = cls
+        self.state = state
+        """Tells whether its owner has changed."""
+        self.state_before = state()
         self.message = message
+
+    def python_type(self) -> type:
+        return self.cls
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         # A dict checks its size at each step, and refuses to go on: "dictionary changed size during iteration".
-        if self.size() != self.size_before:
+        if self.state() != self.state_before:
             tracer.raise_exception(RuntimeError, self.message)
         return super().next_item(tracer)
 

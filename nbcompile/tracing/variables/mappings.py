@@ -10,7 +10,7 @@ In torch: torch/_dynamo/variables/dicts.py. Read next: functions.py
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
@@ -28,10 +28,19 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 Entry = tuple[VariableTracker, VariableTracker]
 
 
-def _iterator(
-    items: Sequence[VariableTracker], size: Callable[[], int], name: str = "dictionary"
+def _over(
+    owner: DictVariable, items: Sequence[VariableTracker], which: str, backwards: bool
 ) -> WatchingIteratorVariable:
-    return WatchingIteratorVariable(TupleVariable(items), size, f"{name} changed size during iteration")
+    """An iterator over the keys, values or items of a dict, of the class that Python has for it."""
+    step = reversed if backwards else iter
+    cls = type(step(getattr(owner.cls(), which)()))
+    ordered = TupleVariable(items[::-1] if backwards else items)
+    if owner.cls is collections.OrderedDict:  # it sees a key that was moved, too
+        message = "OrderedDict mutated during iteration"
+        return WatchingIteratorVariable(ordered, cls, lambda: tuple(owner.entries), message)
+    return WatchingIteratorVariable(
+        ordered, cls, lambda: len(owner.entries), "dictionary changed size during iteration"
+    )
 
 
 class DictVariable(ContainerVariable):
@@ -140,7 +149,11 @@ class DictVariable(ContainerVariable):
         return self.keys(tracer)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return _iterator(self.keys(tracer), lambda: len(self.entries))
+        return _over(self, self.keys(tracer), "keys", backwards=False)
+
+    def backwards(self, tracer: Tracer) -> VariableTracker:
+        """``reversed(d)``."""
+        return _over(self, self.keys(tracer), "keys", backwards=True)
 
     def length(self, tracer: Tracer) -> VariableTracker:
         self._know_length(tracer)
@@ -265,7 +278,7 @@ class DictViewVariable(ContainerVariable):
     def __init__(self, owner: DictVariable, which: str) -> None:
         self.owner = owner
         self.which = which
-        self.cls = type(getattr({}, which)())
+        self.cls = type(getattr(owner.cls(), which)())
 
     def describe(self) -> str:
         return f"Dict{self.which.capitalize()}Variable()"
@@ -278,7 +291,11 @@ class DictViewVariable(ContainerVariable):
         return [TupleVariable(pair) for pair in zip(self.owner.keys(tracer), self.owner.values(tracer), strict=True)]
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return _iterator(self.unpack(tracer), lambda: len(self.owner.entries))
+        return _over(self.owner, self.unpack(tracer), self.which, backwards=False)
+
+    def backwards(self, tracer: Tracer) -> VariableTracker:
+        """``reversed(d.keys())``."""
+        return _over(self.owner, self.unpack(tracer), self.which, backwards=True)
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return self.owner.length(tracer)
@@ -337,7 +354,8 @@ class SetVariable(ContainerVariable):
         return items
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return _iterator(self.unpack(tracer), lambda: len(self.members), "Set")
+        items, cls = TupleVariable(self.unpack(tracer)), type(iter(self.cls()))
+        return WatchingIteratorVariable(items, cls, lambda: len(self.members), "Set changed size during iteration")
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         return item.hash_key(tracer) in self.members

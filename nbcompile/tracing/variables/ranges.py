@@ -106,7 +106,7 @@ class RangeIteratorVariable(SequenceIteratorVariable):
         if self.source is not None:
             return super().recipe(reconstruction)
         constructor = Call(Constant(iter, "iter"), (Constant(self.value, "range"),))
-        return reconstruction.shared(self, lambda: moved(constructor, self))
+        return reconstruction.shared(self, lambda: moved(constructor, self.taken()))
 
 
 def _known(value: VariableTracker) -> object:

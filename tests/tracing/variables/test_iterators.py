@@ -1,0 +1,160 @@
+"""Iterators that outlive the graph, or a break in it, are of their own class, with the items that are left."""
+
+import collections
+import itertools
+import types
+
+import pytest
+import torch
+
+import nbcompile
+
+OrderedDict = collections.OrderedDict
+MADE = {
+    "reversed list": lambda: reversed([1, 2, 3]),
+    "reversed tuple": lambda: reversed((1, 2, 3)),
+    "reversed text": lambda: reversed("abc"),
+    "reversed range": lambda: reversed(range(3)),
+    "reversed dict": lambda: reversed({1: 2, 3: 4}),
+    "reversed keys": lambda: reversed({1: 2, 3: 4}.keys()),
+    "reversed values": lambda: reversed({1: 2, 3: 4}.values()),
+    "reversed items": lambda: reversed({1: 2, 3: 4}.items()),
+    "reversed OrderedDict": lambda: reversed(OrderedDict({1: 2, 3: 4})),
+    "reversed items of an OrderedDict": lambda: reversed(OrderedDict({1: 2, 3: 4}).items()),
+    "reversed deque": lambda: reversed(collections.deque([1, 2])),
+    "list": lambda: iter([1, 2, 3]),
+    "tuple": lambda: iter((1, 2, 3)),
+    "text": lambda: iter("abc"),
+    "bytes": lambda: iter(b"abc"),
+    "range": lambda: iter(range(4)),
+    "dict": lambda: iter({1: 2}),
+    "values": lambda: iter({1: 2}.values()),
+    "OrderedDict": lambda: iter(OrderedDict({1: 2})),
+    "values of an OrderedDict": lambda: iter(OrderedDict({1: 2}).values()),
+    "set": lambda: iter({1}),
+    "deque": lambda: iter(collections.deque([1, 2])),
+    "defaultdict": lambda: iter(collections.defaultdict(list, {1: 2})),
+    "mapping proxy": lambda: iter(types.MappingProxyType({1: 2})),
+    "product": lambda: itertools.product([1, 2], [3, 4]),
+    "product, repeated": lambda: itertools.product([1, 2], repeat=2),
+    "combinations": lambda: itertools.combinations([1, 2, 3], 2),
+    "combinations, named": lambda: itertools.combinations(iterable=[1, 2, 3], r=2),
+    "combinations with replacement": lambda: itertools.combinations_with_replacement([1, 2], 2),
+    "permutations": lambda: itertools.permutations([1, 2, 3], 2),
+    "permutations of all": lambda: itertools.permutations([1, 2, 3]),
+    "zip": lambda: zip([1, 2], [3, 4], strict=True),
+    "map": lambda: map(abs, [1, -2]),
+    "enumerate": lambda: enumerate([1, 2]),
+    "filter": lambda: filter(None, [1, 0]),
+    "chain": lambda: itertools.chain([1], [2]),
+    "chain of an iterable": lambda: itertools.chain.from_iterable([[1], [2]]),
+    "repeat": lambda: itertools.repeat(1, 3),
+    "islice": lambda: itertools.islice([1, 2, 3], 1, None),
+    "starmap": lambda: itertools.starmap(pow, [(1, 2)]),
+    "takewhile": lambda: itertools.takewhile(bool, [1, 0]),
+    "dropwhile": lambda: itertools.dropwhile(bool, [1, 0]),
+    "compress": lambda: itertools.compress([1, 2], [1, 0]),
+    "filterfalse": lambda: itertools.filterfalse(None, [1, 0]),
+    "longest zip": lambda: itertools.zip_longest([1, 2, 3], [1]),
+    "groups": lambda: itertools.groupby([]),
+    "cycle of nothing": lambda: itertools.cycle([]),
+    "generator": lambda: (i for i in (1, 2)),
+    "accumulate": lambda: itertools.accumulate([1, 2, 3]),
+    "pairwise": lambda: itertools.pairwise([1, 2, 3]),
+}
+
+
+def program(make, breaks, taken):
+    """A function that returns an iterator, after some of its items."""
+
+    def f(x):
+        iterator = make()
+        for _ in range(taken):
+            next(iterator, None)
+        y = x + 1
+        if breaks:
+            torch._dynamo.graph_break()
+        return y, iterator
+
+    return f
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_an_iterator_keeps_its_class(name):
+    """Returned, with and without a break before, at its start, after an item, and at its end."""
+    for breaks, taken in itertools.product((False, True), (0, 1, 30)):
+        nbcompile.reset()  # all are one code
+        f = program(MADE[name], breaks, taken)
+        _, expected = f(torch.ones(2))
+        _, found = nbcompile.compile(f, backend="eager")(torch.ones(2))
+        assert type(found) is type(expected), (breaks, taken)
+        assert list(found) == list(expected), (breaks, taken)
+
+
+@pytest.mark.parametrize(
+    "make", [itertools.product, lambda xs: itertools.combinations(xs, 1), itertools.permutations,
+             lambda xs: itertools.combinations_with_replacement(xs, 1)]
+)  # fmt: skip
+def test_items_are_read_when_the_iterator_is_made(make):
+    """A list that grows before the first item is asked for changes nothing."""
+
+    def f(x):
+        xs = [1, 2]
+        iterator = make(xs)
+        xs.append(9)
+        return x + 1, list(iterator)
+
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(torch.ones(2))[1] == f(torch.ones(2))[1]
+
+
+@pytest.mark.parametrize("made", [dict, OrderedDict, collections.defaultdict])
+@pytest.mark.parametrize("step", [iter, reversed])
+def test_a_dict_that_changes_meanwhile(made, step):
+    """The iterator refuses to go on, in the words of its class; views of it too."""
+
+    def f(x, which):
+        d = made(int) if made is collections.defaultdict else made()
+        d.update({1: 2, 3: 4})
+        iterator = step(d if which is None else getattr(d, which)())
+        first = next(iterator)
+        d[9] = 9
+        try:
+            next(iterator)
+        except RuntimeError as error:
+            return x + 1, first, str(error), type(iterator).__name__, type(d.keys()).__name__
+
+    for which in (None, "keys", "values", "items"):
+        nbcompile.reset()
+        compiled = nbcompile.compile(f, backend="eager")
+        assert compiled(torch.ones(2), which)[1:] == f(torch.ones(2), which)[1:]
+
+
+def test_a_key_is_moved_while_an_ordered_dict_is_iterated_over():
+    """Its size is the same, and its iterator refuses to go on nevertheless."""
+
+    def f(x):
+        d = OrderedDict({1: 2, 3: 4, 5: 6})
+        iterator = iter(d)
+        next(iterator)
+        d.move_to_end(1)
+        try:
+            next(iterator)
+        except RuntimeError as error:
+            return x + 1, str(error)
+
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(torch.ones(2))[1] == f(torch.ones(2))[1]
+
+
+def test_an_iterator_that_is_only_asked_for_items_is_traced_on_after_a_break():
+    """Nobody can ask for its class: the rest is one more graph, and no further break."""
+
+    def f(xs, x):
+        iterator = iter(xs)
+        x = x + next(iterator)
+        torch._dynamo.graph_break()
+        return x * next(iterator), list(iterator)
+
+    view = nbcompile.explain(f)([1, 2, 3], torch.ones(2))
+    assert len([broken for frame in view.record.frames for broken in frame.breaks]) == 1
+    assert view.result[1] == [3]
+    assert torch.equal(view.result[0], f([1, 2, 3], torch.ones(2))[0])
