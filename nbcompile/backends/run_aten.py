@@ -30,8 +30,8 @@ def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequen
         if may_require_grad or not torch.is_grad_enabled():
             results: Sequence[Any] = forward(*values)
             return results
-        torch._C._set_grad_enabled(False)
-        try:
+        try:  # Ctrl-C may come after any call
+            torch._C._set_grad_enabled(False)
             return forward(*values)
         finally:
             torch._C._set_grad_enabled(True)

@@ -156,9 +156,9 @@ def _stubs(few: dict[str, dict[str, Any]]) -> Iterator[None]:
     stubs = {
         part: _StubModule(name, has) for part, has in few.items() if (name := f"{PACKAGE}.{part}") not in sys.modules
     }
-    sys.modules.update((each.__name__, each) for each in stubs.values())
-    package.update(stubs)
     try:
+        sys.modules.update((each.__name__, each) for each in stubs.values())
+        package.update(stubs)
         yield
     finally:
         for part, stub in stubs.items():
@@ -219,8 +219,10 @@ LOCK_TIMEOUT_SECONDS = 60.0
 
 def load_real_package(package: ModuleType) -> None:
     """Run the package's ``__init__.py`` in the stub's module object, which other modules refer to."""
-    held = _loading.acquire(timeout=LOCK_TIMEOUT_SECONDS)
+    held: list[bool] = []
     try:
+        # One call of C's: Ctrl-C comes before the lock is taken, or after that was noted.
+        held.extend(map(_loading.acquire, (True,), (LOCK_TIMEOUT_SECONDS,)))
         if type(package) is not _StubPackage:
             return
         # First, so that whatever the reload asks of the package finds an ordinary module.
@@ -235,7 +237,7 @@ def load_real_package(package: ModuleType) -> None:
         # ``reload`` runs the package's code in the same module object, to which other modules refer.
         importlib.reload(package)
     finally:
-        if held:
+        if any(held):
             _loading.release()
 
 

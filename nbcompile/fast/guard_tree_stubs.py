@@ -16,6 +16,7 @@ from __future__ import annotations
 import _imp
 import enum
 import importlib.machinery
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -72,16 +73,22 @@ def stubs() -> Iterator[None]:
         if name not in sys.modules
     }
     # Another thread must not import the real modules while the stubs have their names.
-    _imp.acquire_lock()
+    held: list[None] = []
     try:
+        # One call of C's: Ctrl-C comes before the lock is taken, or after that was noted.
+        held.extend(itertools.starmap(_imp.acquire_lock, ((),)))
         sys.modules.update(stub_modules)
         if not any(isinstance(each, _EnumerationFinder) for each in sys.meta_path):
             sys.meta_path.insert(0, _EnumerationFinder())
         yield
     finally:
-        for name in stub_modules:
-            del sys.modules[name]
-        _imp.release_lock()
+        try:
+            for name, stub in stub_modules.items():
+                if sys.modules.get(name) is stub:
+                    del sys.modules[name]
+        finally:
+            if held:
+                _imp.release_lock()
 
 
 def build(build_tree: Callable[[], Tree]) -> Tree:

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from nbcompile.ir.emitted import CaptureFacts, EmittedKernel, LaunchPlan
 from nbcompile.ir.profiler_ranges import ProfilerRange
+from nbcompile.support.context_variables import bound
 
 
 class Runnable(Protocol):
@@ -102,11 +103,8 @@ _builder: contextvars.ContextVar[ArtifactBuilder | None] = contextvars.ContextVa
 def collecting() -> Iterator[ArtifactBuilder]:
     """Collect the programs that are loaded inside the block."""
     builder = ArtifactBuilder()
-    token = _builder.set(builder)
-    try:
+    with bound(_builder, builder):
         yield builder
-    finally:
-        _builder.reset(token)
 
 
 def add_program(

@@ -23,6 +23,8 @@ from types import CodeType
 
 import torch
 
+from nbcompile.support.context_variables import bound
+
 FRAME = "nbcompile "
 """Begins the range of a compiled frame: ``nbcompile 0/0``."""
 COMPILE = "nbcompile stage: "
@@ -75,11 +77,8 @@ _origin: contextvars.ContextVar[FrameOrigin | None] = contextvars.ContextVar("nb
 def of_frame(code: CodeType, compile_id: str = "") -> Iterator[FrameOrigin]:
     """Inside, programs are compiled or loaded for a frame."""
     origin = FrameOrigin(code.co_filename, code.co_firstlineno, compile_id)
-    token = _origin.set(origin)
-    try:
+    with bound(_origin, origin):
         yield origin
-    finally:
-        _origin.reset(token)
 
 
 def current_origin() -> FrameOrigin:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 from nbcompile.record import model
+from nbcompile.support.context_variables import bound
 from nbcompile.support.process_state import STATE, Lifetime
 
 _recorders: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar("nbcompile_recorders", default=())
@@ -61,13 +62,14 @@ class Recorder:
     @contextmanager
     def listening(self) -> Iterator[Recorder]:
         """Receive every frame compiled inside the block (in this context)."""
-        token = _recorders.set((*_recorders.get(), self))
-        watching.append(None)
-        try:
-            yield self
-        finally:
-            watching.pop()
-            _recorders.reset(token)
+        mine = object()
+        with bound(_recorders, (*_recorders.get(), self)):
+            try:  # Ctrl-C may come after any call
+                watching.append(mine)
+                yield self
+            finally:
+                if mine in watching:
+                    watching.remove(mine)
 
     def note_call(self, call: model.Call) -> None:
         """Keep one call; hits of one entry in a row are one entry of the list."""
@@ -98,7 +100,7 @@ subscribers: list[Subscriber] = []
 """All that there are; nbcompile/observe/ adds them."""
 
 
-watching: list[None] = STATE.add("record.recorder.watching", [], Lifetime.TASK)
+watching: list[object] = STATE.add("record.recorder.watching", [], Lifetime.TASK)
 """Not empty while anyone listens, in whatever context: what a call of a compiled function looks at."""
 
 
@@ -214,8 +216,9 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
         yield None
         return
     draft = FrameDraft(compile_id, function)
-    token = _draft.set(draft)
+    before = _draft.get()
     try:
+        _draft.set(draft)
         with ExitStack() as contexts:
             for subscriber in interested:
                 contexts.enter_context(subscriber.during(compile_id))
@@ -227,7 +230,7 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
         draft.raised(error)
         raise
     finally:
-        _draft.reset(token)
+        _draft.set(before)
         for recorder in recorders:
             recorder.active = None
             draft.hand_in(recorder)

@@ -72,11 +72,12 @@ def allows(subsystem: str, decision: str) -> bool:
 def limited(subsystem: str, allowed: int, file: str = "") -> Iterator[list[str]]:
     """Allow the first decisions of a subsystem inside of the block; the log of all that were asked for."""
     limit = Limit(subsystem, allowed, file=file)
-    _limits.append(limit)
     try:
+        _limits.append(limit)
         yield limit.log
     finally:
-        _limits.remove(limit)
+        if limit in _limits:  # Ctrl-C may come after any call
+            _limits.remove(limit)
 
 
 def limit_process(text: str) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 # The frame hook (PEP 523) and the guard tree live in torch's C extension.
+from nbcompile.support.context_variables import bound
 from nbcompile.torch_internals import interrupts
 from nbcompile.torch_internals.hooks import without_function_modes
 from nbcompile.torch_internals.modules import dispatch_modes, fake_tensor, guards_context, symbolic_shapes
@@ -50,11 +51,8 @@ logging.getLogger("torch._subclasses.fake_tensor").addFilter(_TracingFilter())
 @contextmanager
 def errors_not_logged() -> Iterator[None]:
     """Inside, an operator that fails on fake tensors raises, and torch logs nothing of it."""
-    token = _tracing.set(True)
-    try:
+    with bound(_tracing, True):
         yield
-    finally:
-        _tracing.reset(token)
 
 
 def new_fake_mode(shape_env: Any) -> Any:

@@ -25,6 +25,8 @@ from pygments.lexer import Lexer
 from pygments.lexers import CppLexer, PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
+from nbcompile.support.context_variables import bound
+
 Content = Any
 """Text (escaped), Markup, None (nothing), or an iterable of these."""
 # Elements without content. In HTML they have no closing tag, in XML they end in a slash.
@@ -108,11 +110,8 @@ _longest: ContextVar[int] = ContextVar("longest", default=Limits.characters)
 @contextmanager
 def lines_of(characters: int) -> Iterator[None]:
     """Inside, each line of any text that is shown is clipped, visibly. Data for scripts is never."""
-    before = _longest.set(characters)
-    try:
+    with bound(_longest, characters):
         yield
-    finally:
-        _longest.reset(before)
 
 
 _is_plain: ContextVar[bool] = ContextVar("is_plain", default=False)
@@ -121,11 +120,8 @@ _is_plain: ContextVar[bool] = ContextVar("is_plain", default=False)
 @contextmanager
 def listings_without_colours(wanted: bool) -> Iterator[None]:
     """Inside, listings are not highlighted: most of an output's programs are folded, and few are ever opened."""
-    before = _is_plain.set(wanted)
-    try:
+    with bound(_is_plain, wanted):
         yield
-    finally:
-        _is_plain.reset(before)
 
 
 def clipped(text: str) -> str:

@@ -37,11 +37,15 @@ STAGES = {
     "guards and residual program": ("guarding", "rewriting"),
     "other": ("",),
     "lowering": ("aot", "lowering", "ir", "scheduling", "codegen", "backends"),
-    "building": ("runtime/toolchain.py", "runtime"),
-    "store": ("warm", "runtime/store.py"),
-    "dispatch": ("dispatch", "eval_frame", "driver.py"),
+    "building": ("runtime/toolchain.py", "runtime", "fast/prebuild.py"),
+    "store": ("fast/disk_cache", "runtime/store.py"),
+    "record": ("record", "recording", "views", "observe"),
+    "fast calls": ("fast",),
+    "dispatch": ("dispatch", "eval_frame", "driver.py", "fallback.py"),
 }
 """Of which folder or file the innermost frame of the compiler is; the longest name decides."""
+SHARED = ("torch_internals", "support", "config.py", "annotations.py", "errors.py")
+"""What every stage calls: its caller's stage is met."""
 
 PROGRAM = """
 def helper(x, k):
@@ -65,8 +69,7 @@ def stage_of(frame) -> str:
     root = str(Path(nbcompile.__file__).parent) + os.sep
     while frame is not None:
         name = frame.f_code.co_filename
-        if name.startswith(root) and name != interrupts.__file__:
-            inside = name[len(root) :]
+        if name.startswith(root) and not (inside := name[len(root) :]).startswith(SHARED):
             found = [(len(part), stage) for stage, parts in STAGES.items() for part in parts if inside.startswith(part)]
             return max(found)[1]
         frame = frame.f_back
@@ -74,9 +77,9 @@ def stage_of(frame) -> str:
 
 
 def interrupt(number, frame) -> None:
-    """What Ctrl-C does."""
-    if armed[0] and frame is not None and frame.f_code is Lines.seen.__code__:
-        signal.setitimer(signal.ITIMER_REAL, 1e-6)
+    """What Ctrl-C does. In the tracer it comes again later, also where it met the handler that was called there."""
+    if armed[0] and frame is not None and frame.f_code in (Lines.seen.__code__, interrupt.__code__):
+        signal.setitimer(signal.ITIMER_REAL, 2e-5)
     elif armed[0]:
         armed[0] = False
         hits.append(stage_of(frame))

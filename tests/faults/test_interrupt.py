@@ -43,7 +43,17 @@ def test_interrupts_at_two_thousand_moments(how):
     """The same, until each stage was interrupted."""
     met = points(how, 2000, 1, 7100)
     assert met.total() == 2000
-    stages = {"tracing", "guards and residual program", "lowering", "building", "store", "dispatch", "running"}
+    stages = {
+        "tracing",
+        "guards and residual program",
+        "lowering",
+        "building",
+        "store",
+        "record",
+        "fast calls",
+        "dispatch",
+        "running",
+    }
     assert not stages - met.keys(), met
 
 

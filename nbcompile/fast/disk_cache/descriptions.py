@@ -31,6 +31,7 @@ from typing import Any
 import torch
 
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, encode
+from nbcompile.support.context_variables import bound
 
 Description = list[Any]
 DEPTH = 4
@@ -109,12 +110,8 @@ def memoized() -> Iterator[None]:
 
     For a block in which no code of the program runs, which could change one of them.
     """
-    token = _memo.set({}) if _memo.get() is None else None
-    try:
+    with bound(_memo, {} if (known := _memo.get()) is None else known):
         yield
-    finally:
-        if token is not None:
-            _memo.reset(token)
 
 
 def describe(value: Any, depth: int = DEPTH) -> Description:

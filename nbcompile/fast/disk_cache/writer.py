@@ -104,12 +104,13 @@ def flush(key: str | None = None, timeout: float | None = None) -> bool:
 def postponed() -> Iterator[None]:
     """Inside, entries wait as they do in a call: for ``MAX_DELAY`` at most, and not if somebody needs one."""
     queue = _queue
-    with queue.changed:
-        queue.postponements += 1
-    try:
+    counted = False
+    try:  # Ctrl-C may come after any call: what was counted is uncounted
+        with queue.changed:
+            queue.postponements, counted = queue.postponements + 1, True
         yield
     finally:
-        if queue is _queue:  # a forked child has a new one
+        if counted and queue is _queue:  # a forked child has a new one
             with queue.changed:
                 queue.postponements -= 1
                 queue.changed.notify_all()
