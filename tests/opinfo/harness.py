@@ -116,6 +116,8 @@ def _disagreement(
         return operator(*arguments, **keywords)
 
     operator = info.get_op()
+    # A code of its own: of one code the store keeps few entries, and the next operator's would take their places.
+    function.__code__ = function.__code__.replace(co_name=full_name(info), co_qualname=full_name(info))
     try:
         expected = _observed(function, sample, backward, info)
     except Exception:  # noqa: BLE001 - not a sample for this

@@ -157,7 +157,7 @@ def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """``iter(function, sentinel)``."""
     while True:
         value = function()
-        if value == sentinel:
+        if value is sentinel or sentinel == value:
             return
         yield value
 

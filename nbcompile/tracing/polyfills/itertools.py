@@ -215,7 +215,7 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
 
     def group(wanted: Any, number: int) -> Iterator[Any]:
         nonlocal item, value
-        while number == groups and item is not _MISSING and value == wanted:
+        while number == groups and item is not _MISSING and (value is wanted or wanted == value):
             yield item
             if number == groups:
                 item = next(iterator, _MISSING)
@@ -226,7 +226,7 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
         groups += 1
         wanted = value
         yield wanted, group(wanted, groups)
-        while item is not _MISSING and value == wanted:
+        while item is not _MISSING and (value is wanted or wanted == value):  # NaN is itself
             item = next(iterator, _MISSING)
             value = item if item is _MISSING or key is None else key(item)
 

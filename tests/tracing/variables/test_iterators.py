@@ -158,3 +158,47 @@ def test_an_iterator_that_is_only_asked_for_items_is_traced_on_after_a_break():
     assert len([broken for frame in view.record.frames for broken in frame.breaks]) == 1
     assert view.result[1] == [3]
     assert torch.equal(view.result[0], f([1, 2, 3], torch.ones(2))[0])
+
+
+def test_groups_and_ends_are_told_by_identity_first():
+    """NaN is no equal of itself, and ends a group and an iteration nevertheless."""
+
+    def f(x, number):
+        groups = [(key, len(list(group))) for key, group in itertools.groupby([1, 1, number, number])]
+        values = [1, number, 2]
+        return x + 1, groups, list(iter(lambda: values.pop(), number))
+
+    given = float("nan")
+    _, expected, until = f(torch.ones(2), given)
+    _, found, found_until = nbcompile.compile(f, backend="eager", fullgraph=True)(torch.ones(2), given)
+    assert repr(found) == repr(expected) == "[(1, 2), (nan, 2)]"
+    assert found_until == until == [2]
+
+
+def test_what_is_compared_first():
+    """The sentinel and the key of the group are asked, with the other as their argument."""
+
+    class Asked:
+        def __init__(self, name):
+            self.name = name
+
+        def __eq__(self, other):
+            asked.append((self.name, other.name))
+            return self.name == other.name
+
+        __hash__ = None
+
+    asked = []
+
+    def f(x):
+        values = [Asked("c"), Asked("b")]
+        return (
+            x + 1,
+            [each.name for each in iter(lambda: values.pop(), Asked("c"))],
+            len([list(group) for _, group in itertools.groupby([Asked("a"), Asked("d")])]),
+        )
+
+    expected, order = f(torch.ones(2))[1:], [*asked]
+    asked.clear()
+    assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == expected
+    assert asked == order
