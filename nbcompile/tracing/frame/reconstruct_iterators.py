@@ -196,10 +196,10 @@ def _settled(generator: GeneratorVariable, reconstruction: Reconstructor) -> Rec
     cls = _SETTLED[generator.frame.code]
     if cls is itertools.product and generator.started:
         pools = _local(generator, "pools").unpack(generator.interpreter)
-        again = _call(reconstruction, Constant(cls, cls.__name__), pools, {})
+        rebuilt = _call(reconstruction, Constant(cls, cls.__name__), pools, {})
     else:
-        again = _call(reconstruction, Constant(cls, cls.__name__), *_bound(generator))
-    return moved(again, generator.given + generator.finished)
+        rebuilt = _call(reconstruction, Constant(cls, cls.__name__), *_bound(generator))
+    return moved(rebuilt, generator.given + generator.finished)
 
 
 def _cycle(generator: GeneratorVariable) -> Parts | None:

@@ -90,7 +90,7 @@ class SequenceIteratorVariable(IteratorVariable):
         return self.sequence.items[self.index - 1]  # looked at when it is used
 
     def taken(self) -> int:
-        """How often it was asked for an item."""
+        """Number of times that it was asked for an item."""
         return self.index + self.is_exhausted
 
     def rest(self, tracer: Tracer) -> list[VariableTracker]:
@@ -180,7 +180,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         super().__init__(items)
         self.cls = cls
         self.state = state
-        """Tells whether its owner has changed."""
+        """Function whose value is another one once the owner has changed."""
         self.state_before = state()
         self.message = message
 
