@@ -88,6 +88,23 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingGenerator:
+    """A generator that waits at a ``yield``: that of a function which begins there."""
+
+    code: CodeType
+    """The code of the function that made it."""
+    offset: int
+    """Byte offset of its YIELD_VALUE."""
+    stack: tuple[Recipe, ...]
+    """The operand stack there, without what is yielded."""
+    live: tuple[tuple[str, Recipe], ...]
+    cells: tuple[tuple[str, Recipe], ...]
+    free: tuple[tuple[str, Recipe], ...]
+    globals_of: Recipe
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Cell:
     """A new cell with a content (None: still empty)."""
 
@@ -132,6 +149,7 @@ Recipe = (
     | Call
     | Attribute
     | Function
+    | WaitingGenerator
     | Cell
     | CellOf
     | Unbound

@@ -20,6 +20,7 @@ nbcompile/rewriting/residual.py, which calls what is made here
 
 from __future__ import annotations
 
+import dis
 import inspect
 import threading
 import weakref
@@ -81,7 +82,9 @@ def resume_function_code(
     It is called with the positional arguments of each slot (OPERANDS) of the
     stack, bottom first, then one for each of ``live``. Its closure holds a
     cell for each of its ``co_freevars``: the frame's own free variables and
-    ``cells``, sorted as CPython's compiler sorts them.
+    ``cells``, sorted as CPython's compiler sorts them. Of a generator, which
+    begins at a YIELD_VALUE, a call makes a generator that yields the last
+    operand first, and goes on as the original.
 
     Args:
         code: the code that was traced; a resume function is fine.
@@ -96,7 +99,7 @@ def resume_function_code(
             it built. ``stack`` is then only its iterator.
 
     Raises:
-        CannotResume: generators, class bodies, a stack of another depth.
+        CannotResume: coroutines, generators but at a yield, class bodies, a stack of another depth.
     """
     point = _resume_target(code, offset, stack, live, cells, line, end)
     with _LOCK:
@@ -150,7 +153,7 @@ def _resume_target(
 
 def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     original = point.original
-    _refuse_unresumable(original)
+    _refuse_unresumable(original, point.offset)
     # The tracer has seen superinstructions expanded: an offset may be that of a second half.
     instructions = expand_superinstructions(disassemble(original))
     start = _first_instruction(instructions, point)
@@ -225,12 +228,17 @@ def _comprehension_body(instructions: Sequence[Instruction], start: int, end: in
     ]
 
 
-def _refuse_unresumable(code: CodeType) -> None:
-    suspends = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
-    if code.co_flags & suspends:
+def _refuse_unresumable(code: CodeType, offset: int) -> None:
+    coroutine = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR | inspect.CO_ITERABLE_COROUTINE
+    waits = code.co_flags & inspect.CO_GENERATOR and _opcode_at(code, offset) != "YIELD_VALUE"
+    if code.co_flags & coroutine or waits:
         raise CannotResume(f"{code.co_qualname} is a generator or a coroutine: its frame belongs to its own object")
     if not code.co_flags & inspect.CO_OPTIMIZED:
         raise CannotResume(f"{code.co_qualname} is the body of a class or module: its variables are no locals")
+
+
+def _opcode_at(code: CodeType, offset: int) -> str:
+    return dis.opname[code.co_code[offset]]
 
 
 def _first_instruction(instructions: Sequence[Instruction], point: ResumeTarget) -> int:

@@ -10,6 +10,7 @@ In torch: torch/_dynamo/resume_execution.py (ReenterWith). Read next: resume.py
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -38,6 +39,9 @@ def prologue_of(
         yield Instruction("COPY_FREE_VARS", len(layout.freevars))
     for name in layout.cellvars:
         yield Instruction("MAKE_CELL", argval=name)
+    if point.original.co_flags & inspect.CO_GENERATOR:
+        yield Instruction("RETURN_GENERATOR", position=position)
+        yield Instruction("POP_TOP", position=position)
     yield Instruction("RESUME", 0, 0, position=position)
     # A variable that comes in under another name (resume_layout.py) moves to the slot that the body uses.
     for name, moved in layout.moved.items():

@@ -19,7 +19,9 @@ from types import FunctionType
 
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.recipe import Mutation, Recipe
+from nbcompile.rewriting import resume
 from nbcompile.rewriting.body import Body
+from nbcompile.rewriting.resume_layout import Slot
 from nbcompile.rewriting.sources import SourceReader
 from nbcompile.rewriting.syntax import assign, identifier
 
@@ -86,6 +88,8 @@ class ValueBuilder:
                 return ast.Attribute(self.make(base), name, ast.Load())
             case recipes.Function():
                 return self.function(recipe)
+            case recipes.WaitingGenerator():
+                return self.waiting_generator(recipe)
             case recipes.Cell(content):
                 cell = self.body.constant(types.CellType, "cell")
                 return ast.Call(cell, [] if content is None else [self.make(content)], [])
@@ -153,12 +157,35 @@ class ValueBuilder:
         )
         return ast.Name(name, ast.Load())
 
+    def waiting_generator(self, recipe: recipes.WaitingGenerator) -> ast.expr:
+        """A generator of the function that begins at a yield, moved on to that yield."""
+        slots = (Slot.VALUE,) * (len(recipe.stack) + 1)
+        names, own = (tuple(name for name, _ in each) for each in (recipe.live, recipe.cells))
+        code = resume.resume_function_code(recipe.code, recipe.offset, slots, names, own, recipe.line)
+        info = resume.resume_info(code)
+        assert info is not None
+        cells = dict((*recipe.cells, *recipe.free))
+        function = recipes.Function(
+            code, code.co_name, recipe.globals_of, closure=tuple(cells[name] for name in info.closure)
+        )
+        parts = (*recipe.stack, recipes.Constant(None), *(each for _, each in recipe.live))
+        origin = (recipes.Constant(recipe.code.co_name), recipes.Constant(recipe.code.co_qualname))
+        made = recipes.Call(recipes.Constant(_waiting, "waiting"), (recipes.Call(function, parts), *origin))
+        return self.make(made)
+
     def own_cell(self, name: str) -> ast.expr:
         """The cell of one of the frame's own free variables."""
         # No syntax gives the cell of a variable, but a closure over it has the cell: ``(lambda: x).__closure__[0]``.
         nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
         closure = ast.Attribute(ast.Lambda(nothing, ast.Name(name, ast.Load())), "__closure__", ast.Load())
         return ast.Subscript(closure, ast.Constant(0), ast.Load())
+
+
+def _waiting(generator: types.GeneratorType[object, object, object], name: str, qualified_name: str) -> object:
+    """The generator at the yield that its function begins with, under the names of the user's function."""
+    next(generator)
+    generator.__name__, generator.__qualname__ = name, qualified_name
+    return generator
 
 
 def _is_graph_output(built: ast.expr, graph_out: str) -> bool:

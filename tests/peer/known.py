@@ -508,10 +508,6 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details",
         "torch asks a generator that outlives the graph for all that it yields, too early if what it reads changes",
     ),
-    (
-        "generators_in_every_shape",
-        "reasons",
-    ): "torch asks a generator that waits for the rest that it yields, and meets the same break again",
     **_known(
         "break_in_a_generator",
         "graphs details",

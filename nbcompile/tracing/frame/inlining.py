@@ -191,6 +191,8 @@ class GeneratorVariable(IteratorVariable):
         self.finished = False
         self.given = 0
         """Number of items so far."""
+        self.lives_on = False
+        """True if a real one is made of it, which goes on in its place."""
 
     def python_type(self) -> type:
         return types.GeneratorType
@@ -282,7 +284,7 @@ class GeneratorVariable(IteratorVariable):
     def waits_in_try(self) -> bool:
         """True if it was left waiting where something is still to do: CPython does it when the generator dies."""
         protection = self.frame.current.protection
-        if self.finished or not self.started or protection is None:
+        if self.finished or not self.started or self.lives_on or protection is None:
             return False
         handler = self.frame.view.instructions[self.frame.view.labels[protection.target]]
         return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration

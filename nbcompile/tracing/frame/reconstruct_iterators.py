@@ -5,8 +5,9 @@
 
 What is still to come is left to come: it may depend on what happens until then.
 A generator that nothing has asked yet, of the program itself too, is made by the
-call that made it; one of the program that waits at a yield, and an iterator that
-is neither new nor has a row here, cannot be made again.
+call that made it. One of the program that waits at a yield is that of a function
+which begins there, as a resume function begins at a break. An iterator that is
+neither new nor has a row here cannot be made again.
 
 In torch: ZipVariable.reconstruct and its like in torch/_dynamo/variables/iter.py.
 Read next: nbcompile/tracing/polyfills/builtins.py
@@ -17,14 +18,16 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nbcompile.capture.recipe import Call, Constant, Recipe
+from nbcompile.bytecode.flow import handled_slots, live_locals
+from nbcompile.capture.recipe import Call, Constant, Recipe, WaitingGenerator
 from nbcompile.tracing.polyfills import builtins as polyfills, itertools as more_polyfills
 from nbcompile.tracing.protocol import Reconstructor
-from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.iterators import moved
 from nbcompile.tracing.variables.mappings import DictVariable
 
@@ -58,7 +61,7 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
         function: Callable[..., Any] = _MADE_BY[code]
         return _call(reconstruction, Constant(function, function.__name__), *_bound(generator))
     if row is None:
-        return None if generator.started else _called(generator, reconstruction)
+        return (_waiting if generator.started else _called)(generator, reconstruction)
     build, find_parts = row
     parts = find_parts(generator)
     if parts is None:
@@ -83,6 +86,39 @@ def _called(generator: GeneratorVariable, reconstruction: Reconstructor) -> Reci
     if frame.function is None or frame.is_polyfill:
         return None
     return _call(reconstruction, reconstruction.recipe(frame.function), *_bound(generator))
+
+
+def _waiting(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
+    """A generator of a function that begins at the ``yield`` at which it waits.
+
+    A block that it is inside of keeps it from that: a context manager would have to be entered again, a handler has an
+    exception to go on with, and a ``finally`` runs at the moment when nothing refers to the generator any more.
+    """
+    frame = generator.frame
+    instructions = frame.view.instructions
+    is_plain = not frame.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
+    if frame.is_polyfill or not is_plain or generator.waits_in_try() or handled_slots(instructions)[frame.pc]:
+        return None
+    if any(isinstance(each, (NullVariable, ExitVariable)) for each in frame.stack):
+        return None
+    generator.lives_on = True
+    alive = live_locals(instructions, frame.pc, (*frame.code.co_varnames, *frame.code.co_cellvars))
+    stack = tuple(map(reconstruction.recipe, frame.stack))
+
+    def named(names: Iterable[str], values: Mapping[str, VariableTracker]) -> tuple[tuple[str, Recipe], ...]:
+        return tuple((name, reconstruction.recipe(values[name])) for name in names)
+
+    bound = (name for name, value in frame.locals.items() if name in alive and not isinstance(value, NullVariable))
+    return WaitingGenerator(
+        frame.code,
+        instructions[frame.pc - 1].offset,
+        stack,
+        named(bound, frame.locals),
+        named((name for name in frame.code.co_cellvars if name in alive and name in frame.cells), frame.cells),
+        named(frame.code.co_freevars, frame.cells),
+        reconstruction.globals_of(frame.scope),
+        frame.current.line or frame.code.co_firstlineno,
+    )
 
 
 def _bound(generator: GeneratorVariable) -> Parts:

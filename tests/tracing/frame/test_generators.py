@@ -1,4 +1,4 @@
-"""A generator that nothing has asked yet is handed on as the call that makes it."""
+"""A generator is handed on as the call that makes it, or as that of a function which begins where it waits."""
 
 from __future__ import annotations
 
@@ -86,7 +86,103 @@ def it_breaks_itself(x):
     return sum(numbers(x - 1))
 
 
+def numbers(x, items=(1, 2, 3, 4)):
+    for item in items:
+        sent = yield x * item
+        x = x if sent is None else x + sent
+    return x
+
+
+def delegates(x):
+    yield (yield from numbers(x, (1, 2)))
+
+
+def totals(x):
+    total = 0
+
+    def add(item):
+        nonlocal total
+        total += item
+        return x * total
+
+    while total < 20:
+        yield add(3)
+
+
+def waits(x):
+    generator = numbers(x)
+    first = next(generator)
+    torch._dynamo.graph_break()
+    return first, next(generator), sum(generator)
+
+
+def waits_and_is_sent_something(x):
+    generator = numbers(x)
+    first = next(generator)
+    torch._dynamo.graph_break()
+    second = generator.send(first)
+    torch._dynamo.graph_break()
+    return second, generator.send(second), generator.__name__, generator.__qualname__
+
+
+def waits_under_two_names(x):
+    generator = other = numbers(x)
+    first = next(generator)
+    torch._dynamo.graph_break()
+    return first + next(generator) * next(other), generator is other
+
+
+def waits_while_its_list_grows(x):
+    items = [1, 2]
+    generator = numbers(x, items)
+    first = next(generator)
+    torch._dynamo.graph_break()
+    items.append(5)
+    return first, list(generator), items
+
+
+def waits_in_yield_from(x):
+    generator = delegates(x)
+    first = next(generator)
+    torch._dynamo.graph_break()
+    return first, generator.send(first), list(generator)
+
+
+def waits_with_cells(x):
+    generator = totals(x)
+    first = next(generator)
+    torch._dynamo.graph_break()
+    return first, next(generator), list(generator)
+
+
+def many_wait(x):
+    generators = [numbers(x * k) for k in range(3)]
+    first = [next(each) for each in generators]
+    torch._dynamo.graph_break()
+    return first, [next(each) for each in generators]
+
+
+def waits_in_a_loop(x):
+    for item in numbers(x):
+        x = x + item
+        torch._dynamo.graph_break()
+    return x
+
+
+def waits_and_is_returned(x):
+    generator = numbers(x)
+    return next(generator), generator
+
+
 PROGRAMS = [
+    waits,
+    waits_and_is_sent_something,
+    waits_under_two_names,
+    waits_while_its_list_grows,
+    waits_in_yield_from,
+    waits_with_cells,
+    many_wait,
+    waits_and_is_returned,
     returned,
     returned_twice,
     with_every_kind_of_argument,
@@ -99,13 +195,13 @@ PROGRAMS = [
 
 
 def flat(value):
-    if isinstance(value, types.GeneratorType | tuple):
+    if isinstance(value, types.GeneratorType | tuple | list):
         return [flat(each) for each in value]
-    return value.tolist()
+    return value.tolist() if isinstance(value, torch.Tensor) else value
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_generator_that_did_not_start_outlives_its_graph(program):
+def test_a_generator_outlives_its_graph(program):
     """It yields what eager's does, changes included, and what comes before it is compiled."""
     graphs = []
 
@@ -116,6 +212,35 @@ def test_a_generator_that_did_not_start_outlives_its_graph(program):
     x = torch.ones(2)
     assert flat(nbcompile.compile(program, backend=backend)(x)) == flat(program(x))
     assert graphs
+
+
+@pytest.mark.parametrize("again", range(3))
+def test_a_loop_over_a_generator_that_breaks(again):
+    """What a loop that breaks in each round does is what eager mode does, in later calls too."""
+    compiled, x = nbcompile.compile(waits_in_a_loop, backend="eager"), torch.ones(2)
+    for _ in range(again + 1):
+        assert torch.equal(compiled(x), waits_in_a_loop(x))
+
+
+def test_a_generator_that_is_left_waiting_in_a_finally():
+    """It is closed when nothing refers to it any more, which the frame that made it again would delay."""
+    log = []
+
+    def guarded(x):
+        try:
+            yield x + 1
+        finally:
+            log.append("closed")
+
+    def program(x):
+        generator = guarded(x)
+        first = next(generator)
+        torch._dynamo.graph_break()
+        del generator
+        return first, len(log)
+
+    assert nbcompile.compile(program, backend="eager")(torch.ones(2))[1] == 1
+    assert log == ["closed"]
 
 
 def test_what_is_returned_is_a_generator():
