@@ -6,7 +6,8 @@
 
 Nothing is counted before the program has imported that module: nobody could read it.
 
-In torch: torch/_dynamo/utils.py (counters, compilation_time_metrics). Read next: nbcompile/observe/metrics.py
+In torch: torch/_dynamo/utils.py (counters, compilation_time_metrics). Read next:
+nbcompile/observe/compilation_metrics.py
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from nbcompile.capture.trace import GraphBreak, Trace
 from nbcompile.dispatch import cache
 from nbcompile.guarding import check as guarding
 from nbcompile.ir.profiler_ranges import of_frame, stage_range
-from nbcompile.observe import dynamo_counters, torch_logs
+from nbcompile.observe import compilation_metrics, dynamo_counters, torch_logs
 from nbcompile.options import Options
 from nbcompile.record import links, model, recorder
 from nbcompile.recording import compile_log, entries, frame_links, guard_explorer, recompile_advice
@@ -62,19 +62,20 @@ class FrameObserver:
     def __init__(self, frame: Frame, compile_id: str) -> None:
         self.frame = frame
         self.compile_id = compile_id
+        self.metrics = compilation_metrics.CompilationMetrics(frame.code, compile_id)
 
     @contextmanager
     def compiling(self) -> Iterator[None]:
         """Count and time a compile."""
         dynamo_counters.add("frames", "total")
-        with dynamo_counters.timed("frame"):
+        with dynamo_counters.timed("frame"), self.metrics.compiling():
             yield
         dynamo_counters.add("frames", "ok")
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time a stage, and show it in profilers."""
-        with recorder.stage(name), dynamo_counters.timed(name):
+        with recorder.stage(name), dynamo_counters.timed(name), self.metrics.stage(name):
             yield
 
     @contextmanager
@@ -86,6 +87,9 @@ class FrameObserver:
         """A call is about to be compiled; ``failed``: why no entry accepts it, ``limit``: why it is not compiled."""
         if limit is None:
             code = self.frame.code
+            if failed:
+                reason = f"{failed[0].compile_id}: {failed[0].reason}"
+                self.metrics.note(cache_size=len(failed), accumulated_cache_size=len(failed), recompile_reason=reason)
             location = f"{code.co_filename}:{code.co_firstlineno}"
             torch_logs.recompiled(code.co_name, location, failed, self.compile_id)
 
@@ -93,14 +97,17 @@ class FrameObserver:
         """Tracing returned."""
         if trace.graph is not None:
             dynamo_counters.count_graph(trace.graph.module)
+            self.metrics.note_graph(trace.graph.module)
 
     def breaks(self, trace: Trace) -> None:
         """The graph was compiled: it is known now that the graph breaks of the trace stay."""
         if isinstance(trace.exit, GraphBreak):
+            self.metrics.note_breaks((*trace.exit.earlier, trace.exit.report))
             compile_log.log_breaks((*trace.exit.earlier, trace.exit.report), self.compile_id)
 
     def guarded(self, options: Options, check: guarding.FrameCheck, trace: Trace) -> None:
         """The guards were compiled."""
+        self.metrics.note(guard_count=len(check.prepared))
 
     def rewritten(self, trace: Trace, residual: rewriting.Residual) -> None:
         """The residual program was built."""
@@ -156,6 +163,7 @@ class FrameRecord(FrameObserver):
 
     def guarded(self, options: Options, check: guarding.FrameCheck, trace: Trace) -> None:
         """Write the guards, what they depend on, and how long one evaluation takes."""
+        super().guarded(options, check, trace)
         draft = self.draft
         draft.write(**guard_explorer.describe(self.frame, options, check, draft.compile_id), symbols=trace.symbols())
         latency = guarding.latency(check, self.frame)

@@ -170,8 +170,7 @@ class ValueBuilder:
         )
         parts = (*recipe.stack, recipes.Constant(None), *(each for _, each in recipe.live))
         origin = (recipes.Constant(recipe.code.co_name), recipes.Constant(recipe.code.co_qualname))
-        made = recipes.Call(recipes.Constant(_waiting, "waiting"), (recipes.Call(function, parts), *origin))
-        return self.make(made)
+        return self.make(recipes.Call(recipes.Constant(_waiting, "waiting"), (recipes.Call(function, parts), *origin)))
 
     def own_cell(self, name: str) -> ast.expr:
         """The cell of one of the frame's own free variables."""

@@ -46,6 +46,7 @@ from nbcompile.tracing.variables.iterators import (
     SequenceIteratorVariable,
     TextIteratorVariable,
 )
+from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
@@ -86,11 +87,23 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     has_hook = any(type(candidate).__instancecheck__ is not type.__instancecheck__ for candidate in _flat(classes))
     if has_hook and isinstance(value, ObjectVariable) and not value.is_new():
         return ConstantVariable(tracer.evaluate(isinstance, (value.value, classes)))
+    if has_hook and (sample := _sample(value)) is not MISSING:
+        return ConstantVariable(tracer.evaluate(isinstance, (sample, classes)))
     if isinstance(value, TensorVariable):
         return ConstantVariable(_is_tensor_instance(tracer, value, _flat(classes)))
     if issubclass(cls, torch.Tensor) and any(_is_marked(tracer, value, candidate) for candidate in _flat(classes)):
         return ConstantVariable(True)
     return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
+
+
+def _sample(value: VariableTracker) -> object:
+    """A value of the same class with the same attributes; protocols look at those. MISSING where none is at hand."""
+    if isinstance(value, LazyVariable):
+        return value.value
+    if value.is_constant():
+        return value.constant()
+    cls = value.python_type()
+    return cls() if cls in (list, tuple, dict, set, frozenset) else MISSING
 
 
 def _metaclass_answer(
@@ -188,9 +201,16 @@ def _is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence
         elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
             if example.type() == f"torch.{cls.__name__}":
                 return True
-        elif issubclass(value.cls, cls):
+        elif _has_class(value, cls):
             return True
     return False
+
+
+def _has_class(value: TensorVariable, cls: type) -> bool:
+    """True if a tensor is an instance of a class that is none of torch's; a protocol may name attributes."""
+    if getattr(cls, "_is_protocol", False):
+        return isinstance(value.example, cls)
+    return issubclass(value.cls, cls)
 
 
 def class_values(tracer: Tracer, tracker: VariableTracker) -> object:

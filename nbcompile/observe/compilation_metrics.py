@@ -1,0 +1,126 @@
+"""torch's list of what each compile did and took, kept for dashboards that read it.
+
+    torch._dynamo.utils.get_compilation_metrics()[-1].graph_op_count      2
+    ... .compile_id, .co_name, .guard_count, .recompile_reason, .entire_frame_compile_time_s, .fail_type
+
+Like the counters, it is filled from the moment on at which the program has imported that module. Fields of which
+nothing is known here (torch's remote caches, its Triton autotuner) stay None; a backward graph has no row of its own.
+
+In torch: CompilationMetrics in torch/_dynamo/utils.py. Read next: nbcompile/observe/metrics.py
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+import torch.fx
+
+from nbcompile import errors
+from nbcompile.record.model import Break
+from nbcompile.support.process_state import STATE, Lifetime
+
+_frame_numbers = STATE.add("observe.compilation_metrics._frame_numbers", itertools.count(1), Lifetime.PROCESS)
+
+
+class CompilationMetrics:
+    """Facts about one compile, under torch's names."""
+
+    def __init__(self, code: CodeType, compile_id: str) -> None:
+        self._torchs: Any = sys.modules.get("torch._dynamo.utils")
+        self.facts: dict[str, Any] = {}
+        if self._torchs is not None:
+            self.facts = {
+                "compile_id": compile_id,
+                "frame_key": str(next(_frame_numbers)),
+                "co_name": code.co_name,
+                "co_filename": code.co_filename,
+                "co_firstlineno": code.co_firstlineno,
+                "is_forward": True,
+                "cache_size": 0,
+                "accumulated_cache_size": 0,
+                "restart_reasons": set(),
+            }
+
+    def note(self, **facts: Any) -> None:
+        """Add facts."""
+        if self._torchs is not None:
+            self.facts.update(facts)
+
+    def note_graph(self, module: torch.fx.GraphModule) -> None:
+        """Add the size of the captured graph, and the shapes of its values."""
+        if self._torchs is None:
+            return
+        nodes = list(module.graph.nodes)
+        shapes = {
+            node.name: [size if isinstance(size, int) else str(size) for size in value.shape]
+            for node in nodes
+            if isinstance(value := node.meta.get("example_value"), torch.Tensor)
+        }
+        self.note(
+            graph_op_count=sum(node.op.startswith("call_") for node in nodes),
+            graph_node_count=len(nodes),
+            graph_input_count=sum(node.op == "placeholder" for node in nodes),
+            graph_node_shapes=str(shapes),
+        )
+
+    def note_breaks(self, reports: Sequence[Break]) -> None:
+        """Add why tracing began again, to end before what breaks."""
+        self.note(restart_reasons={errors.report_text(report) for report in reports})
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add how long the backend takes."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            if name == "backend":
+                self.note(aot_autograd_cumulative_compile_time_us=_microseconds(began))
+
+    @contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Add how long a compile takes and what it fails with, and give torch the whole."""
+        if self._torchs is None:
+            yield
+            return
+        started, began = time.time_ns() // 1000, time.perf_counter()
+        self.note(start_time_us=started, has_guarded_code=False)
+        try:
+            yield
+            self.note(has_guarded_code=True)
+        except BaseException as error:
+            self.note(**_failure(error))
+            raise
+        finally:
+            duration = _microseconds(began)
+            self.note(duration_us=duration, dynamo_cumulative_compile_time_us=duration, end_time_us=started + duration)
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        cls = self._torchs.CompilationMetrics
+        known = {each.name for each in dataclasses.fields(cls)}  # they differ between versions of torch
+        facts = {name: value for name, value in self.facts.items() if name in known}
+        self._torchs._compilation_metrics.append(cls.create(facts))
+
+
+def _failure(error: BaseException) -> dict[str, object]:
+    report = getattr(error, "report", None)
+    found: dict[str, object] = {
+        "fail_type": type(error).__qualname__,
+        "fail_reason": str(error) if report is None else errors.report_text(report),
+    }
+    stack = getattr(error if report is None else report, "stack", ())
+    if stack:
+        found |= {"fail_user_frame_filename": stack[-1].file, "fail_user_frame_lineno": stack[-1].line}
+    return found
+
+
+def _microseconds(began: float) -> int:
+    return int((time.perf_counter() - began) * 1e6)

@@ -1,0 +1,100 @@
+"""torch's list of compilation metrics is filled where a program reads it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+import torch._dynamo.utils
+
+import nbcompile
+
+ALIKE = (
+    "co_name", "co_filename", "co_firstlineno", "cache_size", "accumulated_cache_size", "graph_op_count",
+    "graph_node_count", "graph_input_count", "has_guarded_code", "is_forward", "recompile_reason",
+    "fail_user_frame_filename", "fail_user_frame_lineno",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _empty():
+    torch._dynamo.reset()
+    nbcompile.reset()
+    torch._dynamo.utils.clear_compilation_metrics()
+    yield
+    torch._dynamo.utils.clear_compilation_metrics()
+
+
+def broken(x):
+    y = x.sin() + 1
+    torch._dynamo.graph_break()
+    return y.cos()
+
+
+def scaled(x, k):
+    return x * k + k
+
+
+def failing(x):
+    return torch.ones(2) @ x
+
+
+def calls(compiler, backend="eager"):
+    """Every way in which a compile goes."""
+    compiler(broken, backend=backend)(torch.ones(3))
+    compiled = compiler(scaled, backend=backend)
+    for call in ((torch.ones(3), 1), (torch.ones(3), 2), (torch.ones(4), 3)):
+        compiled(*call)
+    with pytest.raises(Exception, match=r"size|fake"):
+        compiler(failing, backend=backend)(torch.ones(3))
+
+
+def rows(compiler):
+    """The list after these calls, without what differs by name only."""
+    torch._dynamo.utils.clear_compilation_metrics()
+    calls(compiler)
+    found = torch._dynamo.utils.get_compilation_metrics()
+    picked = [{name: getattr(row, name) for name in ALIKE} for row in found if row.co_name is not None]
+    for row in picked:
+        row["cache_size"], row["accumulated_cache_size"] = row["cache_size"] or 0, row["accumulated_cache_size"] or 0
+        row["recompile_reason"] = (row["recompile_reason"] or "").partition(": ")[2].partition("  #")[0].strip()
+    return picked
+
+
+@pytest.mark.compiles
+def test_it_is_what_torch_compile_gives():
+    """The same rows in the same order, with the same sizes, reasons and places."""
+    theirs = rows(torch.compile)
+    ours = rows(nbcompile.compile)
+    assert [row["co_name"] for row in ours] == [row["co_name"] for row in theirs]
+    assert ours[:-1] == theirs[:-1]
+    assert ours[-1]["fail_user_frame_lineno"] == theirs[-1]["fail_user_frame_lineno"]
+
+
+@pytest.mark.compiles
+def test_times_and_guards():
+    """Each row says when it began, how long it and its backend took, and how many guards hold."""
+    calls(nbcompile.compile, backend="aot_eager")
+    *compiled, failed = torch._dynamo.utils.get_compilation_metrics()
+    assert [row.compile_id.partition("/")[2] for row in compiled] == ["0", "0", "0", "1", "2"]
+    for row in compiled:
+        assert row.guard_count
+        assert 0 < row.aot_autograd_cumulative_compile_time_us <= row.duration_us
+        assert row.backend_compile_time_s == row.aot_autograd_cumulative_compile_time_us / 1e6
+        assert row.entire_frame_compile_time_s == row.duration_us / 1e6
+        assert row.end_time_us == row.start_time_us + row.duration_us
+    (reason,) = compiled[0].restart_reasons
+    assert "graph_break()" in reason
+    assert failed.fail_type and failed.fail_reason and not failed.has_guarded_code
+
+
+def test_torchs_module_is_not_imported_for_it():
+    """A program that does not look at the list never imports torch's compiler."""
+    program = (
+        "import sys, torch, nbcompile\n"
+        "nbcompile.compile(torch.sin, backend='eager')(torch.ones(2))\n"
+        "assert 'torch._dynamo.utils' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
