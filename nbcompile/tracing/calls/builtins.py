@@ -103,7 +103,7 @@ def _sample(value: VariableTracker) -> object:
     if value.is_constant():
         return value.constant()
     cls = value.python_type()
-    return cls() if cls in (list, tuple, dict, set, frozenset) else MISSING
+    return cls() if cls in (int, float, bool, list, tuple, dict, set, frozenset) else MISSING
 
 
 def _metaclass_answer(

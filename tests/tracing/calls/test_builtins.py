@@ -33,8 +33,21 @@ def test_a_protocol_with_attributes(value):
     def program(x, value):
         return x + isinstance(value, Scaled), isinstance(value, (int, Shaped))
 
+    nbcompile.reset()
     x = torch.ones(2)
     result, shaped = nbcompile.compile(program, backend="eager", fullgraph=True)(x, value)
     expected, truth = program(x, value)
     assert torch.equal(result, expected)
     assert shaped == truth
+
+
+def test_a_protocol_with_attributes_and_changing_numbers():
+    """A number that became a symbol is asked like any other of its class."""
+
+    def program(x, value):
+        return x * value + isinstance(value, Scaled)
+
+    nbcompile.reset()
+    compiled, x = nbcompile.compile(program, backend="eager", fullgraph=True), torch.ones(2)
+    for value in (3, 2.5, 4.5, 5.5, 7, 8):
+        assert torch.equal(compiled(x, value), program(x, value))
