@@ -15,8 +15,9 @@ from collections.abc import Sequence
 import torch
 
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, MethodFunctionSource, Source
+from nbcompile.capture.source import MethodFunctionSource, Source
 from nbcompile.tracing import breaks, rules
+from nbcompile.tracing.calls import instances
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.polyfills import builtins as polyfills
 from nbcompile.tracing.protocol import Tracer
@@ -87,23 +88,15 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     has_hook = any(type(candidate).__instancecheck__ is not type.__instancecheck__ for candidate in _flat(classes))
     if has_hook and isinstance(value, ObjectVariable) and not value.is_new():
         return ConstantVariable(tracer.evaluate(isinstance, (value.value, classes)))
-    if has_hook and (sample := _sample(value)) is not MISSING:
+    if has_hook and (sample := instances.sample(value)) is not MISSING:
         return ConstantVariable(tracer.evaluate(isinstance, (sample, classes)))
     if isinstance(value, TensorVariable):
-        return ConstantVariable(_is_tensor_instance(tracer, value, _flat(classes)))
-    if issubclass(cls, torch.Tensor) and any(_is_marked(tracer, value, candidate) for candidate in _flat(classes)):
+        return ConstantVariable(instances.is_tensor_instance(tracer, value, _flat(classes)))
+    if issubclass(cls, torch.Tensor) and any(
+        instances.is_marked(tracer, value, candidate) for candidate in _flat(classes)
+    ):
         return ConstantVariable(True)
     return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
-
-
-def _sample(value: VariableTracker) -> object:
-    """A value of the same class with the same attributes; protocols look at those. MISSING where none is at hand."""
-    if isinstance(value, LazyVariable):
-        return value.value
-    if value.is_constant():
-        return value.constant()
-    cls = value.python_type()
-    return cls() if cls in (int, float, bool, list, tuple, dict, set, frozenset) else MISSING
 
 
 def _metaclass_answer(
@@ -171,46 +164,6 @@ def _flat(classes: object) -> list[type]:
     if isinstance(classes, tuple):
         return [each for part in classes for each in _flat(part)]
     return [classes] if isinstance(classes, type) else []
-
-
-MARKS: dict[type, str] = {torch.nn.Parameter: "_is_param", torch.nn.Buffer: "_is_buffer"}
-"""Attribute that ``isinstance`` reads of a tensor of another class: ``nn.Parameter(t)`` of a subclass marks t itself.
-"""
-
-
-def _is_marked(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
-    """True if a tensor says by an attribute that it is a parameter or a buffer; guarded."""
-    mark = MARKS.get(cls)
-    if mark is None or issubclass(value.python_type(), cls):
-        return False
-    if not isinstance(value, UnknownVariable):
-        return tracer.has_attribute(value, mark) and realise(tracer, value.get_attribute(tracer, mark)).truth(tracer)
-    found = hasattr(value.value, mark)
-    if value.source is not None:
-        tracer.guard(value.source, GuardKind.HASATTR, (mark, found))
-    below = None if value.source is None else AttrSource(value.source, mark)
-    return found and tracer.wrap(getattr(value.value, mark), below).truth(tracer)
-
-
-def _is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[type]) -> bool:
-    example = value.example
-    for cls in classes:
-        if cls is torch.nn.Parameter or cls is torch.nn.Buffer:
-            if issubclass(value.cls, cls) or _is_marked(tracer, value, cls):
-                return True
-        elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
-            if example.type() == f"torch.{cls.__name__}":
-                return True
-        elif _has_class(value, cls):
-            return True
-    return False
-
-
-def _has_class(value: TensorVariable, cls: type) -> bool:
-    """True if a tensor is an instance of a class that is none of torch's; a protocol may name attributes."""
-    if getattr(cls, "_is_protocol", False):
-        return isinstance(value.example, cls)
-    return issubclass(value.cls, cls)
 
 
 def class_values(tracer: Tracer, tracker: VariableTracker) -> object:

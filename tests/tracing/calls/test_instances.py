@@ -1,4 +1,4 @@
-"""Tests for nbcompile.tracing.calls.builtins: isinstance of what answers by itself."""
+"""Tests for nbcompile.tracing.calls.instances: isinstance of what answers by itself."""
 
 from __future__ import annotations
 
