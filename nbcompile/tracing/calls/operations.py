@@ -278,7 +278,8 @@ def _in_place(
             method = "extend"
         case DictVariable(), "|":
             method = "update"
-        case SetVariable(cls=builtins.set), "|" | "&" | "-" | "^":
+        # Only another set: of a view of a dict Python makes a new set, and of a list nothing (its methods take both).
+        case SetVariable(cls=builtins.set), "|" | "&" | "-" | "^" if isinstance(right, SetVariable):
             method = _SET_UPDATES[symbol]
         case ObjectVariable(), _ if left.has_special(tracer, rule.in_place_method):
             # Also where it is the built-in part's own: the object changes, and stays what it is.
@@ -412,7 +413,7 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
         return ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
     if left.is_constant() and right.is_constant():
         return ConstantVariable(tracer.evaluate(rule.function, (left.constant(), right.constant())))
-    if isinstance(left, (SetVariable, DictViewVariable)):
+    if _is_like_a_set(left) and _is_like_a_set(right):
         return _compare_sets(tracer, rule, left, right)
     if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
         return _compare_sequences(tracer, symbol, left, right)
@@ -426,6 +427,11 @@ def _comparable_in_graph(tracer: Tracer, left: VariableTracker, right: VariableT
     return other.is_constant() and isinstance(other.constant(), (int, float, complex, type(None)))
 
 
+def _is_like_a_set(value: VariableTracker) -> bool:
+    """True for sets, and for the keys and the items of a dict; its values are compared by identity."""
+    return isinstance(value, SetVariable) or (isinstance(value, DictViewVariable) and value.which != "values")
+
+
 def _compare_sets(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     mine = {item.hash_key(tracer) for item in left.unpack(tracer)}
     theirs = {item.hash_key(tracer) for item in right.unpack(tracer)}
@@ -435,7 +441,7 @@ def _compare_sets(tracer: Tracer, rule: Operator, left: VariableTracker, right: 
 def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
     for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
         # The first pair of items that differ decides, as for words in a dictionary.
-        if not equal(tracer, mine, theirs):
+        if not _equal_items(tracer, mine, theirs):
             return compare(tracer, symbol, mine, theirs)
     return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
 
@@ -481,21 +487,24 @@ def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTrac
         return _equal_sequences(tracer, left, right)
     if isinstance(left, DictVariable) and isinstance(right, DictVariable):
         return _equal_dicts(tracer, left, right)
-    if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(right, (SetVariable, DictViewVariable)):
+    if _is_like_a_set(left) and _is_like_a_set(right):
         # Sets compare by hash and equality, and the keys of the trackers have both.
         mine, theirs = ({item.hash_key(tracer) for item in each.unpack(tracer)} for each in (left, right))
         return mine == theirs
     if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
-        return all(equal(tracer, mine, theirs) for mine, theirs in zip(left.parts(), right.parts(), strict=True))
+        return all(_equal_items(tracer, *pair) for pair in zip(left.parts(), right.parts(), strict=True))
     return None
 
 
 def _equal_sequences(tracer: Tracer, left: SequenceVariable, right: SequenceVariable) -> bool:
     if not _same_kind(left, right) or len(left.items) != len(right.items):
         return False
-    pairs = zip(left.unpack(tracer), right.unpack(tracer), strict=True)
-    # As CPython does: an item that is the same object is equal, even a NaN.
-    return all(identical(mine, theirs) or equal(tracer, mine, theirs) for mine, theirs in pairs)
+    return all(_equal_items(tracer, *pair) for pair in zip(left.unpack(tracer), right.unpack(tracer), strict=True))
+
+
+def _equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) -> bool:
+    """``==`` of two items of containers: as in CPython, one that is the same object is equal, even a NaN."""
+    return identical(mine, theirs) or equal(tracer, mine, theirs)
 
 
 def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> bool:
@@ -505,7 +514,8 @@ def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> boo
     if ordered and list(left.entries) != list(right.entries):
         return False
     return left.entries.keys() == right.entries.keys() and all(
-        equal(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
+        _equal_items(tracer, left.get_item(tracer, key), right.get_item(tracer, key))
+        for key, _ in left.entries.values()
     )
 
 

@@ -131,7 +131,7 @@ class DictVariable(ContainerVariable):
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         if not self._has(tracer, key):
-            self._missing(tracer, key)
+            tracer.raise_exception(KeyError, key)  # a default factory is for reads
         self.changes(tracer)
         del self.entries[key.hash_key(tracer)]
 
@@ -207,7 +207,9 @@ class DictVariable(ContainerVariable):
 
     def method_popitem(self, tracer: Tracer, last: VariableTracker | None = None) -> VariableTracker:
         if not self.entries:
-            tracer.raise_exception(KeyError, "popitem(): dictionary is empty")
+            self._know_all(tracer)  # the dict of another call may have entries
+            is_ordered = issubclass(self.cls, collections.OrderedDict)
+            tracer.raise_exception(KeyError, "dictionary is empty" if is_ordered else "popitem(): dictionary is empty")
         self.changes(tracer)
         position = -1 if last is None or last.truth(tracer) else 0
         found = list(self.entries)[position]
@@ -306,7 +308,8 @@ class DictViewVariable(ContainerVariable):
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         if self.which == "keys":
             return self.owner.contains(tracer, item)
-        return any(tracer.equal(each, item) for each in self.unpack(tracer))
+        # As items of a container: a value that is the same object is equal, even a NaN.
+        return any(tracer.equal(TupleVariable([value]), TupleVariable([item])) for value in self.unpack(tracer))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Call(reconstruction.attribute(reconstruction.recipe(self.owner), self.which))

@@ -1,0 +1,99 @@
+"""Operators on values of Python: what they answer, and what they refuse, is eager mode's."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import torch
+
+import nbcompile
+from tests.tracing.oracle import tried
+
+N = float("nan")
+PROGRAMS = {
+    "dicts with a NaN": lambda: [{1: N} == {1: N}, {1: N} != {1: N}, {1: N} == {1: float("nan")}],
+    "ordered dicts with a NaN": lambda: collections.OrderedDict(a=N) == collections.OrderedDict(a=N),
+    "slices with a NaN": lambda: [slice(N) == slice(N), slice(N, 1) != slice(N, 1)],
+    "sequences with a NaN": lambda: [[N] <= [N], (N, 1) < (N, 2), [N] < [N], [N, 2] > [N, 1], [float("nan")] <= [N]],
+    "a set and a list": lambda: {1} <= [1],
+    "a set and a tuple": lambda: {1} > (1,),
+    "a set and keys": lambda: [{1} <= {1: 2}.keys(), {1: 2}.keys() < {1, 2}, {(1, 2)} == {1: 2}.items()],
+    "a set and values": lambda: {1} <= {1: 2}.values(),
+    "values and a set": lambda: {1: 2}.values() <= {1},
+    "values and values": lambda: [{1: 2}.values() == {1: 2}.values(), {1: 2}.values() != {1: 2}.values()],
+    "values themselves": lambda: (lambda v: [v == v, v != v])({1: 2}.values()),
+    "keys and keys": lambda: [{1: 2}.keys() == {1: 3}.keys(), {1: 2}.items() == {1: 3}.items()],
+    "frozen sets": lambda: [frozenset([1]) < {1, 2}, frozenset([1]) == {1}],
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_comparisons(name):
+    """Items that are one object are equal, a NaN, too; what Python does not compare is a TypeError."""
+    program = PROGRAMS[name]
+
+    def function(x):
+        return x + 1, program()
+
+    x = torch.ones(2)
+    expected, found = tried(function, x), tried(nbcompile.compile(function, backend="eager"), x)
+    assert str(found) == str(expected)
+
+
+def in_place(function):
+    def program(x):
+        s = {1, 2}
+        alias = s
+        s = function(s)
+        return x + 1, s, alias, s is alias
+
+    return program
+
+
+def _or_list(s):
+    s |= [3]
+    return s
+
+
+def _or_keys(s):
+    s |= {3: 4}.keys()
+    return s
+
+
+def _or_set(s):
+    s |= {3}
+    return s
+
+
+def _and_frozen(s):
+    s &= frozenset([1])
+    return s
+
+
+def _minus_tuple(s):
+    s -= (1,)
+    return s
+
+
+def _xor_items(s):
+    s ^= {3: 4}.items()
+    return s
+
+
+def _minus_keys(s):
+    s -= {1: 4}.keys()
+    return s
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_or_list, _or_keys, _or_set, _and_frozen, _minus_tuple, _xor_items, _minus_keys],
+    ids=lambda f: f.__name__,
+)
+def test_sets_in_place(function):
+    """Only a set changes a set in place: with a view of a dict the result is a new one, a list is refused."""
+    program = in_place(function)
+    x = torch.ones(2)
+    expected, found = tried(program, x), tried(nbcompile.compile(program, backend="eager"), x)
+    assert str(found) == str(expected)

@@ -1,0 +1,71 @@
+"""Dicts and their views: what they answer, and what they refuse, is eager mode's."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import torch
+
+import nbcompile
+from tests.tracing.oracle import tried
+
+N = float("nan")
+
+
+def popped(x, d):
+    try:
+        d.popitem()
+    except KeyError:
+        return x + 1
+    return x + 2
+
+
+def test_an_empty_dict_that_is_asked_for_an_item_is_guarded():
+    """A later call with a dict that is not empty takes the item, and the dict has one less."""
+    compiled = nbcompile.compile(popped, backend="eager")
+    x = torch.ones(2)
+    for cls in (dict, collections.OrderedDict):
+        assert torch.equal(compiled(x, cls()), x + 1)
+        full = cls({1: 2})
+        assert torch.equal(compiled(x, full), x + 2)
+        assert not full
+
+
+def delete_missing():
+    d = collections.defaultdict(list)
+    del d["x"]
+    return d
+
+
+def delete_caught():
+    d = collections.defaultdict(list)
+    try:
+        del d["x"]
+    except KeyError as error:
+        return len(d), str(error)
+
+
+PROGRAMS = {
+    "a missing key is deleted": delete_missing,
+    "a missing key is deleted, and the error caught": delete_caught,
+    "a NaN among values": lambda: [N in {1: N}.values(), float("nan") in {1: N}.values(), (1, N) in {1: N}.items()],
+    "no pair among items": lambda: [1 in {1: 2}.items(), (1, 2) in {1: 2}.items(), (1, 3) in {1: 2}.items()],
+    "an item of an empty ordered dict": lambda: collections.OrderedDict().popitem(),
+    "an item of an empty dict": lambda: {}.popitem(),
+    "the first item of an empty ordered dict": lambda: collections.OrderedDict().popitem(last=False),
+    "an item of an empty default dict": lambda: collections.defaultdict(int).popitem(),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_answers_and_errors(name):
+    """Values, and exceptions by class and message."""
+    program = PROGRAMS[name]
+
+    def function(x):
+        return x + 1, program()
+
+    x = torch.ones(2)
+    expected, found = tried(function, x), tried(nbcompile.compile(function, backend="eager"), x)
+    assert str(found) == str(expected)
