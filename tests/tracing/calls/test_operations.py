@@ -24,6 +24,26 @@ PROGRAMS = {
     "values and values": lambda: [{1: 2}.values() == {1: 2}.values(), {1: 2}.values() != {1: 2}.values()],
     "values themselves": lambda: (lambda v: [v == v, v != v])({1: 2}.values()),
     "keys and keys": lambda: [{1: 2}.keys() == {1: 3}.keys(), {1: 2}.items() == {1: 3}.items()],
+    "a NaN in a sequence": lambda: [
+        N in [N],
+        N in (N,),
+        [N].index(N),
+        (N,).count(N),
+        float("nan") in [N],
+        [1, N].index(N),
+    ],
+    "a NaN in a deque": lambda: (lambda d: [N in d, d.count(N), d.index(N), d == collections.deque([N])])(
+        collections.deque([N])
+    ),
+    "deques in order": lambda: [
+        collections.deque([N]) <= collections.deque([N]),
+        collections.deque([1, 2]) < collections.deque([1, 3]),
+    ],
+    "a NaN is removed": lambda: (lambda xs: (xs.remove(N), xs))([1, N, 2]),
+    "nested": lambda: [[(N,)] == [(N,)], {1: [N]} == {1: [N]}, ({1: N},) == ({1: N},), [slice(N)] == [slice(N)]],
+    "ranges and dicts": lambda: [range(3) == range(0, 3, 1), {1: range(2)} == {1: range(2)}],
+    "methods of sets": lambda: [{1}.union([2]), {1}.issubset([1]), {1}.__le__([1]), {1}.__or__([2])],
+    "a dict and pairs": lambda: {1: 2} | [(3, 4)],
     "frozen sets": lambda: [frozenset([1]) < {1, 2}, frozenset([1]) == {1}],
 }
 
