@@ -169,7 +169,8 @@ def _match_mask(
     condition, masks_where_true, filler = mask
     if filler is None:
         return None
-    steps = (*matched.steps, _Mask(condition, masks_where_true, filler))
+    # The walk goes up from the softmax: a scale met before this mask also scales what the mask fills in.
+    steps = (*matched.steps, _Mask(condition, masks_where_true, filler * matched.scale))
     return _match_scores(scores, module, replace(matched, steps=steps), shape)
 
 

@@ -53,13 +53,18 @@ def _update(emitter: KernelEmitter, scope: Scope, update: Update, value: Value) 
     # An index out of bounds was recorded as an error; until it is raised, nothing is written through it.
     condition = f"if ({' && '.join(conditions)}) " if conditions else ""
     emitter.writer.line(f"{condition}store({address}, {lanes}, {text});", scope.origin)
-    scope.computed.clear()  # an update may alias any load
+    # An update may alias any load.
+    scope.computed.clear()
+    scope.checked_indices.clear()
 
 
 def _store(emitter: KernelEmitter, scope: Scope, store: Store, value: Value) -> None:
     pointer, offset = emitter.names.pointers[store.buffer], c_index(store.offset)
     # Values that were loaded from this buffer before are stale.
     scope.computed = {key: value for key, value in scope.computed.items() if not _reads(key[0], store.buffer)}
+    scope.checked_indices = {
+        key: value for key, value in scope.checked_indices.items() if not _reads(key[0].value, store.buffer)
+    }
     if scope.vector is None:
         emitter.writer.line(f"store({pointer} + {offset}, All{{}}, {value.text});", scope.origin)
         return

@@ -103,6 +103,8 @@ class Scope:
     origin: tuple[str, ...] = ()
     """fx nodes whose value is being computed."""
     computed: dict[tuple[Expr, Lanes], Value] = field(default_factory=dict)
+    checked_indices: dict[tuple[Gather, Lanes], Value] = field(default_factory=dict)
+    """Indices that were loaded and bounds-checked: integers of C++, where a computed scalar is a vector of one."""
     uses: Counter[Expr] = field(default_factory=Counter)
 
 
@@ -490,9 +492,9 @@ def _per_lane(gathered: list[GatheredIndex], node: Load | IndexOf, index: Index)
 def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
     """Emit an index and its bounds check, once per value, whatever its symbol."""
     # Every gather has a symbol of its own; two of the same value and size need one check and one error message.
-    key = (IndexOf(_ANY, torch.int64, (replace(gather, symbol=_ANY),)), scope.lanes)
-    if key in scope.computed:
-        known = scope.computed[key]
+    key = (replace(gather, symbol=_ANY), scope.lanes)
+    if key in scope.checked_indices:
+        known = scope.checked_indices[key]
         if known.line is not None:
             known.line.extend(scope.origin)
         return GatheredIndex(known.text, known.text + "_in_range", known.is_vector)
@@ -518,7 +520,7 @@ def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
             origin,
         )
         scope.writer.line(f"const bool {name}_in_range = {name}_valid[0];", origin)
-        scope.computed[key] = Value(name, False, torch.int64, line=line)
+        scope.checked_indices[key] = Value(name, False, torch.int64, line=line)
         return GatheredIndex(name, f"{name}_in_range", False)
     else:
         # The check of a uniform index is hoisted.
@@ -529,10 +531,10 @@ def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
             f"checked_scalar_index(context, {site}, {size}, {wraps}, {_parenthesized(value.text)}[0], &{name}_in_range)"
         )
         line = writer.line(f"const i64 {name} = {found};", origin)
-        scope.computed[key] = Value(name, False, torch.int64, line=line)
+        scope.checked_indices[key] = Value(name, False, torch.int64, line=line)
         return GatheredIndex(name, f"{name}_in_range", False)
     line = scope.writer.line(f"const auto {name} = {call};", origin)
-    scope.computed[key] = Value(name, value.is_vector, torch.int64, line=line)
+    scope.checked_indices[key] = Value(name, value.is_vector, torch.int64, line=line)
     return GatheredIndex(name, f"{name}_in_range", value.is_vector)
 
 

@@ -101,6 +101,8 @@ def scatter(build: Builder, x: Value, dim: int, ids: Value, source: Any) -> Valu
 @lowering(aten.scatter.reduce, aten.scatter.value_reduce)
 def scatter_with(build: Builder, x: Value, dim: int, ids: Value, source: Any, *, reduce: str) -> Value:
     """The same, added or multiplied."""
+    if x.dtype == torch.bool:
+        raise NoLowering(f"scatter with {reduce} of torch.bool")
     return _along(build, x, dim, ids, source, _KINDS[reduce])
 
 

@@ -93,8 +93,13 @@ def bias_without_keys(q, k, v):
     return (q @ k.transpose(-2, -1) + bias + rows).softmax(-1) @ v
 
 
+def scaled_after_the_mask(q, k, v):
+    keep = torch.ones(q.shape[-2], k.shape[-2]).tril()
+    return ((q @ k.transpose(-2, -1)).masked_fill(keep == 0, NOTHING) / 4.0).softmax(-1) @ v
+
+
 SPELLINGS = (
-    plain, scaled_before, masked, kept, biased, biased_and_masked, without_keys, without_keys_finite, bias_without_keys,
+    scaled_after_the_mask, plain, scaled_before, masked, kept, biased, biased_and_masked, without_keys, without_keys_finite, bias_without_keys,
 )  # fmt: skip
 
 
@@ -177,6 +182,16 @@ def low_bias_is_no_mask(q, k, v):
     return (q @ k.transpose(-2, -1)).masked_fill(mask, -10.0).softmax(-1) @ v
 
 
+def scaled_down_after_the_mask(q, k, v):
+    mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
+    return ((q @ k.transpose(-2, -1)).masked_fill(mask, -1e9) * 1e-9).softmax(-1) @ v
+
+
+def turned_after_the_mask(q, k, v):
+    mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
+    return ((q @ k.transpose(-2, -1)).masked_fill(mask, -1e9) / -1.0).softmax(-1) @ v
+
+
 def scaled_after_the_bias(q, k, v):
     return ((q @ k.transpose(-2, -1) + torch.arange(k.shape[-2])) * 0.5).softmax(-1) @ v
 
@@ -202,7 +217,8 @@ def divided_by_zero(q, k, v):
 @pytest.mark.parametrize(
     "function",
     [
-        grouped_otherwise, divided_by_zero, weights_returned, low_bias_is_no_mask, scaled_after_the_bias, other_dimension, other_width,
+        grouped_otherwise, divided_by_zero, weights_returned, low_bias_is_no_mask, scaled_after_the_bias, other_dimension,
+        other_width, scaled_down_after_the_mask, turned_after_the_mask,
     ],
     ids=lambda each: each.__name__,
 )  # fmt: skip

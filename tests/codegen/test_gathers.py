@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import warnings
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 import nbcompile
+from nbcompile.errors import GeneratedCodeWarning
 
 DTYPES = [torch.float32, torch.float64, torch.int64, torch.int32, torch.bfloat16, torch.uint8, torch.bool]
 PROGRAMS = {
@@ -67,3 +72,20 @@ def test_the_best_so_far_of_what_is_no_number(scan):
     x = torch.randn(5, 140)
     x[0, 5], x[1, 33:40], x[2, 2], x[3, :], x[4, 139] = (float(each) for each in ("nan", "nan", "inf", "-inf", "nan"))
     check(lambda x: scan(x, 1), x)
+
+
+def test_an_index_that_is_also_a_number():
+    """One value is an index into memory, and compared as a number: the code for both compiles."""
+    torch.manual_seed(0)
+    x, grid, i = torch.randn(1, 1, 4, 6), torch.randn(1, 2, 2, 2), torch.tensor([3])
+    programs = [
+        functools.partial(F.grid_sample, mode=mode, align_corners=align_corners)
+        for mode in ("bilinear", "nearest")
+        for align_corners in (False, True)
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GeneratedCodeWarning)
+        for function in programs:
+            found = nbcompile.compile(lambda x, g, function=function: function(x, g), fullgraph=True)(x, grid)
+            torch.testing.assert_close(found, function(x, grid))
+        check(lambda x, i: x[i] * (i >= 2) + i, torch.randn(5), i)

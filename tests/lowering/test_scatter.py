@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
 import nbcompile
+from nbcompile.errors import GeneratedCodeWarning
 from nbcompile.ir.printer import print_schedule
 from tests.lowering.programs import check, programs
 
@@ -100,3 +103,17 @@ def test_pooling_gradient():
         return aten.max_pool2d_with_indices_backward(given, picture, [3, 3], [2, 2], [1, 1], [1, 1], False, places)
 
     check(gradient, picture, given, allow_extern=True)
+
+
+@pytest.mark.parametrize("reduce", ["add", "multiply"])
+@pytest.mark.parametrize("source", [torch.tensor([True, False, True]), True], ids=["tensor", "number"])
+def test_bools_are_added_by_aten(reduce, source):
+    """A sum of bools saturates, and no kernel of ours adds them: the operator is a call, without a warning."""
+    x, ids = torch.tensor([False, True, False]), torch.tensor([0, 0, 1])
+
+    def function(x, ids):
+        return ~x.scatter(0, ids, source, reduce=reduce)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GeneratedCodeWarning)
+        assert torch.equal(nbcompile.compile(function)(x, ids), function(x, ids))
