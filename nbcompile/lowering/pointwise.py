@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -244,6 +245,24 @@ def square(x: Expr) -> Expr:
 def frac(x: Expr) -> Expr:
     """The fractional part."""
     return x - apply("trunc", x)
+
+
+@lowering(aten.round.decimals)
+def round_decimals(build: Builder, x: Value, *, decimals: int) -> Value:
+    """To a multiple of ``10 ** -decimals``; of 16-bit floats in float32 throughout, as the CPU's kernel does it."""
+    if not x.dtype.is_floating_point:
+        raise NoLowering(f"rounding {x.dtype} to decimals")
+    if x.dtype.itemsize == 2 and x.device.type != "cpu":
+        raise NoLowering("decimals of 16-bit floats: what this device's kernel rounds in between is not known")
+    # Larger powers of ten are infinite, in eager mode too: its results are NaN.
+    power_of_ten = 10.0 ** abs(decimals) if abs(decimals) <= sys.float_info.max_10_exp else math.inf
+
+    def compute(body: Expr) -> Expr:
+        if decimals < 0:
+            return apply("round", body / power_of_ten) * power_of_ten
+        return apply("round", body * power_of_ten) / power_of_ten if decimals else apply("round", body)
+
+    return elementwise(build, compute, (x,))
 
 
 @pointwise(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar, operands=2)

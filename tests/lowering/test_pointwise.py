@@ -6,6 +6,8 @@ import pytest
 import torch
 
 import nbcompile
+from nbcompile.lowering import lower
+from tests.lowering.programs import externs, traced
 
 NUMBERS = {
     torch.uint8: torch.arange(0, 256).to(torch.uint8),
@@ -88,3 +90,74 @@ def test_the_angle_of_an_integer(dtype):
     got, wanted = in_loops(lambda x: torch.angle(x), x), torch.angle(x)
     assert got.dtype == wanted.dtype
     assert torch.equal(got, wanted)
+
+
+DECIMALS = [1, 2, 5, 11, 0, -1, -2, -4, 39, -39, 400, -400, 2**63 - 1, -(2**63)]
+
+
+def numbers_of(dtype):
+    """All numbers of 16 bits; of wider types special ones, halves, and random bits; the last are no whole vector."""
+    if dtype.itemsize == 2:
+        return torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype)
+    generator = torch.Generator().manual_seed(0)
+    integers = torch.int32 if dtype == torch.float32 else torch.int64
+    limits = torch.iinfo(integers)
+    bits = torch.randint(limits.min, limits.max, (4001,), generator=generator, dtype=integers).view(dtype)
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 1e-40, -1e-40, 1e38, -0.01, -4.0]
+    halves = torch.arange(-500, 500, dtype=dtype) / 8
+    return torch.cat((torch.tensor(special, dtype=dtype), halves, halves * 100, halves / 100, bits))
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_rounding_to_decimals_has_eagers_bits(dtype):
+    """Digits after the point and before it, also where the power of ten is infinite."""
+
+    def function(x):
+        return [torch.round(x, decimals=decimals) for decimals in DECIMALS]
+
+    x = numbers_of(dtype)
+    for decimals, got, wanted in zip(DECIMALS, in_loops(function, x), function(x), strict=True):
+        assert got.dtype == wanted.dtype
+        torch.testing.assert_close(got, wanted, rtol=0, atol=0, equal_nan=True, msg=f"decimals={decimals}")
+        numbers = ~wanted.isnan()
+        assert torch.equal(got.signbit()[numbers], wanted.signbit()[numbers]), decimals
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_rounding_to_decimals_is_fused(dynamic):
+    """One loop with the operators around it; the derivative is zero, as in eager mode."""
+
+    def function(x):
+        return (x + 1).round(decimals=2) * 2
+
+    x = torch.randn(5, 7, requires_grad=True)
+    explained = nbcompile.explain(function, dynamic=dynamic)(x)
+    kernels = [kernel.name for frame in explained.record.frames for kernel in frame.compiled_graph.kernels]
+    assert kernels == ["forward.kernel0", "backward.kernel0"]
+    assert torch.equal(explained.result, function(x))
+    explained.result.sum().backward()
+    assert torch.equal(x.grad, torch.zeros(5, 7))
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, torch.bool], ids=str)
+@pytest.mark.parametrize("decimals", [0, 2])
+def test_integers_are_not_rounded_to_decimals(dtype, decimals):
+    """Eager mode refuses them, and its words are kept."""
+    x = NUMBERS.get(dtype, BOOLS)
+    with pytest.raises(NotImplementedError) as wanted:
+        torch.round(x, decimals=decimals)
+    with pytest.raises(NotImplementedError) as got:
+        nbcompile.compile(lambda x: torch.round(x, decimals=decimals))(x)
+    assert str(got.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str)
+def test_a_gpu_rounds_16_bits_to_decimals_by_aten(dtype):
+    """Whether eager's kernel rounds to 16 bits in between is known of the CPU alone."""
+    x = torch.ones(4, dtype=dtype)
+    graph = traced(lambda x: torch.round(x, decimals=2), x)
+    program = lower(graph, (x,), True, False, torch.device("cuda", 0))
+    assert externs(program) == (["aten.round.decimals"] if dtype.itemsize == 2 else [])
+    assert externs(lower(graph, (x,))) == []
