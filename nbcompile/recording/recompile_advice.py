@@ -3,6 +3,7 @@
     tensor 'x' size mismatch at index 0. expected 3, actual 4     torch._dynamo.mark_dynamic(x, 0) before the first call
     G['KK'] == 1                                                  make G['KK'] a tensor: torch.tensor(1)
     tensor 'x' dtype mismatch. expected Float, actual Double      x.to(torch.float32) before the call
+    model.training == True                                        call train() or eval() before the first call
 
 Advice about the call is tried on the entry that refused: would it have accepted?
 Advice about the program is tried by tracing this call again, as if it had been
@@ -302,9 +303,20 @@ def _about_duplicates(refusal: Refusal) -> Found:
 def _in_words(refusal: Refusal) -> tuple[str, Trial]:
     """Advice about a cause that only the user can change; it is not tried."""
     text = _IN_WORDS.get(refusal.guard.kind, "call it with what it was compiled for in {name}")
+    text = _about_a_flag(refusal) if text is _ONE_EACH else text
     name = refusal.name if refusal.guard.source is not None else ""
     what = refusal.failed.reason.partition(":")[2].strip()
     return text.format(name=name, reason=refusal.failed.reason, what=what), _never
+
+
+def _about_a_flag(refusal: Refusal) -> str:
+    """Advice by where the value stands: only an argument can be left out."""
+    match refusal.source:
+        case AttrSource(base, "training") if isinstance(resolve(base, refusal.frame.scope()), torch.nn.Module):
+            return _ONE_MODE
+        case LocalSource(name) if name not in refusal.frame.code.co_freevars:
+            return _ONE_EACH
+    return _ONE_VALUE
 
 
 _CONSTANT = (
@@ -312,6 +324,13 @@ _CONSTANT = (
     "depends on it can be computed outside of the function"
 )
 _ONE_EACH = "do not pass {name}: define one function for each value of it"
+_ONE_VALUE = (
+    "keep {name} at one value, or read it outside of the compiled function: each of its values is compiled anew"
+)
+_ONE_MODE = (
+    "call train() or eval() on the model before the first call, and not between calls; where both modes are used, "
+    "one version for each is normal"
+)
 _SAME_KEYS = "keep the keys of {name}, or read what differs outside of the compiled function"
 _SAME_LENGTH = "keep {name} at one length, or change it outside of the compiled function"
 _SAME_STATE = "call the function in the same state of the process"

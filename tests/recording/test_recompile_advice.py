@@ -87,6 +87,55 @@ def test_flags_and_lengths():
     assert "at one length" in found.text and not found.verified
 
 
+class Net(torch.nn.Module):
+    """A model that reads a flag of the user's and its mode."""
+
+    def __init__(self, drops=True):
+        super().__init__()
+        self.drop, self.drops = torch.nn.Dropout(), drops
+
+    def forward(self, x):
+        return self.drop(x) if self.drops else x + 1
+
+
+def test_train_and_eval():
+    """Nobody passes ``training``: the advice is about train() and eval(), and two versions are called normal."""
+    net = Net()
+    compiled = watch(lambda net, x: net(x))
+    compiled(net, x)
+    compiled(net.eval(), x)
+    (found,) = compiled.record.frames[-1].failed_guards
+    assert found.advice.text == (
+        "call train() or eval() on the model before the first call, and not between calls; "
+        "where both modes are used, one version for each is normal"
+    )
+    assert not found.advice.verified
+    compiled(net.train(), x)
+    compiled(net.eval(), x)
+    assert len(compiled.record.frames) == 2  # as it says: one for each, however often the mode changes
+    compiled = watch(lambda net, x: net(x))
+    for _ in range(2):
+        compiled(Net().eval(), x)
+    assert len(compiled.record.frames) == 1  # and one, where it is followed
+
+
+def test_flags_that_nobody_passes():
+    """A flag in an attribute, a container, a closure or a global is not an argument: it is to be kept, not left out."""
+    global RATE
+    told = "keep {} at one value, or read it outside of the compiled function: each of its values is compiled anew"
+    found = advice(lambda net, x: net(x), [Net(), x], [Net(drops=False), x])
+    assert (found.text, found.verified) == (told.format("net.drops"), False)
+    found = advice(lambda d, x: x + 1 if d["big"] else x, [{"big": True}, x], [{"big": False}, x])
+    assert found.text == told.format("d['big']")
+    captured, RATE = True, "slow"
+    in_closure, in_global = watch(lambda x: x + 1 if captured else x), watch(lambda x: x + len(RATE))
+    in_closure(x), in_global(x)
+    captured, RATE = None, "fast!"
+    in_closure(x), in_global(x)
+    assert in_closure.record.frames[-1].failed_guards[0].advice.text == told.format("captured")
+    assert in_global.record.frames[-1].failed_guards[0].advice.text == told.format("G['RATE']")
+
+
 def test_nothing_of_the_users_runs():
     """Trying advice traces; the user's side effects happen once per call."""
     seen = []

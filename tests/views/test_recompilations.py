@@ -74,6 +74,22 @@ def test_what_changed_between_entries(record):
     assert "(tried: it helps)" in shown
 
 
+def test_train_and_eval_are_told_in_html_and_text():
+    """A model that was switched to eval() between two calls: what to do names train() and eval(), in both."""
+    nbcompile.reset()
+    drop = torch.nn.Dropout()
+    compiled, pen = nbcompile.compile(lambda x: drop(x), backend="eager"), api.new_recorder("evaluated")
+    with pen.listening():
+        compiled(torch.ones(3))
+        drop.eval()
+        compiled(torch.ones(3))
+    told = "advice: call train() or eval() on the model before the first call, and not between calls; where both modes"
+    shown = text.render(pen.record(), "recompilations"), html.render(pen.record(), "recompilations", assets=False)
+    for each in shown:
+        assert told in " ".join(each.split())
+        assert "do not pass" not in each
+
+
 def test_guards_that_words_do_not_tell_apart_are_shown_as_conditions(record):
     """Two entries for two dtypes have the same words for their tensor: then the condition is shown."""
     first = record.frames[0]
