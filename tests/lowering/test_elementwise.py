@@ -14,7 +14,7 @@ from nbcompile.ir.expr import Constant
 from nbcompile.lowering.elementwise import SUPPORTED, promoted
 from nbcompile.lowering.value import Value
 from tests import targets
-from tests.lowering.families import b, check_family, every_way, n, x, y
+from tests.lowering.families import b, check_family, every_way, h, n, x, y
 from tests.lowering.programs import check, programs
 
 DTYPES = sorted(SUPPORTED, key=str)
@@ -117,6 +117,7 @@ def test_factors_have_as_many_digits_as_in_eager(dtype, text):
 
 
 FAMILIES = {
+    "decimals": (lambda x, h: [value.round(decimals=k) for value in (x * 30, h) for k in (2, 0, -1)], (x, h)),
     "unary": (
         lambda x: [
             getattr(torch, k)(x)
