@@ -19,6 +19,7 @@ import torch
 
 from nbcompile.codegen.printers import TRITON, print_index
 from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir.emitted import ZERO_DIVISION
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, walk
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Kernel, Let, Loop, Schedule, Store, Update
@@ -56,6 +57,7 @@ OPERATIONS = {
     "philox": "random_bits({0}, {1})",
 }  # fmt: skip
 """Triton text of each operation. ``libdevice`` is NVIDIA's mathematical library."""
+DIVISIONS = ("floor_div", "trunc_div", "remainder", "fmod")
 
 
 class NoTriton(NotImplementedError):
@@ -201,7 +203,10 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
         case Apply(op, args):
             if op not in OPERATIONS:
                 raise NoTriton(f"the operation {op}")
-            return named(emitter, OPERATIONS[op].format(*(_operand(value_text(emitter, arg)) for arg in args)))
+            operands = [_operand(value_text(emitter, arg)) for arg in args]
+            if op in DIVISIONS and emitter.schedule.program.checks_divisors:
+                operands[1] = _checked_divisor(emitter, args[1], operands[1])
+            return named(emitter, OPERATIONS[op].format(*operands))
         case Load():
             return load_text(emitter, body)
         case IndexOf(index, dtype, gathers):
@@ -217,6 +222,15 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             outside = value_text(emitter, otherwise)
             emitter.mask = before
             return named(emitter, f"tl.where({name}, {inside}, {outside})")
+
+
+def _checked_divisor(emitter: TritonEmitter, divisor: Expr, text: str) -> str:
+    """Check a divisor that is a whole number: where eager mode runs on the CPU, 0 is an error."""
+    if divisor.dtype.is_floating_point or isinstance(divisor, Constant):
+        return text
+    name, outside = named(emitter, text), f" | ~{emitter.mask}" if emitter.mask else ""
+    emitter.line(f'tl.device_assert(({name} != 0){outside}, "{ZERO_DIVISION}")')
+    return name
 
 
 def _operand(text: str) -> str:

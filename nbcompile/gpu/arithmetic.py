@@ -317,7 +317,8 @@ def convert(instruction: Instruction, *values: Array) -> Array:
     """``cvt``: from the last type to the one before it. Of two values the first is the upper half of a pair."""
     target, source = instruction.modifiers[-2:]
     if target.endswith("x2"):
-        pair = np.stack(np.broadcast_arrays(values[1], values[0]), -1)
+        is_pair = len(values) == 1
+        pair = values[0] if is_pair else np.stack(np.broadcast_arrays(values[1], values[0]), -1)
         return pair.astype(np.float16) if target == "f16x2" else pair
     (value,) = values
     how: Function | None = next((_ROUND[name] for name in instruction.modifiers if name in _ROUND), None)

@@ -5,7 +5,7 @@
     as_bits(numbers, "bf16")      float32[T] -> uint16[T], rounded to nearest even
 
 A register holds bits without a type, here an unsigned NumPy array with one element a thread; each instruction says as
-what it reads them. NumPy has no bfloat16: its values are float32 here, and rounded when they are written.
+what it reads them. NumPy has no bfloat16 and no fp8: their values are float32 here, and rounded when they are written.
 
 In torch: nothing. Read next: nbcompile/gpu/arithmetic.py
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -25,21 +26,26 @@ _NUMBERS = {
     "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
-_PAIRS = {"f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16", "f32x2": "f32"}
+_PAIRS = {
+    "f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16", "f32x2": "f32", "e4m3x2": "e4m3", "e5m2x2": "e5m2",
+}  # fmt: skip
+_FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
 
 def bits_of(kind: str) -> int:
     """Width of a type in bits: ``bits_of("bf16x2") == 32``."""
     if kind == "pred":
         return 1
+    if kind in _FP8:
+        return 8
     if kind in _PAIRS:
         return 2 * bits_of(_PAIRS[kind])
     return int("".join(filter(str.isdigit, kind.removeprefix("bf").removeprefix("tf"))))
 
 
 def is_float(kind: str) -> bool:
-    """``f16, bf16, f32, f64`` and pairs of these."""
-    return kind.startswith(("f", "bf"))
+    """``f16, bf16, f32, f64, e4m3, e5m2`` and pairs of these."""
+    return kind.startswith(("f", "bf", "e"))
 
 
 def as_type(bits: Array, kind: str) -> Array:
@@ -55,6 +61,9 @@ def as_type(bits: Array, kind: str) -> Array:
     if kind in _PAIRS:
         one = _PAIRS[kind]
         return as_type(np.ascontiguousarray(bits)[..., None].view(UNSIGNED[bits_of(one)]), one)
+    if kind in _FP8:
+        numbers: Array = torch.from_numpy(np.ascontiguousarray(bits)).view(_FP8[kind]).float().numpy()
+        return numbers
     if kind == "bf16":
         return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return np.ascontiguousarray(bits).view(_NUMBERS.get(kind, UNSIGNED[bits_of(kind)]))
@@ -64,6 +73,8 @@ def as_bits(numbers: Array, kind: str) -> Array:
     """Numbers as bits, the other way round."""
     if kind in _PAIRS:
         return np.ascontiguousarray(as_bits(numbers, _PAIRS[kind])).view(UNSIGNED[bits_of(kind)])[..., 0]
+    if kind in _FP8:
+        return _round_to_fp8(np.ascontiguousarray(numbers, np.float32), _FP8[kind])
     if kind == "bf16":
         return _round_to_bfloat16(np.ascontiguousarray(numbers, np.float32))
     if numbers.dtype == np.bool_:
@@ -76,6 +87,13 @@ def _round_to_bfloat16(numbers: Array) -> Array:
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     rounded = ((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)).astype(np.uint16)
     return np.where(np.isnan(numbers), np.uint16(0x7FFF), rounded)
+
+
+def _round_to_fp8(numbers: Array, dtype: torch.dtype) -> Array:
+    """What is too large becomes the largest number (``.satfinite``, which conversions to these types must have)."""
+    most = np.float32(torch.finfo(dtype).max)
+    found: Array = torch.from_numpy(np.clip(numbers, -most, most)).to(dtype).view(torch.uint8).numpy()
+    return np.where(np.isnan(numbers), np.uint8(0x7F), found)
 
 
 def flush_subnormals(numbers: Array) -> Array:

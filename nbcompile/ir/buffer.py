@@ -229,6 +229,8 @@ class Program:
     symbols: tuple[SymbolSource, ...] = ()
     single_output: bool = False
     """True if the graph returns one value and not a tuple of them."""
+    checks_divisors: bool = False
+    """True if kernels for a GPU check that no whole number is divided by 0, as eager mode on the CPU does."""
 
     by_name: dict[str, Tensor] = field(init=False, repr=False, compare=False)
     """Tensors by name; built once, as every kernel needs it."""

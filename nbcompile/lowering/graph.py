@@ -253,8 +253,9 @@ class _Lowering:
                 case _:
                     self.values[node] = self._call(node)
         return ir.Program(
-            tuple(self.build.buffers), tuple(outputs), self.arguments, tuple(self.symbols.values()), self.single_output
-        )
+            tuple(self.build.buffers), tuple(outputs), self.arguments, tuple(self.symbols.values()), self.single_output,
+            checks_divisors=self.build.device is not None,
+        )  # fmt: skip
 
     # -- inputs -----------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.runtime.triton import load_source
 
+aten = torch.ops.aten
 MOST_CONFIGURATIONS = 4
 """Configurations of a kernel that are tried, at most."""
 
@@ -88,7 +89,9 @@ def simulate(
 
 def generate(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
     """The module that Inductor writes for a graph of ATen operators; call it within :func:`pretended`."""
-    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+    # As for us: sizes are numbers, unless the graph has sizes among its inputs.
+    static = not any(isinstance(value, int) for value in inputs)
+    mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True, static_shapes=static)
 
     def flat(*arguments: Any) -> list[Any]:
         result = graph_module(*arguments)
@@ -96,8 +99,9 @@ def generate(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
 
     with torch.no_grad(), mode:
         fakes = [mode.from_tensor(value) if isinstance(value, torch.Tensor) else value for value in inputs]
-        traced = make_fx(flat, decomposition_table=select_decomp_table(), tracing_mode="real")(*fakes)
-    replace_random_passes(traced)
+        traced = make_fx(flat, decomposition_table=_decompositions(), tracing_mode="real")(*fakes)
+    with V.set_fake_mode(mode):
+        replace_random_passes(traced)
     _move(traced, mode)
     examples = [node.meta.get("val") for node in traced.graph.nodes if node.op == "placeholder"]
     with V.set_fake_mode(mode), V.set_debug_handler(DebugContext()), inductor_config.patch(fallback_random=False):
@@ -106,6 +110,21 @@ def generate(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
         with V.set_graph_handler(lowering):
             lowering.run(*examples)
             return str(lowering.codegen()[0].value)
+
+
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """Inductor's own, and those that it has for a GPU alone, or for another overload of the operator."""
+    table = dict(select_decomp_table())
+    bilinear = table[aten.upsample_bilinear2d.vec]
+
+    def upsample(x: Any, size: Any, align_corners: bool, height: Any = None, width: Any = None) -> Any:
+        scales = None if height is None else [height, width]
+        return bilinear(x, size if scales is None else None, align_corners, scales)
+
+    def bernoulli(x: Any, p: float = 0.5, *, generator: Any = None) -> Any:
+        return NotImplemented if generator is not None else torch.rand_like(x, dtype=torch.float32) < p
+
+    return {**table, aten.upsample_bilinear2d.default: upsample, aten.bernoulli.p: bernoulli}
 
 
 def _move(traced: torch.fx.GraphModule, mode: FakeTensorMode) -> None:

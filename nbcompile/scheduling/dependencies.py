@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
@@ -121,7 +122,7 @@ def eliminate_dead_code(program: Program) -> Program:
             live.add(name)
             worklist.extend(reads(by_name[name]))
     remaining = tuple(buffer for buffer in program.buffers if buffer.name in live)
-    return Program(remaining, program.outputs, program.arguments, program.symbols, program.single_output)
+    return replace(program, buffers=remaining)
 
 
 def topological_order(names: list[str], needs: dict[str, set[str]]) -> list[str]:

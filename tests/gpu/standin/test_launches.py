@@ -230,3 +230,14 @@ def test_the_grid_as_python_is_the_grid_of_the_plan():
 
     kernel = EmittedKernel("kernel0", "kernel0", "", ("x",), ("s0",), grid="(s0 * 7 + 1023) // 1024", language="triton")
     assert gpu_launcher.grid_function(kernel)(1000) == 7
+
+
+def test_whole_numbers_are_divided_by_zero_without_an_error(here):
+    """As eager mode on a GPU does; what comes of it is undefined there."""
+    x, y = torch.arange(100, device="cuda"), torch.arange(100, device="cuda") - 50
+    found = nbcompile.explain(lambda x, y: (x // y, x % y))(x, y)
+    (kernel,) = found.kernels
+    assert kernel.language == "triton"
+    assert "device_assert" not in kernel.source
+    for ours, eager in zip(found.result, (x // y.clamp(min=1), x % y.clamp(min=1)), strict=True):
+        assert torch.equal(ours[y > 0], eager[y > 0])
