@@ -123,6 +123,23 @@ def log_sum_exp(a, b):
 
 
 @triton.jit
+def next_exponentials(largest, total, x, valid):
+    # The largest number and the sum of exp(x - largest), with one more number. Of -inf alone the sum is 0.
+    grown = tl.where(valid, nan_maximum(largest, x), largest)
+    base = tl.where(grown == float("-inf"), 0.0, grown)
+    added = tl.where(valid, tl.exp(x - base), 0.0)
+    return grown, total * tl.exp(largest - base) + added
+
+
+@triton.jit
+def next_squares(mean, total, x, share, valid):
+    # Welford: the mean and the sum of squared distances from it, with one more number; share is 1 / their count.
+    apart = x - mean
+    moved = tl.where(valid, mean + apart * share, mean)
+    return moved, tl.where(valid, total + apart * (x - moved), total)
+
+
+@triton.jit
 def sign_bit(x):
     return (x < 0) | ((x == 0) & (1.0 / x < 0))
 

@@ -9,14 +9,16 @@ nbcompile/codegen/triton_reductions.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from nbcompile.codegen import triton_online
 from nbcompile.codegen.kernel_analysis import flatten_statements, stored_buffers
 from nbcompile.codegen.machine_model import LONG_ROW, LONG_ROW_BLOCK, MAX_WARPS, THREAD_ELEMENTS, TRITON_BLOCK
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_blocks import begin_block, end_block, per_thread, split
 from nbcompile.codegen.triton_loads import fit_early, load_early
 from nbcompile.codegen.triton_reductions import (
+    accumulator_name,
     declare_accumulators,
     emit_combine,
     reduce_block,
@@ -24,10 +26,10 @@ from nbcompile.codegen.triton_reductions import (
     scan_block,
     scan_next_block,
 )
-from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text
+from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text, named, value_text
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Load, walk
-from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Nest, Statement
+from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Kernel, Nest, Statement
 
 
 def rows(emitter: TritonEmitter) -> str:
@@ -35,17 +37,12 @@ def rows(emitter: TritonEmitter) -> str:
     kernel, writer = emitter.kernel, emitter.writer
     writer.line(f"row = {emitter.program}{emitter.int64_cast}")
     split(writer, "row", kernel.loops)
-    lengths = [
-        indexing.constant(indexing.product([loop.size for loop in statement.loops]))
-        for statement in kernel.body
-        if isinstance(statement, Nest)
-    ]
-    # A row in registers is loaded once for all passes; a longer one is loaded again by each pass.
-    persistent = all(length is not None and length <= MAX_REGISTER_ROW for length in lengths)
+    persistent = _is_persistent(kernel)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")
     load_early(emitter, kernel.body, 1)
     written: set[str] = set()
+    done: dict[int, Callable[[], None]] = {}
     for at, statement in enumerate(kernel.body):
         if written & set(_read(statement)):
             # Another thread of the program may have stored what is loaded here.
@@ -57,8 +54,31 @@ def rows(emitter: TritonEmitter) -> str:
         elif persistent:
             _emit_persistent_nest(emitter, statement, kernel.body[at + 1 :])
         else:
-            _emit_looped_nest(emitter, statement)
+            _emit_looped(emitter, at, done)
     return index_text(indexing.product([loop.size for loop in kernel.loops]))
+
+
+def _is_persistent(kernel: Kernel) -> bool:
+    """True if rows are in registers: loaded once for all passes. A longer one is loaded again by each pass."""
+    nests = (part for part in kernel.body if isinstance(part, Nest))
+    lengths = [indexing.constant(indexing.product([loop.size for loop in nest.loops])) for nest in nests]
+    return all(length is not None and length <= MAX_REGISTER_ROW for length in lengths)
+
+
+def _emit_looped(emitter: TritonEmitter, at: int, done: dict[int, Callable[[], None]]) -> None:
+    """Emit the nest at a position as a loop; or the end of its reduction, where the loop of another one has done it."""
+    body = emitter.kernel.body
+    nest = body[at]
+    assert isinstance(nest, Nest)
+    if id(nest) in done:
+        done[id(nest)]()
+        return
+    second = triton_online.find(body, at)
+    later = [part for part in body[at + 1 :] if second is None or part is not second.nest]
+    emitter.read_later = frozenset(name for part in later for name in _read(part))
+    finish = _emit_looped_nest(emitter, nest, second)
+    if second is not None:
+        done[id(second.nest)] = finish
 
 
 def _read(statement: Statement) -> Iterator[str]:
@@ -90,7 +110,10 @@ def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[St
     end_block(emitter)
 
 
-def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
+def _emit_looped_nest(
+    emitter: TritonEmitter, nest: Nest, second: triton_online.Second | None = None
+) -> Callable[[], None]:
+    """Emit a loop over blocks; return what emits the result of the second reduction, if the loop does one, too."""
     writer = emitter.writer
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     length = indexing.product([loop.size for loop in nest.loops])
@@ -101,6 +124,8 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     for accumulator in nest.body:
         if isinstance(accumulator, (Accumulate, Carry)):
             declare_accumulators(emitter, accumulator, str(block))
+    if second is not None:
+        triton_online.declare(emitter, second, block)
     emitter.trip_counts.append(f"({python_index(length)} + {block - 1}) // {block}")
     writer.line(f"for begin in range(0, {index_text(length)}, {block}):")
     writer.depth += 2
@@ -110,7 +135,9 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     emitter.loaded = {}
     load_early(emitter, nest.body, per_thread(emitter, block))
     for part in nest.body:
-        if isinstance(part, Accumulate):
+        if isinstance(part, Accumulate) and second is not None:
+            triton_online.combine(emitter, part, second, named(emitter, value_text(emitter, part.value)), block)
+        elif isinstance(part, Accumulate):
             emit_combine(emitter, part, emitter.mask)
         elif isinstance(part, Carry):
             scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
@@ -121,3 +148,9 @@ def _emit_looped_nest(emitter: TritonEmitter, nest: Nest) -> None:
     writer.depth -= 2
     for part in accumulators:
         emitter.locals[part.name] = reduce_block(emitter, part)
+
+    def finish() -> None:
+        if second is not None:
+            triton_online.finish(emitter, accumulator_name(accumulators[0]), second, block)
+
+    return finish

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
+from nbcompile.codegen import triton_eviction
 from nbcompile.codegen.printers import TRITON, print_index
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.emitted import ZERO_DIVISION
@@ -91,6 +92,8 @@ class TritonEmitter:
     """Loops that the block covers."""
     loaded: dict[tuple[object, tuple[Loop, ...]], str] = field(default_factory=dict)
     """Loads that are still in registers, by their text, and masks by condition; those of a loop's body are its own."""
+    read_later: frozenset[str] = frozenset()
+    """Buffers that a later loop of this kernel loads once more."""
     early_registers: int = 0
     """Registers of a thread that are left for early loads."""
     program: str = "tl.program_id(0)"
@@ -277,7 +280,8 @@ def load_text(emitter: TritonEmitter, load: Load) -> str:
     mask, spread = _mask_and_shape(emitter, load)
     mask = f", {mask}, {zero}" if mask else ""
     address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){spread}"
-    text, known = f"tl.load({address}{mask})", emitter.loaded
+    eviction = triton_eviction.hint(emitter.kernel, load, emitter.read_later)
+    text, known = f"tl.load({address}{mask}{eviction})", emitter.loaded
     if load.gathers or load.buffer in emitter.kernel.writes:
         return named(emitter, text, "x")
     # Common subexpression: a store in between would hide it from Triton.

@@ -27,7 +27,8 @@ _NUMBERS = {
     "f16": np.float16, "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 _PAIRS = {
-    "f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16", "f32x2": "f32", "e4m3x2": "e4m3", "e5m2x2": "e5m2",
+    "f16x2": "f16", "bf16x2": "bf16", "u16x2": "u16", "s16x2": "s16", "f32x2": "f32",
+    "e4m3x2": "e4m3", "e5m2x2": "e5m2",
 }  # fmt: skip
 _FP8 = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 
@@ -90,7 +91,7 @@ def _round_to_bfloat16(numbers: Array) -> Array:
 
 
 def _round_to_fp8(numbers: Array, dtype: torch.dtype) -> Array:
-    """What is too large becomes the largest number (``.satfinite``, which conversions to these types must have)."""
+    """Round; a number that is too large becomes the largest one (``.satfinite``, as these conversions have)."""
     most = np.float32(torch.finfo(dtype).max)
     found: Array = torch.from_numpy(np.clip(numbers, -most, most)).to(dtype).view(torch.uint8).numpy()
     return np.where(np.isnan(numbers), np.uint8(0x7F), found)

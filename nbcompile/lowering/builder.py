@@ -195,15 +195,10 @@ class Builder:
         """Reduce over some dimensions: a new buffer, unless all of these have one element."""
         kept_dims = [at for at in range(value.ndim) if at not in dims]
         reduced_dims = [at for at in dims if not is_one(value.size[at])]
-        if value.device.type == "cuda" and reduced_dims:
-            number = split_reduction.split_count(
-                [value.size[at] for at in kept_dims], [value.size[at] for at in reduced_dims], kind,
-                along_columns=self._reads_along_columns(value, kept_dims, reduced_dims),
-            )  # fmt: skip
-            if number > 1:
-                number = split_reduction.row_count(self, value, reduced_dims, kind) or number
-                result = split_reduction.in_parts(self, value, kept_dims, reduced_dims, number, kind, dtype, accumulate)
-                return _keep_dims(result, value.size, kept_dims) if keepdim else result
+        number, _ = split_reduction.number_of_parts(self, value, kept_dims, reduced_dims, kind)
+        if number > 1:
+            result = split_reduction.in_parts(self, value, kept_dims, reduced_dims, number, kind, dtype, accumulate)
+            return _keep_dims(result, value.size, kept_dims) if keepdim else result
         # The kept dimensions are numbered anew:  x.sum(1) of x[i0, i1, i2]  is  sum over r0 of x[i0, r0, i1].
         mapping: dict[Symbol, Index] = {loop_variable(at): loop_variable(to) for to, at in enumerate(kept_dims)}
         mapping |= {loop_variable(at): reduction_variable(to) for to, at in enumerate(reduced_dims)}
@@ -220,15 +215,6 @@ class Builder:
             single_element = constant(0, dtype) if kind.startswith("arg") else cast(body, compute_dtype(dtype))
             result = Value(dtype, value.device, size, single_element, nodes)
         return _keep_dims(result, value.size, kept_dims) if keepdim else result
-
-    def _reads_along_columns(self, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int]) -> bool:
-        """Return whether most loads are contiguous along a kept dimension: an outer reduction."""
-        columns = rows = 0
-        for access in loads(value.body):
-            offset = self.tensors[access.buffer].layout.at(access.index)
-            rows += any(stride_along(offset, loop_variable(at)) == ONE for at in reduced_dims)
-            columns += any(stride_along(offset, loop_variable(at)) == ONE for at in kept_dims)
-        return columns > rows
 
     def scan(self, value: Value, dim: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype) -> Value:
         """Scan along a dimension: a new buffer."""

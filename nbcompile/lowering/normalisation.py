@@ -11,17 +11,19 @@ In torch: torch/_decomp/decompositions.py. Read next: nbcompile/lowering/graph.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
 from nbcompile.ir.expr import Expr, apply, compute_dtype
 from nbcompile.ir.index import product
+from nbcompile.lowering import one_pass
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import elementwise
-from nbcompile.lowering.reductions import moments, number, reduce
+from nbcompile.lowering.one_pass import shifted
+from nbcompile.lowering.reductions import all_dims, moments, number, reduce
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value
 
@@ -35,14 +37,28 @@ def _wide(build: Builder, x: Value, half_to_float: bool = False) -> tuple[Value,
     return wide, torch.float32 if half_to_float else x.dtype
 
 
+def _powers(
+    build: Builder, x: Value, dim: Any, shift: Callable[[Expr], Expr] | None = None, *, kept: bool = True
+) -> tuple[Value, Value, Value]:
+    """The largest number ``m`` of each row, ``exp(x - shift(m))``, which may be kept in memory, and its sum."""
+    dims = all_dims(x, dim)
+    rows = one_pass.long_rows(build, x, dims)
+    if rows is None:
+        largest = reduce(build, x, dims, True, "max")
+        # Minus the maximum, no power exceeds 1: exp(1000.0) alone would be infinite.
+        powers = elementwise(build, lambda a, m: apply("exp", a - m), (x, shifted(build, largest, shift)))
+        powers = build.realize(powers) if kept else powers
+        return largest, powers, reduce(build, powers, dims, True, "sum")
+    largest, total = one_pass.largest_and_total(build, rows, shift)
+    powers = elementwise(build, lambda a, m: apply("exp", a - m), (x, shifted(build, largest, shift)))
+    return largest, powers, total
+
+
 @lowering(aten._softmax.default)
 def softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Value:
     """``exp(x - max) / sum``; one division a row, as a division takes as long as five products."""
     wide, dtype = _wide(build, x, half_to_float)
-    largest = reduce(build, wide, [dim], True, "max")
-    # Minus the maximum, no power exceeds 1: exp(1000.0) alone would be infinite.
-    powers = build.realize(elementwise(build, lambda a, m: apply("exp", a - m), (wide, largest)))
-    total = reduce(build, powers, [dim], True, "sum")
+    _, powers, total = _powers(build, wide, [dim])
     share = build.realize(elementwise(build, lambda s: apply("reciprocal", s), (total,)))
     return convert(build, elementwise(build, lambda e, s: e * s, (powers, share)), dtype)
 
@@ -51,9 +67,8 @@ def softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Value:
 def log_softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Value:
     """``x - max - log(sum(exp(x - max)))``."""
     wide, dtype = _wide(build, x, half_to_float)
-    largest = reduce(build, wide, [dim], True, "max")
-    powers = elementwise(build, lambda a, m: apply("exp", a - m), (wide, largest))
-    total = build.realize(elementwise(build, lambda s: apply("log", s), (reduce(build, powers, [dim], True, "sum"),)))
+    largest, _, sums = _powers(build, wide, [dim], kept=False)
+    total = build.realize(elementwise(build, lambda s: apply("log", s), (sums,)))
     return convert(build, elementwise(build, lambda a, m, s: a - m - s, (wide, largest, total)), dtype)
 
 
@@ -134,12 +149,14 @@ def layer_norm_backward(
 def logsumexp(build: Builder, x: Value, dim: Any, keepdim: bool = False) -> Value:
     """``log(sum(exp(x - max))) + max``, with an infinite max left out."""
     wide, dtype = _wide(build, x)
-    largest = reduce(build, wide, dim, True, "max")
+
     # For [-inf, -inf], x - max would be nan. With 0 for the maximum the sum is 0 and its logarithm -inf, as in eager
     # mode.
-    finite = build.realize(elementwise(build, lambda m: apply("where", apply("isinf", m), 0.0, m), (largest,)))
-    total = reduce(build, elementwise(build, lambda a, m: apply("exp", a - m), (wide, finite)), dim, True, "sum")
-    result = elementwise(build, lambda s, m: apply("log", s) + m, (total, finite))
+    def finite(largest: Expr) -> Expr:
+        return apply("where", apply("isinf", largest), 0.0, largest)
+
+    largest, _, total = _powers(build, wide, dim, finite, kept=False)
+    result = elementwise(build, lambda s, m: apply("log", s) + finite(m), (total, largest))
     if not keepdim:
         result = build.call(aten.squeeze.dims, result, dim if isinstance(dim, (list, tuple)) else [dim])
     return convert(build, result, dtype)

@@ -19,6 +19,7 @@ import torch
 
 from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import Index, constant as known_number, product
+from nbcompile.lowering import one_pass
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED, elementwise
@@ -189,9 +190,13 @@ def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value
         raise NoLowering(f"the variance of {x.dtype}")
     wide = build.realize_if_costly(convert(build, x, compute_dtype(x.dtype)))
     # One pass over x and x * x would be cheaper, but mean(x * x) - mean(x) ** 2 cancels where the mean is large.
-    average = build.realize(mean(build, wide, dim, keepdim=True))
-    squares = elementwise(build, lambda a, m: (a - m) * (a - m), (wide, average))
-    total = reduce(build, squares, dim, True, "sum")
+    rows = one_pass.long_rows(build, wide, all_dims(x, dim))
+    if rows is None:
+        average = build.realize(mean(build, wide, dim, keepdim=True))
+        squares = elementwise(build, lambda a, m: (a - m) * (a - m), (wide, average))
+        total = reduce(build, squares, dim, True, "sum")
+    else:
+        average, total = one_pass.mean_and_squares(build, rows)
     count = product(x.size[at] for at in all_dims(x, dim))
     freedom = functools.partial(_freedom, count, 1 if correction is None else correction)
     return elementwise(build, lambda s: s / freedom(s.dtype), (total,)), average

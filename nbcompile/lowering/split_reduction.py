@@ -21,6 +21,7 @@ import torch
 from nbcompile.ir.buffer import Pointwise
 from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, apply, constant, loads
 from nbcompile.ir.index import (
+    ONE,
     ZERO,
     Index,
     Symbol,
@@ -29,6 +30,8 @@ from nbcompile.ir.index import (
     loop_variable,
     loop_variables,
     product,
+    simplify,
+    stride_along,
     unflatten,
 )
 from nbcompile.ir.kernel import MAX_REGISTER_ROW
@@ -45,6 +48,9 @@ COLUMNS_PER_PROGRAM = 32
 """Columns of one program in an outer reduction (codegen/triton.py)."""
 MIN_ROW, MIN_COLUMN = 2048, 16
 """Elements of the shortest parts."""
+MANY_ELEMENTS, MIN_COLUMN_OF_MANY = 1 << 21, 128
+"""Elements: from the first number on memory takes longer than the waits of a program. A partial result of a column
+moves a sector of its own, which is little beside a part of the second length."""
 SHORT_COLUMN = 128
 """Elements. A program reduces a shorter column in less time than a second launch takes."""
 MIN_FUSED_ROW, FEWEST_ROWS, MOST_ROWS = 256, 32, 8192
@@ -75,11 +81,42 @@ def split_count(results: Sequence[Index], reduced: Sequence[Index], kind: str, *
     if programs >= ENOUGH_PROGRAMS or length < (SHORT_COLUMN if along_columns else MAX_REGISTER_ROW + 1):
         return 1
     # As many parts as run at once; but a part must be long enough to be worth a program.
-    shortest = MIN_COLUMN if along_columns else MIN_ROW
+    column = MIN_COLUMN if result_count * length < MANY_ELEMENTS else MIN_COLUMN_OF_MANY
+    shortest = column if along_columns else MIN_ROW
     most = min(MAX_PROGRAMS // programs, length // shortest)
     # Parts of equal length need no mask. Down to a quarter of the most, idle processors cost less than one would.
     dividing = (parts for parts in range(most, max(most // 4, 1), -1) if length % parts == 0)
     return next(dividing, -(-length // _rounded_length(length, most)))
+
+
+def number_of_parts(
+    build: Builder, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], kind: str
+) -> tuple[int, bool]:
+    """Number of parts to reduce a value in, 1 on a CPU; and whether these are parts of rows, side by side."""
+    if value.device.type != "cuda" or not reduced_dims:
+        return 1, False
+    along_columns = _reads_along_columns(build, value, kept_dims, reduced_dims)
+    results, reduced = ([value.size[at] for at in dims] for dims in (kept_dims, reduced_dims))
+    number = split_count(results, reduced, kind, along_columns=along_columns)
+    if number == 1:
+        return 1, False
+    fused = row_count(build, value, reduced_dims, kind)
+    return fused or number, not along_columns and not fused
+
+
+def _reads_along_columns(build: Builder, value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int]) -> bool:
+    """Return whether most loads are contiguous along a kept dimension: an outer reduction.
+
+    What is the same for all that is reduced does not count: it is small, and loaded once.
+    """
+    columns = rows = 0
+    for access in loads(value.body):
+        offset = simplify(build.tensors[access.buffer].layout.at(access.index), value.ranges())
+        if all(loop_variable(at) not in offset.free_symbols for at in reduced_dims):
+            continue
+        rows += any(stride_along(offset, loop_variable(at)) == ONE for at in reduced_dims)
+        columns += any(stride_along(offset, loop_variable(at)) == ONE for at in kept_dims)
+    return columns > rows
 
 
 def row_count(build: Builder, value: Value, reduced_dims: Sequence[int], kind: str) -> int:
@@ -127,7 +164,7 @@ def in_parts(
     sum of x[4096]       partial[p] = sum over r < 64 of x[64*p + r]      p < 64
                          result     = sum over p < 64 of partial[p]
     """
-    split = _parts(value, kept_dims, reduced_dims, number, kind, accumulate)
+    split = parts(value, kept_dims, reduced_dims, number, kind, accumulate)
     at = len(kept_dims)
     if kind in INDEX_KINDS:
         return _first_index(build, split, at, kind, dtype, accumulate)
@@ -135,13 +172,13 @@ def in_parts(
     return build.reduce(partial, [at], False, kind, dtype, accumulate)
 
 
-def _parts(
+def parts(
     value: Value, kept_dims: Sequence[int], reduced_dims: Sequence[int], number: int, kind: str, dtype: torch.dtype
 ) -> Value:
     """View of a value with the parts, and what is in each, as its last two dimensions."""
     sizes = [value.size[at] for at in reduced_dims]
     whole = known(product(sizes)) or 0
-    per_part = whole // number if whole % number == 0 else _rounded_length(whole, number)
+    per_part = part_length(whole, number)
     length = index(per_part)
     part, inside = loop_variable(len(kept_dims)), loop_variable(len(kept_dims) + 1)
     # The reduced dimensions in row-major order are one index, which is divided into part and index within it.
@@ -157,8 +194,20 @@ def _parts(
         return split
     # The last part is longer than what is left: beyond the end it reads nothing, and gets a value that changes no
     # result.
-    inside_of_all = apply("lt", IndexOf(length * part + inside, torch.int64), constant(whole, torch.int64))
-    return replace(split, body=Masked(inside_of_all, split.body, _identity(kind, split.body.dtype)))
+    return replace(
+        split, body=Masked(in_part(len(kept_dims), whole, number), split.body, _identity(kind, split.body.dtype))
+    )
+
+
+def part_length(whole: int, number: int) -> int:
+    """Elements of each part; the last one has those that are left."""
+    return whole // number if whole % number == 0 else _rounded_length(whole, number)
+
+
+def in_part(at: int, whole: int, number: int) -> Expr:
+    """Condition of an element that is there, over the loops of the parts, ``at``, and of what is in one."""
+    position = index(part_length(whole, number)) * loop_variable(at) + loop_variable(at + 1)
+    return apply("lt", IndexOf(position, torch.int64), constant(whole, torch.int64))
 
 
 def _identity(kind: str, dtype: torch.dtype) -> Expr:

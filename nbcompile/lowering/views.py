@@ -37,12 +37,12 @@ from nbcompile.ir.index import (
     remainder,
     unflatten,
 )
-from nbcompile.ir.layout import Layout
+from nbcompile.ir.layout import Layout, of_tensor
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import common_device, promoted
 from nbcompile.lowering.registry import NoLowering, lowering
-from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed, single_load
+from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed
 
 aten = torch.ops.aten
 _TO_THE_END = 2**63 - 1
@@ -325,20 +325,22 @@ def unfold(_: Builder, x: Value, dim: int, size: int, step: int) -> Value:
 
 @lowering(aten.as_strided.default)
 def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset: Any = None) -> Value:
-    """View with any strides over a buffer's memory; possible where the buffer is contiguous and the index linear."""
-    single = single_load(x)
-    if single is None or single.gathers or single.index != loop_variables(x.ndim):
-        raise NoLowering("as_strided of what is no whole buffer")
-    tensor = build.tensors[single.buffer]
-    if tensor.layout.size != x.size or not _is_row_major(tensor.layout):
-        raise NoLowering("as_strided of a buffer that is not row-major")
+    """View with any strides over a tensor's memory; possible where its elements lie there in order.
+
+    The memory may be none that a kernel fills: an element of the view is the element of the value that would lie there.
+    """
     fake = build.node.args[0].meta["val"] if build.node is not None and build.node.args else None  # type: ignore[union-attr]
+    if not isinstance(fake, torch.Tensor):
+        raise NoLowering("as_strided of unknown strides")
+    predicted = of_tensor(fake)
+    if predicted.size != x.size or not _is_row_major(predicted):
+        raise NoLowering("as_strided of what is not row-major")
     # The argument counts from the begin of the storage, our index from the first element of x.
-    own = index(fake.storage_offset()) if isinstance(fake, torch.Tensor) else ZERO
+    own = index(fake.storage_offset())
     start = ZERO if storage_offset is None else index(storage_offset) - own
     layout = Layout(indices(size), indices(stride), start)
-    elements, span = known_number(tensor.layout.elements), known_number(layout.span)
-    # The storage may hold more than x (x = base[2:4]); the buffer does not.
+    elements, span = known_number(product(x.size)), known_number(layout.span)
+    # The storage may hold more than x (x = base[2:4]); the value does not.
     if elements is None or span is None or span > elements or (known_number(start) or 0) < 0:
         raise NoLowering("as_strided beyond the elements of its buffer")
     ranges = {loop_variable(at): extent for at, extent in enumerate(layout.size)}

@@ -1,0 +1,149 @@
+"""Two looped reductions of a row in one loop, though the second needs the result of the first.
+
+    for r0 < 50257: m = max(m, x[r0])             for r0 < 50257: x1 = x[r0]
+    for r0 < 50257: s += exp(x[r0] - m)       ->      each of the 4096 elements of a block has a largest number of its
+                                                      own so far, and a sum of exp(x - that), scaled when it grows
+                                                  m = the largest of them; s = the sum of theirs, scaled to m
+
+    for r0 < n: t += x[r0];  m = t / n            each element has a mean of its own so far, and a sum of squared
+    for r0 < n: q += (x[r0] - m)**2           ->  distances from it (Welford); these are moved to the mean of all
+
+A row that is too long for registers is read once less.
+
+In torch: online_softmax_combine and welford_reduce (torch/_inductor/runtime/triton_helpers.py). Read next:
+nbcompile/codegen/triton_rows.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from nbcompile.codegen.triton_reductions import accumulator_name
+from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text
+from nbcompile.ir import index as indexing
+from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, Local, cast, rebuild
+from nbcompile.ir.kernel import Accumulate, Let, Nest, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """The second reduction, which the loop of the first one does, too."""
+
+    nest: Nest
+    part: Accumulate
+    kind: str
+    """``exponentials`` or ``squares``."""
+    center: str
+    """Local variable with what is subtracted."""
+    length: indexing.Index
+
+
+def find(body: Sequence[Statement], at: int) -> Second | None:
+    """The reduction that can be done in the loop of the nest at a position; None if there is none."""
+    first, following = body[at], _next_nest(body, at)
+    if not isinstance(first, Nest) or following is None or following.loops != first.loops:
+        return None
+    one, other = _single(first), _single(following)
+    if one is None or other is None or not one.value.dtype.is_floating_point or other.kind != "sum":
+        return None
+    between = [part for part in body[at + 1 : body.index(following)] if isinstance(part, Let)]
+    length = indexing.product([loop.size for loop in first.loops])
+    kind, center = _relation(one, _expanded(first, one), _expanded(following, other))
+    if kind == "exponentials":
+        fits = _is(Local(center, one.value.dtype), Local(one.name, one.value.dtype), between)
+    else:
+        fits = kind == "squares" and _is_mean(center, one, between, length)
+    return Second(following, other, kind, center, length) if fits else None
+
+
+def _relation(one: Accumulate, x: Expr, y: Expr) -> tuple[str, str]:
+    """How what a sum adds, ``y``, depends on what the reduction before it combines; and what is subtracted."""
+    match y:
+        case Apply("exp", (Apply("sub", (inside, Local(center))),)) if one.kind == "max" and inside == x:
+            return "exponentials", center
+        case Apply("mul", (Apply("sub", (inside, Local(center))) as apart, factor)) if one.kind == "sum":
+            return ("squares" if inside == x and apart == factor else ""), center
+    return "", ""
+
+
+def _next_nest(body: Sequence[Statement], at: int) -> Nest | None:
+    return next((part for part in body[at + 1 :] if isinstance(part, Nest)), None)
+
+
+def _single(nest: Nest) -> Accumulate | None:
+    """The one reduction of a nest that does nothing else."""
+    found = [part for part in nest.body if isinstance(part, Accumulate)]
+    others = [part for part in nest.body if not isinstance(part, (Accumulate, Let))]
+    return found[0] if len(found) == 1 and not others else None
+
+
+def _expanded(nest: Nest, part: Accumulate) -> Expr:
+    """Expand what is reduced: without the variables of the loop."""
+    values: dict[str, Expr] = {}
+    for statement in nest.body:
+        if isinstance(statement, Let):
+            values[statement.name] = _inlined(statement.value, values)
+    return _inlined(part.value, values)
+
+
+def _inlined(body: Expr, values: Mapping[str, Expr]) -> Expr:
+    if isinstance(body, Local):
+        return values.get(body.name, body)
+    return rebuild(body, lambda part: _inlined(part, values))
+
+
+def _is(body: Expr, wanted: Expr, between: Sequence[Let]) -> bool:
+    """Return whether an expression is another one, by the variables that are set in between."""
+    values: dict[str, Expr] = {}
+    for statement in between:
+        values[statement.name] = _inlined(statement.value, values)
+    return _inlined(body, values) == wanted
+
+
+def _is_mean(center: str, total: Accumulate, between: Sequence[Let], length: indexing.Index) -> bool:
+    dtype, known = total.value.dtype, indexing.constant(length)
+    count = cast(IndexOf(length, torch.int64), dtype) if known is None else Constant(float(known), dtype)
+    return _is(Local(center, dtype), Apply("div", (Local(total.name, dtype), count), dtype), between)
+
+
+def declare(emitter: TritonEmitter, second: Second, block: int) -> None:
+    """Before the loop: the accumulators of the second reduction."""
+    emitter.origin = emitter.origins.get(second.part.name, ())
+    kind = TYPES[second.part.value.dtype]
+    emitter.line(f"{accumulator_name(second.part)} = tl.full([{block}], 0, {kind})")
+    if second.kind == "squares":
+        emitter.line(f"{second.part.name}_mean = tl.full([{block}], 0, {kind})")
+
+
+def combine(emitter: TritonEmitter, first: Accumulate, second: Second, value: str, block: int) -> None:
+    """In the loop, instead of the first reduction alone: one more block of values."""
+    emitter.origin = emitter.origins.get(second.part.name, ())
+    total, largest, mask = accumulator_name(second.part), accumulator_name(first), emitter.mask
+    valid = mask or f"tl.full([{block}], 1, tl.int1)"
+    if second.kind == "exponentials":
+        emitter.line(f"{largest}, {total} = next_exponentials({largest}, {total}, {value}, {valid})")
+        return
+    emitter.line(f"{largest} = tl.where({valid}, {largest} + {value}, {largest})")
+    mean, kind = f"{second.part.name}_mean", TYPES[second.part.value.dtype]
+    share = f"tl.full([1], 1, {kind}) / (begin // {block} + 1)"
+    emitter.line(f"{mean}, {total} = next_squares({mean}, {total}, {value}, {share}, {valid})")
+
+
+def finish(emitter: TritonEmitter, first: str, second: Second, block: int) -> None:
+    """After the loop, where the second nest would be: its result, in a variable."""
+    part = second.part
+    emitter.origin = emitter.origins.get(part.name, ())
+    total, center = accumulator_name(part), emitter.locals[second.center]
+    if second.kind == "exponentials":
+        emitter.line(f"{part.name} = tl.sum({total} * tl.exp({first} - {center}), 0)")
+    else:
+        mean, count = f"{part.name}_mean", f"{part.name}_count"
+        length = index_text(second.length)
+        emitter.line(
+            f"{count} = (({length} + {block - 1} - tl.arange(0, {block})) // {block}).to({TYPES[part.value.dtype]})"
+        )
+        emitter.line(f"{part.name} = tl.sum({total} + {count} * ({mean} - {center}) * ({mean} - {center}), 0)")
+    emitter.locals[part.name] = part.name

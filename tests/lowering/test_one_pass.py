@@ -1,0 +1,107 @@
+"""Two reductions of a long row in one pass over memory, on a GPU: in Triton's interpreter and in the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import nbcompile
+from nbcompile.ir.kernel import Kernel
+from nbcompile.lowering import lower
+from nbcompile.scheduling import schedule
+from tests.lowering.programs import traced
+from tests.targets import run_triton
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+
+
+def planned_for_a_gpu(function, *inputs, **how):
+    return schedule(lower(traced(function, *inputs, **how), inputs, device=GPU))
+
+
+def interpreted(planned, *inputs):
+    """The results of the kernels for a GPU, over tensors on the CPU."""
+    buffers = tuple(
+        replace(buffer, device=CPU) if hasattr(buffer, "device") else buffer for buffer in planned.program.buffers
+    )
+    steps = tuple(replace(step, device=CPU) if isinstance(step, Kernel) else step for step in planned.steps)
+    return run_triton(replace(planned, program=replace(planned.program, buffers=buffers), steps=steps), list(inputs))
+
+
+PROGRAMS = {
+    "softmax": (lambda x: x.softmax(-1), 3),
+    "log softmax": (lambda x: x.log_softmax(-1), 3),
+    "logsumexp": (lambda x: x.logsumexp(-1), 2),
+    "mean and variance": (lambda x: torch.var_mean(x, -1), 2),
+    "standard deviation of all": (lambda x: x.std(), 2),
+    "layer norm": (lambda x: F.layer_norm(x, x.shape[-1:]), 3),
+    "the middle dimension": (lambda x: x[:, :, None].softmax(1), 3),
+    "half precision": (lambda x: x.bfloat16().softmax(-1), 3),
+}
+"""A program, and the number of its kernels."""
+CASES = [*((name, 20_011) for name in PROGRAMS), ("softmax", 1 << 15), ("mean and variance", 1 << 15)]
+"""A length that no number of parts divides, and one of which all parts are whole."""
+
+
+@pytest.mark.parametrize(("name", "length"), CASES)
+def test_a_long_row_is_loaded_once_for_both(name, length):
+    """Its parts by one kernel, and eager's numbers of them."""
+    function, kernels = PROGRAMS[name]
+    x = torch.randn(3, length) * 3 + 50
+    planned = planned_for_a_gpu(function, x)
+    assert len(list(planned.kernels())) == kernels
+    expected = function(x)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    compiled = nbcompile.compile(function, options={"target": "sm_90"})(x)
+    for found in (compiled if isinstance(compiled, tuple) else (compiled,), interpreted(planned, x)):
+        for ours, eager in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5 if eager.dtype == torch.float32 else 1e-4)
+    nbcompile.reset()
+
+
+ROWS = {
+    "a part of -inf": ([(0, 9000, float("-inf"))]),
+    "all of it -inf": ([(0, None, float("-inf"))]),
+    "one inf": ([(70, 71, float("inf"))]),
+    "one nan": ([(15_000, 15_001, float("nan"))]),
+    "far apart": ([(0, 9000, -300.0), (9000, None, 300.0)]),
+    "-inf beside small numbers": ([(0, 9000, float("-inf")), (9000, None, -2000.0)]),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_numbers_that_are_not_finite(name):
+    """A part of -inf adds nothing; inf and nan are in the result where they are in eager mode's."""
+    x = torch.randn(2, 20_000)
+    for start, stop, value in ROWS[name]:
+        x[0, start:stop] = value
+
+    def function(x):
+        return x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1)
+
+    compiled = nbcompile.compile(function, options={"target": "sm_90"})
+    for ours, eager in zip(compiled(x), function(x), strict=True):
+        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-6, equal_nan=True)
+    nbcompile.reset()
+
+
+def test_the_spread_of_numbers_that_are_far_from_zero():
+    """It is not lost beside their mean."""
+    x = torch.randn(2, 40_009, dtype=torch.float64).mul(1e-3).add(1e3).float()
+    found = nbcompile.compile(lambda x: torch.var_mean(x, -1), options={"target": "sm_90"})(x)
+    for ours, exact in zip(found, torch.var_mean(x.double(), -1), strict=True):
+        torch.testing.assert_close(ours.double(), exact, rtol=2e-3, atol=0)
+
+
+def test_a_cpu_and_short_rows_reduce_one_after_the_other():
+    """There, a row is in a cache or in registers for the second one."""
+    softmax = lambda x: x.softmax(-1)  # noqa: E731
+    x = torch.randn(3, 40_000)
+    assert len(list(schedule(lower(traced(softmax, x), [x])).kernels())) == 1
+    assert len(list(planned_for_a_gpu(softmax, x[:, :1000].clone()).kernels())) == 1
