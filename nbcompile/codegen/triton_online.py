@@ -60,7 +60,7 @@ def find(body: Sequence[Statement], at: int) -> Second | None:
 
 
 def _relation(one: Accumulate, x: Expr, y: Expr) -> tuple[str, str]:
-    """How what a sum adds, ``y``, depends on what the reduction before it combines; and what is subtracted."""
+    """Relation of what a sum adds, ``y``, to what the reduction before it combines; and what is subtracted."""
     match y:
         case Apply("exp", (Apply("sub", (inside, Local(center))),)) if one.kind == "max" and inside == x:
             return "exponentials", center
