@@ -62,6 +62,8 @@ class Reconstruction:
         self._shared: dict[int, SharedValue | None] = {}
         self._keys: dict[int, int] = {}
         self._filling: set[int] = set()
+        self._fills_of_parts: dict[int, list[Fill]] = {}
+        """By the key of a value that is not made yet: how parts of it are filled that were made empty."""
         self.at_last: list[Callable[[], Mutation]] = []
         """Mutations that complete values, run when everything else is as the traced code left it."""
         self.visible: set[int] | None = None
@@ -145,7 +147,8 @@ class Reconstruction:
                 raise
             return self._after(tracker, make, fill, *cycle.through)
         self._filling.add(key)
-        completed = fill() if fill is not None else ()
+        fills = (*(() if fill is None else (fill,)), *self._fills_of_parts.pop(key, ()))
+        completed = tuple(mutation for filling in fills for mutation in filling())
         self._filling.remove(key)
         self._shared[key] = SharedValue(key, recipe, completed)
         return self._shared[key]  # type: ignore[return-value]
@@ -156,7 +159,9 @@ class Reconstruction:
     ) -> Recipe:  # fmt: skip
         """A value that cannot be made empty (a function): its part (its cell) is filled after it."""
         self.shared(part, make_part)
-        return self.shared(whole, make, lambda: (*(fill() if fill is not None else ()), *fill_part()))
+        # If another circle interrupts it here, it is made later, from somewhere else: the part is to be filled then.
+        self._fills_of_parts.setdefault(self._keys[id(whole)], []).append(fill_part)
+        return self.shared(whole, make, fill)
 
     def draws(self) -> tuple[Recipe, ...]:
         """Draws from generators of random numbers, replayed before the graph is called."""

@@ -323,3 +323,24 @@ def test_an_iterator_of_the_library_follows_its_list(name):
 
     x = torch.ones(2)
     assert described(nbcompile.compile(program, backend="eager")(x)) == described(program(x))
+
+
+def test_a_waiting_generator_in_two_circles():
+    """Its list and its cell both hold it; after a break, the list is as full as before."""
+
+    def program(x):
+        def items():
+            kept = []
+            me = yield x
+            kept.append(me)
+            yield x + 1
+            yield len(kept), kept[0] is generator
+
+        generator = items()
+        next(generator)
+        generator.send(generator)
+        torch._dynamo.graph_break()
+        return list(generator)
+
+    x = torch.ones(2)
+    assert nbcompile.compile(program, backend="eager")(x) == program(x) == [(1, True)]
