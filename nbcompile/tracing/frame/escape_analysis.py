@@ -14,7 +14,7 @@ the same of new objects. Read next: nbcompile/tracing/frame/break_points.py
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from nbcompile.bytecode.flow import live_locals, variable_accesses
 from nbcompile.bytecode.instruction import Instruction
@@ -37,13 +37,14 @@ def reachable(
         tracer: the tracer.
         locations: frames, and the instructions at which they go on.
         passed: of all stacks, these values alone; the others are iterators of loops, whose class nobody can ask for.
+            What the loops take from them is found nevertheless.
     """
     found: set[int] = set()
     # A worklist, as a garbage collector marks: the roots are the live variables and the stack of each frame that goes
     # on, and what was stored outside. Values lead to each other in circles, so each is visited once.
     waiting = [*_changed_outside(tracer), *(passed or ())]
     for frame, index in locations:
-        waiting += _in_frame(frame, index, with_stack=passed is None)
+        waiting += _in_frame(frame, index) if passed is None else _by_name(tracer, frame, index)
     while waiting:
         tracker = waiting.pop()
         if isinstance(tracker, LazyVariable):
@@ -55,18 +56,30 @@ def reachable(
     return found
 
 
-def _in_frame(frame: Translator, index: int, with_stack: bool = True) -> Iterator[VariableTracker | None]:
-    # Locals that are written before they are read cannot be reached by the rest, whatever they hold now.
-    instructions = code_view(frame.code).instructions
-    if index == len(instructions):
+def _in_frame(frame: Translator, index: int) -> Iterator[VariableTracker | None]:
+    if index == len(code_view(frame.code).instructions):
         return  # a generator that has come to its end
-    alive = live_locals(instructions, index)
-    if with_stack:
-        yield from frame.stack
-    else:
-        alive -= _only_iterated(instructions)
+    yield from frame.stack
+    yield from (value for _, value in _alive(frame, index))
+
+
+def _alive(frame: Translator, index: int) -> Iterator[tuple[str, VariableTracker]]:
+    # Locals that are written before they are read cannot be reached by the rest, whatever they hold now.
+    alive = live_locals(code_view(frame.code).instructions, index)
     for variables in (frame.locals, frame.cells):
-        yield from (value for name, value in variables.items() if name in alive)
+        yield from ((name, value) for name, value in variables.items() if name in alive)
+
+
+def _by_name(tracer: Tracer, frame: Translator, index: int) -> Iterator[VariableTracker | None]:
+    """What a frame can get at but by a loop's iterator itself: its other variables, and what its loops will give."""
+    if index == len(code_view(frame.code).instructions):
+        return
+    only_iterated = _only_iterated(frame)
+    loops = [*frame.stack, *(value for name, value in _alive(frame, index) if name in only_iterated)]
+    for loop in loops:
+        known = loop.realised if isinstance(loop, LazyVariable) else loop
+        yield from () if known is None else _led_to(tracer, known)
+    yield from (value for name, value in _alive(frame, index) if name not in only_iterated)
 
 
 READS_ITEMS = frozenset(
@@ -76,17 +89,19 @@ READERS = frozenset(("next", "list", "tuple", "set", "frozenset", "sum", "any", 
 """Builtins that ask an argument for its items, and for nothing else."""
 
 
-def _only_iterated(instructions: Sequence[Instruction]) -> set[str]:
+def _only_iterated(frame: Translator) -> set[str]:
     """Locals that the code only loops over, or gives alone to one of READERS."""
+    instructions = code_view(frame.code).instructions
+    readers = READERS - frame.scope.keys()  # a global of the same name is another function
     accesses: dict[str, bool] = {}
     for index, instruction in enumerate(instructions):
         for access, name in variable_accesses(instruction):
-            is_harmless = access in ("write", "delete") or _is_asked_for_items(instructions, index)
+            is_harmless = access in ("write", "delete") or _is_asked_for_items(instructions, index, readers)
             accesses[name] = accesses.get(name, True) and is_harmless
     return {name for name, is_harmless in accesses.items() if is_harmless}
 
 
-def _is_asked_for_items(instructions: Sequence[Instruction], index: int) -> bool:
+def _is_asked_for_items(instructions: Sequence[Instruction], index: int, readers: Container[str]) -> bool:
     """True if the value that an instruction loads is only asked for its items."""
     if instructions[index].opcode not in ("LOAD_FAST", "LOAD_FAST_CHECK"):
         return False
@@ -95,7 +110,7 @@ def _is_asked_for_items(instructions: Sequence[Instruction], index: int) -> bool
         return True
     function = instructions[index - 1]
     is_argument = following.opcode in ("PRECALL", "CALL") and following.arg == 1
-    return is_argument and function.opcode == "LOAD_GLOBAL" and function.argval in READERS
+    return is_argument and function.opcode == "LOAD_GLOBAL" and function.argval in readers
 
 
 def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:

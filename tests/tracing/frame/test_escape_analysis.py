@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import pytest
 import torch
@@ -169,3 +170,42 @@ def ended_by_an_exception(x):
 def test_a_generator_at_its_end_needs_nothing(function):
     """It is carried over the break; no instruction of it is left, so none of its variables is."""
     assert str(nbcompile.compile(function, backend="eager")(torch.zeros(1))) == str(function(torch.zeros(1)))
+
+
+def sorted(iterator):  # noqa: A001 - the case: another function has the builtin's name
+    return type(iterator)
+
+
+def iterators_in_a_list(x):
+    made = [itertools.permutations([1, 2]), reversed((3, 4)), iter("ab")]
+    for iterator in made:
+        next(iterator)
+    torch._dynamo.graph_break()
+    return x + 1, [type(iterator) for iterator in made]
+
+
+def iterators_in_an_iterator(x):
+    made = iter([itertools.product([1], [2, 3])])
+    torch._dynamo.graph_break()
+    return x + 1, type(next(made))
+
+
+def iterators_unpacked(x):
+    made = itertools.product([1], [2, 3]), iter("ab")
+    torch._dynamo.graph_break()
+    first, second = made
+    return x + 1, type(first), type(second)
+
+
+def given_to_the_users_sorted(x):
+    made = itertools.product([1], [2, 3])
+    torch._dynamo.graph_break()
+    return x + 1, sorted(made)
+
+
+@pytest.mark.parametrize(
+    "f", [iterators_in_a_list, iterators_in_an_iterator, iterators_unpacked, given_to_the_users_sorted]
+)
+def test_what_a_loop_takes_keeps_its_class(f):
+    """The loop's own iterator alone is nobody's: what it gives may be asked for its class."""
+    assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == f(torch.ones(2))[1:]
