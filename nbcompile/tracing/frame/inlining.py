@@ -189,6 +189,8 @@ class GeneratorVariable(IteratorVariable):
         self.frame = frame
         self.started = False
         self.finished = False
+        self.failed = False
+        """True if an exception left it and it stands for an iterator of C, which goes on with its next item."""
         self.given = 0
         """Number of items so far."""
         self.lives_on = False
@@ -215,6 +217,8 @@ class GeneratorVariable(IteratorVariable):
 
     def send(self, value: VariableTracker) -> VariableTracker | None:
         """Go on with a value until the next ``yield``; None at the end."""
+        if self.failed:
+            raise breaks.unsupported(breaks.GENERATOR, f"next() after an exception in {self.describe()}")
         if self.finished:
             self.ending = None  # it was reported once
             return None
@@ -296,9 +300,12 @@ class GeneratorVariable(IteratorVariable):
             outcome = self.interpreter.run_frame(self.frame)
         except ObservedException as error:
             self.finished = True
+            self.failed = self.frame.is_polyfill
             # PEP 479: a StopIteration that leaves the body becomes a RuntimeError, or the caller's loop would end
             # silently.
             if issubclass(error.value.python_type(), StopIteration):
+                if self.failed:  # an iterator of C hands it on as it is: whoever iterates sees an end
+                    raise breaks.unsupported(breaks.GENERATOR, f"StopIteration in {self.describe()}") from None
                 raise ObservedException(_stopped(error.value)) from None
             raise
         if outcome.yielded:

@@ -43,6 +43,8 @@ Parts = tuple[list[VariableTracker], dict[str, VariableTracker]]
 def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
     """The call that makes it again; None: there is none."""
     code = generator.frame.code
+    if generator.failed:
+        return None
     # The cases, in order:
     #     items fixed when it was made       the builtin with the same items, moved to where it was
     #     at its end                         one of its class that is at its end

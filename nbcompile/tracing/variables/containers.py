@@ -61,6 +61,8 @@ class ContainerVariable(VariableTracker):
 
     cls: type
     mutable: ClassVar[bool] = True
+    version = 0
+    """Number of changes so far."""
 
     def python_type(self) -> type:
         return self.cls
@@ -95,6 +97,7 @@ class ContainerVariable(VariableTracker):
 
     def changes(self, tracer: Tracer) -> None:
         """Note that the value is about to change."""
+        self.version += 1
         tracer.side_effects.changes(tracer, self)
 
     # The operators, spelled as methods.

@@ -23,6 +23,8 @@ class DequeVariable(ListVariable):
     """A ``collections.deque``."""
 
     cls: type = collections.deque
+    moves = 0
+    """Number of changes that iterators over it refuse to go on after; an item in place of another one is none."""
 
     def __init__(
         self, items: Sequence[VariableTracker], source: Source | None = None, maxlen: int | None = None
@@ -60,15 +62,34 @@ class DequeVariable(ListVariable):
         super().not_in(tracer, item)  # whatever was asked of it
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return self._over(self, iter)
+        iterator = self._over(self, iter)
+        iterator.asks_always = True
+        return iterator
 
     def backwards(self, tracer: Tracer) -> VariableTracker:
         """``reversed(d)``."""
-        return self._over(TupleVariable(self.items[::-1]), reversed)
+        iterator = self._over(TupleVariable(self.items[::-1]), reversed)
+        iterator.read, iterator.gives_up = (lambda tracer, index: self.items[-1 - index]), True
+        return iterator
 
-    def _over(self, items: SequenceVariable, step: Callable[[Any], object]) -> VariableTracker:
+    def _over(self, items: SequenceVariable, step: Callable[[Any], object]) -> WatchingIteratorVariable:
         cls = type(step(collections.deque()))
-        return WatchingIteratorVariable(items, cls, lambda: len(self.items), "deque mutated during iteration")
+        # It sees that an item has come and another one gone, too.
+        return WatchingIteratorVariable(self, items, cls, lambda: self.moves, "deque mutated during iteration")
+
+    def changes(self, tracer: Tracer) -> None:
+        super().changes(tracer)
+        self.moves += 1
+
+    def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
+        moves = self.moves
+        super().set_item(tracer, key, value)
+        self.moves = moves
+
+    def method_reverse(self, tracer: Tracer) -> None:
+        moves = self.moves
+        super().method_reverse(tracer)
+        self.moves = moves
 
     def method_popleft(self, tracer: Tracer) -> VariableTracker:
         return self.method_pop(tracer, ConstantVariable(0))
@@ -80,7 +101,8 @@ class DequeVariable(ListVariable):
     def method_rotate(self, tracer: Tracer, count: VariableTracker | None = None) -> None:
         turned = collections.deque(self.items)
         turned.rotate(1 if count is None else index_of(tracer, count, collections.deque[object]().rotate))
-        self.changes(tracer)
+        if len(self.items) > 1:
+            self.changes(tracer)
         self.items[:] = turned
 
     def _build(self, reconstruction: Reconstructor) -> Recipe:

@@ -11,7 +11,7 @@ Read next: sequences.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 from nbcompile.capture.recipe import Call, Constant, Evaluate, Mutation, Recipe
@@ -19,7 +19,7 @@ from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
-from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable, ContainerVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.variables.sequences import SequenceVariable
@@ -174,25 +174,59 @@ class ReversedIteratorVariable(SequenceIteratorVariable):
 
 
 class WatchingIteratorVariable(SequenceIteratorVariable):
-    """An iterator over a dict, set or deque, which refuses to go on once that has changed its size."""
+    """An iterator over a dict, set or deque, which refuses to go on once that has changed its size.
 
-    def __init__(self, items: SequenceVariable, cls: type, state: Callable[[], object], message: str) -> None:
+    Once it has refused, it refuses for ever; :attr:`gives_up` and :attr:`asks_always` are the exceptions to that.
+    """
+
+    def __init__(
+        self, owner: ContainerVariable, items: SequenceVariable, cls: type, state: Callable[[], object], message: str
+    ) -> None:
         super().__init__(items)
+        self.owner = owner
         self.cls = cls
         self.state = state
         """Function whose value is another one once the owner has changed."""
         self.state_before = state()
         self.message = message
+        self.version = owner.version
+        self.contents: Callable[[], Container[object]] | None = None
+        """Function that gives the keys, where they may change and the state stay."""
+        self.contents_before: object = None
+        self.read: Callable[[Tracer, int], VariableTracker] | None = None
+        """Function that reads an item when it is asked for: the owner may have another one by then."""
+        self.gives_up = False
+        """True where it is at its end after the last item, and once it has refused."""
+        self.asks_always = False
+        """True where it refuses even at its end."""
+
+    def watching(self, contents: Callable[[], Container[object]]) -> WatchingIteratorVariable:
+        """The iterator, which cannot go on over other keys: where they stand in memory decides what it gives."""
+        self.contents, self.contents_before = contents, contents()
+        return self
 
     def python_type(self) -> type:
         return self.cls
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        self.is_exhausted |= self.gives_up and self.index >= len(self.sequence.items)
+        if self.is_exhausted and not self.asks_always:
+            return None
         # A dict checks its size at each step, and refuses to go on: "dictionary changed size during iteration".
         if self.state() != self.state_before:
+            self.is_exhausted |= self.gives_up
+            self.state_before = _NOTHING_EQUALS
             tracer.raise_exception(RuntimeError, self.message)
-        return super().next_item(tracer)
+        if self.contents is not None and self.version != self.owner.version:
+            self.version = self.owner.version
+            if self.contents() != self.contents_before:
+                raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
+        item = super().next_item(tracer)
+        return item if item is None or self.read is None else self.read(tracer, self.index - 1)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         # One over the items as they are now would not see what changes until it goes on.
         raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
+
+
+_NOTHING_EQUALS = float("nan")

@@ -35,12 +35,24 @@ def _over(
     step = reversed if backwards else iter
     cls = type(step(getattr(owner.cls(), which)()))
     ordered = TupleVariable(items[::-1] if backwards else items)
+    keys = [key for key, _ in owner.entries.values()]
+    keys = keys[::-1] if backwards else keys
+
+    def read(tracer: Tracer, index: int) -> VariableTracker:
+        # A value may be another one by now; the keys are those of before, or it would not go on.
+        value = owner.get_item(tracer, keys[index])
+        return value if which == "values" else TupleVariable([realise(tracer, keys[index]), value])
+
     if owner.cls is collections.OrderedDict:  # it sees a key that was moved, too
         message = "OrderedDict mutated during iteration"
-        return WatchingIteratorVariable(ordered, cls, lambda: tuple(owner.entries), message)
-    return WatchingIteratorVariable(
-        ordered, cls, lambda: len(owner.entries), "dictionary changed size during iteration"
-    )
+        iterator = WatchingIteratorVariable(owner, ordered, cls, lambda: tuple(owner.entries), message)
+        iterator.gives_up = True
+    else:
+        message = "dictionary changed size during iteration"
+        iterator = WatchingIteratorVariable(owner, ordered, cls, lambda: len(owner.entries), message)
+        iterator.watching(lambda: tuple(owner.entries))
+    iterator.read = None if which == "keys" else read
+    return iterator
 
 
 class DictVariable(ContainerVariable):
@@ -358,7 +370,9 @@ class SetVariable(ContainerVariable):
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         items, cls = TupleVariable(self.unpack(tracer)), type(iter(self.cls()))
-        return WatchingIteratorVariable(items, cls, lambda: len(self.members), "Set changed size during iteration")
+        message = "Set changed size during iteration"
+        iterator = WatchingIteratorVariable(self, items, cls, lambda: len(self.members), message)
+        return iterator.watching(lambda: frozenset(self.members))
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         return item.hash_key(tracer) in self.members

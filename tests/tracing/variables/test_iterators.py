@@ -202,3 +202,156 @@ def test_what_is_compared_first():
     asked.clear()
     assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == expected
     assert asked == order
+
+
+def answers(iterator, count=2):
+    """What the next calls of ``next`` give or raise."""
+    found = []
+    for _ in range(count):
+        try:
+            found.append(next(iterator, "end"))
+        except RuntimeError as error:
+            found.append(str(error))
+    return found
+
+
+def values_of_a_dict(x):
+    d, seen = {1: 2, 3: x}, []
+    for _, value in d.items():
+        d[3] = x + 5
+        seen.append(value)
+    for value in d.values():
+        seen.append(value)
+    return seen
+
+
+def values_of_an_ordered_dict(x):
+    d = OrderedDict({1: 2, 3: 4})
+    iterator, backwards = iter(d.values()), reversed(d.items())
+    next(iterator), next(backwards)
+    d[1], d[3] = x + 1, x + 2
+    return list(iterator), list(backwards)
+
+
+def another_key_of_a_dict(x):
+    d, seen = {1: 2, 3: 4, 5: 6}, []
+    for key in d:
+        seen.append(key)
+        if key == 1:
+            d[7] = d.pop(3)
+    return x + 1, seen
+
+
+def another_item_of_a_set(x):
+    s, seen = {1, 2, 3}, []
+    for item in s:
+        seen.append(item)
+        if item == 1:
+            s.remove(2)
+            s.add(8)
+    return x + 1, seen
+
+
+def a_queue(x):
+    queue = collections.deque([1, 2, 3])
+    iterator, backwards = iter(queue), reversed(queue)
+    next(iterator), next(backwards)
+    queue[1] = 7
+    queue.reverse()
+    seen = next(iterator), next(backwards)
+    queue.append(4)
+    queue.popleft()
+    return x + 1, seen, answers(iterator), answers(backwards)
+
+
+def turned(x):
+    one, two = collections.deque([1]), collections.deque([1, 2])
+    iterators = iter(one), iter(two), reversed(two)
+    one.rotate(), two.rotate(0)
+    return x + 1, [answers(iterator) for iterator in iterators]
+
+
+def at_their_ends(x):
+    owners = {1: 2}, {1}, OrderedDict({1: 2}), collections.deque([1])
+    iterators = [iter(owner) for owner in owners]
+    backwards = reversed(owners[-1])
+    taken = [list(iterator) for iterator in (*iterators, backwards)]
+    owners[0][3], owners[2][3] = 4, 4
+    owners[1].add(3)
+    owners[3].append(3)
+    return x + 1, taken, [answers(iterator) for iterator in (*iterators, backwards)]
+
+
+def after_a_refusal(x):
+    d, o = {1: 2, 3: 4}, OrderedDict({1: 2, 3: 4})
+    iterators = iter(d), iter(o)
+    d[5], o[5] = 6, 6
+    first = [answers(iterator, 1) for iterator in iterators]
+    del d[5], o[5]
+    return x + 1, first, [answers(iterator) for iterator in iterators]
+
+
+@pytest.mark.parametrize(
+    "f", [values_of_a_dict, values_of_an_ordered_dict, another_key_of_a_dict, another_item_of_a_set, a_queue, turned,
+          at_their_ends, after_a_refusal]
+)  # fmt: skip
+def test_what_changes_while_it_is_iterated_over(f):
+    """Values are read when they are asked for; an iterator refuses to go on as often as Python's does."""
+    compiled = nbcompile.compile(f, backend="eager")
+    assert str(compiled(torch.ones(2))) == str(f(torch.ones(2)))
+
+
+def refuse(item):
+    if item == 2:
+        raise ValueError("refused")
+    return item
+
+
+def stop(item):
+    raise StopIteration(item)
+
+
+AFTER_AN_ERROR = {
+    "map": lambda: map(refuse, [1, 2, 3]),
+    "filter": lambda: filter(refuse, [1, 2, 3]),
+    "starmap": lambda: itertools.starmap(refuse, [(1,), (2,), (3,)]),
+    "filterfalse": lambda: itertools.filterfalse(refuse, [0, 2, 0]),
+    "accumulate": lambda: itertools.accumulate([1, 2, 3], lambda _, item: refuse(item)),
+    "enumerate": lambda: enumerate(map(refuse, [1, 2, 3])),
+    "chain": lambda: itertools.chain(map(refuse, [1, 2, 3]), [9]),
+    "zip": lambda: zip(map(refuse, [1, 2, 3]), [4, 5, 6]),
+    "generator": lambda: (refuse(item) for item in [1, 2, 3]),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_AN_ERROR)
+@pytest.mark.parametrize("is_returned", [False, True])
+def test_an_iterator_goes_on_after_an_error(name, is_returned):
+    """One of C takes its next item; a generator is at its end."""
+    make = AFTER_AN_ERROR[name]
+
+    def f(x):
+        iterator = make()
+        seen = [next(iterator)]
+        try:
+            next(iterator)
+        except ValueError:
+            seen.append(x + 1)
+        return seen, (iterator if is_returned else list(iterator))
+
+    (seen, left), (expected, others) = nbcompile.compile(f, backend="eager")(torch.ones(2)), f(torch.ones(2))
+    assert str(seen) == str(expected)
+    assert list(left) == list(others)
+
+
+def test_a_function_that_stops_the_iterator_of_c_that_calls_it():
+    """Its StopIteration is the iterator's end."""
+
+    def f(x):
+        iterator = map(stop, [1, 2])
+        try:
+            next(iterator)
+        except StopIteration as error:
+            return x + 1, error.value, list(map(stop, [3])), list(zip(filter(stop, [1]), [2], strict=False))
+
+    assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == f(torch.ones(2))[1:]
