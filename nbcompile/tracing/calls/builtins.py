@@ -86,10 +86,12 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         return ConstantVariable(answer)
     _assume_answers(tracer, value, wanted)
     has_hook = any(type(candidate).__instancecheck__ is not type.__instancecheck__ for candidate in _flat(classes))
-    if has_hook and isinstance(value, ObjectVariable) and not value.is_new():
+    if has_hook and isinstance(value, ObjectVariable) and not instances.is_changed(tracer, value):
         return ConstantVariable(tracer.evaluate(isinstance, (value.value, classes)))
     if has_hook and (sample := instances.sample(value)) is not MISSING:
         return ConstantVariable(tracer.evaluate(isinstance, (sample, classes)))
+    if any(instances.meets(tracer, value, candidate) for candidate in _flat(classes)):
+        return ConstantVariable(True)
     if isinstance(value, TensorVariable):
         return ConstantVariable(instances.is_tensor_instance(tracer, value, _flat(classes)))
     if issubclass(cls, torch.Tensor) and any(

@@ -8,7 +8,8 @@ In torch: BuiltinVariable.call_isinstance in torch/_dynamo/variables/builtin.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import typing
+from collections.abc import Collection, Sequence
 
 import torch
 
@@ -16,7 +17,8 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker, realise
-from nbcompile.tracing.variables.lookup import MISSING
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup
+from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 
@@ -59,13 +61,32 @@ def is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[
         elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
             if example.type() == f"torch.{cls.__name__}":
                 return True
-        elif _has_class(value, cls):
+        elif issubclass(value.cls, cls):
             return True
     return False
 
 
-def _has_class(value: TensorVariable, cls: type) -> bool:
-    """True if a tensor is an instance of a class that is none of torch's; a protocol may name attributes."""
-    if getattr(cls, "_is_protocol", False):
-        return isinstance(value.example, cls)
-    return issubclass(value.cls, cls)
+def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
+    """True if the traced code made an object, or set or deleted an attribute of it."""
+    return value.is_new() or bool(tracer.side_effects.stored_attributes(value))
+
+
+def meets(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
+    """True if a class is a protocol and a value has its attributes, as the traced code left them."""
+    if not getattr(cls, "_is_runtime_protocol", False) or not getattr(cls, "_is_protocol", False):
+        return False
+    names: Collection[str] = typing._get_protocol_attrs(cls)  # type: ignore[attr-defined]
+    return all(_has(tracer, value, name, callable(getattr(cls, name, None))) for name in sorted(names))
+
+
+def _has(tracer: Tracer, value: VariableTracker, name: str, is_method: bool) -> bool:
+    of_class = class_lookup(value.python_type(), name)
+    # What a tensor computes (``grad_fn``) is no matter: it has it.
+    if isinstance(value, TensorVariable) and of_class is not MISSING and not isinstance(of_class, property):
+        return not (is_method and of_class is None)
+    if not tracer.has_attribute(value, name):
+        return False
+    if not is_method:
+        return True
+    found = realise(tracer, value.get_attribute(tracer, name))  # ``m = None`` says that there is no such method
+    return not (found.is_constant() and found.constant() is None)

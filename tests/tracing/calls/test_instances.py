@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import typing
 
 import pytest
@@ -51,3 +52,87 @@ def test_a_protocol_with_attributes_and_changing_numbers():
     compiled, x = nbcompile.compile(program, backend="eager", fullgraph=True), torch.ones(2)
     for value in (3, 2.5, 4.5, 5.5, 7, 8):
         assert torch.equal(compiled(x, value), program(x, value))
+
+
+class Plain:
+    pass
+
+
+class NoMethod:
+    close = None
+
+
+@typing.runtime_checkable
+class Closing(typing.Protocol):
+    def close(self): ...
+
+
+class ScaledTensor(torch.Tensor):
+    scale = 2.0
+
+
+Pair = collections.namedtuple("Pair", ["scale", "other"])
+
+
+def a_new_object(x):
+    made = Plain()
+    answers = [isinstance(made, Scaled)]
+    made.scale = 2.0
+    made.close = None
+    answers += [isinstance(made, Scaled), isinstance(made, Closing), isinstance(NoMethod(), Closing)]
+    made.close = made
+    return x + 1, answers, isinstance(made, (int, Closing)), isinstance(Pair(1, x), Scaled)
+
+
+def an_object_that_changes(x, value):
+    value.scale = 2.0
+    before = isinstance(value, Scaled)
+    del value.scale
+    return x + 1, before, isinstance(value, Scaled)
+
+
+def a_function(x):
+    def made():
+        pass
+
+    before = isinstance(made, Scaled)
+    made.scale = 1.0
+    return x + 1, before, isinstance(made, Scaled)
+
+
+def of_a_tensor(x):
+    return x + 1, isinstance(x, Scaled), isinstance(x * 2, Scaled), isinstance(x, Shaped)
+
+
+def scaled(value):
+    value.scale = 1.0
+    return value
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        (a_new_object, lambda: [()]),
+        (an_object_that_changes, lambda: [(Plain(),), (scaled(Plain()),)]),
+        (a_function, lambda: [()]),
+        (of_a_tensor, lambda: [()]),
+    ],
+)
+def test_a_protocol_is_asked_about_what_the_program_has_stored(program, arguments):
+    """Attributes that are set or deleted while tracing count, and ``None`` in place of a method."""
+    compiled = nbcompile.compile(program, backend="eager")
+    for more in arguments():
+        expected = program(torch.ones(2), *more)[1:]
+        assert compiled(torch.ones(2), *more)[1:] == expected
+
+
+def test_a_protocol_is_asked_about_the_attributes_of_a_tensor():
+    """What is stored on it, and what its class has; another tensor is asked again."""
+    compiled = nbcompile.compile(of_a_tensor, backend="eager")
+    for make in (
+        lambda: torch.ones(2),
+        lambda: scaled(torch.ones(2)),
+        lambda: torch.ones(2),
+        lambda: torch.ones(2).as_subclass(ScaledTensor),
+    ):
+        assert compiled(make())[1:] == of_a_tensor(make())[1:]
