@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import typing
 
 import pytest
@@ -71,7 +70,9 @@ class ScaledTensor(torch.Tensor):
     scale = 2.0
 
 
-Pair = collections.namedtuple("Pair", ["scale", "other"])
+class Pair(typing.NamedTuple):
+    scale: float
+    other: torch.Tensor
 
 
 def a_new_object(x):
