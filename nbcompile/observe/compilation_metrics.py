@@ -33,7 +33,9 @@ class CompilationMetrics:
     """Facts about one compile, under torch's names."""
 
     def __init__(self, code: CodeType, compile_id: str) -> None:
-        self._torchs: Any = sys.modules.get("torch._dynamo.utils")
+        module = sys.modules.get("torch._dynamo.utils")
+        # Another thread may be importing the module just now: nothing is in it yet.
+        self._torchs: Any = module if hasattr(module, "get_compilation_metrics") else None
         self.facts: dict[str, Any] = {}
         if self._torchs is not None:
             self.facts = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -98,3 +99,12 @@ def test_torchs_module_is_not_imported_for_it():
         "assert 'torch._dynamo.utils' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_torchs_module_is_being_imported(monkeypatch, recwarn):
+    """By another thread, which has not come to the list yet: nothing is noted, and the compile goes on."""
+    compiled = nbcompile.compile(scaled, backend="eager")
+    compiled(torch.ones(3), 1)
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", types.ModuleType("torch._dynamo.utils"))
+    assert compiled(torch.ones(3).double(), 1).dtype is torch.double
+    assert not recwarn.list
