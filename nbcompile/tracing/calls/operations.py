@@ -414,7 +414,7 @@ def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableT
     if left.is_constant() and right.is_constant():
         return ConstantVariable(tracer.evaluate(rule.function, (left.constant(), right.constant())))
     if _is_like_a_set(left) and _is_like_a_set(right):
-        return _compare_sets(tracer, rule, left, right)
+        return _compare_sets(tracer, symbol, left, right)
     if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
         return _compare_sequences(tracer, symbol, left, right)
     return _unsupported(tracer, symbol, left, right)
@@ -432,10 +432,26 @@ def _is_like_a_set(value: VariableTracker) -> bool:
     return isinstance(value, SetVariable) or (isinstance(value, DictViewVariable) and value.which != "values")
 
 
-def _compare_sets(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker:
-    mine = {item.hash_key(tracer) for item in left.unpack(tracer)}
-    theirs = {item.hash_key(tracer) for item in right.unpack(tracer)}
-    return ConstantVariable(rule.function(mine, theirs))
+def _compare_sets(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    if _compares_values(left) or _compares_values(right):
+        mine, theirs = len(left.unpack(tracer)), len(right.unpack(tracer))
+        smaller, larger = (right, left) if symbol in (">", ">=") else (left, right)
+        holds = COMPARISONS[symbol].function(mine, theirs) and _is_subset(tracer, smaller, larger)
+    else:
+        # Sets compare by hash and equality, and the keys of the trackers have both.
+        holds = COMPARISONS[symbol].function(
+            *({item.hash_key(tracer) for item in each.unpack(tracer)} for each in (left, right))
+        )
+    return ConstantVariable(holds)
+
+
+def _compares_values(value: VariableTracker) -> bool:
+    """True for the items of a dict: one is found by its key alone, and its value is compared by ``==``."""
+    return isinstance(value, DictViewVariable) and value.which == "items"
+
+
+def _is_subset(tracer: Tracer, smaller: VariableTracker, larger: VariableTracker) -> bool:
+    return all(larger.contains(tracer, item) for item in smaller.unpack(tracer))
 
 
 def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
@@ -488,9 +504,7 @@ def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTrac
     if isinstance(left, DictVariable) and isinstance(right, DictVariable):
         return _equal_dicts(tracer, left, right)
     if _is_like_a_set(left) and _is_like_a_set(right):
-        # Sets compare by hash and equality, and the keys of the trackers have both.
-        mine, theirs = ({item.hash_key(tracer) for item in each.unpack(tracer)} for each in (left, right))
-        return mine == theirs
+        return bool(_compare_sets(tracer, "==", left, right).constant())
     if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
         return all(_equal_items(tracer, *pair) for pair in zip(left.parts(), right.parts(), strict=True))
     return None

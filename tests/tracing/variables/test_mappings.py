@@ -69,3 +69,26 @@ def test_answers_and_errors(name):
     x = torch.ones(2)
     expected, found = tried(function, x), tried(nbcompile.compile(function, backend="eager"), x)
     assert str(found) == str(expected)
+
+
+ITEMS = {
+    "equal to a number": lambda x: {"a": x}.items() == {"a": 1}.items(),
+    "a part": lambda x: ({"a": x}.items() <= {"a": 1, "b": x}.items(), {"a": x}.items() < {"a": 1, "b": x}.items()),
+    "a whole": lambda x: ({"a": x, "b": 2}.items() > {"a": 1}.items(), {"a": x}.items() >= {"a": 2}.items()),
+    "lists": lambda x: ({"a": [x]}.items() == {"a": [x]}.items(), {"a": [1]}.items() == {"a": [2]}.items()),
+    "with a set": lambda x: ({"a": 1}.items() == {("a", 1)}, {("a", 1), ("b", x)} > {"a": 1}.items()),
+    "a set without a list": lambda x: {"a": [1]}.items() == {("a", 1)},
+    "no number": lambda x: {"a": float("nan")}.items() == {"a": float("nan")}.items(),
+}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_items_of_dicts_are_compared_by_value(name):
+    """Not by their hash: a tensor equals a number, and a list has no hash."""
+
+    def function(x):
+        return x + 1, ITEMS[name](x)
+
+    x = torch.ones(1)
+    expected, found = tried(function, x), tried(nbcompile.compile(function, backend="eager"), x)
+    assert str(found) == str(expected)
