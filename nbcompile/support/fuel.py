@@ -76,8 +76,8 @@ def limited(subsystem: str, allowed: int, file: str = "") -> Iterator[list[str]]
         _limits.append(limit)
         yield limit.log
     finally:
-        if limit in _limits:  # Ctrl-C may come after any call
-            _limits.remove(limit)
+        # This one, and none that is equal to it. Ctrl-C may come after any call: it may not be there.
+        _limits[:] = [other for other in _limits if other is not limit]
 
 
 def limit_process(text: str) -> None:

@@ -45,3 +45,12 @@ def test_text_of_another_form_is_refused(text):
     with pytest.raises(ValueError, match="SUBSYSTEM:NUMBER:FILE"):
         fuel.limit_process(text)
     assert fuel._limits == []
+
+
+def test_an_equal_limit_inside_of_another_one():
+    """Its end leaves the outer one, whose log goes on."""
+    with fuel.limited("pass", 5) as outer:
+        with fuel.limited("pass", 5) as inner:
+            pass
+        fuel.allows("pass", "first")
+    assert (outer, inner) == (["first"], [])
