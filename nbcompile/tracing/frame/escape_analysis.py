@@ -71,7 +71,7 @@ def _alive(frame: Translator, index: int) -> Iterator[tuple[str, VariableTracker
 
 
 def _by_name(tracer: Tracer, frame: Translator, index: int) -> Iterator[VariableTracker | None]:
-    """What a frame can get at but by a loop's iterator itself: its other variables, and what its loops will give."""
+    """Values that a frame can get at, but a loop's iterator itself: other variables, and what its loops will give."""
     if index == len(code_view(frame.code).instructions):
         return
     only_iterated = _only_iterated(frame)
