@@ -93,7 +93,8 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     if any(instances.meets(tracer, value, candidate) for candidate in _flat(classes)):
         return ConstantVariable(True)
     if isinstance(value, TensorVariable):
-        return ConstantVariable(instances.is_tensor_instance(tracer, value, _flat(classes)))
+        is_instance = instances.is_tensor_instance(tracer, value, _flat(classes))
+        return ConstantVariable(is_instance or _is_of_a_form(tracer, value, _forms(classes)))
     if issubclass(cls, torch.Tensor) and any(
         instances.is_marked(tracer, value, candidate) for candidate in _flat(classes)
     ):
@@ -166,6 +167,18 @@ def _flat(classes: object) -> list[type]:
     if isinstance(classes, tuple):
         return [each for part in classes for each in _flat(part)]
     return [classes] if isinstance(classes, type) else []
+
+
+def _forms(classes: object) -> tuple[object, ...]:
+    """Arguments that are no classes, but stand for one: ``typing.Sized``."""
+    if isinstance(classes, tuple):
+        return tuple(form for part in classes for form in _forms(part))
+    return () if isinstance(classes, type) else (classes,)
+
+
+def _is_of_a_form(tracer: Tracer, value: VariableTracker, forms: tuple[object, ...]) -> bool:
+    tracer.evaluate(isinstance, (None, forms))  # Python's own error: list[int]
+    return bool(tracer.evaluate(issubclass, (value.python_type(), forms)))
 
 
 def class_values(tracer: Tracer, tracker: VariableTracker) -> object:

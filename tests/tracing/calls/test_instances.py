@@ -137,3 +137,16 @@ def test_a_protocol_is_asked_about_the_attributes_of_a_tensor():
         lambda: torch.ones(2).as_subclass(ScaledTensor),
     ):
         assert compiled(make())[1:] == of_a_tensor(make())[1:]
+
+
+def forms(x):
+    answers = [isinstance(x, form) for form in (typing.Sized, typing.Hashable, typing.Iterator, (int, typing.Sized))]
+    try:
+        isinstance(x, list[int])
+    except TypeError as error:
+        return x + 1, answers, str(error)
+
+
+def test_a_tensor_and_the_forms_of_typing():
+    """``typing.Sized`` stands for a class; ``list[int]`` is refused in Python's words."""
+    assert nbcompile.compile(forms, backend="eager")(torch.ones(2))[1:] == forms(torch.ones(2))[1:]
