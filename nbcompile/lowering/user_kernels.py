@@ -44,22 +44,17 @@ def lower_launch(build: Builder, node: fx.Node, keywords: Mapping[str, Any]) -> 
     """Add the launch; return the arguments that it writes, as they are afterwards, by name."""
     given: dict[str, Any] = dict(node.kwargs["kwargs"])  # type: ignore[arg-type]
     named = dict(keywords["kwargs"])
-    written = {}
-    for name in keywords.get("tensors_to_clone", ()):
-        only_here = len(given[name].users) == 1 and not _is_given_twice(given, name)
-        if only_here and given[name].target in _MAKES_MEMORY:
-            written[name] = _memory(build, given[name].meta["val"])
-        else:
-            layout = of_tensor(given[name].meta["val"])
-            written[name] = build.realize(named[name], layout, copy=not only_here or given[name].target not in _FILLS)
+    names = keywords.get("tensors_to_clone", ())
+    # Parameters that are given one tensor have one memory: each sees what is written by way of another.
+    memory = {node: _writable(build, node, named[name]) for name in names for node in (given[name],)}
     arguments = {
-        name: build.as_argument(written.get(name, value), of_tensor(given[name].meta["val"]), False)
+        name: build.as_argument(memory.get(given[name], value), of_tensor(given[name].meta["val"]), False)
         if isinstance(value, Value)
         else value
         for name, value in named.items()
     }
     call = build.fresh("extern")
-    mutated = tuple(arguments[name].buffer for name in written)
+    mutated = tuple(dict.fromkeys(arguments[name].buffer for name in names))
     launch = {
         "kernel_idx": keywords["kernel_idx"], "constant_args_idx": keywords["constant_args_idx"],
         "grid": list(keywords["grid"]), "tma_descriptor_metadata": dict(keywords["tma_descriptor_metadata"]),
@@ -67,7 +62,15 @@ def lower_launch(build: Builder, node: fx.Node, keywords: Mapping[str, Any]) -> 
     }  # fmt: skip
     target = torch_internals.triton_kernel_wrap().triton_kernel_wrapper_mutation
     build.add(ir.Extern(call, target, (), launch, REASON, mutated, build.origin()))
-    return written
+    return {name: memory[given[name]] for name in names}
+
+
+def _writable(build: Builder, node: fx.Node, value: Value) -> Value:
+    """Memory with the content of a tensor, which only the launch knows."""
+    only_here = len(node.users) == 1
+    if only_here and node.target in _MAKES_MEMORY:
+        return _memory(build, node.meta["val"])
+    return build.realize(value, of_tensor(node.meta["val"]), copy=not only_here or node.target not in _FILLS)
 
 
 def _memory(build: Builder, value: torch.Tensor) -> Value:
@@ -77,7 +80,3 @@ def _memory(build: Builder, value: torch.Tensor) -> Value:
     arguments = ([*layout.size], [*layout.stride])
     result: Value = build.extern_call(aten.empty_strided.default, arguments, how, value, "memory for a Triton kernel")
     return result
-
-
-def _is_given_twice(given: Mapping[str, Any], name: str) -> bool:
-    return sum(value is given[name] for value in given.values()) > 1

@@ -54,6 +54,24 @@ def shift(source, target, count, factor, BLOCK: tl.constexpr):
     tl.store(target + places, tl.load(source + places, mask=inside) + factor, mask=inside)
 
 
+@triton.jit
+def both(first, second, count, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    inside = places < count
+    tl.store(first + places, tl.load(first + places, mask=inside) + 1, mask=inside)
+    tl.debug_barrier()
+    tl.store(second + places, tl.load(second + places, mask=inside) * 10, mask=inside)
+
+
+@triton.jit
+def doubled(source, target, count, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    inside = places < count
+    tl.store(target + places, tl.load(target + places, mask=inside) * 2, mask=inside)
+    tl.debug_barrier()
+    tl.store(target + places, tl.load(source + places, mask=inside) + 1, mask=inside)
+
+
 @torch.library.triton_op("nbtest::tripled", mutates_args={})
 def tripled(x: torch.Tensor) -> torch.Tensor:
     """The operator's function is traced, and its kernel is in the graph."""

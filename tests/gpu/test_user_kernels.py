@@ -9,7 +9,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 import nbcompile
-from tests.gpu.kernels import ON_A_GPU, X, explained, launched, scale
+from tests.gpu.kernels import ON_A_GPU, X, both, doubled, explained, launched, scale
 
 
 def test_a_launch_is_a_node_between_generated_kernels():
@@ -45,3 +45,33 @@ def test_gradients_flow_around_a_launch():
     w = torch.full((300,), 0.5, requires_grad=True)
     explained(loss, X, w).result.backward()
     torch.testing.assert_close(w.grad, X * X * 1.5)
+
+
+def test_parameters_that_are_given_one_tensor_see_what_each_writes():
+    """An input, a result of the graph's own, memory that was made for it; also where one parameter is only read."""
+
+    def local(x):
+        y = x + 0
+        both[(1,)](y, y, 100, BLOCK=128)
+        return y
+
+    def given(x):
+        both[(1,)](x, x, 100, BLOCK=128)
+        return x
+
+    def made(x):
+        y = torch.zeros(100)
+        both[(1,)](y, y, 100, BLOCK=128)
+        return y
+
+    def read(x):
+        y = x + 0
+        doubled[(1,)](y, y, 100, BLOCK=128)
+        return y
+
+    x = torch.arange(100.0)
+    for function, expected in ((local, (x + 1) * 10), (made, torch.full((100,), 10.0)), (read, x * 2 + 1)):
+        assert torch.equal(explained(function, x).result, expected)
+    written = x.clone()
+    assert torch.equal(explained(given, written).result, (x + 1) * 10)
+    assert torch.equal(written, (x + 1) * 10)
