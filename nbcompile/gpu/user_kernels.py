@@ -15,6 +15,7 @@ nbcompile/gpu/kernel_writes.py
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +59,8 @@ class Form:
     divisible: tuple[int, ...]
     """Positions of arguments that are multiples of 16."""
     options: tuple[tuple[str, int], ...] = ()
+    texts: tuple[str, ...] = ()
+    """Constants as text: to Python 0.0 is -0.0, and 1 is 1.0 and True, but not to a kernel."""
 
     @property
     def source(self) -> ASTSource:
@@ -89,7 +92,8 @@ def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bo
         elif _is_divisible(parameter, value, is_aligned):
             divisible.append(at)
     options = tuple((name, given[name]) for name in OPTIONS if given.get(name) is not None)
-    return Form(function, tuple(signature), tuple(constants), tuple(divisible), options)
+    texts = tuple(f"{type(value).__name__} {value!r}" for _, value in constants)
+    return Form(function, tuple(signature), tuple(constants), tuple(divisible), options, texts)
 
 
 def _is_divisible(parameter: Any, value: object, is_aligned: Callable[[torch.Tensor], bool]) -> bool:
@@ -250,10 +254,19 @@ def _prepared(form: Form, device: int) -> _LoadedKernel:
 
 
 def bits(value: Any, kind: str) -> int:
-    """An argument as the bits of a number."""
+    """An argument as the bits of a number, which are those of a signed one of 64 bits for our launcher.
+
+    As in Triton's launch, a number that is too large for float32 is inf, and bfloat16 is the upper half of float32.
+    """
     if isinstance(value, torch.Tensor):
         return int(value.data_ptr())
-    if kind in ("fp64", "fp32", "fp16"):
-        letter = {"fp64": "d", "fp32": "f", "fp16": "e"}[kind]
-        return int.from_bytes(struct.pack(f"<{letter}", value), "little")
-    return int(value)
+    if kind in _FORMATS:
+        if kind in ("fp32", "bf16"):
+            value = ctypes.c_float(value).value
+        packed = int.from_bytes(struct.pack(f"<{_FORMATS[kind]}", value), "little", signed=True)
+        return packed >> 16 if kind == "bf16" else packed
+    return (int(value) + 2**63) % 2**64 - 2**63
+
+
+_FORMATS = {"fp64": "d", "fp32": "f", "bf16": "f", "fp16": "e"}
+"""Of the module ``struct``."""

@@ -55,6 +55,18 @@ def shift(source, target, count, factor, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def scale_by_constant(source, target, count, factor: tl.constexpr, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    tl.store(target + places, tl.load(source + places, mask=places < count) * factor, mask=places < count)
+
+
+@triton.jit
+def scale_by_bfloat16(source, target, count, factor: tl.bfloat16, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    tl.store(target + places, tl.load(source + places, mask=places < count) * factor, mask=places < count)
+
+
+@triton.jit
 def both(first, second, count, BLOCK: tl.constexpr):
     places = tl.arange(0, BLOCK)
     inside = places < count

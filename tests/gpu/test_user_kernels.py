@@ -9,7 +9,18 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 import nbcompile
-from tests.gpu.kernels import ON_A_GPU, X, both, doubled, explained, launched, scale
+from nbcompile.gpu.user_kernels import bits
+from tests.gpu.kernels import (
+    ON_A_GPU,
+    X,
+    both,
+    doubled,
+    explained,
+    launched,
+    scale,
+    scale_by_bfloat16,
+    scale_by_constant,
+)
 
 
 def test_a_launch_is_a_node_between_generated_kernels():
@@ -75,3 +86,30 @@ def test_parameters_that_are_given_one_tensor_see_what_each_writes():
     written = x.clone()
     assert torch.equal(explained(given, written).result, (x + 1) * 10)
     assert torch.equal(written, (x + 1) * 10)
+
+
+def test_constants_that_are_equal_to_python_are_not_one():
+    """Each has code of its own: 0.0 and -0.0, a whole number and a float."""
+    x = torch.full((100,), 2**30, dtype=torch.int32)
+    for factor, expected in ((4, torch.zeros(100)), (4.0, torch.full((100,), 2.0**32))):
+        out = torch.zeros(100)
+
+        def scaled(x, out, factor=factor):
+            scale_by_constant[(1,)](x, out, 100, factor, BLOCK=128)
+            return out
+
+        assert torch.equal(explained(scaled, x, out).result, expected)
+    for factor in (0.0, -0.0):
+        found = explained(lambda x, by=factor: launched(scale_by_constant, x, by, BLOCK=128), torch.ones(100)).result
+        assert torch.equal(torch.signbit(found), torch.signbit(torch.full((100,), factor)))
+
+
+def test_numbers_are_passed_as_tritons_launch_passes_them():
+    """A number that a kernel takes as bfloat16 is cut off; all are what a signed number of 64 bits can be."""
+    by = explained(lambda x: launched(scale_by_bfloat16, x, 2.5, BLOCK=128), X[:100]).result
+    assert torch.equal(by, X[:100] * 2.5)
+    assert bits(1 + 3 / 256, "bf16") == 0x3F81
+    assert bits(1e300, "fp32") == bits(float("inf"), "fp32") == 0x7F800000
+    assert bits(-2.0, "fp64") == -(1 << 62)
+    assert bits(2**63 + 1, "u64") == -(2**63) + 1
+    assert bits(-3, "i32") == -3
