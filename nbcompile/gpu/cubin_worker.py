@@ -120,10 +120,11 @@ def serve(connection: socket.socket) -> None:
 
 
 def _forked(control: socket.socket, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionError):
+    try:
         control.close()
         serve(socket.socket(fileno=number))
-    os._exit(0)
+    finally:
+        os._exit(0)  # whatever went wrong: only the process that forks may remove the folder
 
 
 def main() -> None:

@@ -18,8 +18,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -202,7 +203,7 @@ def launch(
     except CannotBuild:
         _launch_by_triton(kernel, grid, given)
         return
-    prepared.blocks = blocks[0]
+    prepared.grid.blocks = blocks[0]
     prepared.run(*(bits(given[name], kind) for name, kind in form.signature if kind != "constexpr"))
 
 
@@ -224,7 +225,8 @@ def _launch_by_triton(kernel: Any, grids: Sequence[Grid], given: Given) -> None:
 class _LoadedKernel:
     """A kernel that is loaded into a device."""
 
-    blocks: int = 0
+    grid: threading.local = field(default_factory=threading.local)
+    """``blocks`` of the launch that a thread is about to do: the launcher asks for them."""
     run: Callable[..., None] = print
 
 
@@ -248,7 +250,7 @@ def _prepared(form: Form, device: int) -> _LoadedKernel:
     # Pointers are passed as numbers, as the launcher has tensors before all numbers, and the user's kernel need not.
     count = len(form.parameters)
     prepared.run = opened.module.make_kernel(
-        name, device, 0, count, False, lambda *_: prepared.blocks, tuple(image), lambda: image
+        name, device, 0, count, False, lambda *_: prepared.grid.blocks, tuple(image), lambda: image
     )
     return prepared
 

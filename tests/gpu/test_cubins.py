@@ -97,3 +97,13 @@ def test_a_kernel_that_triton_refuses_is_a_reason():
     broken = replace(request.kernel, source=request.kernel.source.replace("tl.load", "tl.no_such_function"))
     with pytest.raises(cubins.CannotCompile, match="Triton cannot compile it for sm_90"):
         cubins.obtain([replace(request, kernel=broken)])
+
+
+def test_a_worker_that_fails_leaves_the_folder_of_the_others():
+    """What it is sent is no text: it ends, and the next one compiles."""
+    cubins.obtain([request_of(torch.sin, 64)])
+    (worker,) = cubins._workers.idle
+    worker.connection.sendall(b"\xff\n")
+    assert not worker.lines.readline()
+    (built,) = cubins.obtain([request_of(torch.tanh, 64)])
+    assert built.image.code.startswith(b"\x7fELF")
