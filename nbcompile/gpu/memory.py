@@ -29,6 +29,10 @@ class Fault(RuntimeError):
     """A fault of the GPU, or a race whose result is undefined."""
 
 
+class Race(Fault):
+    """Two threads use a byte, in no order, and one of them writes it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Actors:
     """Threads of an access: for each its block, its warp in the block, and the number of barriers it has passed."""
@@ -79,23 +83,24 @@ class Bytes:
         self.was_read = np.zeros(self.content.size, bool)
         self.was_written = np.zeros(self.content.size, bool)
 
-    def load(self, offsets: Array, width: int, actors: Actors, what: str) -> Array:
-        """``uint8[threads, width]``."""
+    def load(self, offsets: Array, width: int, actors: Actors, what: str, idle: Array | None = None) -> Array:
+        """``uint8[threads, width]``; reads of threads that are idle are in no race."""
         at = offsets[:, None] + np.arange(width)
         self.was_read[at] = True
         if self.check_races:
-            self._note_reads(at, actors.key()[:, None], what)
+            noted = slice(None) if idle is None else ~idle
+            self._note_reads(at[noted], actors.key()[noted, None], what)
         return self.content[at]
 
     def _expect_no_update(self, at: Array, now: Array, what: str) -> None:
         if self.updater is not None and (race := _unordered(self.updater[at], now)).any():
-            raise Fault(f"{what}: {_threads(race)} what another warp or block updates, with no barrier between")
+            raise Race(f"{what}: {_threads(race)} what another warp or block updates, with no barrier between")
 
     def expect_no_reader(self, offsets: Array, width: int, actors: Actors, what: str) -> None:
         """Raise if writing here would race with a read: for a write that comes later."""
         now = actors.key()[:, None]
         if self.check_races and (race := _unordered(self.reader[offsets[:, None] + np.arange(width)], now)).any():
-            raise Fault(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
+            raise Race(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
 
     def note_updates(self, offsets: Array, width: int, actors: Actors, what: str) -> None:
         """Check and record atomic updates: they race with plain reads and writes, not with one another."""
@@ -104,7 +109,7 @@ class Bytes:
         at, now = offsets[:, None] + np.arange(width), actors.key()[:, None]
         for before, did in ((self.reader, "read"), (self.writer, "wrote")):
             if (race := _unordered(before[at], now)).any():
-                raise Fault(f"{what}: {_threads(race)} what another warp or block {did}, with no barrier between")
+                raise Race(f"{what}: {_threads(race)} what another warp or block {did}, with no barrier between")
         if self.updater is None:
             self.updater = np.full(self.content.size, NOBODY, np.int64)
         several = _unordered(self.updater[at], now) & (self.updater[at] >> 32 != now >> 32)
@@ -122,7 +127,7 @@ class Bytes:
 
     def _note_reads(self, at: Array, now: Array, what: str) -> None:
         if (race := _unordered(self.writer[at], now)).any():
-            raise Fault(f"{what}: {_threads(race)} what another warp or block wrote, with no barrier between")
+            raise Race(f"{what}: {_threads(race)} what another warp or block wrote, with no barrier between")
         self._expect_no_update(at, now, what)
         before = self.reader[at]
         recent = _unordered(before, now)
@@ -143,15 +148,15 @@ class Bytes:
         if self.check_races:
             self._expect_no_update(at, now, what)
         if self.check_races and (race := _unordered(self.reader[at], now)).any():
-            raise Fault(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
+            raise Race(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
         if self.check_races and (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
-            raise Fault(f"{what}: {_threads(race)} over what another warp or block wrote, with no barrier between")
+            raise Race(f"{what}: {_threads(race)} over what another warp or block wrote, with no barrier between")
         self.content[at] = values
         self.was_written[at] = True
         if self.check_races:
             self.writer[at] = now
             if (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
-                raise Fault(f"{what}: {_threads(race)} another value to the same address")
+                raise Race(f"{what}: {_threads(race)} another value to the same address")
 
 
 def _differ(before: Array, now: Array) -> Array:
@@ -220,15 +225,17 @@ class GlobalMemory:
         self.contents.append(Bytes(content, self.check_races))
         return len(self.starts) - 1
 
-    def load(self, addresses: Array, width: int, actors: Actors, what: str) -> Array:
-        """``uint8[threads, width]``.
+    def load(self, addresses: Array, width: int, actors: Actors, what: str, idle: Array | None = None) -> Array:
+        """``uint8[threads, width]``; reads of threads that are idle are in no race.
 
         Raises:
             Fault: outside of every tensor, misaligned, or a race.
         """
         found = np.empty((len(addresses), width), np.uint8)
         for at, chosen, offsets in self._by_tensor(addresses, width, what):
-            found[chosen] = self.contents[at].load(offsets, width, actors.take(chosen), what)
+            found[chosen] = self.contents[at].load(
+                offsets, width, actors.take(chosen), what, None if idle is None else idle[chosen]
+            )
             if at in self.watches:
                 self.watches[at].note(offsets, width, actors.block[chosen], written=False)
         return found

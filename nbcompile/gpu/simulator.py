@@ -42,11 +42,17 @@ class Simulation:
     """By the line of the generated module."""
     waits: int = 0
     """Largest number of dependent waits for global memory in one warp: uses of values loaded and not used before."""
+    writing: list[Array] = field(default_factory=list)
+    """For each warp whether it wrote something, of one part of the grid after the other."""
+
+
+WRITES = frozenset({"st", "atom", "red", "stmatrix", "cp"})
+"""Instructions by which a warp has an effect outside of itself."""
 
 
 def run(
     function: Function, grid: int, arguments: Sequence[int], memory: GlobalMemory, shared_bytes: int = 0,
-    width: int = 0, height: int = 0,
+    width: int = 0, height: int = 0, idle: Sequence[Array] = (),
 ) -> Simulation:  # fmt: skip
     """Launch a kernel.
 
@@ -58,6 +64,7 @@ def run(
         shared_bytes: Of shared memory for each block.
         width: Blocks in a row, where the grid has two dimensions; 0 if it has one.
         height: Rows of a layer, where it has three; 0 if it has fewer.
+        idle: Warps that write nothing, in the order of ``Simulation.writing``: what they read is in no race.
 
     Raises:
         Fault: what a GPU would stop for, or would compute by chance.
@@ -73,7 +80,9 @@ def run(
         for first in range(0, grid, at_once):
             blocks = np.arange(first, min(grid, first + at_once))
             part = Blocks(function, blocks, shape, arguments, memory, shared_bytes, constants, ran.lines)
+            part.idle = idle[len(ran.writing)] if idle else None
             part.run()
+            ran.writing.append(part.writing)
             ran.waits = max(ran.waits, part.waits)
     return ran
 
@@ -123,6 +132,8 @@ class Blocks:
         self.warp = thread.astype(np.int64) // WARP
         self.warp_of_all = self.block * self.warps + self.warp
         self.barriers = np.zeros(self.count, np.int64)
+        self.writing = np.zeros(len(blocks) * self.warps, bool)
+        self.idle: Array | None = None
         self.blocks = np.repeat(blocks, size)
         self.shared_bytes = max(shared_bytes, 16)
         self.shared = Bytes(np.zeros(len(blocks) * self.shared_bytes, np.uint8))
@@ -177,6 +188,8 @@ class Blocks:
                 else self.warps * (self.count // self.function.threads)
             )
             if active.any():
+                if instruction.opcode in WRITES:
+                    self.writing[self.warp_of_all[active]] = True
                 self._wait(instruction)
                 if self.registers_in_flight and instruction.opcode != "wgmma":
                     self._expect_finished(instruction)
@@ -328,7 +341,8 @@ class Blocks:
         """``uint8[threads, width]`` from global memory."""
         addresses = self.address(operand)[threads]
         self.count_global(instruction, addresses, width, threads)
-        return self.memory.load(addresses, width, self.actors(threads), self.describe(instruction))
+        idle = None if self.idle is None else self.idle[self.warp_of_all[threads]]
+        return self.memory.load(addresses, width, self.actors(threads), self.describe(instruction), idle)
 
     def store_bytes(self, instruction: Instruction, operand: str, values: Array, threads: Array) -> None:
         """Write ``uint8[threads, width]``."""

@@ -43,6 +43,8 @@ TYPES = {
     torch.float8_e4m3fn: "fp8e4nv", torch.float8_e5m2: "fp8e5",
 }  # fmt: skip
 """Triton's names."""
+_FORMATS = {"fp64": "d", "fp32": "f", "bf16": "f", "fp16": "e"}
+"""Letters by which the module ``struct`` knows a type, for bfloat16 that of the type that it is cut from."""
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 Grid = Sequence[Any]
 Given = Mapping[str, Any]
@@ -268,7 +270,3 @@ def bits(value: Any, kind: str) -> int:
         packed = int.from_bytes(struct.pack(f"<{_FORMATS[kind]}", value), "little", signed=True)
         return packed >> 16 if kind == "bf16" else packed
     return (int(value) + 2**63) % 2**64 - 2**63
-
-
-_FORMATS = {"fp64": "d", "fp32": "f", "bf16": "f", "fp16": "e"}
-"""Of the module ``struct``."""

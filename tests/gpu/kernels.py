@@ -67,6 +67,12 @@ def scale_by_bfloat16(source, target, count, factor: tl.bfloat16, BLOCK: tl.cons
 
 
 @triton.jit
+def add_first(target, count, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    tl.store(target + places, tl.load(target + places, mask=places < count) + tl.load(target), mask=places < count)
+
+
+@triton.jit
 def both(first, second, count, BLOCK: tl.constexpr):
     places = tl.arange(0, BLOCK)
     inside = places < count
