@@ -81,8 +81,9 @@ def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bo
     """The form of a kernel for some arguments.
 
     Raises:
-        CannotBuild: an argument is missing, or of a type that a kernel cannot take.
+        CannotBuild: an argument is missing, or of a type that a kernel cannot take; or a global variable changed.
     """
+    _expect_same_globals(function)
     signature, constants, divisible = [], [], []
     for at, parameter in enumerate(function.params):
         if parameter.name not in given:
@@ -97,6 +98,14 @@ def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bo
     options = tuple((name, given[name]) for name in OPTIONS if given.get(name) is not None)
     texts = tuple(f"{type(value).__name__} {value!r}" for _, value in constants)
     return Form(function, tuple(signature), tuple(constants), tuple(divisible), options, texts)
+
+
+def _expect_same_globals(function: Any) -> None:
+    """As Triton's launch does: the values of global variables are part of the code, and were read once."""
+    for (name, _), (value, scope) in function.used_global_vals.items():
+        now = scope.get(name, "nothing")
+        if now != value:
+            raise CannotBuild(f"the global variable {name} of {function.__name__} has changed from {value} to {now}")
 
 
 def _is_divisible(parameter: Any, value: object, is_aligned: Callable[[torch.Tensor], bool]) -> bool:
@@ -157,8 +166,8 @@ def written(kernel_idx: int, constant_args_idx: int, arguments: Given) -> list[s
     function = function_of(kernel)
     found: set[str] = set()
     for config in configurations(kernel):
-        form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
         try:
+            form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
             found |= kernel_writes.find(form.source, CHIPS["sm_90"])
         except Exception:  # noqa: BLE001  whatever Triton refuses, it refuses again at the launch
             found |= arguments.keys()
@@ -199,8 +208,8 @@ def launch(
     if device is None or device.type != "cuda" or blocks[1:] != (1, 1) or not isinstance(kernel, triton.JITFunction):
         _launch_by_triton(kernel, grid, given)
         return
-    form = form_of(kernel, given, lambda value: value.data_ptr() % POINTER_BYTES == 0)
     try:
+        form = form_of(kernel, given, lambda value: value.data_ptr() % POINTER_BYTES == 0)
         prepared = _prepared(form, device.index or 0)
     except CannotBuild:
         _launch_by_triton(kernel, grid, given)

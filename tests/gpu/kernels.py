@@ -72,6 +72,15 @@ def add_first(target, count, BLOCK: tl.constexpr):
     tl.store(target + places, tl.load(target + places, mask=places < count) + tl.load(target), mask=places < count)
 
 
+FACTOR = tl.constexpr(3)
+
+
+@triton.jit
+def scale_by_global(source, target, count, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    tl.store(target + places, tl.load(source + places, mask=places < count) * FACTOR, mask=places < count)
+
+
 @triton.jit
 def both(first, second, count, BLOCK: tl.constexpr):
     places = tl.arange(0, BLOCK)

@@ -8,8 +8,12 @@ import torch
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
+import triton
+
 import nbcompile
+from nbcompile.gpu.build import CannotBuild
 from nbcompile.gpu.user_kernels import bits
+from tests.gpu import kernels
 from tests.gpu.kernels import (
     ON_A_GPU,
     X,
@@ -20,6 +24,7 @@ from tests.gpu.kernels import (
     scale,
     scale_by_bfloat16,
     scale_by_constant,
+    scale_by_global,
 )
 
 
@@ -113,3 +118,16 @@ def test_numbers_are_passed_as_tritons_launch_passes_them():
     assert bits(-2.0, "fp64") == -(1 << 62)
     assert bits(2**63 + 1, "u64") == -(2**63) + 1
     assert bits(-3, "i32") == -3
+
+
+def test_a_global_variable_that_changes_is_an_error_as_in_triton(monkeypatch):
+    """Its value is in the code; neither the graph that is compiled nor another one runs the old code."""
+    compiled = nbcompile.compile(lambda x: launched(scale_by_global, x, BLOCK=128), options=ON_A_GPU)
+    assert torch.equal(compiled(X[:100]), X[:100] * 3)
+    monkeypatch.setattr(kernels, "FACTOR", triton.language.constexpr(5))
+    for function in (
+        compiled,
+        nbcompile.compile(lambda x: launched(scale_by_global, x, BLOCK=128) + 1, options=ON_A_GPU),
+    ):
+        with pytest.raises(CannotBuild, match="the global variable FACTOR of scale_by_global has changed"):
+            function(X[:100])
