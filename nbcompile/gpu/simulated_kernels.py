@@ -75,8 +75,6 @@ class SimulatedKernel:
 
     def _run(self, kernel: Any, given: Given, grid: Grid) -> simulated.Launch:
         function = user_kernels.function_of(kernel)
-        placed = {name: simulated.aligned(value) for name, value in given.items() if isinstance(value, torch.Tensor)}
-        given = {**given, **{name: tensor for name, (tensor, _) in placed.items()}}
         form = user_kernels.form_of(function, given, _is_aligned)
         ready = self._prepared(form)
         width, height, depth = map(int, grid)
@@ -88,9 +86,6 @@ class SimulatedKernel:
                 "allowed"
             )
         ran, memory = _simulated(ready, form, given, (width, height, depth))
-        for tensor, original in placed.values():
-            if original is not None:
-                original.copy_(tensor)
         touched = memory.touched()
         times = predict.times(ready.built, blocks, costs.total(ran.lines.values()), ran.waits, touched, self.chip)
         accessed = tuple(watch.tile() for watch in memory.watches.values() if watch.is_read or watch.is_written)

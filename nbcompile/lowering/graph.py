@@ -311,7 +311,7 @@ class _Lowering:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
         args, kwargs = _to_builtin_containers(args), _to_builtin_containers(kwargs)
         if torch_internals.is_kernel_launch(node.target):
-            written = user_kernels.lower_launch(self.build, node, kwargs)
+            written = user_kernels.lower_launch(self.build, node, kwargs, self.values)
             self._realize_before_mutation()
             return written
         if predicted is None and isinstance(node.target, torch._ops.HigherOrderOperator):

@@ -11,7 +11,7 @@ nbcompile/gpu/user_kernels.py
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.layout import of_tensor
 from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.registry import NoLowering
 from nbcompile.lowering.value import Value
 
 aten = torch.ops.aten
@@ -40,13 +41,17 @@ _FILLS = frozenset(
 REASON = "a Triton kernel of the program's own"
 
 
-def lower_launch(build: Builder, node: fx.Node, keywords: Mapping[str, Any]) -> dict[str, Value]:
+def lower_launch(
+    build: Builder, node: fx.Node, keywords: Mapping[str, Any], values: Mapping[fx.Node, Any]
+) -> dict[str, Value]:
     """Add the launch; return the arguments that it writes, as they are afterwards, by name."""
     given: dict[str, Any] = dict(node.kwargs["kwargs"])  # type: ignore[arg-type]
     named = dict(keywords["kwargs"])
     names = keywords.get("tensors_to_clone", ())
-    # Parameters that are given one tensor have one memory: each sees what is written by way of another.
-    memory = {node: _writable(build, node, named[name]) for name in names for node in (given[name],)}
+    memory = _shared(build, [given[name] for name in names], given, values)
+    for name in names:
+        if given[name] not in memory:
+            memory[given[name]] = _writable(build, given[name], named[name])
     arguments = {
         name: build.as_argument(memory.get(given[name], value), of_tensor(given[name].meta["val"]), False)
         if isinstance(value, Value)
@@ -63,6 +68,52 @@ def lower_launch(build: Builder, node: fx.Node, keywords: Mapping[str, Any]) -> 
     target = torch_internals.triton_kernel_wrap().triton_kernel_wrapper_mutation
     build.add(ir.Extern(call, target, (), launch, REASON, mutated, build.origin()))
     return {name: memory[given[name]] for name in names}
+
+
+def _shared(
+    build: Builder, written: Sequence[fx.Node], given: Mapping[str, Any], values: Mapping[fx.Node, Any]
+) -> dict[fx.Node, Value]:
+    """Arguments that are views of one tensor, of which one at least is written: views of one memory.
+
+    So a parameter sees what is written by way of another one.
+    """
+    views: dict[fx.Node, dict[fx.Node, None]] = {}
+    for value in given.values():
+        if isinstance(value, fx.Node) and isinstance(value.meta["val"], torch.Tensor):
+            views.setdefault(_base(value), {})[value] = None
+    memory: dict[fx.Node, Value] = {}
+    for base, nodes in views.items():
+        if len(nodes) > 1 and any(node in written for node in nodes):
+            memory |= _views(build, list(nodes), base, values[base])
+    return memory
+
+
+def _base(node: fx.Node) -> fx.Node:
+    """The tensor that a node is a view of, itself if it is none."""
+    while isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and len(node.all_input_nodes) == 1:
+        node = node.all_input_nodes[0]
+    return node
+
+
+def _views(build: Builder, nodes: Sequence[fx.Node], base: fx.Node, value: Value) -> dict[fx.Node, Value]:
+    """Views of a copy of their base; none where one cannot be a view of a buffer."""
+    whole = build.realize(value, of_tensor(base.meta["val"]), copy=True)
+    try:
+        views = {node: _replayed(build, node, base, whole) for node in nodes}
+    except (NoLowering, KeyError):  # of another type, say
+        return {}
+    own = build.as_argument(whole, None, True).buffer
+    arguments = (build.as_argument(view, of_tensor(node.meta["val"]), False) for node, view in views.items())
+    return views if all(argument.buffer == own for argument in arguments) else {}
+
+
+def _replayed(build: Builder, node: fx.Node, base: fx.Node, whole: Value) -> Value:
+    """The view of its base's memory that a node is."""
+    if node is base:
+        return whole
+    viewed = _replayed(build, node.all_input_nodes[0], base, whole)
+    result: Value = build.call(node.target, viewed, *node.args[1:], **node.kwargs)
+    return result
 
 
 def _writable(build: Builder, node: fx.Node, value: Value) -> Value:

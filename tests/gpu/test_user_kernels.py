@@ -131,3 +131,34 @@ def test_a_global_variable_that_changes_is_an_error_as_in_triton(monkeypatch):
     ):
         with pytest.raises(CannotBuild, match="the global variable FACTOR of scale_by_global has changed"):
             function(X[:100])
+
+
+def test_parameters_that_are_given_views_of_one_tensor_see_what_each_writes():
+    """Of the whole or of parts that overlap, of a result or an input; what no view has stays what it was."""
+
+    def reshaped(x):
+        y = x + 0
+        both[(1,)](y, y.view(4, 25), 100, BLOCK=128)
+        return y
+
+    def transposed(x):
+        y = x.view(10, 10) * 1
+        both[(1,)](y.t(), y.view(-1), 100, BLOCK=128)
+        return y.view(-1)
+
+    def given(x):
+        both[(1,)](x, x[0:], 100, BLOCK=128)
+        return x
+
+    def overlapping(x):
+        y = x + 0
+        both[(1,)](y[20:70], y[10:80], 50, BLOCK=128)
+        return y
+
+    x = torch.arange(100.0)
+    for function in (reshaped, transposed, given):
+        assert torch.equal(explained(function, x.clone()).result, (x + 1) * 10)
+    expected = x.clone()
+    expected[20:70] += 1
+    expected[10:60] *= 10
+    assert torch.equal(explained(overlapping, x).result, expected)
