@@ -101,7 +101,11 @@ def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bo
 
 
 def _expect_same_globals(function: Any) -> None:
-    """As Triton's launch does: the values of global variables are part of the code, and were read once."""
+    """Raise where a global variable has changed, as Triton's launch does: its value is part of the code.
+
+    Raises:
+        CannotBuild: one has.
+    """
     for (name, _), (value, scope) in function.used_global_vals.items():
         now = scope.get(name, "nothing")
         if now != value:
