@@ -810,8 +810,9 @@ def nb0065_fixed(x):
 
 def nb0101(x):
     def rows():
-        yield x + 1
-        yield x + 2
+        with torch.no_grad():
+            yield x + 1
+            yield x + 2
 
     both = rows()
     first = next(both)
@@ -821,8 +822,9 @@ def nb0101(x):
 
 def nb0101_fixed(x):
     def rows():
-        yield x + 1
-        yield x + 2
+        with torch.no_grad():
+            yield x + 1
+            yield x + 2
 
     first, second = rows()
     nbcompile.graph_break()

@@ -60,11 +60,13 @@ class CompilationMetrics:
         if self._torchs is None:
             return
         nodes = list(module.graph.nodes)
-        shapes = {
-            node.name: [size if isinstance(size, int) else str(size) for size in value.shape]
-            for node in nodes
-            if isinstance(value := node.meta.get("example_value"), torch.Tensor)
-        }
+        # The program's function modes and subclasses are not asked: eager mode would not have looked at these shapes.
+        with torch._C.DisableTorchFunction():
+            shapes = {
+                node.name: [size if isinstance(size, int) else str(size) for size in value.shape]
+                for node in nodes
+                if isinstance(value := node.meta.get("example_value"), torch.Tensor)
+            }
         self.note(
             graph_op_count=sum(node.op.startswith("call_") for node in nodes),
             graph_node_count=len(nodes),

@@ -514,6 +514,8 @@ def negated(guard: Guard) -> Guard | None:
             return replace(guard, expected=ShapeGuards(("L['w'].size()[0] <= 1",), (W,)))
         case K.TORCH_FUNCTION_MODE_STACK:
             return replace(guard, expected=(object(),))
+        case K.TRANSFORMS:
+            return replace(guard, expected=(("Vmap", 1),))
         case _:
             return None
 
@@ -618,14 +620,19 @@ class TestProcessState:
 def test_transforms():
     """An entry is for the transforms that were active while it was traced, and for no others."""
     frame = frame_of()
-    outside = build_check((Guard(None, K.TRANSFORMS, ()),), frame)
-    inside = build_check((Guard(None, K.TRANSFORMS, (("Functionalize", 1),)),), frame)
+    checks = [build_check((Guard(None, K.TRANSFORMS, ()),), frame)]
     seen = []
 
-    def look(x):
-        seen.append((agree(outside, frame.scope()), agree(inside, frame.scope())))
+    def build(x):
+        # A check is built where its guards hold.
+        checks.append(build_check((Guard(None, K.TRANSFORMS, (("Functionalize", 1),)),), frame))
         return x
 
+    def look(x):
+        seen.append(tuple(agree(check, frame.scope()) for check in checks))
+        return x
+
+    torch.func.functionalize(build)(torch.ones(2))
     look(None)
     torch.func.functionalize(look)(torch.ones(2))
     torch.func.vmap(look)(torch.ones(2))

@@ -35,6 +35,7 @@ from nbcompile.tracing.frame.handlers.loads import save_and_clear
 from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable
 
 REASONS = {
     "CALL": "when attempting to trace CALL: a function call, e.g. f(x, y)",
@@ -76,13 +77,24 @@ def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
     return BREAKABLE[instruction.opcode](frame, instruction)
 
 
+def _named_operands(operands: Sequence[VariableTracker]) -> Sequence[VariableTracker]:
+    """Operands that what Python runs next can ask for their class.
+
+    Up to 3.11 a comprehension is a function. It is called with the iterator of its first loop, and only loops over it.
+    """
+    is_comprehension = any(
+        isinstance(operand, BaseFunctionVariable) and operand.code.co_varnames[:1] == (".0",) for operand in operands
+    )
+    return [] if is_comprehension else operands
+
+
 def describe(
     frame: Translator, broken: BrokenInstruction, callers: Sequence[Translator], reconstruction: Reconstruction
 ) -> tuple[Action, tuple[ResumePoint, ...], tuple[ResumePoint, ...]]:
     """Action that Python performs, the resume points of the frame, and those of its callers, innermost first."""
     # Escape analysis first: a recipe may be simpler for a container that the rest of the program cannot reach.
     locations = [(frame, index) for index, _ in broken.targets] + [(each, each.pc) for each in callers]
-    passed = frame.stack[len(frame.stack) - broken.slots :]
+    passed = _named_operands(frame.stack[len(frame.stack) - broken.slots :])
     reconstruction.visible = reachable(reconstruction.tracer, locations)
     reconstruction.named = reachable(reconstruction.tracer, locations, passed)
     # The order in which values are first asked for is the order of the graph's outputs: the stack from its bottom up,
