@@ -99,6 +99,8 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         instances.is_marked(tracer, value, candidate) for candidate in _flat(classes)
     ):
         return ConstantVariable(True)
+    if any(map(instances.is_protocol, _flat(classes))):
+        classes = tuple(candidate for candidate in _flat(classes) if instances.is_nominal(cls, candidate))
     return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
 
 

@@ -61,9 +61,19 @@ def is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[
         elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
             if example.type() == f"torch.{cls.__name__}":
                 return True
-        elif issubclass(value.cls, cls):
+        elif is_nominal(value.cls, cls) and issubclass(value.cls, cls):
             return True
     return False
+
+
+def is_protocol(cls: type) -> bool:
+    """True for a protocol that may be asked at run time; another one is an error, whoever asks."""
+    return bool(getattr(cls, "_is_protocol", False) and getattr(cls, "_is_runtime_protocol", False))
+
+
+def is_nominal(subclass: type, cls: type) -> bool:
+    """True if ``issubclass`` may be asked: a protocol with attributes refuses, and ``meets`` has answered for it."""
+    return not is_protocol(cls) or cls in subclass.__mro__
 
 
 def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
@@ -73,7 +83,7 @@ def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
 
 def meets(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
     """True if a class is a protocol and a value has its attributes, as the traced code left them."""
-    if not getattr(cls, "_is_runtime_protocol", False) or not getattr(cls, "_is_protocol", False):
+    if not is_protocol(cls):
         return False
     names: Collection[str] = typing._get_protocol_attrs(cls)  # type: ignore[attr-defined]
     return all(_has(tracer, value, name, callable(getattr(cls, name, None))) for name in sorted(names))

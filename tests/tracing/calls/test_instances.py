@@ -150,3 +150,46 @@ def forms(x):
 def test_a_tensor_and_the_forms_of_typing():
     """``typing.Sized`` stands for a class; ``list[int]`` is refused in Python's words."""
     assert nbcompile.compile(forms, backend="eager")(torch.ones(2))[1:] == forms(torch.ones(2))[1:]
+
+
+def _made_without(x):
+    plain = Plain()
+    plain.other = 1
+    return isinstance(plain, Scaled), isinstance(plain, (Scaled, Plain)), isinstance(plain, (int, Scaled))
+
+
+def _made_with(x):
+    plain = Plain()
+    plain.scale = 1
+    return isinstance(plain, Scaled), isinstance([x], Scaled), isinstance(x, (Scaled, torch.Tensor))
+
+
+def _function(x):
+    return isinstance(_made_with, Scaled), isinstance(lambda: 1, (Scaled, Closing)), isinstance(range(3), Scaled)
+
+
+@pytest.mark.parametrize("program", [_made_without, _made_with, _function])
+def test_what_has_not_the_attributes_is_no_instance(program):
+    """A protocol with attributes answers no, where asking its class would be an error."""
+    nbcompile.reset()
+    x = torch.ones(2)
+    function = lambda x: (x + 1, program(x))  # noqa: E731
+    assert nbcompile.compile(function, backend="eager", fullgraph=True)(x)[1] == program(x)
+
+
+class NotForRunTime(typing.Protocol):
+    scale: float
+
+
+@pytest.mark.parametrize("value", [torch.ones(2), [1], WithScale()], ids=["tensor", "list", "object"])
+def test_a_protocol_that_may_not_be_asked(value):
+    """Eager mode's TypeError, caught by the program."""
+
+    def program(x, value):
+        try:
+            return x + isinstance(value, NotForRunTime), ""
+        except TypeError as error:
+            return x, str(error)
+
+    nbcompile.reset()
+    assert nbcompile.compile(program, backend="eager")(torch.ones(2), value)[1] == program(torch.ones(2), value)[1]
