@@ -132,7 +132,8 @@ def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
         if answers_by_itself(candidate) and candidate not in cls.__mro__:
             address = wanted.source if classes is candidate else None
             if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
-                tracer.assume_subclass(value.source, address or candidate, isinstance(value.value, candidate))
+                answer = bool(tracer.evaluate(isinstance, (value.value, candidate)))  # it may be an error
+                tracer.assume_subclass(value.source, address or candidate, answer)
             else:
                 _assume_of_class(tracer, cls, candidate, address)
 

@@ -61,7 +61,7 @@ def is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[
         elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
             if example.type() == f"torch.{cls.__name__}":
                 return True
-        elif is_nominal(value.cls, cls) and issubclass(value.cls, cls):
+        elif is_nominal(value.cls, cls) and tracer.evaluate(issubclass, (value.cls, cls)):
             return True
     return False
 

@@ -181,6 +181,7 @@ class NotForRunTime(typing.Protocol):
     scale: float
 
 
+@pytest.mark.filterwarnings("error::nbcompile.errors.InternalErrorWarning")
 @pytest.mark.parametrize("value", [torch.ones(2), [1], WithScale()], ids=["tensor", "list", "object"])
 def test_a_protocol_that_may_not_be_asked(value):
     """Eager mode's TypeError, caught by the program."""
