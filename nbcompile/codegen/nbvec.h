@@ -215,7 +215,7 @@ template <int W> INLINE Vec<f16, W> narrow(Vec<f32, W> x, f16) {
   typedef Raw<i32, W> I;
   I all = (I)x.v, u = all & 0x7fffffff, sign = (I)((Raw<u32, W>)all >> 16) & 0x8000;
   I normal = (u + (I)((0xc8000fffu) - Raw<u32, W>{}) + ((u >> 13) & 1)) >> 13; /* half to even */
-  /* Below 2^-14 (0x38800000) a float16 counts units of 2^-24. That is the last bit of a float32 beside 0.5, so
+  /* Below 2^-14 (0x38800000) a float16 counts units of 2^-24. That is the last bit of a float32 from 0.5 to 1, so
    * that adding 0.5 rounds to such a unit, and the difference of the bits is their number. From 65536 on
    * (0x47800000) it is infinite. */
   I subnormal = (I)((Raw<f32, W>)u + 0.5f) - 0x3f000000;

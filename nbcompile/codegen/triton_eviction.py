@@ -33,7 +33,7 @@ def hint(kernel: Kernel, load: Load, read_later: frozenset[str]) -> str:
     outer, inner = _loops(kernel)
     used = load.index[0].free_symbols & (outer | inner)
     is_adjacent = any(stride_along(load.index[0], symbol) == ONE for symbol in used)
-    # Other programs or other rows of this one load it too, or what lies beside it.
+    # Other programs, or other rows of this one, load it too, or load neighbouring elements.
     if outer - used or (used and not is_adjacent) or load.buffer in read_later:
         return LAST
     return FIRST if inner & used else ""

@@ -50,7 +50,7 @@ MIN_ROW, MIN_COLUMN = 2048, 16
 """Elements of the shortest parts."""
 MANY_ELEMENTS, MIN_COLUMN_OF_MANY = 1 << 21, 128
 """Elements: from the first number on memory takes longer than the waits of a program. A partial result of a column
-moves a sector of its own, which is little beside a part of the second length."""
+moves a sector of its own, which is few bytes compared with a part of the second length."""
 SHORT_COLUMN = 128
 """Elements. A program reduces a shorter column in less time than a second launch takes."""
 MIN_FUSED_ROW, FEWEST_ROWS, MOST_ROWS = 256, 32, 8192

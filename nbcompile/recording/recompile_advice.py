@@ -310,7 +310,7 @@ def _in_words(refusal: Refusal) -> tuple[str, Trial]:
 
 
 def _about_a_flag(refusal: Refusal) -> str:
-    """Advice by where the value stands: only an argument can be left out."""
+    """Advice by the source of the value: only an argument can be left out."""
     match refusal.source:
         case AttrSource(base, "training") if isinstance(resolve(base, refusal.frame.scope()), torch.nn.Module):
             return _ONE_MODE

@@ -59,6 +59,17 @@ def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> 
         return (type(error), str(error))
 
 
+def require_same_answer(program: Callable[[], object]) -> None:
+    """Compare the value, or the exception by class and message, of a program without arguments with eager's."""
+
+    def function(x: torch.Tensor) -> object:
+        return x + 1, program()
+
+    x = torch.ones(2)
+    expected, found = tried(function, x), tried(nbcompile.compile(function, backend="eager"), x)
+    assert str(found) == str(expected)
+
+
 def described(value: object, digits: int | None = None) -> str:
     """A value as text, with identities."""
     return _Description(digits).text(value)

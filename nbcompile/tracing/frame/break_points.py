@@ -78,14 +78,17 @@ def pending(frame: Translator, resumes: bool) -> BrokenInstruction:
 
 
 def _named_operands(operands: Sequence[VariableTracker]) -> Sequence[VariableTracker]:
-    """Operands that what Python runs next can ask for their class.
+    """Operands whose class can be asked for by what Python runs next.
 
-    Up to 3.11 a comprehension is a function. It is called with the iterator of its first loop, and only loops over it.
+    Up to 3.11 a comprehension is a function. It is called with the iterator of its first loop, and only loops over it;
+    whatever its closure holds is named in its body.
     """
-    is_comprehension = any(
-        isinstance(operand, BaseFunctionVariable) and operand.code.co_varnames[:1] == (".0",) for operand in operands
-    )
-    return [] if is_comprehension else operands
+    comprehensions = [
+        operand
+        for operand in operands
+        if isinstance(operand, BaseFunctionVariable) and operand.code.co_varnames[:1] == (".0",)
+    ]
+    return comprehensions or operands
 
 
 def describe(

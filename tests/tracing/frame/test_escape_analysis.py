@@ -209,3 +209,26 @@ def given_to_the_users_sorted(x):
 def test_what_a_loop_takes_keeps_its_class(f):
     """The loop's own iterator alone is nobody's: what it gives may be asked for its class."""
     assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+def class_after_a_break(x, it):
+    torch._dynamo.graph_break()
+    return x + 1, type(it).__name__
+
+
+def _in_the_closure_of_a_comprehension(x):
+    made = iter([1, 2])
+    return [class_after_a_break(x, made) for _ in range(2)]
+
+
+def _among_what_a_comprehension_takes(x):
+    made = [iter([1]), reversed([2]), itertools.product([1], [2])]
+    return [class_after_a_break(x, iterator) for iterator in made]
+
+
+@pytest.mark.parametrize("function", [_in_the_closure_of_a_comprehension, _among_what_a_comprehension_takes])
+def test_iterators_that_a_broken_comprehension_can_ask_for_their_class(function):
+    """Its own iterator is only looped over; iterators in its closure, or among the items, keep their class."""
+    x = torch.ones(1)
+    found = nbcompile.compile(function, backend="eager")(x)
+    assert [name for _, name in found] == [name for _, name in function(x)]
