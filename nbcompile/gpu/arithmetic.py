@@ -26,6 +26,7 @@ def operand_types(instruction: Instruction) -> tuple[str, ...]:
     """Types of an instruction's operands; the last one is that of all further operands."""
     kind = instruction.type
     if instruction.opcode in ("mad", "madc") and "wide" in instruction.modifiers:
+        # mad.wide adds a number that is twice as wide as those it multiplies.
         return kind, kind, f"{kind[0]}{2 * bits_of(kind)}"
     if instruction.opcode == "fma" and len(instruction.modifiers) > 2 and instruction.modifiers[-2] == "f32":
         return kind, kind, "f32"  # fma.rn.f32.bf16
@@ -79,6 +80,12 @@ def _high(a: Array, b: Array) -> Array:
     if size < 8:
         wide = np.dtype(f"{a.dtype.kind}{2 * size}")
         return ((a.astype(wide) * b.astype(wide)) >> wide.type(8 * size)).astype(a.dtype)
+    # There is no type of 128 bits, so the product is added up from those of halves:
+    #                         x = x1 x0     y = y1 y0
+    #                x0*y0                  only what it carries into the next 32 bits counts
+    #         x1*y0                         first, with that carry
+    #         x0*y1                         second, with the lower half of first
+    #  x1*y1                                product, with the upper halves of both
     low, half = np.uint64(2**32 - 1), np.uint64(32)
     x, y = a.view(np.uint64), b.view(np.uint64)
     cross = (x & low) * (y & low) >> half
@@ -87,6 +94,8 @@ def _high(a: Array, b: Array) -> Array:
     product = (x >> half) * (y >> half) + (first >> half) + (second >> half)
     if a.dtype.kind == "u":
         return product
+    # As an unsigned number a negative a is a + 2**64, which adds 2**64 * b to the product: b too
+    # much in its upper half.
     correction = np.where(a < 0, y, np.uint64(0)) + np.where(b < 0, x, np.uint64(0))
     return (product - correction).view(np.int64)
 
@@ -99,12 +108,17 @@ def _multiply_add(instruction: Instruction, a: Array, b: Array, c: Array) -> Arr
 
 def _fused(a: Array, b: Array, c: Array) -> Array:
     """``a * b + c``; one rounding, but for float64 where errors of the parts are added."""
+    # The product of two float32 is exact in float64. The sum is rounded twice, to 53 bits and to
+    # 24: that differs from one rounding only where the first one gives a number in the middle of
+    # two.
     if a.dtype != np.float64:
         return (a.astype(np.float64) * b + c).astype(a.dtype)
     product, rest = _two_product(a, b)
+    # The error of the sum, exactly, whichever of both is larger (Knuth's TwoSum).
     total = product + c
     back = total - product
     rest = rest + ((product - (total - back)) + (c - back))
+    # Where a part overflows its error is NaN, and the plain sum is right.
     return np.where(np.isfinite(rest), total + rest, total)
 
 
@@ -116,6 +130,7 @@ def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _halves(value: Array) -> tuple[Array, Array]:
+    # 2**27 + 1 (Veltkamp): halves of 26 bits, products of which are exact.
     large = value * 134217729.0
     high = large - (large - value)
     return high, value - high
@@ -124,6 +139,7 @@ def _halves(value: Array) -> tuple[Array, Array]:
 def _divide(_: Instruction, a: Array, b: Array) -> Array:
     if a.dtype.kind == "f":
         return a / b
+    # PTX leaves a division by zero open: any number will do, here one with all bits set.
     divisor = np.where(b == 0, b.dtype.type(1), b)
     quotient = a // divisor
     if a.dtype.kind == "i":  # NumPy rounds down, C towards zero
@@ -142,6 +158,7 @@ def _extreme(take: Function, take_number: Function, zero_bits: Function) -> Func
         if a.dtype.kind != "f":
             return take(a, b)
         found = take(a, b) if "NaN" in instruction.modifiers else take_number(a, b)
+        # To PTX -0 is less than +0, while NumPy returns its first operand of two that are equal.
         zeros = np.copysign(a.dtype.type(0), np.where(zero_bits(np.signbit(a), np.signbit(b)), -1, 1).astype(a.dtype))
         return np.where((a == 0) & (b == 0), zeros, found)
 
@@ -177,6 +194,7 @@ def with_carry(instruction: Instruction, carry: Array, a: Array, b: Array, *othe
     if instruction.opcode.startswith("sub"):
         found = left - right - taken
         return found, (left < right) | ((left == right) & (taken > 0))
+    # Two additions, of which one at most overflows: a sum is less than what was added to just then.
     partial = left + right
     found = partial + taken
     return found, (partial < left) | (found < partial)
@@ -191,6 +209,8 @@ CARRIES = ("addc", "subc", "madc")
 
 def _shift_left(_: Instruction, a: Array, count: Array) -> Array:
     width = 8 * a.dtype.itemsize
+    # PTX shifts everything out by a count as large as the register; C and NumPy leave that
+    # undefined.
     shifted = a << np.minimum(count, width - 1).astype(a.dtype)
     return np.where(count >= width, a.dtype.type(0), shifted)
 
@@ -216,6 +236,7 @@ def _extract(_: Instruction, a: Array, position: Array, length: Array) -> Array:
     """``bfe``: a field of bits, extended by zeros or its sign."""
     width = 8 * a.dtype.itemsize
     position, length = (np.minimum(number & 255, width).astype(np.int64) for number in (position, length))
+    # Rare in generated code, so a loop over threads does.
     fields = [
         _field(int(value), int(start), int(size), width, a.dtype.kind == "i")
         for value, start, size in np.broadcast(a, position, length)
@@ -241,6 +262,7 @@ def _insert(_: Instruction, a: Array, b: Array, position: Array, length: Array) 
 def _permute(_: Instruction, a: Array, b: Array, selector: Array) -> Array:
     """``prmt``: byte k of the result is selected by digit k of the selector, whose upper bit replicates the sign."""
     a, b, selector = np.broadcast_arrays(a, b, selector)
+    #     digit    0 1 2 3: a byte of a    4 5 6 7: a byte of b    + 8: its sign, eight times
     eight = np.concatenate([np.ascontiguousarray(word)[..., None].view(np.uint8) for word in (a, b)], -1)
     digits = (selector[..., None] >> (np.arange(4, dtype=np.uint32) * np.uint32(4))) & np.uint32(15)
     bytes_ = np.take_along_axis(eight, (digits & np.uint32(7)).astype(np.int64), -1)
@@ -253,6 +275,8 @@ def _logic(_: Instruction, a: Array, b: Array, c: Array, table: Array) -> Array:
     found = np.zeros_like(a | b | c)
     for entry in range(8):
         if int(table.flat[0]) >> entry & 1:
+            #     a b c      0 0 0   0 0 1   ...   1 1 1
+            #     bit of the table  0       1       ...       7
             parts = [word if entry >> at & 1 else ~word for word, at in ((a, 2), (b, 1), (c, 0))]
             found = found | (parts[0] & parts[1] & parts[2])
     return found
@@ -283,6 +307,7 @@ def compare(instruction: Instruction, a: Array, b: Array, *other: Array) -> Arra
 
 
 def _compared(how: str, a: Array, b: Array) -> Array:
+    # A comparison with NaN is false, unless it ends in u: then it is true.
     unordered = np.isnan(a) | np.isnan(b) if a.dtype.kind == "f" else np.zeros(1, bool)
     if how in ("nan", "num"):
         return unordered if how == "nan" else ~unordered
@@ -318,6 +343,7 @@ def convert(instruction: Instruction, *values: Array) -> Array:
     target, source = instruction.modifiers[-2:]
     if target.endswith("x2"):
         is_pair = len(values) == 1
+        # Of two operands the first is the upper half, and as_bits wants the lower half first.
         pair = values[0] if is_pair else np.stack(np.broadcast_arrays(values[1], values[0]), -1)
         return pair.astype(np.float16) if target == "f16x2" else pair
     (value,) = values
@@ -335,6 +361,7 @@ def _saturated(value: Array, target: str) -> Array:
     limits = np.iinfo(number)
     with np.errstate(invalid="ignore"):
         inside = np.where(np.isnan(value), 0, value).astype(number)
+    # As a float64 the largest int64 is 2**63, one more than it is: hence "or equal".
     inside = np.where(value >= float(limits.max), number.type(limits.max), inside)
     return np.where(value <= float(limits.min), number.type(limits.min), inside)
 

@@ -79,12 +79,16 @@ def choose(shape: AttentionShape, chip: Chip) -> AttentionChoice:
     """Predict both."""
     bandwidth = REACHED * chip.bytes_per_second
     query, keys = (shape.heads * count * shape.width * shape.element_bytes for count in (shape.rows, shape.keys))
+    # A program has 128 rows of one head; what has no program multiplies nothing.
     busy = min(1.0, shape.heads * -(-shape.rows // TILE_ROWS) / chip.multiprocessors)
     library = rate(chip, shape.kind)
     one_kernel = library / MATRIX_REACHED * FUSED_REACHED * busy
     moved = 2 * query + 2 * keys + shape.bias_bytes  # query, keys, values, result
+    #     fused       one launch:     2 products, or query, keys, values and result moved once
+    #     separate    three launches: product, softmax, product; the scores go through memory
     fused = LAUNCH_SECONDS + max(2 * shape.multiplications / one_kernel, moved / bandwidth)
     product = max(shape.multiplications / library, (query + keys + shape.score_bytes) / bandwidth)
+    # The kernel between reads the scores and writes weights of the same size.
     between = (2 * shape.score_bytes + shape.bias_bytes) / bandwidth
     if shape.width > MOST_WIDTH:
         fused = math.inf

@@ -76,6 +76,7 @@ def _build(function: Any, signature: Mapping[str, str], chip: Chip, warps: int, 
         for at, kind in enumerate(signature.values())
         if kind.startswith("*")
     }
+    # Vector loads (ld.global.v4) need an address that is a multiple of their 16 bytes.
     source = ASTSource(function, dict(signature), {}, aligned)
     compiled = triton.compile(
         source, target=GPUTarget("cuda", chip.capability, 32), options=compile_options(function.src, warps, stages)

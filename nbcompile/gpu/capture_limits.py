@@ -41,14 +41,19 @@ INDEXED = frozenset(
 def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitted: EmittedProgram) -> CaptureFacts:
     """Facts that recording the graph needs."""
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
+    # The line of the user's program is named, should one of these inputs have to be copied.
     written = tuple((at, _stack_of_a_write(placeholders[at])) for at in sorted(_written(schedule)))
     reason = obstacle(graph_module, emitted)
+    # The facts are needed in full only where a graph is divided; without an obstacle it is recorded
+    # as a whole.
     if not reason or emitted.plan is None:
         return CaptureFacts(reason, written)
     tensors = schedule.program.tensors()
     apart = tuple(extern.name for extern in emitted.externs if _is_apart(extern, tensors))
     mutating = tuple(extern.name for extern in emitted.externs if extern.mutates)
     targets = {extern.target for extern in emitted.externs if extern.name in apart}
+    # An operator that cannot be recorded has to be found again among the calls of the plan: a
+    # lowering may have replaced it by others.
     is_known = all(node.target in targets for node in graph_module.graph.nodes if _is_obstacle(node))
     return CaptureFacts(reason, written, apart, is_known, _written_pointers(schedule, emitted), mutating)
 
@@ -70,6 +75,7 @@ def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
         return True
     if UNSAFE in getattr(target, "tags", ()):
         return True
+    # A mask among the indices is counted, and the count is the size of the result.
     indices = extern.args[1] if target in INDEXED else ()
     return any(
         isinstance(index, BufferView) and tensors[index.buffer].dtype in (torch.bool, torch.uint8) for index in indices
@@ -81,10 +87,12 @@ def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram) -> str
     reason = _device_reason(graph_module) or _operator_reason(graph_module)
     if not reason and emitted.plan is None:
         reason = f"a graph that needs Python ({emitted.no_plan})"
+    # A kernel in C++ would run once, while the graph is recorded, and never in a replay.
     if not reason and any(kernel.language == "cpp" for kernel in emitted.kernels):
         reason = "cpu device (a kernel in C++)"
     if not reason and emitted.plan is not None:
         try:
+            # Only tried: the plan that is recorded is made when the graph is loaded (loading.py).
             random_draws.without_draws(emitted.plan, {extern.name: extern.target for extern in emitted.externs})
         except random_draws.NotDrawable as found:
             reason = f"random numbers that are drawn inside ({found})"
@@ -100,6 +108,7 @@ def _device_reason(graph_module: torch.fx.GraphModule) -> str:
     devices: dict[torch.device, torch.fx.Node] = {}
     for node in graph_module.graph.nodes:
         for value in _values(node):
+            # Meta tensors have no memory, so they take part in no launch.
             if isinstance(value, torch.Tensor) and value.device.type != "meta":
                 devices.setdefault(value.device, node)
     on_cpu = devices.get(torch.device("cpu"))
@@ -129,6 +138,7 @@ def _is_unsafe(node: torch.fx.Node) -> bool:
     if node.target in INDEXED and any(_is_mask(index) for index in node.args[1]):  # type: ignore[union-attr]
         return True
     return any(
+        # A size that is known after a launch has to be read by the CPU; a graph has fixed sizes.
         (isinstance(value, torch.Tensor) and value.is_sparse) or torch_internals.has_unbacked_symbols(value)
         for value in _values(node)
     )
@@ -147,6 +157,7 @@ def _written(schedule: Schedule) -> set[int]:
 
 
 def _stack_of_a_write(placeholder: torch.fx.Node) -> str:
+    # A write to an input is a copy_ at the end of a functional graph.
     writes = [node for node in placeholder.users if node.target is aten.copy_.default] or list(placeholder.users)
     return next((stack for node in writes if (stack := _stack(node))), "")
 

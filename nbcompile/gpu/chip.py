@@ -53,6 +53,9 @@ class Chip:
         return int(self.name.removeprefix("sm_"))
 
 
+# Two relations hold in each row, and are a check of it:
+#     float_flops          = multiprocessors * lanes * 2 * clock      128 lanes, 64 on sm_80
+#     block_shared_bytes   = shared_bytes - 1 KiB                  the system's own, for each block
 CHIPS = {
     chip.name: chip
     for chip in (

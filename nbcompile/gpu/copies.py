@@ -42,6 +42,8 @@ def _begin(blocks: State, instruction: Instruction, active: Array) -> None:
     target, source, size, *given = instruction.operands
     width, what = int(size, 0), blocks.describe(instruction)
     threads = np.nonzero(active)[0]
+    # The fourth operand is the number of bytes that are read. Triton masks a load by 0 of them, and
+    # the rest of the copy is zeros: all or nothing.
     real = np.full(len(threads), width)
     if given:
         real = np.broadcast_to(blocks.read(given[0], "u32"), (blocks.count,))[threads].astype(np.int64)
@@ -49,9 +51,13 @@ def _begin(blocks: State, instruction: Instruction, active: Array) -> None:
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}: a part of a copy")
     values = np.zeros((len(threads), width), np.uint8)
     if (real > 0).any():
+        # Read now, and written to shared memory when it arrives. A GPU may read later: a store of
+        # another warp in between is found as a race.
         values[real > 0] = blocks.load_from_global(instruction, source, width, threads[real > 0])
     offsets = blocks.in_shared(instruction, blocks.address(target)[threads], width, threads)
     bytes_ = offsets[:, None] + np.arange(width)
+    # Three ways to write over what is still needed: by an earlier copy that has not arrived, by a
+    # product that reads these bytes, by a thread that has read them with no barrier since.
     expect_arrived(blocks, bytes_, what)
     matrices.expect_not_read(blocks, offsets - blocks.block[threads] * blocks.shared_bytes, width, threads, what)
     blocks.shared.expect_no_reader(offsets, width, blocks.actors(threads), what)
@@ -63,6 +69,8 @@ def arrive(blocks: State, pending: int, active: Array) -> None:
     """Store what the active threads have begun, but for their last ``pending`` groups."""
     left = []
     for begun in blocks.copies:
+        #     committed 5, wait_group 2      groups 0, 1, 2 have arrived; 3 and 4 are on their way
+        # Each thread counts its own groups, and waits for its own copies only.
         done = active[begun.threads] & (begun.group < blocks.committed[begun.threads] - pending)
         if done.any():
             offsets, values = begun.offsets[done], begun.values[done]

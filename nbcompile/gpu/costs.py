@@ -50,19 +50,27 @@ class Costs:
 
     def count_global(self, addresses: Array, width: int, warps: Array) -> None:
         """One access of ``width`` bytes by each of some threads."""
+        # Lanes that read one address get it by one broadcast: it counts once.
         starts = _distinct(warps, addresses.astype(np.int64))
         self.requests += len(np.unique(warps))
+        # An access is aligned to its width, which divides a sector, so it never touches two.
         self.sectors += len(_distinct(starts[:, 0], starts[:, 1] // SECTOR))
         _, lanes = np.unique(starts[:, 0], return_counts=True)
         self.least_sectors += int((-(-lanes * width // SECTOR)).sum())
 
     def count_shared(self, addresses: Array, width: int, warps: Array) -> None:
         """Count an access to shared memory; wide accesses take one pass per 128 bytes."""
+        #     a column of float32[32, 32]      words 0, 32, 64: all in bank 0  32 passes
+        #     the same with rows of 33 words    words 0, 33, 66: banks 0, 1, 2  1 pass
+        # That is why tiles in shared memory are padded or swizzled.
         words = np.concatenate(
             [_distinct(warps, addresses.astype(np.int64) // BANK_BYTES + at) for at in range(-(-width // BANK_BYTES))]
         )
+        # One word that several lanes read is broadcast: only different words of a bank take turns.
         words = np.unique(words, axis=0)
         of_bank, counts = np.unique(np.stack([words[:, 0], words[:, 1] % BANKS], 1), axis=0, return_counts=True)
+        # of_bank is sorted by warp: a new warp begins where the first column changes. The bank with
+        # the most words decides how many passes its warp takes.
         order = np.flatnonzero(np.r_[True, of_bank[1:, 0] != of_bank[:-1, 0]])
         self.passes += int(np.maximum.reduceat(counts, order).sum())
         _, of_warp = np.unique(words[:, 0], return_counts=True)

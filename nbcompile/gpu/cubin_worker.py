@@ -60,6 +60,7 @@ class OwnFiles(FileCacheManager):
         return str(path)
 
 
+# Triton's own cache keeps every stage of every kernel on disk.
 triton.knobs.cache.manager_class = OwnFiles
 
 
@@ -84,6 +85,8 @@ def kernel_of(request: dict[str, Any]) -> Any:
     """The function that is to be compiled; its lines are those of the whole text."""
     header = request["header"]
     known = {name: value for name, value in vars(header_of(header)).items() if not name.startswith("__")}
+    # Triton writes line numbers into the machine code: they have to be those of the module that is
+    # shown, where the header comes before each kernel.
     blank = "\n" * (header.count("\n") + 2)
     return getattr(module_of(f"kernel_{request['key']}", blank + request["source"], known), request["name"])
 
@@ -135,10 +138,14 @@ def main() -> None:
         message, numbers, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             break
+        # The child has Triton imported, and memory of its own: what compilations leave behind ends
+        # with it.
         if not os.fork():
             _forked(control, numbers[0])
+        # Else the worker's connection would never be closed: this process would hold the other end.
         os.close(numbers[0])
         with contextlib.suppress(ChildProcessError):
+            # One ended worker is reaped for each that is started: their number stays small.
             os.waitpid(-1, os.WNOHANG)
     with contextlib.suppress(ChildProcessError):
         while True:

@@ -82,6 +82,8 @@ class Request:
 
     def message(self, warps: int) -> dict[str, Any]:
         """Message to a worker: compile with so many warps."""
+        # Without debug Triton drops assertions, and with it the checks of arithmetic overflow come
+        # along, which are switched off.
         checks = "device_assert" in self.kernel.source
         options = {
             "enable_fp_fusion": True,
@@ -120,6 +122,7 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
     Raises:
         CannotCompile: some could not be.
     """
+    # By key, so that of two equal requests one is compiled.
     found = {request.key: _fetch(request.key) for request in requests}
     missing = {request.key: request for request in requests if found[request.key] is None}
     reasons: dict[str, str] = {}
@@ -130,6 +133,8 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
             )
         for request, compiled in zip(missing.values(), _workers.compile(list(missing.values())), strict=True):
             if isinstance(compiled, str):
+                # All kernels are compiled before anything is raised: every refused operator is
+                # known in one go.
                 reasons[request.kernel.name] = compiled
             else:
                 found[request.key] = compiled
@@ -148,6 +153,7 @@ def _fetch(key: str) -> Cubin | None:
 
 
 def _parse(content: bytes) -> Cubin:
+    #     {"entry": ..., "ptx_bytes": n} \n | n bytes of PTX | machine code
     header, _, rest = content.partition(b"\n")
     facts = json.loads(header)
     code = rest[facts["ptx_bytes"] :]
@@ -176,6 +182,10 @@ class _Server:
     """The process that has imported Triton, of which all workers are forks."""
 
     def __init__(self) -> None:
+        #     this process --- control ---> server with Triton: forks for each message
+        #           |
+        #           +------ a socket of its own ------> worker, the fork: requests in, answers out
+        # A fork begins with what the server has imported; a new process would import it again.
         self.control, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
@@ -193,6 +203,7 @@ class _Server:
         """
         ours, theirs = socket.socketpair()
         with theirs:
+            # A message needs a byte of content, for the descriptor to come with.
             socket.send_fds(self.control, [b"f"], [theirs.fileno()])
         return ours
 
@@ -225,6 +236,8 @@ class _Worker:
                 return f"Triton cannot compile it for {request.chip}: {answer['error']}"
             if answer["scratch"]:
                 return "it needs scratch memory of the GPU"
+            # As gpu/build.py does: twice as many warps while registers spill, and the best that was
+            # found.
             found.append((elf.spilled_bytes(base64.b64decode(answer["cubin"]), answer["entry"]), answer))
             if not found[-1][0] or warps >= MOST_WARPS:
                 return _keep(request.key, min(found, key=operator.itemgetter(0))[1])
@@ -243,6 +256,8 @@ class _Worker:
 
     def is_alive(self) -> bool:
         """Return whether it waits for a request: one that has ended has closed the connection."""
+        # A worker says nothing unless it is asked, so what can be read is the end of the
+        # connection.
         return not select.select([self.connection], [], [], 0)[0]
 
     def close(self) -> None:
@@ -268,6 +283,7 @@ class _Workers:
         count = min(len(requests), MOST_WORKERS, len(os.sched_getaffinity(0)))
         if count == 1:
             return [self._one(request) for request in requests]
+        # Threads that wait for other processes: the interpreter's lock is free meanwhile.
         with concurrent.futures.ThreadPoolExecutor(count, "nbcompile-cubins") as threads:
             return list(threads.map(self._one, requests))
 
@@ -299,6 +315,8 @@ class _Workers:
 
     def _forget(self) -> None:
         """In a child: the connections are its parent's."""
+        # Two processes that read from one connection would take each other's answers; and the lock
+        # may have been held by a thread that a fork does not copy.
         self.idle.clear()
         self.server = None
         self.lock = threading.Lock()

@@ -83,16 +83,25 @@ class ReplayedProgram:
         _all.add(self)
 
     def __call__(self, inputs: list[Any], /) -> Any:
+        # A replay passes by the dispatcher: a mode of the user's would see no operator.
         if self.is_off or torch_internals.dispatch_mode_count():
             return self.program(inputs)
         addressed, in_use = [], []
+        # The newest first. A recording refuses before it writes anything, so the next one may be
+        # asked.
         for graph in self.graphs:
             result = self._run(graph, inputs, SMALL)
             if type(result) is not int:
+                # The caller has given its references away: an input is freed once nobody else uses
+                # it.
                 inputs.clear()
                 return result
+            # The user records a graph of their own: launches become part of it, another graph
+            # cannot.
             if result == IN_CAPTURE:
                 return self.program(inputs)
+            # Sorted by reason for the slower path below: a recording of this layout exists, but was
+            # made for other addresses; or its results are too large to be moved and still used.
             addressed += [graph] if result == ADDRESS else []
             in_use += [graph] if result == IN_USE else []
         return self._without_recording(inputs, addressed, in_use)
@@ -108,6 +117,7 @@ class ReplayedProgram:
 
     def _run(self, graph: RecordedGraph, inputs: list[Any], most: int) -> Any:
         """Results of a replay, or the number of the reason why there was none."""
+        # Random tensors are filled first, by the function that the recording calls (graph.draw).
         given = [*inputs, *graph.buffers] if graph.buffers else inputs
         try:
             return graph.in_c.run(given, most, graph.draw)
@@ -121,6 +131,12 @@ class ReplayedProgram:
         return self.recorded_program(list(given))
 
     def _without_recording(self, inputs: list[Any], addressed: list[RecordedGraph], in_use: list[RecordedGraph]) -> Any:
+        #     in use, and 4 recordings of this layout    replay the oldest of them, move its results
+        #     32 recordings in all                       launch
+        #     addresses differ                           see which inputs moved, record again
+        #     layout seen for the first time             launch, and remember the addresses
+        #     else                                       record, and replay
+        # To record costs more than to launch, so a layout that comes once is never recorded.
         layout = tuple(map(_layout_of, inputs))
         alike = [graph for graph in self.graphs if graph.layout == layout]
         if in_use and len(alike) >= MOST_AT_ONCE:
@@ -143,6 +159,8 @@ class ReplayedProgram:
         return result
 
     def _plain(self, inputs: list[Any], layout: tuple[Any, ...]) -> Any:
+        # Sizes that never repeat would fill memory; to forget those that wait costs one plain call
+        # each.
         if len(self.earlier) >= MOST_REMEMBERED:
             self.earlier.clear()
         self.earlier[layout] = _addresses(inputs)
@@ -150,6 +168,9 @@ class ReplayedProgram:
 
     def _see_moved(self, graph: RecordedGraph, inputs: list[Any], alike: int) -> None:
         """Inputs are elsewhere: results of another recording may be at several places, all others are copied now."""
+        # Results of recordings come at few addresses (a backward graph reads what the recordings of
+        # the forward graph returned): one recording for each is better than a copy at each call.
+        # What the caller allocates anew comes at any address, so it is copied.
         moved = graph.in_c.changed(inputs)
         is_output = self.gpu.module.is_output
         if alike >= MOST_AT_ONCE or not all(is_output(inputs[at]) for at in moved):
@@ -159,11 +180,15 @@ class ReplayedProgram:
 
     def _record(self, inputs: list[Any], layout: tuple[Any, ...]) -> RecordedGraph | None:
         """A new recording; None, and the reason in the record, where there is none."""
+        #     plain call    x at 0x1000    w at 0x8000
+        #     now           x at 0x2000    w at 0x8000
+        # Then x is copied before each replay, and w is read where it is.
         earlier = self.earlier.get(layout) or _addresses(inputs)
         now = _addresses(inputs)
         is_output = self.gpu.module.is_output
         moved = [at for at in range(len(inputs)) if now[at] != earlier[at] and not is_output(inputs[at])]
         copied = sorted({*moved, *self.moving} & {at for at in range(len(inputs)) if now[at]})
+        # The graph would write to the copy, and the caller's tensor would not change.
         written = [(at, stack) for at, stack in self.facts.written if at in copied]
         if written:
             stack = next((stack for _, stack in written if stack), "")
@@ -173,6 +198,7 @@ class ReplayedProgram:
         try:
             graph = self._captured(inputs, layout, set(copied))
         except Exception as error:
+            # After these errors of the driver a plain launch would fail, too.
             if getattr(error, gpu_launcher.RESULT, None) in gpu_launcher.LOST:
                 raise
             self._stop(f"skipping cudagraphs due to a capture that failed ({_first_line(error)})")
@@ -185,8 +211,12 @@ class ReplayedProgram:
 
     def _captured(self, inputs: list[Any], layout: tuple[Any, ...], copied: set[int]) -> RecordedGraph:
         module = self.gpu.module
+        # What the recording reads: a tensor of its own for what is copied, the caller's for all
+        # others.
         seen = [_buffer_for(value) if at in copied else value for at, value in enumerate(inputs)]
         buffers = tuple(row.buffer() for draw in self.draws for row in draw.results)
+        # Its own pool, as a replay writes to the recorded addresses: nothing else may be allocated
+        # there.
         pool, release = torch_internals.new_memory_pool(), torch_internals.memory_pool_release()
         with _on_error(lambda: release(self.device, pool)):
             with torch_internals.allocating_from(self.device, pool):
@@ -194,12 +224,15 @@ class ReplayedProgram:
                 try:
                     result = self.recorded_program([*seen, *buffers])
                 except BaseException:
+                    # Torch's current stream is the one that records until then.
                     module.end_capture(False)
                     raise
                 executable = module.end_capture(True)
             given, static = [*inputs, *buffers], [*seen, *buffers]
             in_c = module.make_recording(self.device, executable, given, static, len(inputs), result)
         graph = RecordedGraph(in_c, layout, buffers, self._drawing(buffers) if buffers else None)
+        # The pool goes with the recording. Not at the end of the process, when torch's allocator
+        # may be gone.
         weakref.finalize(graph, release, self.device, pool).atexit = False
         return graph
 
@@ -209,6 +242,7 @@ class ReplayedProgram:
             for one in self.draws:
                 one.fill(tuple(itertools.islice(remaining, len(one.results))))
 
+        # It runs at each replay: nothing of the compiler's own is to be compiled.
         torch_internals.hide_from_hook(draw.__code__)
         return draw
 
@@ -245,6 +279,7 @@ def _on_error(undo: Callable[[], None]) -> Iterator[None]:
 
 
 def _layout_of(value: Any) -> Any:
+    # A number is an argument of recorded launches, so another number is another layout.
     return (value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else value
 
 

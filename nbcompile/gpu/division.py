@@ -55,9 +55,12 @@ class Part:
 def divide(plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts) -> tuple[Part, ...]:
     """The parts of a graph; none where there is nothing to record, or a size is known in a call only."""
     constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
+    # A size that only a call knows (plan.values) would have to be passed from part to part; and a
+    # constant that is returned has no part that gives it.
     if plan.values or not facts.apart_is_known or _of_outputs(plan) & set(constants):
         return ()
     apart = set(facts.apart)
+    # Each round finds one more operator that cannot be recorded, of finitely many.
     while True:
         try:
             parts = tuple(_Divider(plan, targets, facts, apart).parts())
@@ -86,6 +89,10 @@ class _Divider:
         self.constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
 
     def parts(self) -> Iterator[Part]:
+        #     steps    alloc k1 k2 | multinomial | view k3 free k4
+        #     apart    no            yes           no
+        #     part     1             2             3
+        #     given    what 2, 3 or the caller use     taken    what 1 or 2 gave
         groups = self._groups()
         for at, (is_apart, steps) in enumerate(groups):
             later = set().union(*(_used(rest) for _, rest in groups[at + 1 :]), _of_outputs(self.plan))
@@ -96,8 +103,12 @@ class _Divider:
         groups: list[tuple[bool, list[Step]]] = []
         waiting: list[Step] = []
         for step in self.plan.steps:
+            # Not yet: what uses it decides to which part it belongs, so that the memory of a
+            # recorded part is allocated inside of its recording.
             if isinstance(step, (AllocateSlot, ViewSlot)):
                 waiting.append(step)
+            # Where allocations wait, it keeps its order among them: memory that is freed first may
+            # be reused.
             elif isinstance(step, FreeSlot):
                 (waiting if waiting or not groups else groups[-1][1]).append(step)
             else:
@@ -119,9 +130,13 @@ class _Divider:
 
     def _part(self, steps: list[Step], is_apart: bool, later: set[int]) -> Part:
         used, filled = _used(steps), _made(steps)
+        # What an earlier part made and this one frees is freed by the caller of the parts, which
+        # holds the reference (DividedProgram).
         given = tuple(sorted(slot for slot in filled if slot in later))
         taken = tuple(sorted(used - filled - set(range(len(self.plan.inputs))) - set(self.constants)))
         kept = tuple(step for step in steps if not (isinstance(step, FreeSlot) and step.slot not in filled))
+        # The position of an input is the same in every part; one that a part does not look at is
+        # not checked.
         inputs = tuple(shape if at in used else None for at, shape in enumerate(self.plan.inputs))
         plan = replace(self.plan, inputs=inputs, steps=kept, outputs=tuple(map(PlanOutput, given)), single=False)
         arguments = random_draws.with_arguments(plan, taken, [self.shapes[slot] for slot in taken])
@@ -131,6 +146,8 @@ class _Divider:
 
     def _drawn(self, plan: LaunchPlan) -> Drawn:
         called = [step for step in plan.steps if isinstance(step, Call)]
+        # Each random call is tried alone, to learn which of them is the obstacle: the plan as a
+        # whole would only say that there is one.
         for step in called:
             if not random_draws.is_random(self.targets[step.extern]):
                 continue
@@ -146,6 +163,7 @@ class _Divider:
         slots: set[int] = set()
         for step in steps:
             if isinstance(step, ViewSlot):
+                # Views come after what they are of, so the root of the source is known.
                 root[step.slot] = root.get(step.source, step.source)
             elif isinstance(step, Launch):
                 positions = self.writes.get(step.kernel, range(len(step.slots)))
@@ -207,8 +225,11 @@ class DividedProgram:
         known: dict[int, Any] = {}
         returned = _of_outputs(self.plan)
         for at, (part, call) in enumerate(self.parts):
+            #     known    {slot: tensor} that later parts, or the caller, need
             known.update(zip(part.given, call([*given, *(known[slot] for slot in part.taken)]), strict=True))
             needed = returned.union(*(later.taken for later, _ in self.parts[at + 1 :]))
+            # The last reference to a tensor that no later part needs goes here: its memory is free
+            # for the next.
             known = {slot: tensor for slot, tensor in known.items() if slot in needed}
         known.update(enumerate(given))
         results = tuple(_returned(output, known) for output in self.plan.outputs)

@@ -31,8 +31,10 @@ def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
     """Iterate over the sections of an ELF file of 64 bits: name and content."""
     if image[:5] != b"\x7fELF\x02":
         raise ValueError("not an ELF file of 64 bits")
+    #     0x28 offset of the headers    0x3a size of one    0x3c how many    0x3e which has names
     (start,) = struct.unpack_from("<Q", image, 0x28)
     size, count, names = struct.unpack_from("<HHH", image, 0x3A)
+    #     name, kind, flags, address, offset in the file, length
     headers = [struct.unpack_from("<IIQQQQ", image, start + at * size) for at in range(count)]
     offset_of_names = headers[names][4]
     for name_at, kind, _, _, offset, length in headers:
@@ -43,6 +45,7 @@ def sections(image: bytes) -> Iterator[tuple[str, bytes]]:
 
 def length(image: bytes) -> int:
     """Bytes of an ELF file, of which ``image`` is the beginning at least."""
+    # The tables of headers are taken to come last, so that the later one ends the file.
     segments, sections = struct.unpack_from("<QQ", image, 0x20)
     segment_size, segment_count, section_size, section_count = struct.unpack_from("<HHHH", image, 0x36)
     return int(max(segments + segment_size * segment_count, sections + section_size * section_count))
@@ -68,6 +71,7 @@ def registers(image: bytes) -> int:
 def spilled_bytes(image: bytes, entry: str) -> int:
     """Bytes of a thread's stack that hold what its registers cannot: 0 if nothing loads or stores there."""
     code = dict(sections(image))[f".text.{entry}"]
+    # Since sm_70 an instruction has 128 bits; the opcode is in the lower half.
     accessed = any(low & 0xFFF in LOCAL_ACCESSES for low, _ in struct.iter_unpack("<QQ", code))
     return _of_thread(image, FRAME) if accessed else 0
 
@@ -76,6 +80,7 @@ def _of_thread(image: bytes, wanted: int) -> int:
     """Attribute of the one kernel in a file."""
     for attribute, value in _attributes(dict(sections(image)).get(".nv.info", b"")):
         if attribute == wanted:
+            # The first four bytes are the kernel's number in the table of symbols.
             return int(struct.unpack_from("<I", value, 4)[0])
     raise ValueError("the machine code says nothing of the registers of a thread")
 
@@ -97,6 +102,7 @@ def _count(content: bytes) -> int:
         for attribute, value in _attributes(content)
         if attribute in PARAMETER
     }
+    # Ordinals with a gap: an attribute of a kind that is not known here.
     if found != set(range(len(found))):
         raise ValueError("the machine code describes some parameters only")
     return len(found)

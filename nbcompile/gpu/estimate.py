@@ -32,6 +32,8 @@ def rounds(kernel: EmittedKernel) -> Callable[..., int]:
 
 def seconds(function: Function, blocks: int, rounds: int, shared_bytes: int) -> float:
     """Estimated duration of simulating a launch, in seconds."""
+    # The fixed part is paid once for each group of blocks that run at once, the rest for each
+    # thread.
     steps, accesses = _executed(function, rounds)
     at_once = blocks_at_once(function, shared_bytes)
     threads = blocks * function.threads
@@ -42,10 +44,12 @@ def _executed(function: Function, rounds: int) -> tuple[int, int]:
     """Instructions, and accesses to memory among them, of one thread; what is in a loop counts once a round."""
     in_loops: set[int] = set()
     for at, instruction in enumerate(function.instructions):
+        # A branch to a lower address closes a loop: everything between is its body.
         if instruction.opcode == "bra" and function.labels[instruction.operands[0]] <= at:
             in_loops.update(range(function.labels[instruction.operands[0]], at + 1))
     steps = accesses = 0
     for at, instruction in enumerate(function.instructions):
+        # rounds is of all loops together, so what is in two nested ones counts no more.
         times = max(rounds, 1) if at in in_loops else 1
         steps += times
         accesses += times * (instruction.opcode in ("ld", "st", "atom", "red") and "param" not in instruction.modifiers)

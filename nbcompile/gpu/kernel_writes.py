@@ -64,6 +64,7 @@ def _first_form(source: ASTSource, chip: Chip, flow: _Flow) -> Any:
         "target": target, "options": options, "context": flow.context, "module_map": backend.get_module_map(),
         "codegen_fns": backend.get_codegen_implementation(options),
     }  # fmt: skip
+    # Versions of Triton differ in what they ask for here, so it is given by name.
     return source.make_ir(*(known[name] for name in inspect.signature(source.make_ir).parameters))
 
 
@@ -104,11 +105,14 @@ class _Flow:
         operands = [operation.get_operand(at) for at in range(operation.get_num_operands())]
         results = [operation.get_result(at) for at in range(operation.get_num_results())]
         block = self._note_block(operation)
+        # The walk goes from the inside out, so the blocks inside have been noted already.
         regions = [operation.get_region(number).id() for number in range(operation.get_num_regions())]
         inner = [at for region in regions for at in self.regions[region]]
         if name == "tt.func":
             self._note_function(operation.get_str_attr("sym_name"), inner)
             return
+        # Overwritten by each operation of the block: what is left is of the last one, a yield or a
+        # return.
         self.ends[block] = list(_pointers(operands))
         if name == "tt.call":
             callee = operation.get_flat_symbol_ref_attr("callee")
@@ -118,18 +122,24 @@ class _Flow:
 
     def _note_pointers(self, name: str, given: list[int], results: list[int], inner: Iterable[int]) -> None:
         """Note an operation by the pointers that it is given and gives, and the blocks inside of it."""
+        #     scf.for (%p = %x) { ...; yield %q }        %p and the result may be %x or %q
+        # Not which of several from which: all from all. A tensor too many is taken to be written,
+        # which costs an order between kernels; one too few would be a wrong result.
         handed = [*given, *(pointer for at in inner for pointer in self.ends.get(at, ()))]
         for pointer in (*results, *(argument for at in inner for argument in self.blocks.get(at, ()))):
             self.origins[pointer].update(handed)
         if name in _UNKNOWN:
             self.unknown.update(results)
         if name in _STORES:
+            # The first pointer is the address; a value that is stored may be a pointer as well.
             self.stored.update(given[:1])
         elif given and not results and not inner and name not in _HARMLESS:
             self.stored.update(given)
 
     def _note_function(self, name: str, blocks: list[int]) -> None:
         returns = [self.ends[at] for at in blocks if at in self.ends]
+        # Blocks after the first one are those of branches: their arguments come from any block's
+        # end.
         for argument in (pointer for at in blocks[1:] for pointer in self.blocks.get(at, ())):  # of branches
             self.origins[argument].update(pointer for end in returns for pointer in end)
         self.functions[name] = _Function(self.parameters.get(blocks[0], []), returns)
@@ -156,8 +166,10 @@ class _Flow:
                 self.origins[parameter].add(operand)
             for result in results:
                 self.origins[result].update(pointer for returned in called.returns for pointer in returned)
+        # A module has helpers, which are called, and the kernel, which nothing calls.
         kernel = next(found for name, found in self.functions.items() if name not in {call[0] for call in self.calls})
         reached = self._reached(self.stored)
+        # A store through a pointer that was loaded: it may lead into any tensor.
         if reached & self.unknown:
             return list(range(len(kernel.parameters)))
         return [at for at, parameter in enumerate(kernel.parameters) if parameter in reached]

@@ -60,9 +60,13 @@ def compile_graph(
     Raises:
         UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
     """
+    # Triton is imported by another process while this one lowers and schedules.
     cubins.start_workers()
     refused: dict[str, str] = {}
     autotuner = _autotuner(gpu, backends)
+    # Every round either returns, raises, or adds an operator to those that are refused: it ends.
+    # The graph is lowered anew, as an operator that is called divides the kernel that would have
+    # had it.
     while True:
         with recorder.stage("lowering"):
             program = lower(graph_module, examples, keep_sharing, own_random, None, refused, autotuner.templates)
@@ -93,6 +97,7 @@ def compile_graph(
 def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...]) -> Autotuner:
     """The choice of matrix products by measurement; for a chip that the model does not know, the library's."""
     name = loading.chip_name(gpu, 0)
+    # Without candidates of ours the chip is never looked at.
     if "TRITON" not in backends or name not in CHIPS:
         return Autotuner(CHIPS["sm_80"])
     return Autotuner(CHIPS[name], backends, Benchmark(gpu, name))

@@ -114,6 +114,8 @@ class _GraphLoader:
 
     def replayed(self, program: LoadedGraph, plan: LaunchPlan, drawn: Drawn, facts: CaptureFacts) -> ReplayedProgram:
         """A graph, or a part of one, that is recorded when it is called again."""
+        # Random tensors are inputs of the recorded program; the plain one draws them itself, as it
+        # does where a graph is not recorded.
         recorded = program
         if drawn.draws:
             externs = (*self.emitted.externs, *(_Extern(*row) for row in drawn.more_externs))
@@ -123,6 +125,8 @@ class _GraphLoader:
     def part(self, part: Part) -> Callable[[list[Any]], Any]:
         """A part of a divided graph."""
         written = frozenset(at for at, _ in part.written)
+        # The launcher in C leaves some calls to Python (modes, profilers), so a part needs a text,
+        # too.
         wrapper, constants = plan_text.write(part.plan, written)
         known = {**self.constants, **constants}
         program = self._load(replace(self.emitted, plan=part.plan, wrapper=wrapper, ranges=()), known)
@@ -131,6 +135,7 @@ class _GraphLoader:
         return self.replayed(program, part.plan, part.drawn, CaptureFacts("", part.written))
 
     def _load(self, changed: Any, constants: Mapping[int, object]) -> LoadedGraph:
+        # Made of the graph's own plan, so it is no part of the artifact.
         return load(changed, self.compiler, self.attribute, constants, self.prepared, is_stored=False)
 
 
@@ -144,6 +149,7 @@ def prepare(emitted: Runnable, gpu: GpuLauncher, debug: bool = False) -> Mapping
     """Build the kernels that are for a GPU, and load each into its device."""
     kernels = [kernel for kernel in emitted.kernels if kernel.language == "triton"]
     chips = {device: chip_name(gpu, device) for device in {kernel.gpu for kernel in kernels}}
+    # All at once, so that those which are not in the store are compiled side by side.
     built = cubins.obtain([cubins.Request(kernel, chips[kernel.gpu]) for kernel in kernels])
     positions = _positions(emitted)
     compiled_artifact.set_gpu(StoredTarget(tuple(sorted(chips.items())), cubins.triton_version(), debug))
@@ -166,6 +172,7 @@ def load_stored(
     gpu = gpu_launcher.open_launcher(compiler)
     if isinstance(gpu, gpu_launcher.NoGpu):
         raise OtherTarget(gpu.reason)
+    # Machine code is for one kind of chip, and its key in the store has Triton's version.
     for device, chip in target.chips:
         if device >= gpu.devices or chip_name(gpu, device) != chip:
             raise OtherTarget(f"cuda:{device} is not the {chip} that it was compiled for")
@@ -184,6 +191,7 @@ def _unaligned(kernel: EmittedKernel, chip: str) -> Callable[[], Image]:
     """Build, when it is needed first, the code for pointers that are no multiples of 16."""
 
     def build() -> Image:
+        # Nearly all pointers are multiples of 16: only a view that begins elsewhere asks for this.
         (cubin,) = cubins.obtain([cubins.Request(kernel, chip, aligned=False)])
         return cubin.image
 
@@ -203,6 +211,7 @@ def _positions(emitted: Runnable) -> dict[str, str]:
 
 def _teller() -> Callable[[str], None]:
     """Tell the record, and the log of CUDA graphs, also after the frame is finished."""
+    # Taken now: what is told later is told in calls, after the frame's record has ended.
     page = recorder.draft()
 
     def tell(text: str) -> None:

@@ -29,6 +29,8 @@ class MachineCode:
 
     def resident_blocks(self, chip: Chip) -> int:
         """Number of blocks that are resident on a multiprocessor at once."""
+        # Registers are allocated by eight for each thread. The KiB of shared memory that the system
+        # takes for each block is left out.
         of_block = self.threads * max(-(-self.registers // 8) * 8, 1)
         return min(
             chip.registers // of_block,

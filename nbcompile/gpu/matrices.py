@@ -25,6 +25,9 @@ from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of
 
 WARP_GROUP = 128
 _LANES = np.arange(WARP)
+#     lane    0  1  2  3 | 4  5  6  7 | ... | 28 29 30 31
+#     row     0  0  0  0 | 1  1  1  1 | ... |  7  7  7  7
+#     quad    0  1  2  3 | 0  1  2  3 | ... |  0  1  2  3
 _ROW, _QUAD = _LANES // 4, _LANES % 4
 """Each lane of a fragment belongs to one row, and to one of four places in it."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -66,6 +69,8 @@ def expect_supported(instruction: Instruction) -> None:
 
 def _words(blocks: State, operand: str, lanes: int) -> Array:
     """Registers of an operand: ``uint32[groups of lanes, lanes, registers]``."""
+    # All groups are gathered, also those that do not take part: results are written in active
+    # threads.
     words = [np.broadcast_to(blocks.read(name, "b32"), (blocks.count,)) for name in register_names(operand)]
     return np.stack(words, -1).reshape(-1, lanes, len(words))
 
@@ -75,6 +80,10 @@ def _left(words: Array, kind: str, rows: int, depth: int) -> Array:
     elements = _elements(words, kind)
     size = elements.shape[-1]
     found = np.zeros((words.shape[0], rows, depth), elements.dtype)
+    # The registers of the left factor are four quarters of 8 rows each, column by column:
+    #     r0  r2      rows 0 to 7
+    #     r1  r3      rows 8 to 15
+    # Within a quarter a lane has neighbouring elements of its row: as many as fit into 32 bits.
     for at in range(words.shape[-1]):
         column = _QUAD[:, None] * size + np.arange(size) + 4 * size * (at // 2)
         found[:, (_ROW + 8 * (at % 2))[:, None], column] = elements[:, :, at]
@@ -86,6 +95,7 @@ def _right(words: Array, kind: str, depth: int, columns: int) -> Array:
     elements = _elements(words, kind)
     size = elements.shape[-1]
     found = np.zeros((words.shape[0], depth, columns), elements.dtype)
+    # The right factor is held by columns: a lane has elements of one column, r0 above r1.
     for at in range(words.shape[-1]):
         row = _QUAD[:, None] * size + np.arange(size) + 4 * size * at
         found[:, row, _ROW[:, None]] = elements[:, :, at]
@@ -101,9 +111,13 @@ def _multiply(blocks: State, instruction: Instruction, active: Array) -> None:
     d, a, b, c = instruction.operands
     one = _left(_words(blocks, a, WARP), left, m, k)
     other = _right(_words(blocks, b, WARP), right, k, n)
+    # A result in float16 has two neighbours of a row in each register, one in float32 has a
+    # register.
     per = 2 if total == "f16" else 1
+    #     element    0, 1: row _ROW        2, 3: row _ROW + 8        columns 2 * _QUAD and the next
     cells = [(_ROW + 8 * (at // 2), 2 * _QUAD + at % 2) for at in range(4)]
     given = as_type(_words(blocks, c, WARP), "f16x2" if per == 2 else total)
+    # NumPy's order of the sum over the depth: a GPU promises none.
     product = one @ other
     for at, name in enumerate(register_names(d)):
         numbers = []
@@ -123,6 +137,7 @@ def _count(blocks: State, instruction: Instruction, kind: str, times: int) -> No
 
 
 def _expect_whole(instruction: Instruction, active: Array, lanes: int) -> None:
+    # PTX requires all threads of a warp (or warp group) to execute the same matrix instruction.
     groups = active.reshape(-1, lanes)
     if (groups.any(1) != groups.all(1)).any():
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}, in a part of the threads")
@@ -146,16 +161,26 @@ def _tile(blocks: State, descriptor: Array, rows: int, depth: int, size: int, tr
         size: Bytes of an element.
         transposed: Whether neighbours in memory are neighbours along ``rows``.
     """
+    #     bits    0-13 start    16-29 leading offset    32-45 stride    62-63 swizzle
+    # Offsets are in units of 16 bytes, so 14 bits of them reach 256 KiB.
     start = ((descriptor & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
     leading = ((descriptor >> np.uint64(16) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[:, None, None]
     stride = ((descriptor >> np.uint64(32) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[:, None, None]
     width = _SWIZZLES[int(descriptor.flat[0] >> np.uint64(62))]
     row, column = np.arange(rows)[None, :, None], np.arange(depth)[None, None, :]
+    # Along "across" elements are adjacent. A tile is built of strips as wide as the swizzle's row,
+    # and in a strip of groups of eight rows:
+    #     strip 0                          strip 1 at + leading
+    #     row 0 ... 7    at 0              row 0 ... 7
+    #     row 8 ... 15   at + stride       row 8 ... 15
     across, down = (row, column) if transposed else (column, row)
     position = across * size
     found = (
         start[:, None, None] + position // width * leading + position % width + down % 8 * width + down // 8 * stride
     )
+    # Swizzle: in rows of 128 bytes, chunk c (of 16 bytes) of row r is at c ^ (r % 8), so that eight
+    # rows of one column of chunks lie in different banks. Bits 7 and up of the offset are the row.
+    # Narrower rows share a line of 128 bytes: then it is the number of the line.
     if width > 16:
         found = found ^ ((found >> 7) % (width // 16) << 4)
     return found
@@ -175,6 +200,7 @@ def _multiply_group(blocks: State, instruction: Instruction, active: Array) -> N
 
 
 def _wait(blocks: State, pending: int, active: Array) -> None:
+    # A group of products is done as a whole, for the threads that waited for it.
     blocks.products = [product for product in blocks.products if not _is_done(blocks, product, pending, active)]
     blocks.registers_in_flight = frozenset().union(*(product.registers for product in blocks.products))
 
@@ -192,10 +218,12 @@ def _start_product(blocks: State, instruction: Instruction, active: Array) -> No
     _count(blocks, instruction, right, int(active.sum()) // WARP_GROUP)
     size = bits_of(right) // 8 if right != "tf32" else 4
     threads = np.nonzero(active)[0]
+    # All threads of a group have the same descriptor: that of the first is used.
     first = threads[::WARP_GROUP]
     of_b = _tile(blocks, _descriptors(blocks, b, first), n, k, size, len(flags) > 3 and flags[-1] == "1")
     read = [of_b]
     other = _from_shared(blocks, instruction, of_b, first, right).swapaxes(1, 2)
+    # The left factor may come from registers: each of the four warps has 16 of the 64 rows.
     if a.startswith("{"):
         words = _words(blocks, a, WARP)[active.reshape(-1, WARP)[:, 0]]
         one = _left(words, left, 16, k).reshape(-1, m, k)
@@ -203,20 +231,27 @@ def _start_product(blocks: State, instruction: Instruction, active: Array) -> No
         of_a = _tile(blocks, _descriptors(blocks, a, first), m, k, size, len(flags) > 4 and flags[-2] == "1")
         read.append(of_a)
         one = _from_shared(blocks, instruction, of_a, first, left)
+    # Two immediate operands are the signs of the factors, 1 or -1.
     product = one @ other * (int(flags[1]) * int(flags[2]))
     if total != "f32":
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+    # The predicate scale-d: false begins a sum, true adds to what the registers hold.
     keep = np.broadcast_to(blocks.read(flags[0], "pred"), (blocks.count,))
     names = register_names(d)
     lane, warp = threads % WARP, threads % WARP_GROUP // WARP
     group = np.repeat(np.arange(len(first)), WARP_GROUP)
     for at, name in enumerate(names):
+        #     register    0  1      2  3          4  5 ...
+        #     row         r  r    r+8  r+8        r  r           r = 16 * warp + lane // 4
+        #     column      c c+1     c  c+1      c+8 c+9          c = 2 * (lane % 4)
         row = 16 * warp + lane // 4 + 8 * (at // 2 % 2)
         column = 8 * (at // 4) + 2 * (lane % 4) + at % 2
         found = np.zeros(blocks.count, np.float32)
         before = np.where(keep, np.broadcast_to(blocks.bits(name).view(np.float32), (blocks.count,)), np.float32(0))
         found[threads] = product[group, row, column] + before[threads]
         blocks.write(name, found, "f32", active)
+    # The result is in the registers already, but nobody may look at it: until the wait it may be
+    # anything on a GPU, and so may what the product reads after the tiles are overwritten.
     offsets = np.unique(np.concatenate([part.reshape(-1) for part in read]))
     blocks.products.append(Product(blocks.products_committed[threads], threads, frozenset(names), offsets))
     blocks.registers_in_flight |= frozenset(names)
@@ -231,6 +266,8 @@ def _from_shared(blocks: State, instruction: Instruction, offsets: Array, first:
     size = 4 if kind == "tf32" else bits_of(kind) // 8
     if (offsets < 0).any() or (offsets + size > blocks.shared_bytes).any():
         raise Fault(f"{blocks.describe(instruction)}: a tile past the end of shared memory")
+    # The read is noted for the first thread of a group, so that a store of another warp that no
+    # barrier separates is a race.
     flat = (offsets + (blocks.block[first] * blocks.shared_bytes)[:, None, None]).reshape(-1)
     threads = np.repeat(first, offsets[0].size)
     found = blocks.shared.load(flat, size, blocks.actors(threads), blocks.describe(instruction))
@@ -244,6 +281,8 @@ def expect_not_read(blocks: State, offsets: Array, width: int, threads: Array, w
     """Raise if a product that is in flight reads what is about to be written."""
     for product in blocks.products:
         mine = np.isin(blocks.block[threads], blocks.block[product.threads])
+        # By words of 4 bytes, as elements may be narrower; of a wide store the first word is looked
+        # at.
         if mine.any() and np.isin(offsets[mine] // 4 * 4, product.read // 4 * 4).any():
             raise Fault(f"{what}: written while a wgmma reads it, with no wgmma.wait_group between")
 
@@ -264,6 +303,9 @@ def _load_matrix(blocks: State, instruction: Instruction, active: Array) -> None
     if "trans" in instruction.modifiers:
         matrices = matrices.swapaxes(2, 3)
     for at, register in enumerate(register_names(instruction.operands[0])):
+        #     row 0: lanes 0 1 2 3, two elements each        row 1: lanes 4 5 6 7        ...
+        # That is the layout of a quarter of an operand of mma: one ldmatrix loads a whole left
+        # factor.
         pairs = np.ascontiguousarray(matrices[:, at].reshape(-1, WARP, 2)).view(np.uint32)
         words: Array = np.zeros(blocks.count, np.uint32)
         words[active] = pairs.reshape(-1)

@@ -43,6 +43,10 @@ class Actors:
 
     def key(self) -> Array:
         """All of it in one number: 32 bits of block, 8 of warp, 24 of barriers."""
+        #     63 ... 32   31 ... 24   23 ... 0
+        #     block       warp        barriers
+        # A block has 32 warps at most (1024 threads), and a grid less than 2**31 - 1 blocks, so the
+        # numbers for "several" below are nobody's.
         return (self.block.astype(np.int64) << 32) | (self.warp.astype(np.int64) << 24) | self.barriers
 
     def take(self, at: Array) -> Actors:
@@ -57,6 +61,9 @@ SEVERAL_BLOCKS = 2**31 - 1
 
 def _unordered(before: Array, now: Array) -> Array:
     """Return whether two accesses are unordered: no barrier is between them."""
+    # Within a warp everything is in order: its threads execute one instruction after the other
+    # here. Between warps of a block a barrier orders; between blocks nothing does while a kernel
+    # runs.
     same_block = before >> 32 == now >> 32
     ordered = (before >> 24 == now >> 24) | (before & 0xFFFFFF < now & 0xFFFFFF)
     return (before != NOBODY) & ~(same_block & ordered)
@@ -68,6 +75,9 @@ class Bytes:
 
     content: Array
     check_races: bool = True
+    # One writer and one reader for each byte are enough. A later access has to come after all
+    # earlier ones; those of one warp come one after another, so its last stands for all, and of
+    # several warps or blocks it matters only that they were several.
     writer: Array = field(init=False)
     reader: Array = field(init=False)
     updater: Array | None = field(init=False, default=None)
@@ -114,7 +124,8 @@ class Bytes:
             self.updater = np.full(self.content.size, NOBODY, np.int64)
         several = _unordered(self.updater[at], now) & (self.updater[at] >> 32 != now >> 32)
         self.updater[at] = np.where(several, np.int64(SEVERAL_BLOCKS) << 32, now + 0 * at)
-        # Of several threads of this instruction one is left; others of another block or warp make it several.
+        # Of several threads of this instruction one is left; others of another block make it several. Other warps of
+        # its block are not told apart: a plain access of the last warp to update would be missed as a race.
         last = self.updater[at]
         self.updater[at[(last != now) & (last >> 32 != now >> 32)]] = np.int64(SEVERAL_BLOCKS) << 32
 
@@ -130,6 +141,10 @@ class Bytes:
             raise Race(f"{what}: {_threads(race)} what another warp or block wrote, with no barrier between")
         self._expect_no_update(at, now, what)
         before = self.reader[at]
+        #     last reader                          noted now
+        #     none, or in order before this one    this one
+        #     another warp, no barrier between     SEVERAL_WARPS, at this count of barriers
+        #     another block                        SEVERAL_BLOCKS: no write is in order after both
         recent = _unordered(before, now)
         several = (SEVERAL_WARPS << 24) | (now & ~np.int64(0xFF << 24))
         elsewhere = (before >> 32 != now >> 32) & recent
@@ -149,8 +164,12 @@ class Bytes:
             self._expect_no_update(at, now, what)
         if self.check_races and (race := _unordered(self.reader[at], now)).any():
             raise Race(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
+        # Several warps often store the same value to one address, as Triton does where a block has
+        # fewer elements than threads: whichever comes last, the memory holds that.
         if self.check_races and (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
             raise Race(f"{what}: {_threads(race)} over what another warp or block wrote, with no barrier between")
+        # Of threads of several warps that write to one address in this instruction the last one
+        # stays: the others find another value there than theirs, and are in a race.
         self.content[at] = values
         self.was_written[at] = True
         if self.check_races:
@@ -169,6 +188,7 @@ def _differ(before: Array, now: Array) -> Array:
     if now.shape[1] % 4 or not different.any():
         return different
     old, new = (np.ascontiguousarray(part).view(np.float32) for part in (before, now))
+    # The type is not known here, so whole numbers of some million that differ by one pass, too.
     close = np.isclose(old, new, rtol=1e-5, atol=0, equal_nan=True)
     return different & ~np.repeat(close, 4, axis=1)
 
@@ -206,6 +226,8 @@ class GlobalMemory:
             tensor: On the CPU, dense or a view.
             name: For the texts of faults.
         """
+        #     storage of x    [ . . x0 x1 x2 x3 . . ]    x and x[1:] are two addresses in one range
+        #     start             a multiple of 512, as torch's allocator gives it
         storage = tensor.untyped_storage()
         at = self.storages.get(storage.data_ptr()) if storage.nbytes() else None
         if at is None:
@@ -218,6 +240,8 @@ class GlobalMemory:
 
     def copy_bytes_in(self, content: Array, name: str) -> int:
         """Its position among all."""
+        # A gap between tensors makes an access past the end a fault, where on a GPU it would mostly
+        # read what happens to be allocated next.
         start = FIRST_ADDRESS if not self.ends else -(-(self.ends[-1] + GAP) // ALIGNMENT) * ALIGNMENT
         self.starts.append(start)
         self.ends.append(start + content.size)
@@ -265,6 +289,8 @@ class GlobalMemory:
 
     def _by_tensor(self, addresses: Array, width: int, what: str) -> Sequence[tuple[int, Array, Array]]:
         starts, ends = np.array(self.starts, np.uint64), np.array(self.ends, np.uint64)
+        # The last tensor that begins at or before the address. It is the right one only if the
+        # access ends before that tensor does.
         at = np.searchsorted(starts, addresses, "right").astype(np.int64) - 1
         inside = (at >= 0) & (addresses + np.uint64(width) <= ends[np.maximum(at, 0)])
         if not inside.all():

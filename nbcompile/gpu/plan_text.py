@@ -36,6 +36,13 @@ FIRST_CONSTANT = 1 << 32
 def write(plan: LaunchPlan, written: frozenset[int] = frozenset()) -> tuple[str, dict[int, object]]:
     """The text, and the objects that it names by number; ``written`` are positions of inputs that it writes to."""
     writer = _Writer()
+    #     def call(args):
+    #          [s0, s1] = args
+    #          args.clear()                                   inputs are freed when they are used up
+    #          s0 = expect(s0, (4, 8), (8, 1), torch.float32, False, 'cuda:0')
+    #          s2 = empty_strided((4, 8), (8, 1), dtype=torch.float32, device='cuda:0')
+    #          kernel0(s0, s1, s2)
+    #          return (s2, )
     lines = [f"[{''.join(f's{at}, ' for at in range(len(plan.inputs)))}] = args", "args.clear()"]
     for at, shape in enumerate(plan.inputs):
         if shape is not None:
@@ -84,12 +91,14 @@ class _Writer:
                 given = [*map(self.value, arguments), *(f"{name}={self.value(value)}" for name, value in keywords)]
                 yield f"result = {extern}_target({', '.join(given)})"
                 yield from map(_adopted, results)
+                # The variable would keep the tensors alive that later steps free.
                 yield "result = None"
             case Multiply(extern, product, slots, beta, alpha):
                 given = [f"s{slot}" for slot in slots[1:]]
                 given += [f"beta={beta}", f"alpha={alpha}"] if product in ("addmm", "baddbmm") else []
                 yield f"s{slots[0]}.copy_({extern}_target({', '.join(given)}))"
             case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
+                # Input, weight, and the bias or None.
                 tensors = [*(f"s{slot}" for slot in slots), "None"][:3]
                 numbers = (list(stride), list(padding), list(dilation), transposed, list(output_padding), groups)
                 yield f"result = {extern}_target({', '.join([*tensors, *map(repr, numbers)])})"
@@ -100,6 +109,7 @@ class _Writer:
         """An argument: tensors and plain values as text, anything else by its number."""
         if isinstance(value, AtSlot):
             return f"s{value.slot}"
+        # Exact types: a subclass, such as torch.Size, has another text.
         if type(value) is list:
             return f"[{', '.join(map(self.value, value))}]"
         if type(value) is tuple:

@@ -75,15 +75,22 @@ def times(built: MachineCode, blocks: int, costs: Costs, waits: int, touched: in
         touched: Bytes that are read or written, each counted once.
         chip: Where it would run.
     """
+    #     blocks     300 of 128 threads, 4 resident on each of 132 multiprocessors
+    #     resident   528: all at once; latency counts one round
+    #     busy       132: every multiprocessor has work
     bandwidth = REACHED * chip.bytes_per_second
     resident = chip.multiprocessors * max(built.resident_blocks(chip), 1)
     busy = max(min(blocks, chip.multiprocessors), 1)
+    # The instructions of one warp are the average: a launch waits for its longest warp, which may
+    # have more.
     warps = max(blocks * -(-built.threads // 32), 1)
     serial = waits * chip.load_cycles + costs.instructions / warps * DEPENDENT_CYCLES
     return Times(
         costs.sectors * SECTOR / bandwidth,
         costs.instructions / (busy * SCHEDULERS * chip.cycles_per_second),
+        # Not rounded up: a block starts when another one ends, not when a whole round does.
         max(blocks / resident, 1.0) * serial / chip.cycles_per_second,
+        # A multiplication comes with an addition: data sheets count two operations.
         2 * costs.matrix_work / (MATRIX_REACHED * chip.matrix_flops * busy / chip.multiprocessors),
         max(touched / bandwidth, 2 * costs.matrix_work / chip.matrix_flops),
     )

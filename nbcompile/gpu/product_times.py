@@ -77,6 +77,7 @@ class Prediction:
 def rate(chip: Chip, kind: str) -> float:
     """Multiplications a second that a chip reaches."""
     if kind == "float32":
+        # A multiplication and an addition are two operations of the data sheet, hence the halves.
         return chip.float_flops / 2 * MATRIX_REACHED
     return chip.matrix_flops * MATRIX_REACHED / (4 if kind == "tf32" else 2)
 
@@ -88,6 +89,7 @@ def shared_bytes(tile: ProductTile, factor_bytes: int) -> int:
 
 def fits(tile: ProductTile, shape: Shape, chip: Chip) -> bool:
     """Return whether a program has enough shared memory and registers."""
+    # The result's tile is spread over the threads' registers, one number of 32 bits in each.
     of_thread = tile.rows * tile.columns // (32 * tile.warps) * (2 if shape.has_epilogue else 1) + OTHER_REGISTERS
     whole = replace(tile, stages=tile.stages + 1)  # one step more is in flight with matrix units that run on
     return shared_bytes(whole, shape.factor_bytes) <= chip.block_shared_bytes and of_thread <= REGISTERS
@@ -106,11 +108,14 @@ def predict(tile: ProductTile, shape: Shape, chip: Chip, moved: int) -> Predicti
     programs = shape.batch * -(-shape.rows // tile.rows) * -(-shape.columns // tile.columns)
     steps = -(-shape.depth // tile.depth)
     at_once = resident(tile, shape, chip)
+    #     300 programs, one at once on each of 132 multiprocessors: two rounds, and 36 are left
+    # In the last round most multiprocessors wait.
     rounds, rest = divmod(programs, chip.multiprocessors * at_once)
     seconds = rounds * _round(tile, shape, chip, steps, at_once)
     if rest:
         seconds += _round(tile, shape, chip, steps, -(-rest // chip.multiprocessors))
     bandwidth = REACHED * chip.bytes_per_second
+    # Each program loads its rows of one factor and its columns of the other, over the whole depth.
     of_tiles = programs * (tile.rows + tile.columns) * shape.depth * shape.factor_bytes
     return Prediction(seconds, of_tiles / (CACHE_RATIO * bandwidth), moved / bandwidth)
 
@@ -120,13 +125,18 @@ def _round(tile: ProductTile, shape: Shape, chip: Chip, steps: int, at_once: int
     multiplied = tile.rows * tile.columns * tile.depth
     cycle_rate = rate(chip, shape.kind) / chip.multiprocessors / chip.cycles_per_second
     busy = at_once * max(multiplied / cycle_rate, _shared_cycles(tile, shape, chip))
+    # The steps of one tile depend on each other; several tiles on a multiprocessor overlap.
     one_tile = multiplied / cycle_rate + STEP_CYCLES
+    #     stages 4: three steps are loaded ahead, so a step waits for a third of a load at most
     waiting = chip.load_cycles / max(tile.stages - 1, 1)
+    # At the beginning and the end nothing overlaps: one latency each.
     return (steps * max(busy, one_tile, waiting) + 2 * chip.load_cycles) / chip.cycles_per_second
 
 
 def _shared_cycles(tile: ProductTile, shape: Shape, chip: Chip) -> float:
     """Cycles in which shared memory moves the factors of a step."""
+    #     128 x 128 on sm_90: rows are read once, columns once by each of 2 groups of 64 rows
+    #     4 warps before that, as 2 x 2: each reads 64 rows and 64 columns
     written = tile.rows + tile.columns
     if chip.capability >= 90 and shape.kind == "narrow" and tile.rows >= GROUP_ROWS and tile.warps % 4 == 0:
         read = tile.rows + tile.columns * tile.rows // GROUP_ROWS

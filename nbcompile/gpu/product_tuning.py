@@ -56,6 +56,8 @@ class Benchmark:
         self, kernel: Kernel, planned: Schedule, parts: Product, candidates: Sequence[Candidate]
     ) -> Sequence[Candidate]:
         """Measure the best of the candidates; as predicted where the GPU has not enough memory for it."""
+        # A model chooses what is measured, and measurement chooses what runs: the model has to be
+        # right only about which tiles are among the best.
         ours = sorted(
             (candidate for candidate in candidates if candidate.tile is not None), key=operator.attrgetter("seconds")
         )[:MEASURED]
@@ -69,6 +71,7 @@ class Benchmark:
             return candidates  # the graph is lowered again without the operator in question
         key = self._key(kernel, emitted)
         known = _read(key)
+        # All times of one key come from one measurement: they are compared with one another.
         if not {candidate.label for candidate in (*ours, *library)} <= known.keys():
             try:
                 with torch_internals.dispatch_modes()._disable_current_modes(), torch.no_grad():
@@ -77,6 +80,8 @@ class Benchmark:
                 return candidates
             store.add(key, ".json", functools.partial(_write, json.dumps(known)))
         return [
+            # The kernels around the library's product are not measured: for them the prediction is
+            # added.
             replace(candidate, seconds=seconds + candidate.rest, is_measured=True)
             for candidate in (*ours, *library)
             if (seconds := known.get(candidate.label)) is not None
@@ -84,6 +89,8 @@ class Benchmark:
 
     def _key(self, kernel: Kernel, emitted: Sequence[EmittedKernel]) -> str:
         """Key in the store: all that a time depends on, and no name of this graph."""
+        # Equal products of other graphs and other processes share an entry, so names and comments
+        # go.
         texts = [re.sub(r"#.*", "", each.source.replace(kernel.name, "kernel")) for each in emitted]
         types = [" ".join(each.types) for each in emitted[:1]]
         shapes = [f"{each.warps} {each.stages} {each.grid}" for each in emitted]
@@ -99,6 +106,7 @@ class Benchmark:
         """Iterate over times in seconds by label; None for what cannot be compiled."""
         device = kernel.device.index or 0
         tensors = planned.program.tensors()
+        # All candidates run on the same tensors, one after another.
         memory = {name: _allocated(tensors[name], kernel.device) for name in (*kernel.reads, *kernel.writes)}
         for (candidate, emitted), cubin in zip(ours, self._built([each for _, each in ours]), strict=True):
             if cubin is None:
@@ -128,11 +136,14 @@ class Benchmark:
 
 def seconds(call: Callable[[], object], expected: float) -> float:
     """Median time of a call on the GPU, after two that are not counted."""
+    # Enough launches that the clock's resolution does not matter, and no more than some
+    # milliseconds.
     calls = max(1, min(100, int(ROUND_SECONDS / max(expected, 1e-7))))
     if not torch.cuda.is_available():  # a stand-in, whose launches return when they have run
         now = time.perf_counter()
         call()
         return time.perf_counter() - now
+    # The first calls load code, and fill caches.
     for _ in range(2):
         call()
     times = []
@@ -143,6 +154,8 @@ def seconds(call: Callable[[], object], expected: float) -> float:
             call()
         ended.record()
         ended.synchronize()
+        # Events are in milliseconds, of the GPU's clock: what the CPU does between launches is
+        # hidden while the GPU has work.
         times.append(began.elapsed_time(ended) * 1e-3 / calls)
     return statistics.median(times)
 

@@ -45,6 +45,7 @@ class Instruction:
     def reads(self) -> frozenset[str]:
         """The registers that it uses: all of its operands but the first, which a store uses too; and its predicate."""
         writes_none = self.opcode in ("st", "red", "bra", "bar", "stmatrix", "cp", "wgmma")
+        # Numbers and labels are found as well: they are compared with names of registers only.
         used = self.operands if writes_none else self.operands[1:]
         return frozenset(re.findall(r"%?[\w$]+", " ".join((*used, self.predicate))))
 
@@ -85,6 +86,7 @@ def parse(text: str) -> Function:
     """The first kernel of a PTX module."""
     start = text.index(".entry")
     head, body = text[start : text.index("{", start)], text[text.index("{", start) + 1 :]
+    # Braces do not tell the end: inline assembly and operands have some.
     body = body.partition("// -- End function")[0]
     name, parameters = re.match(r"\.entry\s+([\w$]+)\((.*?)\)", head, re.DOTALL).groups()  # type: ignore[union-attr]
     threads = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)", head)
@@ -118,6 +120,7 @@ def _variables(text: str, space: str) -> tuple[dict[str, int], int]:
     """Offsets of shared variables, one after another; dynamic shared memory begins at 0."""
     offsets, end = {}, 0
     for alignment, bits, name, length in re.findall(_VARIABLE.format(space=space), text):
+        # "[]" is the memory whose size the launch gives (Triton's global_smem): it is all there is.
         if not length:
             offsets[name] = 0
             continue
@@ -151,6 +154,7 @@ def _instructions(body: str, labels: dict[str, int]) -> Iterator[Instruction]:
     text = re.sub(r"//[^\n]*", "", _BLOCK.sub(_of_one_line, body))
     while token := _TOKEN.match(text, position):
         position = token.end()
+        # A directive is valid until the next one: instructions between share its line.
         if token["place"]:
             line = _line(token["place"], line)
         elif token["label"]:
@@ -158,6 +162,8 @@ def _instructions(body: str, labels: dict[str, int]) -> Iterator[Instruction]:
         elif token["statement"]:
             yield _instruction(token["statement"].strip(), line)
             count += 1
+    # What the pattern leaves over must be nothing: an instruction that was skipped would be a wrong
+    # result.
     if text[position:].strip():
         raise UnsupportedInstruction(f"PTX that cannot be read: {text[position:].strip().splitlines()[0]}")
 
@@ -182,6 +188,7 @@ def lines(text: str) -> list[int]:
         elif "// end inline asm" in row:
             in_block = 0
         elif directive := re.match(r"\s*\.loc\s([^\n]*)", row):
+            #     in_block    0 outside    1 inside, no .loc yet    2 inside, after the first one
             line = line if in_block == 2 else _line(directive.group(1).partition("//")[0], line)
             in_block = 2 if in_block else 0  # as _of_one_line
         found.append(line)
@@ -190,6 +197,7 @@ def lines(text: str) -> list[int]:
 
 def _line(location: str, before: int) -> int:
     """The line in the generated module (file 1): of the call, where a function was inlined."""
+    # The last "inlined_at" is the outermost call, and that is in the kernel itself.
     file, line = (_INLINED.findall(location) or [location.split()[:2]])[-1]
     return int(line) if file == "1" else before
 

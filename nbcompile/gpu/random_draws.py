@@ -145,6 +145,7 @@ class _Hoister:
                 steps += self._draw(step, self.targets[step.extern])
             else:
                 steps.append(step)
+        # The tensor is an argument now: its memory belongs to the recording, and lives as long.
         kept = tuple(step for step in steps if not (isinstance(step, FreeSlot) and step.slot in self.slots))
         shapes = [TensorShape(row.dtype, row.size, row.stride, row.gpu) for draw in self.draws for row in draw.results]
         plan = replace(self.plan, steps=kept, slots=self.count)
@@ -155,8 +156,11 @@ class _Hoister:
         if target is aten.native_dropout.default:
             return self._dropout(step)
         given = step.arguments
+        # rand_like(x) looks at x's layout only, so that any tensor of that layout will do before x
+        # is there.
         if target in OF_A_LAYOUT:
             given = (self._like(given[0]), *given[1:])
+        # What is drawn depends on a tensor of the graph (multinomial), or its size on the call.
         if _depends((given, step.keywords)) or any(_depends(_fixed(row.shape)) for row in step.results):
             raise NotDrawable(str(target))
         self.slots += [row.slot for row in step.results]
@@ -169,6 +173,8 @@ class _Hoister:
         results = {row.path: row for row in step.results}
         source, probability, train = step.arguments
         value, mask = results.get((0,)), results.get((1,))
+        # In 16 bits the factor 1 / (1 - p) would be rounded before the product, and once more after
+        # it; eager mode's kernel rounds once. Without training nothing is drawn.
         if train is not True or value is None or value.shape.dtype not in (torch.float32, torch.float64):
             raise NotDrawable("aten.native_dropout.default")
         scale, self.count = self.count, self.count + 1
@@ -176,6 +182,8 @@ class _Hoister:
         if any(_depends(_fixed(shape)) for _, _, shape in rows):
             raise NotDrawable("aten.native_dropout.default")
         self.slots += [slot for _, slot, _ in rows]
+        #     eager       dropout(x) = x * mask * scale
+        #     here        dropout(1) = mask * scale, drawn before; and x * that, inside of the graph
         ones = Like(_fixed(value.shape)[0], _fixed(value.shape)[1], value.shape.dtype, value.shape.gpu, ones=True)
         drawn = tuple(_drawn(path, shape) for path, _, shape in rows)
         self.draws.append(Draw(aten.native_dropout.default, (ones, probability, True), (), drawn))
@@ -231,6 +239,9 @@ def shapes_of(plan: LaunchPlan) -> dict[int, TensorShape]:
 
 def with_arguments(plan: LaunchPlan, slots: Sequence[int], shapes: Sequence[TensorShape]) -> LaunchPlan:
     """The plan with further arguments, which come in these slots; all slots are numbered again."""
+    #     before    inputs | constants, buffers, results, drawn tensors among them
+    #     after     inputs | drawn tensors | constants, buffers, results
+    # A plan's arguments are in its first slots, in order.
     given = len(plan.inputs)
     order = [*range(given), *slots, *(slot for slot in range(given, plan.slots) if slot not in slots)]
     numbers = {slot: number for number, slot in enumerate(order)}
@@ -243,6 +254,7 @@ def _renumbered(part: Any, numbers: Mapping[int, int]) -> Any:
     """A step, or a part of one, with other numbers of slots."""
     if isinstance(part, (list, tuple)) and type(part) in (list, tuple):
         return type(part)(_renumbered(item, numbers) for item in part)
+    # Sizes, names and numbers have no slots.
     if not isinstance(part, (*STEPS, ExternResult, AtSlot)):
         return part
     changed: dict[str, Any] = {}

@@ -27,9 +27,12 @@ def _product(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
 
 def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
     """Operators to run as extern calls: those that need the missing operation, else all of the kernel's."""
+    # Only these can be called through ATen instead (lowering/graph.py).
     able = {node.name for node in graph_module.graph.nodes if can_fall_back(node)}
     for kernel in planned.kernels():
         if kernel.name in refusals:
             reason, asking = refusals[kernel.name]
+            # The smallest set first: the nodes that need what is missing, else the product, else
+            # the whole kernel.
             nodes = able.intersection(asking) or able.intersection(_product(kernel, planned) or kernel.from_nodes)
             yield from ((node, f"no code for a GPU: {reason}") for node in sorted(nodes))

@@ -58,6 +58,7 @@ def _instructions(text: str, of_ptx: Sequence[int]) -> Iterator[tuple[int, str]]
     line = 0
     for row in text.split("\n"):
         if found_line := _PTX_LINE.search(row):
+            #     SASS  --- line of the PTX --->  PTX  --- .loc --->  line of the Triton module
             line = of_ptx[int(found_line.group(1)) - 1]
         elif (instruction := _INSTRUCTION.match(row)) and instruction.group(1) not in _AROUND:
             yield line, instruction.group(1)

@@ -131,6 +131,8 @@ def load(
     for kernel in emitted.kernels:
         try:
             ready[kernel.name] = _ready(emitted.source, module, kernel, chip)
+        # Without ptxas every kernel fails alike: no operator is to blame, so none is called
+        # instead.
         except NoTools:
             raise
         except (CannotBuild, ptx.UnsupportedInstruction) as reason:
@@ -179,12 +181,16 @@ def _launcher(
     def launch(*arguments: object) -> None:
         sizes = arguments[tensors:]
         (blocks,) = grid_of(*sizes)
+        # Before anything is written: a simulation that was stopped midway would leave results half
+        # done.
         predicted = estimate.seconds(ready.function, blocks, rounds_of(*sizes), built.shared_bytes)
         if predicted > seconds:
             raise TooLong(
                 f"to simulate {kernel.name} would take {predicted:,.0f} seconds, and {seconds:,.0f} are allowed"
             )
+        # Where eager mode leaves open which of several stores is the last, two of them are no race.
         memory = GlobalMemory(not kernel.any_order)
+        #     x[1:] of float32    begins at 4 bytes: a copy takes its place, and is copied back
         placed = [aligned(value) for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
         given = [memory.copy_in(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
         numbers = [int(value) for value in sizes]  # type: ignore[call-overload]
@@ -208,6 +214,7 @@ def aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     offset = int(tensor.storage_offset())
     if offset * tensor.element_size() % POINTER_BYTES == 0 or tensor.numel() == 0:
         return tensor, None
+    # A kernel is given strides of the original, so the copy has the same gaps.
     span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     original = tensor.detach().as_strided((span,), (1,), offset)
     return original.clone(), original

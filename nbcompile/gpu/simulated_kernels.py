@@ -61,11 +61,14 @@ class SimulatedKernel:
 
     def _choice(self, kernel: Any, configs: Sequence[Mapping[str, Any]], grids: Sequence[Grid], given: Given) -> int:
         """Position of the configuration whose launch is predicted to be the shortest."""
+        # As Triton's own key: values of the named arguments, and types of all tensors.
         key = (*(given.get(name) for name in kernel.keys if not isinstance(given.get(name), torch.Tensor)),
                *(value.dtype for value in given.values() if isinstance(value, torch.Tensor)))  # fmt: skip
         if key not in self.chosen:
             times = []
             for config, grid in zip(configs, grids, strict=True):
+                # Each configuration runs on fresh copies: what one writes must not be what the next
+                # one reads.
                 copies = _copies(given)
                 times.append(self._run(kernel, {**copies, **config}, grid).times.predicted)
             self.chosen[key] = times.index(min(times))
@@ -79,6 +82,7 @@ class SimulatedKernel:
         ready = self._prepared(form)
         width, height, depth = map(int, grid)
         blocks = width * height * depth
+        # How often a loop of the user's goes round is not known: once is the least.
         predicted = estimate.seconds(ready.function, blocks, 1, ready.built.shared_bytes)
         if predicted > self.seconds:
             raise simulated.TooLong(
@@ -98,6 +102,7 @@ class SimulatedKernel:
         source = form.function.src
         names = tuple(name for name, kind in form.signature if kind.startswith("*"))
         kernel = EmittedKernel(self.name, form.function.__name__, source, names, language="triton")
+        # starting_line_number is that of the decorator, and the text that is shown begins at "def".
         before = form.function.raw_src if isinstance(form.function.raw_src, str) else "".join(form.function.raw_src)
         first_line = form.function.starting_line_number + before[: before.index("def ")].count("\n")
         self.ready[self.name] = simulated.ReadyKernel(kernel, code, function, first_line)
@@ -126,6 +131,10 @@ def _simulated(
         blocks, shared_bytes = width * height * depth, ready.built.shared_bytes
         return simulator.run(ready.function, blocks, arguments, memory, shared_bytes, width, height, idle), memory
 
+    #     1  check for races                          mostly the end
+    #     2  if there is one: without the check       which warps write?
+    #     3  with the check, readers that never write left out
+    # Between two runs memory is what it was before.
     before = _copies(given)
     try:
         return attempt(True, ())
@@ -139,6 +148,7 @@ def _simulated(
 def _restore(given: Given, before: Given) -> None:
     for name, value in given.items():
         if isinstance(value, torch.Tensor):
+            # Whole storages, as a kernel may write to what lies beside a view.
             value.untyped_storage().copy_(before[name].untyped_storage())
 
 

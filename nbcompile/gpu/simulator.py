@@ -29,7 +29,10 @@ from nbcompile.gpu.state import WARP, Copy, Product
 from nbcompile.gpu.steps import SPACES, STEPS, space_of
 from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of, flush_subnormals, is_float, resize
 
+# A register of 32 bits is then an array of 1 MiB: large enough that NumPy's own cost for each
+# instruction hardly counts, small enough for some hundred registers.
 THREADS_AT_ONCE = 1 << 18
+# The check for races keeps two numbers of 64 bits for each of these bytes (memory.Bytes).
 SHARED_AT_ONCE = 1 << 26
 """Bytes of shared memory of all blocks that run at once."""
 
@@ -76,6 +79,8 @@ def run(
     shape = (width, height, grid // max(width * height, 1))
     constants = {name: _location(memory, name, content) for name, content in function.constants.items()}
     at_once = blocks_at_once(function, shared_bytes)
+    # An instruction is computed in all threads and written in the active ones, so what inactive
+    # threads hold may overflow or divide by zero; and arithmetic raises nothing on a GPU.
     with np.errstate(all="ignore"):
         for first in range(0, grid, at_once):
             blocks = np.arange(first, min(grid, first + at_once))
@@ -127,6 +132,10 @@ class Blocks:
         size = function.threads
         self.count = len(blocks) * size
         self.warps = -(-size // WARP)
+        #     thread of the array  0 1 ... size-1 | size ... 2*size-1
+        #     thread in its block  0 1 ... size-1 | 0    ... size-1
+        #     self.block           0 0 ... 0      | 1    ... 1
+        #     self.blocks          first block    | the next one, by its number in the grid
         thread = np.tile(np.arange(size, dtype=np.uint32), len(blocks))
         self.block = np.repeat(np.arange(len(blocks)), size)
         self.warp = thread.astype(np.int64) // WARP
@@ -153,10 +162,12 @@ class Blocks:
         self.registers_in_flight: frozenset[str] = frozenset()
         self.at = np.zeros(self.count, np.int64)
         self.waiting = np.zeros(self.count, bool)
+        # Triton adds parameters of its own at the end, for scratch memory: they are 0.
         self.parameters = dict(zip(function.parameters, [*arguments, *[0] * len(function.parameters)], strict=False))
         self.symbols = {**function.shared, **function.local, **constants}
         zero = np.zeros(1, np.uint32)
         self.special = {
+            # Triton launches blocks of one dimension: threads have only an x.
             "%tid.x": thread, "%tid.y": zero, "%tid.z": zero, "%laneid": thread % np.uint32(WARP),
             "%ntid.x": zero + np.uint32(size), "%ctaid.x": (self.blocks % grid[0]).astype(np.uint32),
             "%ctaid.y": (self.blocks // grid[0] % grid[1]).astype(np.uint32),
@@ -175,6 +186,8 @@ class Blocks:
         at       7  7  7  7      and all go on together
         """
         # The threads that are furthest behind go first: those that took another branch meet them again where it ends.
+        # A loop ends in a branch to a lower address, so threads that are still in it run first,
+        # too, until the last of them has left it.
         code, end = self.function.instructions, len(self.function.instructions)
         while (position := int(np.where(self.waiting, end, self.at).min())) < end:
             here = (self.at == position) & ~self.waiting
@@ -203,6 +216,8 @@ class Blocks:
 
     def _wait(self, instruction: Instruction) -> None:
         """Loads are on their way together until one of them is used: then all of them have arrived."""
+        # The first use stalls, not the load. An address that was itself loaded is such a use: a
+        # chain of dependent loads costs a wait for each link, independent loads one in all.
         if self.loaded and any(name in self.loaded for name in instruction.reads):
             self.waits += 1
             self.loaded.clear()
@@ -226,10 +241,13 @@ class Blocks:
         free = waiting.any(1) & (waiting | (at == len(self.function.instructions))).all(1)
         if not free.any():
             return
+        # A waiting thread is one past its barrier already. Two different positions are two
+        # barriers, where a GPU would hang or go on by chance.
         last = np.where(waiting, at, -1).max(1)
         if (free & (np.where(waiting, at, last[:, None]) != last[:, None]).any(1)).any():
             lines = sorted({self.function.instructions[position - 1].line for position in set(self.at[self.waiting])})
             raise Fault(f"lines {lines}: threads of one block wait at different barriers")
+        # The check for races compares these counts: what happened at a lower one is over.
         self.barriers[np.repeat(free, size) & self.waiting] += 1
         self.waiting[np.repeat(free, size)] = False
 
@@ -274,6 +292,8 @@ class Blocks:
         before = self.bits(register)
         width = before.dtype.itemsize * 8 if before.dtype != np.bool_ else 1
         after = resize(as_bits(numbers, kind), width, signed=kind.startswith("s"))
+        # A new array, never in place: the old one may be what another instruction has just read as
+        # its operand, or the register that was moved from.
         self.registers[register] = np.where(active, after, before)
 
     def compute(self, instruction: Instruction, active: Array) -> None:
@@ -297,6 +317,8 @@ class Blocks:
                 np.isnan(found), found.dtype.type(0), np.clip(found, found.dtype.type(0), found.dtype.type(1))
             )
         kind = arithmetic.result_type(instruction)
+        # setp writes one predicate or two: the second is the negation of the first, or for a pair
+        # of numbers (f16x2) the result of its upper half.
         target, _, second = instruction.operands[0].partition("|")
         if kind == "pred" and found.ndim == 2:  # of a pair of numbers, one each
             found, other = found[:, 0], found[:, 1]

@@ -45,6 +45,8 @@ class Product:
     """Bytes of shared memory that it reads."""
 
 
+# A protocol, because the simulator imports the modules that execute copies and products, and these
+# must not import it in turn.
 class State(Protocol):
     """Interface of ``simulator.Blocks``."""
 

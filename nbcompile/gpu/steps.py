@@ -39,6 +39,7 @@ def _move(state: State, instruction: Instruction, active: Array) -> None:
     target, source = instruction.operands
     kind = instruction.type
     if target.startswith("{"):
+        # The first register has the lowest bits, as PTX lists the parts of a vector.
         parts = register_names(target)
         word, width = state.read(source, f"b{bits_of(kind)}"), bits_of(kind) // len(parts)
         for at, part in enumerate(parts):
@@ -59,6 +60,7 @@ def _load(state: State, instruction: Instruction, active: Array) -> None:
     target, source = instruction.operands[:2]
     kind, registers = instruction.type, register_names(target)
     if "param" in instruction.modifiers:
+        # A parameter has the same value in all threads.
         name, _, offset = source.strip("[] ").partition("+")
         value = state.parameters[name.strip()] >> (8 * int(offset or 0))
         given: Array = np.array([value & (2 ** bits_of(kind) - 1)], UNSIGNED[bits_of(kind)])
@@ -71,6 +73,7 @@ def _load(state: State, instruction: Instruction, active: Array) -> None:
         number: Array = np.zeros(state.count, UNSIGNED[8 * size])
         part = np.ascontiguousarray(found[:, at * size : (at + 1) * size])
         number[threads] = part.view(UNSIGNED[8 * size])[:, 0]
+        # bfloat16 stays bits: as numbers, all of its NaNs would become one (values.as_bits).
         state.write(
             register,
             number if kind.startswith("bf") else as_type(number, kind),
@@ -127,12 +130,15 @@ def _update(state: State, instruction: Instruction, active: Array) -> None:
         else:
             state.memory.note_updates(addresses, size, state.actors(threads), what)
         before: Array = np.zeros(state.count, UNSIGNED[8 * size])
+        # One after the other: threads of one instruction may update the same element, and each has
+        # to see what the one before it left.
         for thread, address, *values in zip(threads, addresses, *given, strict=True):
             old = exchange(int(address), size, functools.partial(_changed, how, kind, values), what)
             before[thread] = old.view(f"u{size}")[0]
         if targets != ["_"]:
             state.write(targets[at], before, f"b{8 * size}", active)
     if space == "global":
+        # A vector is one request, though its elements are updated one by one.
         state.count_global(instruction, start, size * len(parts[0]), threads)
 
 
@@ -178,15 +184,21 @@ def _shuffle(state: State, instruction: Instruction, active: Array) -> None:
         for operand in instruction.operands[1:4]
     )
     distance, clamp = distance.astype(np.int64), clamp.astype(np.int64)
+    #     bits 12 ... 8    bits 4 ... 0
+    #     segment          clamp           the mask 16 divides a warp into two segments of 16 lanes
     segment, limit = clamp >> 8 & 31, clamp & 31
     last, first = (lanes & segment) | (limit & ~segment), lanes & segment
     mode = next(name for name in instruction.modifiers if name in ("up", "down", "bfly", "idx"))
+    # A sum over a warp takes five exchanges of the mode bfly, after which all lanes have it:
+    #     distance 16, 8, 4, 2, 1      lane i adds what lane i ^ distance has
     source = {
         "up": lanes - distance, "down": lanes + distance, "bfly": lanes ^ distance,
         "idx": first | (distance & ~segment),
     }[mode]  # fmt: skip
     inside = source >= last if mode == "up" else source <= last
+    # A lane whose source is outside of its segment keeps its own value.
     source = np.where(inside, source, lanes)
+    # PTX leaves the value of an inactive lane undefined.
     needed = np.take_along_axis(active.reshape(-1, WARP), source, 1)
     if (active.reshape(-1, WARP) & ~needed).any():
         raise Fault(f"{state.describe(instruction)}: a value of a lane that does not take part")
@@ -200,6 +212,8 @@ _REDUCTIONS: dict[str, Callable[..., Array]] = {
     "add": np.add.reduce, "min": np.minimum.reduce, "max": np.maximum.reduce,
     "and": np.bitwise_and.reduce, "or": np.bitwise_or.reduce, "xor": np.bitwise_xor.reduce,
 }  # fmt: skip
+# Lanes that are not active take part with the number that changes nothing: all bits set for "and",
+# the largest number for "min".
 _NEUTRAL: dict[str, Callable[[np.iinfo], int]] = {
     "add": lambda _: 0, "or": lambda _: 0, "xor": lambda _: 0,
     "min": lambda limits: limits.max, "max": lambda limits: limits.min,
@@ -222,10 +236,12 @@ def _vote(state: State, instruction: Instruction, active: Array) -> None:
     operand = instruction.operands[1]
     value = state.read(operand.removeprefix("!"), "pred") ^ operand.startswith("!")
     lanes = (np.broadcast_to(value, (state.count,)) & active).reshape(-1, WARP)
+    # Bit i of the result is the predicate of lane i; a lane that is not active has 0.
     if "ballot" in instruction.modifiers:
         bits = (lanes.astype(np.uint32) << np.arange(WARP, dtype=np.uint32)).sum(1, dtype=np.uint32)
         state.write(instruction.operands[0], np.repeat(bits, WARP), "b32", active)
         return
+    # For "all", lanes that are not active count as true.
     everyone = active.reshape(-1, WARP)
     found = lanes.any(1) if "any" in instruction.modifiers else (lanes | ~everyone).all(1)
     state.write(instruction.operands[0], np.repeat(found, WARP), "pred", active)
@@ -233,6 +249,8 @@ def _vote(state: State, instruction: Instruction, active: Array) -> None:
 
 def _fail(state: State, instruction: Instruction, active: Array) -> None:
     """A check of the program's own: an index that is out of bounds."""
+    # Triton puts the texts of a kernel's checks into the module. Which one a call names is an
+    # address that was stored as a parameter; with one text there is no doubt.
     messages = [
         content.rstrip(b"\0").decode() for name, content in state.function.constants.items() if "Message" in name
     ]

@@ -70,9 +70,12 @@ def compile_graph(
     autotuner = Autotuner(chip, backends)
     while True:
         with recorder.stage("lowering"):
+            # DEVICE makes the tensors of the graph CUDA tensors, though the examples are on the
+            # CPU: loops, splits of reductions and products are then those of a GPU.
             program = lower(graph_module, examples, keep_sharing, own_random, DEVICE, refused, autotuner.templates)
         with recorder.stage("scheduling"):
             tuned = autotuner.apply(schedule(program), refused)
+        # The library was chosen for a product: lowered again, it is an extern call.
         if tuned is None:
             continue
         planned = tuned
@@ -108,6 +111,8 @@ def run_or_call(
 
     def run(arguments: list[Any]) -> Sequence[Any]:
         inputs = list(arguments)
+        # A fault comes in the middle: what the kernels before it wrote to inputs has to be undone,
+        # and so has what they drew, for ATen to begin where the graph began.
         before = {at: inputs[at].detach().clone() for at in written if isinstance(inputs[at], torch.Tensor)}
         random_state = torch.get_rng_state()
         try:

@@ -159,6 +159,8 @@ def choose(
         ordered = tuple(sorted(found, key=lambda candidate: candidate.seconds))
         choice = Choice(step.name, step.buffers, own_nodes, shape, ordered, _factors(parts))
         choices.append(choice)
+        # Refused means called through ATen: the graph is lowered again without this product's
+        # kernel.
         if not found or choice.chosen.tile is None:
             refused.update(dict.fromkeys(own_nodes, _reason(choice)))
         else:
@@ -255,6 +257,8 @@ def _candidates(
     found: list[Candidate] = []
     if "TRITON" in backends:
         tiles = FLOAT_TILES if shape.kind == "float32" else TILES
+        # A tile that needs too much shared memory would not be launched at all; one that needs too
+        # many registers would spill the result.
         fitting = (tile for tile in tiles if fits(tile, shape, chip) and not _is_wasteful(tile, shape))
         found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds)) for tile in fitting]
     if "ATEN" in backends:
@@ -264,11 +268,13 @@ def _candidates(
 
 
 def _slower(seconds: float) -> float:
+    # A launch costs the same for a slow kernel.
     return LAUNCH_SECONDS + (seconds - LAUNCH_SECONDS) / TEMPLATE_REACHED
 
 
 def _is_wasteful(tile: ProductTile, shape: Shape) -> bool:
     """Return whether half of a tile's rows or columns never exist."""
+    # A product of the matrix units has 16 rows at least, so tiles of 16 are never too large.
     return tile.rows >= 2 * max(shape.rows, 16) or tile.columns >= 2 * max(shape.columns, 16)
 
 
@@ -279,10 +285,13 @@ def library_seconds(
     tensors = planned.program.tensors()
     result = shape.batch * shape.rows * shape.columns * shape.factor_bytes
     factors = (shape.rows + shape.columns) * shape.depth * shape.batch * shape.factor_bytes
+    # The library takes the best of its tiles for each shape.
     tiles = [tile for tile in LIBRARY_TILES if fits(tile, replace(shape, has_epilogue=False), chip)]
     seconds = min(predict(tile, shape, chip, factors + result).seconds for tile in tiles)
     bandwidth, rest = REACHED * chip.bytes_per_second, 0.0
     for operand in (parts.left, parts.right):
+        #     ours       relu(x) @ w          relu is computed where a tile is loaded
+        #     library    y = relu(x); y @ w   one kernel more, which writes y
         if not _is_plain(operand):  # it is computed, and stored
             size = math.prod((shape.batch, shape.rows if operand is parts.left else shape.columns, shape.depth))
             read = sum(bytes_of[name] for name in _loaded(operand))
@@ -307,6 +316,7 @@ def factor_layouts(parts: Product) -> list[tuple[tuple[int, ...], tuple[int, ...
         if isinstance(body, Load):
             steps = [stride_along(body.index[0], loop.variable) for loop in loops]
             inner = tuple(number(step) for step in steps) if None not in steps else inner
+        # Batches are laid out one after another: for a measurement their distance does not matter.
         found.append((size, (*[size[-2] * size[-1] for _ in batch], *inner), body.dtype))
     return found
 
@@ -315,6 +325,8 @@ def _has_epilogue(kernel: Kernel, planned: Schedule) -> bool:
     """Return whether the kernel computes more than the operator of the product itself."""
     own = set(_product_nodes(kernel, planned))
     tensors = planned.program.tensors()
+    # A buffer's last node is the operator whose result it is: any other than the product is an
+    # epilogue.
     return any(tensors[name].from_nodes[-1:] != tuple(own) for name in kernel.buffers)
 
 

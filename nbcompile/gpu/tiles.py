@@ -44,6 +44,8 @@ class Watch:
 
     def __post_init__(self) -> None:
         """No program has accessed it."""
+        # Lowest and highest program are enough to tell none, one and several apart: 8 bytes an
+        # element.
         self.first = np.full(self.height * self.width, np.iinfo(np.int32).max, np.int32)
         self.last = np.full(self.height * self.width, NOBODY, np.int32)
 
@@ -51,9 +53,11 @@ class Watch:
         """Note an access of ``width`` bytes at each of some offsets, by one program each."""
         self.is_read, self.is_written = self.is_read or not written, self.is_written or written
         elements = (offsets - self.start) // self.item
+        # A vector access covers several elements, a store of one byte of a wider element still one.
         for step in range(max(width // self.item, 1)):
             inside = (elements + step >= 0) & (elements + step < self.first.size)
             at, by = (elements + step)[inside], programs[inside].astype(np.int32)
+            # Unbuffered: an element may occur several times among the threads.
             np.minimum.at(self.first, at, by)
             np.maximum.at(self.last, at, by)
 
@@ -90,6 +94,9 @@ def watch(tensor: torch.Tensor, name: str) -> Watch | None:
     if not tensor.numel():
         return None
     sizes = sorted(zip(tensor.stride(), tensor.shape, strict=True))
+    #     float32[4, 1000] with strides (1000, 1)       4 rows of 1000
+    #     its transpose                                 the same: as it lies in memory
+    #     the same with strides (1024, 1)               one row, as there are gaps
     adjacent = [size for stride, size in sizes if stride == 1 and size > 1]
     elements = 1 + sum((size - 1) * stride for stride, size in sizes)
     if elements > MOST_ELEMENTS:

@@ -96,6 +96,7 @@ def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bo
         elif _is_divisible(parameter, value, is_aligned):
             divisible.append(at)
     options = tuple((name, given[name]) for name in OPTIONS if given.get(name) is not None)
+    # Part of the key of compiled forms: equality alone would take 0.0 for -0.0.
     texts = tuple(f"{type(value).__name__} {value!r}" for _, value in constants)
     return Form(function, tuple(signature), tuple(constants), tuple(divisible), options, texts)
 
@@ -133,6 +134,7 @@ def _type(function: Any, parameter: Any, value: object) -> str:
         case bool():
             return "i1"
         case int():
+            # Triton's own rule: a number is as wide as it needs to be.
             return "i32" if -(2**31) <= value < 2**31 else "i64" if value < 2**63 else "u64"
         case torch.SymInt():
             return "i32"
@@ -169,8 +171,12 @@ def written(kernel_idx: int, constant_args_idx: int, arguments: Given) -> list[s
     kernel, constants = of_table(kernel_idx, constant_args_idx)
     function = function_of(kernel)
     found: set[str] = set()
+    # Which configuration will run is not known yet, and a constant may decide what is stored: all
+    # count.
     for config in configurations(kernel):
         try:
+            # Fake tensors have no address. Alignment changes loads, and not which arguments are
+            # written.
             form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
             found |= kernel_writes.find(form.source, CHIPS["sm_90"])
         except Exception:  # noqa: BLE001  whatever Triton refuses, it refuses again at the launch
@@ -209,6 +215,7 @@ def launch(
     given = {**kwargs, **constants}
     device = next((value.device for value in kwargs.values() if isinstance(value, torch.Tensor)), None)
     blocks = tuple(map(int, grid[0]))
+    # Our launcher passes one number of blocks.
     if device is None or device.type != "cuda" or blocks[1:] != (1, 1) or not isinstance(kernel, triton.JITFunction):
         _launch_by_triton(kernel, grid, given)
         return
@@ -227,6 +234,7 @@ def _launch_by_triton(kernel: Any, grids: Sequence[Grid], given: Given) -> None:
     configs = configurations(kernel)
 
     def grid(chosen: Given) -> Grid:
+        # Triton has chosen a configuration, and asks for its grid: the one that was traced with it.
         return next(
             blocks
             for config, blocks in zip(configs, grids, strict=True)
@@ -240,6 +248,7 @@ def _launch_by_triton(kernel: Any, grids: Sequence[Grid], given: Given) -> None:
 class _LoadedKernel:
     """A kernel that is loaded into a device."""
 
+    # One loaded kernel serves all threads, and the number of blocks differs from launch to launch.
     grid: threading.local = field(default_factory=threading.local)
     """``blocks`` of the launch that a thread is about to do: the launcher asks for them."""
     run: Callable[..., None] = print
@@ -260,6 +269,7 @@ def _prepared(form: Form, device: int) -> _LoadedKernel:
     code = built(form, chip)
     name = form.function.__name__
     image = Image(code.cubin, name, code.threads, code.shared_bytes, elf.parameters(code.cubin, name))
+    # The stand-in driver is given machine code only, and looks up what to simulate.
     cubins.loaded[code.cubin] = cubins.Cubin(image, code.ptx)
     prepared = _LoadedKernel()
     # Pointers are passed as numbers, as the launcher has tensors before all numbers, and the user's kernel need not.
@@ -278,6 +288,7 @@ def bits(value: Any, kind: str) -> int:
     if isinstance(value, torch.Tensor):
         return int(value.data_ptr())
     if kind in _FORMATS:
+        # struct raises for a number that is too large, c_float makes it infinite.
         if kind in ("fp32", "bf16"):
             value = ctypes.c_float(value).value
         packed = int.from_bytes(struct.pack(f"<{_FORMATS[kind]}", value), "little", signed=True)

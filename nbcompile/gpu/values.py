@@ -61,6 +61,8 @@ def as_type(bits: Array, kind: str) -> Array:
     """
     if kind in _PAIRS:
         one = _PAIRS[kind]
+        # The view takes the lowest bytes first, as PTX numbers the parts of a register, on a
+        # little-endian machine.
         return as_type(np.ascontiguousarray(bits)[..., None].view(UNSIGNED[bits_of(one)]), one)
     if kind in _FP8:
         numbers: Array = torch.from_numpy(np.ascontiguousarray(bits)).view(_FP8[kind]).float().numpy()
@@ -85,8 +87,12 @@ def as_bits(numbers: Array, kind: str) -> Array:
 
 def _round_to_bfloat16(numbers: Array) -> Array:
     bits = numbers.view(np.uint32)
+    #     kept 16 bits | dropped 16 bits
+    # Adding 0x7FFF carries into the kept part where more than half is dropped. The last kept bit is
+    # added as well: then exactly one half carries where that bit is 1, which makes it 0 (to even).
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     rounded = ((bits + np.uint32(0x7FFF) + odd) >> np.uint32(16)).astype(np.uint16)
+    # The carry would turn a NaN with few bits set, 0x7F800001, into infinity.
     return np.where(np.isnan(numbers), np.uint16(0x7FFF), rounded)
 
 
@@ -107,6 +113,7 @@ def resize(bits: Array, width: int, signed: bool = False) -> Array:
     """Bits in a register of another width: cut off, or extended by zeros or the sign."""
     if bits.dtype.itemsize * 8 == width and bits.dtype != np.bool_:
         return bits
+    # NumPy extends a signed type by its sign, so the bits are looked at as one in between.
     if signed and bits.dtype != np.bool_:
         return bits.view(f"i{bits.dtype.itemsize}").astype(f"i{width // 8}").view(UNSIGNED[width])
     return bits.astype(UNSIGNED[width])

@@ -71,6 +71,7 @@ def standin(devices: int = 1) -> Iterator[StandIn]:
         "_lazy_init": lambda: None, "current_device": lambda: here.module.set_device(here.module.set_device(0)),
         "synchronize": lambda device=None: here.driver.library.cuStreamSynchronize(None),
     }  # fmt: skip
+    # This torch was built without CUDA: these functions would raise, or do not exist.
     replaced = [(torch.cuda, name, function) for name, function in functions.items()]
     replaced += [(torch._C, name, function) for name, function in _pool_functions(here.module).items()]
     originals = [(owner, name, getattr(owner, name, None)) for owner, name, _ in replaced]
@@ -131,6 +132,8 @@ def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     storage = tensor.untyped_storage()
     if not storage.nbytes():
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+    # The device's memory is the CPU's: nothing is copied, so that an operator that writes to its
+    # argument writes to the device's tensor.
     memory = (ctypes.c_uint8 * storage.nbytes()).from_address(storage.data_ptr())
     raw = torch.frombuffer(memory, dtype=torch.uint8)
     offset = int(tensor.storage_offset())
@@ -201,6 +204,7 @@ class _Operators:
             if tensor.device.type != "cuda":
                 return tensor
             device = tensor.device
+            # One tensor that is given twice stays one.
             for mine, theirs, _ in borrowed:
                 if theirs is tensor:
                     return mine
@@ -226,12 +230,16 @@ class _Operators:
             )
         results = operator(*given, **named)
         for mine, theirs, memory in borrowed:
+            # out= and resize_ may give the CPU tensor other memory: then the device's tensor gets
+            # it, too.
             moved = mine.untyped_storage().data_ptr() != memory
             if moved or mine.shape != theirs.shape or mine.stride() != theirs.stride():
                 self._resized(theirs, mine)
 
         def give(result: torch.Tensor) -> torch.Tensor:
             for mine, theirs, _ in borrowed:
+                # An operator in place returns its argument, and eager mode's caller relies on its
+                # identity.
                 if result is mine:
                     return theirs
             return self._moved(result, device)
@@ -255,6 +263,7 @@ class _Operators:
         self, size: Size, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None,
         memory_format: Any = None,
     ) -> torch.Tensor:  # fmt: skip
+        # The meta device computes strides as torch does, without memory.
         like = torch.empty(size, device="meta", memory_format=memory_format or torch.contiguous_format)
         return self._new(size, like.stride(), dtype, device)
 

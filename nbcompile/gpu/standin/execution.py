@@ -42,6 +42,7 @@ class Executor:
         self.driver.set_callbacks(self._load, self._launch, self._count)
 
     def _load(self, module: int, address: int) -> None:
+        # The driver is given an address without a length, as cuModuleLoadData is.
         size = elf.length(ctypes.string_at(address, HEAD))
         self.modules[module] = cubins.loaded[ctypes.string_at(address, size)]
 
@@ -50,6 +51,7 @@ class Executor:
 
     def _launch(self, module: int, name: bytes, how: LaunchConfiguration, arguments: Any) -> int:
         cubin = self.modules[module]
+        # A launch with other numbers than the image says would be a mistake of the launcher's.
         if (
             how.block[0] != cubin.image.threads
             or how.shared != cubin.image.shared
@@ -60,12 +62,14 @@ class Executor:
         function = parsed(cubin.ptx)
         given = [int(arguments[at]) for at in range(cubin.image.parameters)]
         memory = HostMemory(self.check_races)
+        # All allocations, as a kernel may be given any address.
         for start, size in self.driver.blocks():
             memory.add(start, size)
         try:
             simulator.run(function, how.grid[0], given, memory, how.shared)
         except Fault as fault:
             self.reasons.append(str(fault))
+            # The kinds of errors that a GPU tells apart, by the text of the fault.
             return MISALIGNED if "multiple" in str(fault) else ASSERT if "check" in str(fault) else ILLEGAL_ACCESS
         except UnsupportedInstruction as reason:
             self.reasons.append(str(reason))

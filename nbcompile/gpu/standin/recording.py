@@ -92,6 +92,7 @@ class CapturedCalls:
         tensors = [each for each in pytree.tree_leaves((given, named)) if isinstance(each, torch.Tensor)]
         arguments, keywords = pytree.tree_map_only(torch.Tensor, sample, (given, named))
         shapes = operator(*arguments, **keywords)  # of zeros: only the layouts of its results are looked at
+        # A sample that comes back is an argument that the operator returns (in place, out=).
         returned = {id(samples[id(each)]): each for each in tensors}
         results: list[torch.Tensor | None] = []
 
@@ -119,6 +120,8 @@ class CapturedCalls:
     def _run(self, number: int) -> int:
         call, blocks = self.calls[number], self.driver.blocks()
         for start, size in call.memory:
+            # The recording refers to memory by address only, as a real one does: freed memory is an
+            # error here, where a GPU might read what is there now.
             if not any(first <= start and start + size <= first + extent for first, extent in blocks):
                 self.reasons.append(
                     f"call {number} of a graph uses {size} bytes at {start:#x}, which are not allocated"
