@@ -98,6 +98,8 @@ def _emitted(schedule: Schedule) -> tuple[EmittedKernel, ...]:
     for kernel in schedule.kernels():
         try:
             kernels.append(emit_kernel(kernel, schedule))
+        # All refusals of a graph are gathered, so that it is lowered once more for them and not for
+        # each.
         except NoTriton as reason:
             refused.update(reason.refused)
     if refused:
@@ -137,6 +139,7 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
         asking = tuple(node for _, nodes in reason.refused.values() for node in nodes)
         reason.refused = {kernel.name: (str(reason), asking)}
         raise
+    # The number of programs may depend on the sizes of a call.
     writer.line(f"def {kernel.name}_grid({', '.join(sizes)}):", kernel.from_nodes, "surrounds")
     writer.line(f"    return ({programs},)", kernel.from_nodes, "surrounds")
     return EmittedKernel(
@@ -172,6 +175,8 @@ def _emit_function(
     """Emit a function; return the number of its programs, too. ``program`` names the argument that is a program's."""
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
     emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=buffer_origins(kernel, schedule.program))
+    # Addresses are computed from the program's number: where it has 64 bits, all that is added to
+    # it has.
     emitter.int64_cast = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
     emitter.program = program or emitter.program
     writer.line("@triton.jit")
@@ -200,11 +205,18 @@ def _programs(emitter: TritonEmitter) -> str:
 def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter) -> tuple[TritonEmitter, str]:
     """Emit kernels side by side: each as a function, and one function that calls that of the program."""
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
+    # Written once into nothing: the function that calls them comes first, and needs their numbers
+    # of programs.
     functions = [_emit_function(part, schedule, SourceWriter(), (), "program") for part in kernel.parts]
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join(pointers.values())}):", kernel.from_nodes, "surrounds")
     writer.depth += 2
     writer.line("program = tl.program_id(0)")
+    #     def kernel0(...):
+    #          program = tl.program_id(0)
+    #          if program < 40:    the first function, for program - 0
+    #          elif program < 52:  the second, for program - 40
+    #          else:               the third, for program - 52
     first = 0
     for at, (part, (_, programs)) in enumerate(zip(kernel.parts, functions, strict=True)):
         end = first + int(eval(programs, {"__builtins__": {}}))  # numbers alone: the sizes of these kernels are known
@@ -231,6 +243,8 @@ def _columns(emitter: TritonEmitter) -> str:
         raise NoTriton("a scratch row inside a vectorised outer loop")
     steps = max((_steps(part) for part in kernel.body if isinstance(part, Nest)), default=1)
     total = indexing.product([loop.size for loop in kernel.loops])
+    # A program holds steps x block numbers, as many as a pointwise kernel has in a block: more
+    # steps of the reduction at once leave fewer columns.
     block = (_block(total) if steps == 1 else TRITON_BLOCK) // steps
     if steps > TRITON_TILE:
         emitter.warps *= 2  # there is one round, so half as many elements in each thread are half the time
@@ -254,10 +268,14 @@ def _block(total: Index) -> int:
         return UNEVEN_BLOCK
     if known is None:
         return TRITON_BLOCK
+    # The elements of one program, if as many programs share the work as fill a GPU: a power of two,
+    # as tl.arange asks for, not below SMALL_BLOCK.
     share = 1 << max(-(-known // FULL_GRID) - 1, 0).bit_length()
     return min(max(share, SMALL_BLOCK), TRITON_BLOCK)
 
 
+#     x    [None, :]    32 columns, along which stores are contiguous
+#     y    [:, None]    32 rows, along which some loads are
 def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     """Emit a kernel with one program per tile of two outer loops; return the number of programs."""
     kernel, writer, side = emitter.kernel, emitter.writer, TRITON_TILE
@@ -267,6 +285,7 @@ def _tile(emitter: TritonEmitter, across: Loop, down: Loop) -> str:
     writer.line(f"program = {emitter.program}{emitter.int64_cast}")
     writer.line(f"{x} = program % {counts[0]} * {side} + tl.arange(0, {side})[None, :]")
     writer.line(f"{y} = program // {counts[0]} % {counts[1]} * {side} + tl.arange(0, {side})[:, None]")
+    # It names the shape of the block only: its value is no index.
     writer.line(f"element = {x} + {y}")
     others = [loop for loop in kernel.loops if loop not in (across, down)]
     if others:
@@ -304,12 +323,16 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
     emitter.trip_counts.append(f"({python_index(length)} + {steps - 1}) // {steps}")
     writer.line(f"for begin in range(0, {index_text(length)}, {steps}):")
     writer.depth += 2
+    #     inner      [steps, 1]        steps of the reduction
+    #     element    [1, columns]      columns of the program
+    #     tile       [steps, columns]  accumulators, reduced along the steps after the loop
     writer.line(f"inner = begin + tl.arange(0, {steps}){emitter.int64_cast}[:, None]")
     writer.line("tile = inner + element")
     outside = emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes
     before, loaded = dict(emitter.locals), emitter.loaded
     emitter.loaded = {}  # what one round loads is not what the next one needs
     begin_block(emitter, "inner", length, steps, nest.loops)
+    # What depends on one axis alone is loaded once along the other, under the mask of its own axis.
     emitter.axes = (outside[3], outside[0]), (emitter.block_variables, emitter.mask)
     emitter.mask = f"({outside[0]} & {emitter.mask})" if outside[0] and emitter.mask else outside[0] or emitter.mask
     emitter.block, emitter.is_tile, emitter.block_mask = "tile", True, emitter.mask
@@ -322,6 +345,8 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
             scan_next_block(emitter, part, shape, f"tl.arange(0, {steps})[:, None] == {steps - 1}")
         else:
             emit_statement(emitter, part)
+    # Variables of the loop's body have the shape of a tile, and mean one round's: none is valid
+    # after it.
     emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes = outside
     emitter.block_mask = emitter.mask
     emitter.locals, emitter.loaded, emitter.is_tile = before, loaded, False

@@ -26,6 +26,8 @@ def length(size: Index) -> int | str:
 def begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, loops: Sequence[Loop]) -> None:
     """Begin a block: define the loop variables of its elements, and the mask of those that exist."""
     known = indexing.constant(length)
+    # No mask where every block is full. A loop of no iteration needs one: 0 is a multiple of any
+    # block.
     emitter.mask = f"({name} < {index_text(length)})" if known is None or known % block or not known else ""
     emitter.block_mask, emitter.axes = emitter.mask, ()
     emitter.block, emitter.loops = name, tuple(loops)
@@ -46,6 +48,8 @@ def per_thread(emitter: TritonEmitter, elements: int) -> int:
 
 def split(writer: SourceWriter, flat: str, loops: Sequence[Loop]) -> None:
     """Define the loop variables from a flat index."""
+    #     loops 4 x 8 x 100    i2 = flat % 100    i1 = flat // 100 % 8    i0 = flat // 800
+    # The first variable needs no remainder: what is beyond the last element is masked.
     step: Index = indexing.ONE
     for at, loop in reversed(list(enumerate(loops))):
         text = flat if step == indexing.ONE else f"{flat} // ({index_text(step)})"

@@ -31,6 +31,9 @@ def hint(kernel: Kernel, load: Load, read_later: frozenset[str]) -> str:
     if kernel.device.type != "cuda" or kernel.product is not None or load.gathers or load.buffer in kernel.writes:
         return ""
     outer, inner = _loops(kernel)
+    #     b[i1] in loops i0, i1      i0 is not used: every row loads it again       keep
+    #     x[1000*i0 + r0]            all are used, r0 is adjacent                   do not keep
+    #     x[2*i0 + 128*r0]           none is adjacent: lines are shared             keep
     used = load.index[0].free_symbols & (outer | inner)
     is_adjacent = any(stride_along(load.index[0], symbol) == ONE for symbol in used)
     # Other programs, or other rows of this one, load it too, or load neighbouring elements.

@@ -27,6 +27,7 @@ def load_early(emitter: TritonEmitter, parts: Iterable[Inner | Statement], per_t
         parts: Statements; nests are left out.
         per_thread: Number of the block's elements that each thread has.
     """
+    # More loads at once than there are registers would be spilled, which costs what they gain.
     emitter.early_registers = EARLY_REGISTERS
     origin = emitter.origin
     for part in parts:
@@ -34,6 +35,8 @@ def load_early(emitter: TritonEmitter, parts: Iterable[Inner | Statement], per_t
             name = part.buffer if isinstance(part, (Store, Update)) else part.name
             emitter.origin = emitter.origins.get(name, ())
             _load_early(emitter, part.value, per_thread)
+            # The index of a scatter is loaded as well; what is loaded at an index has to wait for
+            # it.
             for gather in part.offset.gathers if isinstance(part, Update) else ():
                 _load_early(emitter, gather.value, per_thread)
     emitter.origin = origin
@@ -46,6 +49,7 @@ def fit_early(parts: Iterable[Inner | Statement], per_thread: int) -> bool:
 
 
 def _registers(load: Load, per_thread: int) -> int:
+    # A register has 4 bytes; narrower elements are taken to have one each.
     return per_thread * -(-load.dtype.itemsize // 4)
 
 
@@ -54,8 +58,11 @@ def _load_early(emitter: TritonEmitter, body: Expr, per_thread: int) -> None:
     emitter.origin = getattr(body, "origin", ()) or origin
     match body:
         case Load(gathers=()):
+            # What the kernel writes may be loaded after the store only.
             if body.buffer in emitter.pointers and body.buffer not in emitter.kernel.writes:
                 _within_registers(emitter, body, per_thread)
+        # The mask of a load has to be known before it. A condition on indices is; one on values is
+        # itself loaded first, and what it guards later, where it is used.
         case Masked(condition, value, otherwise) if depends_on_indices_alone(condition):
             before = emitter.mask
             if emitter.early_registers > 0:
@@ -77,6 +84,7 @@ def _within_registers(emitter: TritonEmitter, load: Load, per_thread: int) -> No
     own = emitter.block_variables & load.index[0].free_symbols
     needed = _registers(load, per_thread if own else 1)
     if needed <= emitter.early_registers:
+        # A load that is in registers already takes no more: only new ones are subtracted.
         known = len(emitter.loaded)
         load_text(emitter, load)
         emitter.early_registers -= needed * (len(emitter.loaded) - known)

@@ -62,6 +62,8 @@ def find(body: Sequence[Statement], at: int) -> Second | None:
 def _relation(one: Accumulate, x: Expr, y: Expr) -> tuple[str, str]:
     """Relation of what a sum adds, ``y``, to what the reduction before it combines; and what is subtracted."""
     match y:
+        #     exp(x - m)                  after m = max(x)               softmax, logsumexp
+        #     (x - m) * (x - m)           after t = sum(x), m = t / n    variance, layer norm
         case Apply("exp", (Apply("sub", (inside, Local(center))),)) if one.kind == "max" and inside == x:
             return "exponentials", center
         case Apply("mul", (Apply("sub", (inside, Local(center))) as apart, factor)) if one.kind == "sum":
@@ -76,6 +78,7 @@ def _next_nest(body: Sequence[Statement], at: int) -> Nest | None:
 def _single(nest: Nest) -> Accumulate | None:
     """The one reduction of a nest that does nothing else."""
     found = [part for part in nest.body if isinstance(part, Accumulate)]
+    # A nest that stores, too, stays as it is.
     others = [part for part in nest.body if not isinstance(part, (Accumulate, Let))]
     return found[0] if len(found) == 1 and not others else None
 
@@ -128,6 +131,7 @@ def combine(emitter: TritonEmitter, first: Accumulate, second: Second, value: st
         return
     emitter.line(f"{largest} = tl.where({valid}, {largest} + {value}, {largest})")
     mean, kind = f"{second.part.name}_mean", TYPES[second.part.value.dtype]
+    # Each element of the block has seen one number in every round so far: that is their count.
     share = f"tl.full([1], 1, {kind}) / (begin // {block} + 1)"
     emitter.line(f"{mean}, {total} = next_squares({mean}, {total}, {value}, {share}, {valid})")
 
@@ -136,10 +140,15 @@ def finish(emitter: TritonEmitter, first: str, second: Second, block: int) -> No
     """After the loop, where the second nest would be: its result, in a variable."""
     part = second.part
     emitter.origin = emitter.origins.get(part.name, ())
+    # Each element has its own largest number or mean. Moved to a common one they add up:
+    #     exponentials    sum of exp(x - a) = sum of exp(x - b) * exp(b - a)
+    #     squares         sum of (x - a)^2  = sum of (x - b)^2 + count * (b - a)^2    b: their mean
     total, center = accumulator_name(part), emitter.locals[second.center]
     if second.kind == "exponentials":
         emitter.line(f"{part.name} = tl.sum({total} * tl.exp({first} - {center}), 0)")
     else:
+        # The last block is not full: elements that exist there have seen one number more than the
+        # others.
         mean, count = f"{part.name}_mean", f"{part.name}_count"
         length = index_text(second.length)
         emitter.line(

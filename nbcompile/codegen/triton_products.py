@@ -64,6 +64,10 @@ def product_of(kernel: Kernel) -> Product:
     left, right = part.value.args
     if left.dtype != torch.float32 or right.dtype != torch.float32 or len(nest.loops) != 1:
         raise NoTriton("a product of matrices in this type")
+    #     out[i0, i1, i2] = sum of x[i0, i1, r0] * w[i0, r0, i2]
+    #     i0    in both factors      batch
+    #     i1    in the left one      rows; several loops of rows are one, split again for addresses
+    #     i2    the last loop        columns
     used, (*others, columns) = _variables(right), kernel.loops
     batch = tuple(loop for loop in others if loop.variable in used)
     rows = tuple(loop for loop in others if loop not in batch)
@@ -84,6 +88,7 @@ def _variables(body: Expr) -> frozenset[Symbol]:
 
 def _narrowed(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     """The factors in the narrow type that both have, if they do: their products are the same."""
+    # The IR multiplies 16-bit factors as float32; matrix units take them as they are.
     inner = [factor.args[0] for factor in (left, right) if isinstance(factor, Apply) and factor.op == "cast"]
     if len(inner) == 2 and inner[0].dtype == inner[1].dtype and inner[0].dtype in NARROW:
         return inner[0], inner[1]
@@ -143,6 +148,11 @@ def _tile_position(emitter: TritonEmitter, counts: Sequence[int | str], tile: Pr
         writer.line(f"row_block = program % {max(down, 1)}")
         writer.line(f"column_block = program // {max(down, 1)}")
         return
+    #     group 2, 4 x 3 tiles; numbers are programs:
+    #           0  2  4        0 and 1 share columns of the right factor, 0 and 2 rows of the left
+    #           1  3  5        in row order, 0 1 2 / 3 4 5 / ..., programs that run at once would
+    #           6  8 10        share rows alone
+    #           7  9 11
     writer.line(f"first = program // ({tile.group} * {across}) * {tile.group}")
     writer.line(f"height = tl.minimum({down} - first, {tile.group})")
     writer.line(f"row_block = first + program % ({tile.group} * {across}) % height")
@@ -174,6 +184,8 @@ def _emit_loop(emitter: TritonEmitter, product: Product, tile: ProductTile, mask
     steps = f"begin + tl.arange(0, {tile.depth})"
     writer.line(f"{depth.variable.name} = ({steps})[None, :]{emitter.int64_cast}")
     _begin_tile(emitter, [(rows, masks[0]), (frozenset({depth.variable}), along)], f"(row + {depth.variable.name})")
+    # The left factor has the depth along its columns, the right one along its rows: r0 is defined
+    # twice.
     left = _factor(emitter, product.left, along, (tile.rows, tile.depth))
     writer.line(f"{depth.variable.name} = ({steps})[:, None]{emitter.int64_cast}")
     block = f"({depth.variable.name} + {column.variable.name})"
@@ -192,9 +204,12 @@ def _factor(emitter: TritonEmitter, factor: Expr, along: str, shape: tuple[int, 
     emitter.loaded = {}  # the variable of the sum has another shape than for the other factor
     text = value_text(emitter, factor)
     narrow = factor.args[0] if isinstance(factor, Apply) and factor.op == "cast" else factor
+    # A load has 0 there by its mask; but what is computed of it need not be 0: exp(0) is 1.
     if along and not isinstance(narrow, Load):
         text = f"tl.where({along}, {text}, 0.0)"
     sides = [variables for variables, _ in emitter.axes]
+    # tl.dot needs whole tiles. A factor that does not depend on both sides, such as a vector, has
+    # the shape of one row or column.
     full = any(isinstance(node, Load) and all(side & _variables(node) for side in sides) for node in walk(factor))
     # It has a name of its own, as the variable of the sum changes before the product.
     return named(emitter, text if full else f"tl.broadcast_to({text}, [{shape[0]}, {shape[1]}])", "f")

@@ -43,6 +43,8 @@ def declare_accumulators(emitter: TritonEmitter, part: Accumulate | Carry, shape
     kind = TYPES[part.value.dtype]
     emitter.line(f"{accumulator_name(part)} = tl.full([{shape}], {_identity(part)}, {kind})")
     if part.kind.startswith("arg"):
+        # Of equal values the one with the lower index is taken, and every index is lower than this
+        # one.
         emitter.line(f"{part.name}_index = tl.full([{shape}], {2**63 - 1}, tl.int64)")
 
 
@@ -58,6 +60,7 @@ def emit_combine(emitter: TritonEmitter, part: Accumulate, mask: str) -> None:
         emitter.line(f"{total} = tl.where({best}, {value}, {total})")
         emitter.line(f"{part.name}_index = tl.where({best}, {index}, {part.name}_index)")
         return
+    # Elements that do not exist keep the accumulator, whatever was loaded for them.
     combined = JOIN[part.kind].format(total, f"({value})")
     emitter.line(f"{total} = tl.where({mask}, {combined}, {total})" if mask else f"{total} = {combined}")
 
@@ -67,6 +70,7 @@ JOIN = {
     "any": "{0} | {1}", "all": "{0} & {1}",
 }  # fmt: skip
 REDUCE = {
+    # tl.max and tl.min lose NaN, so maximum and minimum are reduced by functions of our own.
     "sum": "tl.sum({0}, 0)", "prod": "tl.reduce({0}, 0, multiply)",
     "max": "tl.reduce({0}, 0, nan_maximum)", "min": "tl.reduce({0}, 0, nan_minimum)",
     "any": "tl.max({0}.to(tl.int32), 0) != 0", "all": "tl.min({0}.to(tl.int32), 0) != 0",
@@ -144,8 +148,12 @@ def scan_next_block(emitter: TritonEmitter, part: Carry, shape: str, is_last: st
     """Emit a scan in a loop over blocks: the last element of each is carried to the next."""
     scan_block(emitter, part)
     results, totals = ", ".join(_results(part)), _totals(part)
+    #     block         1  2  3  4 |  5  6  7  8
+    #     scanned       1  3  6 10 |  5 11 18 26
+    #     with totals   1  3  6 10 | 15 21 28 36      the total of the first block is 10
     emitter.line(f"{results} = {COMBINE[part.kind]}({', '.join(totals)}, {results})")
     for total, result in zip(totals, _results(part), strict=True):
         dtype = TYPES[torch.int64 if total.endswith("_index") else part.value.dtype]
+        # The last element as a sum over the block in which all others are 0.
         last = f"tl.sum(tl.where({is_last}, {result}, 0), 0).to({dtype})"
         emitter.line(f"{total} = tl.full([{shape}], 0, {dtype}) + {last}")

@@ -40,6 +40,7 @@ def rows(emitter: TritonEmitter) -> str:
     persistent = _is_persistent(kernel)
     if kernel.scratch and not persistent:
         raise NoTriton("a scratch row that is too long for registers")
+    # Outside of nests a value is one for the row: one register in each thread.
     load_early(emitter, kernel.body, 1)
     written: set[str] = set()
     done: dict[int, Callable[[], None]] = {}
@@ -95,6 +96,8 @@ def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[St
     emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
     writer.line(f"inner = tl.arange(0, {block}){emitter.int64_cast}")
     begin_block(emitter, "inner", length, block, nest.loops)
+    # What later passes over the same row load is loaded now, where it fits: the whole row is waited
+    # for once.
     nests = [nest, *(other for other in later if isinstance(other, Nest) and other.loops == nest.loops)]
     of_all, share = [part for other in nests for part in other.body], per_thread(emitter, block)
     load_early(emitter, of_all if fit_early(of_all, share) else nest.body, share)
@@ -118,6 +121,7 @@ def _emit_looped_nest(
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     length = indexing.product([loop.size for loop in nest.loops])
     block = TRITON_BLOCK
+    # A longer block means fewer rounds, each of which waits for its loads.
     if (indexing.constant(length) or 0) >= LONG_ROW:
         block = LONG_ROW_BLOCK
         emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))

@@ -29,6 +29,8 @@ def find(kernel: Kernel) -> tuple[Loop, Loop] | None:
     stores = [part for part in parts if isinstance(part, Store)]
     if not stores or not all(any(isinstance(node, Load) for node in walk(part.value)) for part in stores):
         return None
+    # The loop along which most stores are contiguous is the tile's columns, that of most other
+    # loads its rows.
     along = Counter(filter(None, (_adjacent(kernel, part.offset) for part in stores)))
     if not along:
         return None

@@ -187,6 +187,8 @@ def value_text(emitter: TritonEmitter, body: Expr) -> str:
     outer_origin, outer_inline = emitter.origin, emitter.inline_origins
     emitter.origin, emitter.inline_origins = body.origin, []
     text = _text(emitter, body)
+    # A variable's line has its origins already; an expression's go to the line that it becomes a
+    # part of.
     inside = () if text.isidentifier() else (*body.origin, *emitter.inline_origins)
     emitter.origin, emitter.inline_origins = outer_origin, [*outer_inline, *inside]
     return text
@@ -214,6 +216,8 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             return load_text(emitter, body)
         case IndexOf(index, dtype, gathers):
             _gathers(emitter, gathers, index)
+            # An index may be a number or a tensor of int32: added to a block of one, it is a tensor
+            # of int64.
             return f"({index_text(index)} + tl.full([1], 0, tl.int64)).to({TYPES[dtype]})"
         case Masked(condition, value, otherwise):
             before = emitter.mask
@@ -260,6 +264,8 @@ def condition_name(emitter: TritonEmitter, condition: Expr) -> str:
     """Variable of a condition that masks a value; computed once where it depends on indices alone."""
     if not depends_on_indices_alone(condition):
         return named(emitter, value_text(emitter, condition), "m")
+    # The same condition under another mask, or in another loop of the same names, is another
+    # variable.
     key = (condition, emitter.mask), emitter.loops
     if key not in emitter.loaded:
         emitter.loaded[key] = named(emitter, value_text(emitter, condition), "m")
@@ -296,6 +302,10 @@ def _mask_and_shape(emitter: TritonEmitter, load: Load) -> tuple[str, str]:
 
     What is the same along a dimension of the block is loaded once for it, as Triton broadcasts the value.
     """
+    #     block [steps, columns]     x[r0, i1]    its index has the block's shape: no more is needed
+    #                                 b[i1]        [1, columns], mask of the columns alone
+    #                                 c            one element, no mask
+    #                                 under a condition: as large as the block, since the mask is
     own = emitter.block_variables & load.index[0].free_symbols
     if not emitter.block:
         return emitter.mask, " + tl.arange(0, 1)"
@@ -319,6 +329,7 @@ def whole_block(emitter: TritonEmitter) -> str:
 
 def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Expr) -> None:
     for gather in gathers:
+        # The offset does not depend on it: then it is neither loaded nor checked.
         if gather.symbol not in index.free_symbols:
             continue
         name, size = gather.symbol.name, index_text(gather.size)
@@ -326,6 +337,7 @@ def _gathers(emitter: TritonEmitter, gathers: Sequence[Gather], index: sympy.Exp
         emitter.line(f"{name} = {value}")
         if gather.wraps:
             emitter.line(f"{name} = tl.where({name} < 0, {name} + {size}, {name})")
+        # Elements that do not exist are not checked: what was loaded for them is no index.
         in_mask = f" | ~{emitter.mask}" if emitter.mask else ""
         emitter.line(f'tl.device_assert((({name} >= 0) & ({name} < {size})){in_mask}, "index out of bounds")')
 
