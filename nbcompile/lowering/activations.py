@@ -51,10 +51,12 @@ def silu(x: Expr) -> Expr:
 @pointwise(aten.silu_backward.default, operands=2)
 def silu_backward(grad: Expr, x: Expr) -> Expr:
     """The derivative of silu."""
+    # (x * s)' = s + x * s * (1 - s), with s taken out.
     s = sigmoid(x)
     return grad * s * (1.0 + x * (1.0 - s))
 
 
+# gelu by tanh: 0.5 * x * (1 + tanh(SCALE * (x + CUBIC * x^3))).
 _TANH_SCALE = math.sqrt(2.0 / math.pi)
 _TANH_CUBIC = 0.044715
 
@@ -80,6 +82,7 @@ def gelu_backward(grad: Expr, x: Expr, approximate: str = "none") -> Expr:
         t = apply("tanh", _TANH_SCALE * (x + _TANH_CUBIC * (x * x * x)))
         inner = _TANH_SCALE * (1.0 + 3.0 * _TANH_CUBIC * (x * x))
         return grad * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner)
+    # (x * Phi(x))' = Phi(x) + x * phi(x), with phi the density of the normal distribution.
     density = math.sqrt(0.5 / math.pi) * apply("exp", -0.5 * (x * x))
     return grad * (apply("ndtr", x) + x * density)
 
@@ -112,12 +115,14 @@ def threshold(x: Expr, threshold: float, value: float) -> Expr:
 @pointwise(aten.leaky_relu.default)
 def leaky_relu(x: Expr, negative_slope: float = 0.01) -> Expr:
     """``x`` where positive, a fraction of it elsewhere."""
+    # NaN is not greater than 0, and times the slope it is NaN.
     return apply("where", apply("gt", x, 0), x, x * negative_slope)
 
 
 @pointwise(aten.leaky_relu_backward.default, operands=2)
 def leaky_relu_backward(grad: Expr, x: Expr, negative_slope: float, self_is_result: bool) -> Expr:
     """The derivative of leaky_relu."""
+    # From the result it is the same: a positive slope leaves the sign of x as it is.
     return apply("where", apply("gt", x, 0), grad, grad * negative_slope)
 
 
@@ -143,6 +148,7 @@ def hardsigmoid(x: Expr) -> Expr:
 @pointwise(aten.hardswish.default)
 def hardswish(x: Expr) -> Expr:
     """``x * hardsigmoid(x)``."""
+    # x times the clamped sum first, and the division last: in this order of roundings, as in ATen.
     return x * apply("minimum", apply("maximum", x + 3.0, 0.0), 6.0) / 6.0
 
 

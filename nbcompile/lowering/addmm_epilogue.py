@@ -30,6 +30,7 @@ EXACT_DTYPES = (torch.float32, torch.float64)
 
 def can_unfuse_bias(build: Builder, node: fx.Node) -> bool:
     """Return whether the bias may be added after the product, with the same rounding and less work."""
+    # With alpha or beta the library scales while it accumulates: that is not one addition.
     if node.target is not ADDMM or node.kwargs:
         return False
     value = node.meta["val"]

@@ -35,6 +35,7 @@ def _generated(build: Builder, size: Sequence[Any], body: Any, dtype: torch.dtyp
         raise NoLowering(f"dtype {dtype}")
     if not isinstance(body, Expr):
         body = operand(body, dtype, ())
+    # A number of the result's dtype, as memory would round it, in the type that kernels compute in.
     rounded = cast(cast(body, dtype), compute_dtype(dtype))
     return Value(dtype, build.target_device(torch.device(device or "cpu")), indices(size), rounded, build.origin())
 
@@ -126,6 +127,8 @@ def arange(build: Builder, start: Any, end: Any, step: Any = 1, **_: Any) -> Val
         coordinate = cast(IndexOf(loop_variable(0), torch.int64), torch.float64)
         body: Expr = operand(start, torch.float64, ()) + coordinate * operand(step, torch.float64, ())
     else:
+        # arange(0.0, 4.0, dtype=torch.int64): the numbers are whole, though they are given as
+        # floats.
         first, stride = (index(each if not isinstance(each, float) else int(each)) for each in (start, step))
         body = IndexOf(first + stride * loop_variable(0), torch.int64)
     return _generated(build, predicted.shape, body, None, None)
@@ -147,6 +150,7 @@ def arange_end(build: Builder, end: Any, **_: Any) -> Value:
 def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Value:
     """From ``start`` to ``end`` in even steps, counted from the nearer end."""
     count = known_number(index(steps))
+    # The middle, from which it is counted from the other end, has to be a number.
     if count is None:
         raise NoLowering("a linspace of symbolic length")
     assert build.node is not None

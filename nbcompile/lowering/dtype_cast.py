@@ -26,6 +26,7 @@ aten = torch.ops.aten
 @lowering(aten.where.self, aten.where.ScalarOther, aten.where.ScalarSelf, aten.where.Scalar)
 def where(build: Builder, condition: Value, a: Any, b: Any) -> Value:
     """``a`` where the condition holds, else ``b``."""
+    # The condition takes no part in promotion.
     dtype = promoted(*(each for each in (a, b)))
     tensors = [each for each in (condition, a, b) if isinstance(each, Value)]
     device = common_device(tensors)
@@ -58,6 +59,8 @@ def convert(build: Builder, x: Value, dtype: torch.dtype) -> Value:
         raise NoLowering(f"a cast from {x.dtype} to {dtype}")
     if x.dtype == dtype:
         return x
+    #     to float16       float32(float16(x))      rounded to 11 bits, and computed with in float32
+    #     to int32         int32(int32(x))          the second one does nothing
     body = cast(cast(x.body, dtype), compute_dtype(dtype))
     return Value(dtype, x.device, x.size, body, merge_nodes(x.from_nodes, build.origin()))
 
@@ -68,6 +71,7 @@ def to_copy(
     pin_memory: bool = False, non_blocking: bool = False, memory_format: Any = None,
 ) -> Value:  # fmt: skip
     """Cast to another dtype; a copy to another device falls back to ATen."""
+    # A kernel reads and writes one device's memory.
     if device is not None and build.target_device(torch.device(device)) != x.device:
         raise NoLowering("a copy to another device")
     if pin_memory:

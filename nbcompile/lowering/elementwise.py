@@ -53,6 +53,9 @@ def promoted(*operands: Any) -> torch.dtype:
 def _rank_and_dtype(value: Any) -> tuple[int, torch.dtype]:
     match value:
         case Value():
+            #     rank 0   tensors with dimensions    float16[2] + tensor(1.5, float64)    float16
+            #     rank 1   tensors without            int64[2] + tensor(1.5, float64)      float64
+            #     rank 2   numbers                    int64[2] + 1.5                       default
             return (0 if value.ndim else 1), value.dtype
         case bool():
             return 2, torch.bool
@@ -114,6 +117,7 @@ def require_representable(number: float, dtype: torch.dtype) -> None:
 def _computed_in(operands: tuple[Any, ...], tensors: Sequence[Value], kind: str) -> torch.dtype:
     """The type that operands are promoted to; refused if it, or one of theirs, is not supported."""
     dtype = promoted(*operands)
+    # exp of an integer is a float of the default dtype.
     if kind == "float" and not (dtype.is_floating_point or dtype.is_complex):
         dtype = torch.get_default_dtype()
     for candidate in (dtype, *(tensor.dtype for tensor in tensors)):

@@ -49,6 +49,7 @@ REASONS: dict[str, str] = {name: reason for reason, names in _FAMILIES.items() f
 
 def fallback_reason(target: Any) -> str:
     """In words, why there is no lowering for an operator."""
+    # Higher-order operators and Python functions have no schema.
     schema = getattr(target, "_schema", None)
     if schema is None:
         return "not an operator of ATen"

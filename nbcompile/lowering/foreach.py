@@ -54,6 +54,7 @@ def _simple() -> Iterator[tuple[str, str, torch._ops.OpOverload]]:
 
 def _register() -> None:
     for name, overload, single in _simple():
+        # Versions of torch differ in which of them exist.
         packet = getattr(aten, f"_foreach_{name}", None)
         if packet is not None and overload in packet.overloads():
             lowering(getattr(packet, overload))(_for_each(single))
@@ -64,6 +65,7 @@ def _for_each(single: torch._ops.OpOverload) -> Lowering:
 
     def lower(build: Builder, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         lists = [each for each in (*args, *kwargs.values()) if isinstance(each, list)]
+        # ATen raises its own error for lists of different lengths.
         if len({len(each) for each in lists}) != 1:
             raise NoLowering("lists that are not of one length")
 

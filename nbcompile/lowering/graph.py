@@ -80,6 +80,7 @@ _TABLES = (
 )
 """Importing them has filled LOWERINGS."""
 
+# Nodes of a body's tree, and elements that it reads.
 BODY_LIMIT = 96
 LOAD_LIMIT = 12
 
@@ -183,6 +184,7 @@ def _is_broadcast_by_user(node: fx.Node) -> bool:
             and _has_more_elements(own_value, user_value)
         ):
             return True
+        # A view has as many elements, but its users may have more.
         if user.target in _VIEWS:
             worklist.extend(user.users)
     return False
@@ -223,6 +225,7 @@ def index_count(tensor: torch.Tensor) -> sympy.Expr:
 
 def _has_more_elements(small: torch.Tensor, large: torch.Tensor) -> bool:
     ratio = index_count(large) - index_count(small)
+    # With symbols the difference may be positive: it is taken to be.
     return not (isinstance(ratio, sympy.Integer) and ratio <= 0)
 
 
@@ -271,6 +274,9 @@ class _Lowering:
             for kind, entries in (("size", layout.size), ("stride", layout.stride)):
                 for dim, entry in enumerate(entries):
                     if isinstance(entry, sympy.Symbol):
+                        #     x: float32[s0, 8]   strides (8, 1)       s0 is x.size(0) in each call
+                        #     y: float32[4, 8]    strides (s1, 1)      s1 is y.stride(0)
+                        # The first tensor that has a symbol is its source.
                         self.symbols.setdefault(entry, ir.SymbolSource(entry, position, dim, kind))
             return self.build.whole(node.name)
         if isinstance(value, torch.SymInt):
@@ -285,10 +291,12 @@ class _Lowering:
         numbers = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
         for number in numbers:
             if isinstance(number, torch.SymInt):
+                # It knows what the guards say of symbols: that s0 >= 2, say.
                 self.build.shape_env = number.node.shape_env
 
     def _attribute(self, node: fx.Node) -> Any:
         value = operator.attrgetter(str(node.target))(self.module)
+        # The branches of a control flow operator are modules, which it calls itself.
         if isinstance(value, torch.nn.Module):
             return ir.ModuleReference(str(node.target))
         if not isinstance(value, torch.Tensor):
@@ -337,7 +345,10 @@ class _Lowering:
             try:
                 return self._realize_results(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
             except (NoLowering, UnsupportedDtype) as error:
+                # A lowering may have appended buffers before it gave up: nobody reads them, and
+                # they are removed with other dead code.
                 reason = str(error)
+        # What ATen returns is stored in a layout that is known before it runs.
         _require_known_sizes(node, predicted)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or fallback_reason(node.target))
         self._realize_before_mutation()
@@ -357,6 +368,8 @@ class _Lowering:
         """Check the results of a lowering against FakeTensor, and realize those that should be."""
         if not isinstance(result, tuple):
             return self._realize_if_needed(node, result, predicted, node)
+        # A result of several is used through getitem, so the users that count are those of that
+        # node.
         getitems = {user.args[1]: user for user in node.users if user.target is operator.getitem}
         return tuple(
             self._realize_if_needed(node, *pair, getitems.get(at, node))
@@ -369,6 +382,8 @@ class _Lowering:
             return result
         result = replace(result, body=with_origin(result.body, (node.name,)))
         size = of_tensor(predicted).size
+        # FakeTensor computed with ATen's own rules: a difference is a mistake of the lowering, and
+        # ATen is right.
         if result.dtype != predicted.dtype or len(size) != result.ndim:
             raise NoLowering(
                 f"lowering gives {result.dtype}{result.size} where FakeTensor says {predicted.dtype}{size}"
@@ -484,6 +499,8 @@ def _has_other_strides(view: ir.BufferView, predicted: torch.Tensor) -> bool:
 
 def _as_distinct_tensors(returned: Sequence[Any], outputs: list[Any]) -> list[Any]:
     """Make outputs of several nodes several tensor objects, also where all are the same buffer."""
+    #     return y, y            one node: the same object twice, in eager mode too
+    #     return y, y.view(4)    two nodes: two tensors over one buffer
     owners: dict[ir.BufferView, Any] = {}
     return [
         replace(output, apart=True)

@@ -54,6 +54,7 @@ def _as_formula(values: Sequence[int], variable: Symbol) -> Index | None:
     if values == [first + step * at for at in range(len(values))]:
         return first + step * variable
     if values == [first + at // repeated for at in range(len(values))]:
+        #     0 0 1 1 2 2        i0 // 2: nearest neighbours of an image that is twice as large
         return first + divide(variable, index(repeated), {})
     return None
 
@@ -129,6 +130,7 @@ def gather(build: Builder, x: Value, dim: int, ids: Value, *, sparse_grad: bool 
         raise NoLowering("gather with a scalar")
     dim = dimension(dim, x.ndim)
     x = _source(build, x)
+    # ATen's gather and embedding take no negative index, x[ids] does (wraps).
     symbol, gathered = build.gather(ids, x.size[dim], wraps=False)
     position = [symbol if at == dim else loop_variable(at) for at in range(x.ndim)]
     return _picked(build, x, ids.size, position, [gathered], ids)

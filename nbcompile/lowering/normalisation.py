@@ -47,6 +47,8 @@ def _powers(
         largest = reduce(build, x, dims, True, "max")
         # Minus the maximum, no power exceeds 1: exp(1000.0) alone would be infinite.
         powers = elementwise(build, lambda a, m: apply("exp", a - m), (x, shifted(build, largest, shift)))
+        # softmax multiplies them once more after the sum; they are kept in a scratch row rather
+        # than computed twice.
         powers = build.realize(powers) if kept else powers
         return largest, powers, reduce(build, powers, dims, True, "sum")
     largest, total = one_pass.largest_and_total(build, rows, shift)
@@ -59,6 +61,8 @@ def softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Value:
     """``exp(x - max) / sum``; one division a row, as a division takes as long as five products."""
     wide, dtype = _wide(build, x, half_to_float)
     _, powers, total = _powers(build, wide, [dim])
+    # Stored, so that there is one for each row; as a part of the product there would be one for
+    # each element.
     share = build.realize(elementwise(build, lambda s: apply("reciprocal", s), (total,)))
     return convert(build, elementwise(build, lambda e, s: e * s, (powers, share)), dtype)
 

@@ -75,6 +75,9 @@ def largest_and_total(build: Builder, rows: LongRows, shift: Callable[[Expr], Ex
     finite = build.realize(elementwise(build, lambda m: apply("where", apply("isinf", m), 0.0, m), (of_part,)))
     powers = elementwise(build, lambda a, m: apply("exp", a - m), (split, finite))
     total_of_part = build.reduce(powers, [at + 1], False, "sum", dtype, dtype)
+    #     x            rows, parts, numbers of a part
+    #     of_part      rows, parts, 1                    keepdim, to be subtracted from x
+    #     of_parts     rows, parts                       to be combined
     of_parts = _without_last(of_part)
     largest = build.reduce(of_parts, [at], True, "max", dtype, dtype)
     subtracted = shifted(build, largest, shift)
@@ -91,6 +94,8 @@ def mean_and_squares(build: Builder, rows: LongRows) -> tuple[Value, Value]:
     sum_of_part = build.reduce(split, [at + 1], True, "sum", dtype, dtype)
     mean_of_part = build.realize(elementwise(build, lambda s, n: s / n, (sum_of_part, count)))
     squares = elementwise(build, lambda a, m: (a - m) * (a - m), (split, mean_of_part))
+    # Beyond the end of the last part numbers are 0 for the sum, but their distance from the mean is
+    # not.
     if rows.length % rows.number:
         inside = in_part(at, rows.length, rows.number)
         squares = replace(squares, body=Masked(inside, squares.body, constant(0, squares.body.dtype)))

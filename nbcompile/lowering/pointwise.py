@@ -101,6 +101,7 @@ def _rounded(op: str, x: Expr) -> Expr:
 
 
 def _float_test(op: str, x: Expr) -> Expr:
+    # Integers are never NaN or infinite.
     if is_integral(x):
         return apply("lt", x, 0) if op == "signbit" else Constant(False, torch.bool)
     return apply(op, x)
@@ -270,11 +271,14 @@ def round_decimals(build: Builder, x: Value, *, decimals: int) -> Value:
 @pointwise(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar, operands=2)
 def power(base: Expr, exponent: Expr) -> Expr:
     """``base ** exponent``; with the simple exponents that torch treats exactly."""
+    # Negative powers of integers have rules of their own: an error for a number, 0, 1 or -1 in a
+    # tensor.
     if is_integral(base):
         if not isinstance(exponent, Constant) or exponent.value < 0:
             raise NoLowering("an integer power whose exponent may be negative")
         return _small_power(base, int(exponent.value)) or apply("pow", base, exponent)
     if isinstance(exponent, Constant):
+        # ATen has these cases, too, and its results may differ from pow's in the last digit.
         simple: dict[float, Callable[[], Expr]] = {
             0.0: lambda: constant(1, base.dtype),
             1.0: lambda: base,
@@ -287,6 +291,7 @@ def power(base: Expr, exponent: Expr) -> Expr:
         }
         if exponent.value in simple:
             return simple[exponent.value]()
+        # Products are many times cheaper than pow.
         if exponent.value in (4, 5, 6, 7, 8):
             return _squared(base, int(exponent.value))
     if isinstance(base, Constant) and base.value == 2:

@@ -53,6 +53,7 @@ _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 def mark(graph: fx.Graph, device: torch.device | None, refused: Mapping[str, str], *, templates: bool) -> None:
     """Mark the products that are to be kernels, and no others."""
     for node in graph.nodes:
+        # A graph is lowered several times, with more refused each time: old marks go.
         node.meta.pop(TEMPLATE, None)
         if templates and node.name not in refused and _is_possible(node, device):
             node.meta[TEMPLATE] = True
@@ -108,6 +109,8 @@ def _with_rows(value: Value, rows: Sequence[Index], left: Value) -> Value:
     if len(rows) == 1:
         return value
     flat = loop_variable(0)
+    # A linear layer multiplies (batch * time, depth), and a view makes (batch, time, columns) of
+    # the result. The product has the loops of that view, so that what follows fuses with it.
     position = unflatten(flat, rows, {flat: left.size[0]})
     return reindexed(value, (left.size[0], value.size[-1]), (*position, loop_variable(1)))
 
@@ -138,6 +141,7 @@ def _product(build: Builder, left: Value, right: Value, rows: Sequence[Index], d
         _at(right, (*batch_index, reduction_variable(0), variables[-1]), ranges),
     )
     name, nodes = build.fresh("buf"), merge_nodes(left.from_nodes, right.from_nodes, build.origin())
+    # As for the library: tf32 only where the user allowed it.
     kind = "dot_tf32" if left.dtype == torch.float32 and torch.backends.cuda.matmul.allow_tf32 else "dot"
     body = apply("mul", *factors)
     build.add(

@@ -46,6 +46,7 @@ def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     assert build.node is not None
     if build.random_state is None:
         raise NoLowering(fallback_reason(build.node.target))
+    # Its state would have to advance, as in eager mode.
     if generator is not None:
         raise NoLowering("random numbers of a generator of the program's own")
     predicted = build.node.meta["val"]
@@ -55,8 +56,11 @@ def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     size = shape_of(predicted)
     # Each element of each draw has a counter of its own, whatever the order of the loops, so that kernels may
     # recompute it.
+    #     first draw of 6 numbers    counters 0 ... 5
+    #     second draw, of 4          counters 6 ... 9
     counter = build.random_state.counters_used + flatten(loop_variables(len(size)), size)
     build.random_state.counters_used += product(size)
+    # One for each device: a seed is a tensor, and a kernel reads its own device's memory.
     seed = build.random_state.seeds.get(predicted.device)
     if seed is None:
         seed = build.random_state.seeds[predicted.device] = _seed(build, predicted.device)
@@ -227,6 +231,7 @@ def exponential(build: Builder, _: Value, rate: float = 1.0, *, generator: Any =
 def geometric(build: Builder, _: Value, p: float, *, generator: Any = None) -> Value:
     """The number of trials until the first success."""
     body, predicted = _uniform(build, generator)
+    # The smallest n with 1 - (1 - p)^n >= body.
     trials = apply("ceil", apply("log", 1.0 - body) / math.log1p(-p)) if p < 1 else body
     return _result(build, apply("maximum", trials, 1.0), predicted)
 

@@ -77,6 +77,7 @@ def _in_float(coordinate: Index, extent: Index, size: Index, scale: float | None
     small, large = known_number(extent), known_number(size)
     if small is None or large is None or not _is_plain(scale):
         raise NoLowering("a resize to a size that is no multiple and a symbol")
+    # In float32, as in ATen: in a double some positions may round to another element.
     ratio = constant(1.0 / scale if scale else small / large, torch.float32)
     position = cast(IndexOf(coordinate, torch.int64), torch.float32)
     scaled = (position + 0.5) * ratio if exact else position * ratio
@@ -179,6 +180,7 @@ def _as_formula(below: Expr, along: Index, small: int, large: int, corners: bool
         return None
     found = evaluate.tabulate(below, along, large)
     top, bottom = (along * (small - 1), large - 1) if corners else ((2 * along + 1) * small - large, 2 * large)
+    # From 4 to 8 elements: (2 * i0 - 1) // 4 in place of (8 * i0 - 4) // 16.
     common = math.gcd(*(int(each) for each in sympy.Poly(top, along).all_coeffs()), bottom) or 1
     formula = divide(Max(sympy.expand(top / common), index(0)), index(max(bottom // common, 1)), {})
     # ATen computes in float, and a rounding error may move an index: the formula is compared at every element.
@@ -197,6 +199,9 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
     source, result_size = build.realize(x), [*x.size[:leading], *sizes]
     front = [loop_variable(at) for at in range(leading)]
     gathers = tuple(gather for each in along for gather in each.gathers)
+    #     bilinear: 2 x 2 samples    [a00 a01 a10 a11]
+    #     along the last dimension   [a0 a1]
+    #     along the one before       [a]
     values = [
         reindexed(source, result_size, [*front, *coordinates], gathers).body
         for coordinates in itertools.product(*(each.coordinates for each in along))
@@ -256,6 +261,7 @@ def _bordered(build: Builder, x: Value, pad: Sequence[Any], source: Callable[[In
     position: list[Index] = [loop_variable(at) for at in range(x.ndim)]
     size = list(x.size)
     for n in range(len(amounts) // 2):
+        # torch lists the last dimension first.
         at, before, after = x.ndim - 1 - n, amounts[2 * n], amounts[2 * n + 1]
         size[at] = before + x.size[at] + after
         if before != 0 or after != 0:

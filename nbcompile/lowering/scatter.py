@@ -55,6 +55,8 @@ def index_put(
     common = broadcast_size(*(each.size for each in given.values()))
     # The values have the shape that x[...] would have.
     indexed = indexed_dims(x, tuple(given), common)
+    #     x[:, ids] = v        v[i0, i1] goes to x[i0, g0], with g0 = ids[i1]
+    # The loops are those of the values; where each of them goes is the position.
     position = {old: IndexOf(loop_variable(new), torch.int64) for old, new in indexed.unindexed.items()}
     for at, given_index in given.items():
         ids = index_at(broadcast_to(given_index, common), indexed.first, len(indexed.size))
@@ -117,6 +119,7 @@ def scatter_reduce(
     build: Builder, x: Value, dim: int, ids: Value, source: Value, reduce: str, *, include_self: bool = True
 ) -> Value:
     """Any of the reductions, with or without what was there before."""
+    # The mean needs the number of updates of each element.
     if reduce not in _KINDS or x.dtype == torch.bool:
         raise NoLowering(f"scatter_reduce with {reduce} of {x.dtype}")
     kind = _KINDS[reduce]

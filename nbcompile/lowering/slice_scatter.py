@@ -73,6 +73,8 @@ def slice_scatter(
         # (along - first) mod stride, with a dividend that is never negative.
         off = Mod(along + sympy.Mod(-first, stride), stride)
         conditions.append(apply("eq", IndexOf(off, torch.int64), 0))
+    #     x[1:8:3] = y       elements 1, 4, 7 of x are y[0], y[1], y[2]
+    #     y[(i - 1) // 3]    where i >= 1 and i < 8 and (i - 1) % 3 == 0
     inner = moved_along(source, dim, x.size[dim], divide(along - first, stride, ranges))
     body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
     return Value(x.dtype, x.device, x.size, body, merge_nodes(x.from_nodes, source.from_nodes, build.origin()))
@@ -109,6 +111,7 @@ def as_strided_scatter(
     fake = build.node.args[0].meta["val"] if build.node is not None else None  # type: ignore[union-attr]
     if not isinstance(fake, torch.Tensor) or not fake.is_contiguous():
         raise NoLowering("as_strided_scatter into a tensor that is not contiguous")
+    # The offset counts from the begin of the storage, indices from the first element of x.
     own = index(fake.storage_offset())
     start = known_number((own if storage_offset is None else index(storage_offset)) - own)
     steps = _steps(indices(size), indices(stride))

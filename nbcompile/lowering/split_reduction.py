@@ -109,6 +109,7 @@ def _reads_along_columns(build: Builder, value: Value, kept_dims: Sequence[int],
 
     What is the same for all that is reduced does not count: it is small, and loaded once.
     """
+    # Of x[128*i0 + r0] neighbours are reduced (rows); of x[i0 + 128*r0] they are kept (columns).
     columns = rows = 0
     for access in loads(value.body):
         offset = simplify(build.tensors[access.buffer].layout.at(access.index), value.ranges())
@@ -139,6 +140,7 @@ def _rows_with(load: Load, wide: Mapping[Symbol, int]) -> int:
     count = math.prod(wide[variable] for variable in own)
     length = math.prod(wide.values()) // max(count, 1)
     fits = MIN_FUSED_ROW <= length <= MAX_REGISTER_ROW and FEWEST_ROWS <= count <= MOST_ROWS
+    # Only leading dimensions, so that all others together are one row.
     return count if fits and own == list(wide)[: len(own)] else 0
 
 

@@ -118,6 +118,7 @@ def _replayed(build: Builder, node: fx.Node, base: fx.Node, whole: Value) -> Val
 
 def _writable(build: Builder, node: fx.Node, value: Value) -> Value:
     """Memory with the content of a tensor, which only the launch knows."""
+    # The launch is the only one to see what it writes there: no copy is needed.
     only_here = len(node.users) == 1
     if only_here and node.target in _MAKES_MEMORY:
         return _memory(build, node.meta["val"])

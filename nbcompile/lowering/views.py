@@ -301,6 +301,9 @@ def diagonal(_: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
     rows, columns = known_number(x.size[one]), known_number(x.size[two])
     if rows is None or columns is None:
         raise NoLowering("a diagonal of symbolic length")
+    #     offset 1 of 3 x 4     . a . .      begins at column 1; a negative offset begins at a row
+    #                            . . b .
+    #                            . . . c
     extent = max(0, min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns))
     remaining = [at for at in range(x.ndim) if at not in (one, two)]
     position: list[Index] = [ZERO] * x.ndim
@@ -317,6 +320,7 @@ def unfold(_: Builder, x: Value, dim: int, size: int, step: int) -> Value:
     dim = dimension(dim, x.ndim)
     if x.ndim == 0:
         raise NoLowering("unfold of a scalar")
+    #     unfold(0, 3, 2) of 7 elements     0 1 2 | 2 3 4 | 4 5 6       element 2 * i0 + i1
     windows = divide(x.size[dim] - size, index(step), {}) + 1
     position: list[Index] = list(loop_variables(x.ndim))
     position[dim] = position[dim] * step + loop_variable(x.ndim)
@@ -481,6 +485,7 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
     for n in range(len(amounts) // 2):
         before[x.ndim - 1 - n], after[x.ndim - 1 - n] = amounts[2 * n], amounts[2 * n + 1]
     size = tuple(one + extent + two for one, extent, two in zip(before, x.size, after, strict=True))
+    # Beyond the border the index is out of bounds: there the load is masked.
     inner = reindexed(x, size, [loop_variable(at) - before[at] for at in range(x.ndim)])
     conditions: list[Expr] = []
     for at in range(x.ndim):
