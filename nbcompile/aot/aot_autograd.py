@@ -59,6 +59,10 @@ def compile_with_aot_autograd(
     wrapped, metadata = _call_aot_autograd(callbacks, example_inputs, table, mutate_in_graph)
     mutated = _mutated_inputs(metadata, example_inputs)
     programs = callbacks.inference_programs
+    #     wrapper of the compiled programs, the cheapest that does:
+    #     none          inference, nothing is mutated or aliased
+    #     ours          runtime_wrapper.py, where runtime_metadata_of gives no reason against it
+    #     AOTAutograd's what is left: subclasses, tokens, mutation after the graph
     if programs and _needs_no_wrapper(metadata, module, example_inputs):
         compiled_artifact.set_wrapper("direct")
         return with_alias_check(runtime_wrapper.unboxed(programs[0]), module, mutated, example_inputs)
@@ -75,6 +79,8 @@ def _call_aot_autograd(
     """Torch's own function around the compiled graphs, and its ViewAndMutationMeta (None where there is none)."""
     internals = torch_internals.guards_context()
     with contextlib.ExitStack() as stack:
+        # An interrupt inside of torch's own state would leave it half changed; compilers may be
+        # interrupted (_compile_as).
         stack.enter_context(interrupts.deferred())
         stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
         if not torch_internals.is_traced_by_torch():
@@ -142,6 +148,7 @@ class _Callbacks:
         self.compilers.on_joint_graph(joint)
         partitioners = torch_internals.partitioners()
         if self.recompute:
+            # detach(relu) and relu are one value: as two nodes both could be saved.
             passes.remove_detach(joint)
             joint.graph.eliminate_dead_code()
             passes.make_complex_literals_exact(joint)
@@ -149,9 +156,11 @@ class _Callbacks:
                 passes.eliminate_common_subexpressions(joint)
             forward, backward = partitioners.min_cut_rematerialization_partition(joint, *arguments, **keywords)
         else:
+            # Saves what eager mode saves.
             forward, backward = partitioners.default_partition(joint, *arguments, **keywords)
         provenance.copy_origins_to_backward(joint.graph, backward.graph)
         (output,) = backward.graph.find_nodes(op="output")
+        # None in the output of the backward graph is an input that needs no gradient.
         self.inputs_without_gradient.extend(at for at, gradient in enumerate(output.args[0]) if gradient is None)
         return forward, backward
 

@@ -33,6 +33,7 @@ def mark_channels_last(module: fx.GraphModule) -> tuple[str, ...]:
     # With a window of one pixel both formats are about as fast: such convolutions follow the others.
     if not any(_is_profitable(node) for node in eligible):
         return ()
+    # All that can be: between a marked convolution and another one elements are transposed.
     for node in eligible:
         node.meta[CHANNELS_LAST] = True
     return (f"channels last: {len(eligible)} convolution{'s' if len(eligible) > 1 else ''}",)
@@ -77,4 +78,5 @@ def _is_profitable(node: fx.Node) -> bool:
     image, weight = (each.meta["val"] for each in node.args[:2] if isinstance(each, fx.Node))
     window = math.prod(weight.shape[2:])
     work = node.meta["val"].numel() * weight.shape[1] * window
+    # work / elements of the image: how often an element is used, to pay for moving it once.
     return bool(window > 1 and work >= _MIN_MULTIPLICATIONS_PER_ELEMENT * image.numel())

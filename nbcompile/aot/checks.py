@@ -26,6 +26,7 @@ def keep(module: torch.fx.GraphModule) -> None:
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     """The ids compared with each class, after eager's checks of them, which run whether the result is used or not."""
+    # Without num_classes the number of classes depends on data.
     if num_classes < 0 or tensor.dtype != torch.int64:
         return torch.nn.functional.one_hot(tensor, num_classes)
     torch._assert_async((tensor >= 0).all(), "Class values must be non-negative.")
@@ -46,8 +47,12 @@ def binary_cross_entropy(
 
 def _from_0_to_1(values: torch.Tensor) -> torch.Tensor:
     """The same values; if one is not from 0 to 1, a table of one element is read at index 1, which is out of bounds."""
+    #     all inside     index 0 of a table of one element       True
+    #     one outside    index 1                                 IndexError, by the bounds check
+    # NaN is outside, as for eager mode.
     outside = ((values >= 0) & (values <= 1)).all().logical_not().to(torch.int64)
     inside = torch.ones(1, dtype=torch.bool, device=values.device).gather(0, outside.reshape(1))
+    # The check has to be used, or it would be removed as dead code.
     return torch.where(inside, values, 0)
 
 

@@ -80,6 +80,9 @@ def _compile(
     recompute: bool,
     mutate_in_graph: bool,
 ) -> CompiledFunction:
+    #     1  a tracer of ours, for inference or training    most graphs
+    #     2  AOTAutograd                                     in-place operators, aliases, subclasses
+    #     3  AOTAutograd with unbacked sizes                 a derivative whose sizes depend on data
     if _has_dynamo_symbols(module):
         return compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
@@ -145,6 +148,7 @@ def _wrap_inference(compiled: BoxedFunction, recorded: InferenceGraph) -> Compil
         return runtime_wrapper.unboxed(compiled)
     runtime_metadata = RuntimeMetadata(dynamic, recorded.written)
     compiled_artifact.set_wrapper("inference", runtime_metadata)
+    # Versions of the written inputs have to be bumped at each call.
     if recorded.written:
         return runtime_wrapper.wrap_inference(compiled, runtime_metadata)
     return runtime_wrapper.mark_dynamic_outputs(runtime_wrapper.unboxed(compiled), dynamic)

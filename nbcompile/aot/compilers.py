@@ -32,6 +32,7 @@ def _ignore(_module: torch.fx.GraphModule) -> None:
 
 @contextlib.contextmanager
 def _run_afterwards(task: Callable[[], object]) -> Iterator[None]:
+    # Without a C++ compiler to wait for, the task simply comes after the block.
     yield
     task()
 

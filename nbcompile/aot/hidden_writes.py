@@ -37,4 +37,5 @@ def writes_unseen(module: torch.fx.GraphModule) -> bool:
     inputs = _storages_of(node for node in nodes if node.op == "placeholder")
     preserved = (node.all_input_nodes for node in nodes if node.target is _SET_VERSION)
     hidden |= inputs & _storages_of(itertools.chain.from_iterable(preserved))
+    # A write to any view of a hidden storage counts: functionalisation knows storages, not names.
     return bool(hidden) and any(not hidden.isdisjoint(storages(mutated_argument(node))) for node in nodes)

@@ -65,6 +65,7 @@ def alias_check(written: Sequence[int], examples: Sequence[Any]) -> AliasCheck:
         written: positions of the inputs that it mutates.
         examples: an example of each input: tensors, numbers.
     """
+    # Extents are from the first element on; torch has no negative strides, so nothing is before it.
     extents = {position: _extent(each) for position, each in enumerate(examples) if _has_address(each)}
     return AliasCheck(
         tuple((position, extents[position]) for position in written if position in extents),
@@ -82,6 +83,8 @@ def with_alias_check(
         captured: the captured graph, with the same inputs and outputs.
         check: the inputs to compare.
     """
+    # The mutated inputs come first: _overlap compares them with each other, and all others with
+    # them only.
     positions = [position for position, _ in (*check.written, *check.read)]
     extents = [extent for _, extent in (*check.written, *check.read)]
     is_static, count = None not in extents, len(check.written)
@@ -131,6 +134,7 @@ def share_storage(written: Sequence[int], inputs: Sequence[Any]) -> bool:
 def _extent(example: torch.Tensor) -> int | None:
     if not all(isinstance(each, int) for each in (*example.shape, *example.stride())):
         return None
+    #     float32[2, 3], strides (8, 1)      last element at 8 + 2: 11 elements of 4 bytes
     steps = sum((size - 1) * stride for size, stride in zip(example.shape, example.stride(), strict=True))
     return (steps + 1) * example.element_size() if example.numel() else 0
 

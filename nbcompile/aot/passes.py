@@ -64,6 +64,7 @@ def eliminate_common_subexpressions(joint: torch.fx.GraphModule) -> None:
     """
     returned = {storage for node in joint.graph.output_node().all_input_nodes if (storage := _storage(node))}
     first_with_key: dict[Hashable, torch.fx.Node] = {}
+    #     a = x + 1; x.add_(2); b = x + 1      keys (add, 0, ...) and (add, 1, ...): both stay
     writes = 0
     for node in joint.graph.nodes:
         if not _is_pure(node):

@@ -38,6 +38,8 @@ def mark_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
     """Write the origin and the user's stack to the meta data of every node of ``graph``."""
     names = {node.name: node for node in captured.nodes}
     inputs = _input_origins(graph, captured)
+    #     forward    addmm     seq_nr 7, from_node linear      by_sequence[7] = linear
+    #     backward   mm, mm_1  seq_nr 7, no from_node          origin: linear
     by_sequence: dict[int, str] = {}
     for node in graph.nodes:
         origin = inputs.get(node.name) or _recorded_origin(node, names) or _forward_origin(node, names)
@@ -74,6 +76,7 @@ def _recorded_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> st
 def _forward_origin(node: torch.fx.Node, names: dict[str, torch.fx.Node]) -> str | None:
     """The node at the root of the ``from_node`` chain, when it is one of the captured graph."""
     for source in node.meta.get("from_node", ()):
+        # Each transform of the graph adds a link: the last one is the node as it was captured.
         while source.from_node:
             source = source.from_node[0]  # noqa: PLW2901  following the chain
         if source.name in names:

@@ -135,6 +135,8 @@ def _has_gradient(output: Any) -> bool:
 def _unsupported_reason(aot_metadata: Any, inputs: int, *, trains: bool) -> str:
     if torch._C._is_any_autocast_enabled():
         return "the graph is compiled under autocast"
+    # AOTAutograd has replaced them by their common base: programs take that, and not the user's
+    # tensors.
     if len(aot_metadata.input_info) != inputs:
         return "some inputs are the same tensor, or views of one tensor"
     if any(each.output_type.name not in (*NON_ALIAS_OUTPUTS, *INPUT_ALIASES) for each in aot_metadata.output_info):

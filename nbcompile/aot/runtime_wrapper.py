@@ -46,6 +46,7 @@ def wrap_inference(program: BoxedFunction, metadata: RuntimeMetadata) -> Callabl
 
     def call(*arguments: Any) -> Sequence[Any]:
         mutated = [arguments[position] for position in mutated_inputs]
+        # The program calls ATen's operators as well: autograd must not record them.
         with torch.no_grad():
             if mutated:
                 # A kernel writes through a pointer, which no version counter sees: autograd must notice that a tensor
@@ -76,6 +77,8 @@ def wrap_training(
         if mutated:
             torch.autograd.graph.increment_version([inputs[position] for position in mutated])
         for position in detached:
+            # The backward returns None for it: autograd would go on through its history all the
+            # same.
             inputs[position] = inputs[position].detach()
         return _mark_dynamic(_regenerate_aliases(apply(*inputs), arguments, aliases), dynamic)
 
@@ -111,11 +114,14 @@ def _autograd_function(
                 # with others.
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
             for position in aliases:
+                # A tensor here would become an output of the node, with a gradient of its own; the
+                # alias is made of the user's tensor afterwards.
                 returned[position] = _OpaqueOutput(returned[position])
             if fixed:
                 ctx.mark_non_differentiable(
                     *(returned[position] for position in fixed if isinstance(returned[position], torch.Tensor))
                 )
+                # Else autograd would make zeros for each of them in every backward.
                 ctx._materialize_non_diff_grads = False
             return tuple(returned)
 
@@ -123,8 +129,11 @@ def _autograd_function(
         def backward(ctx: Any, *gradients: Any) -> Any:
             _check_backward_call(metadata)
             more, numbers = (ctx.unchecked, ctx.numbers) if has_more else ((), ())
+            # The order in which the backward program takes its inputs, as the partitioner has it:
+            #     sizes | saved, checked | saved, unchecked | gradients of the outputs
             tangents = [_with_layout(gradients[position], layout) for position, layout in tangent_layouts]
             backward_inputs = [*numbers, *ctx.saved_tensors, *more, *tangents]
+            # create_graph=True: somebody wants to differentiate the backward.
             if torch.is_grad_enabled():
                 return _NoDoubleBackward.apply(
                     backward, len(backward_inputs), *backward_inputs, *_differentiable_input(backward_inputs)
@@ -230,6 +239,7 @@ def _with_layout(gradient: Any, layout: TangentLayout) -> Any:
 def _check_backward_call(metadata: TrainingMetadata) -> None:
     if torch._C._functorch.peek_interpreter_stack() is not None:
         raise RuntimeError("a compiled backward function cannot be called within vmap, grad or vjp")
+    # The other way round is harmless: what was compiled to be deterministic may run in any case.
     if metadata.deterministic is False and torch.are_deterministic_algorithms_enabled():
         raise RuntimeError(
             "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was "

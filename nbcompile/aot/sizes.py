@@ -74,6 +74,7 @@ class SizeNodes:
     ) -> Any:
         if expression.is_Integer:
             return int(expression)
+        #     s0 * s1 + 4    ->    add(4, mul(s0, s1))     each part once for the whole graph
         if expression not in self.nodes:
             call, first, last = _split_last_operation(expression)
             arguments = (

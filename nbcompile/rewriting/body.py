@@ -28,6 +28,8 @@ class Body:
         self.statements: list[ast.stmt] = []
         self.constants: dict[str, object] = {}
         """Objects that are constants of the program, by name."""
+        # Globals are not among them: one is read by name while its name is free, else from its dict
+        # (SourceReader.fetch).
         self.taken = {*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars}
 
     def fresh(self, base: str) -> str:
@@ -42,11 +44,13 @@ class Body:
     def constant(self, value: object, name: str) -> ast.expr:
         """Bind an object as a constant of the program, under a name."""
         wanted = re.sub(r"\W+", "_", name).strip("_") or "constant"
+        #     "fn.<locals>.helper"    __fn_locals_helper
         wanted = f"__{wanted}" if not wanted.startswith("__") else wanted
         if keyword.iskeyword(wanted):
             wanted += "_"
         number = 0
         candidate = wanted
+        # The same object under the same name is bound once; another object gets a number.
         while candidate in self.taken or (candidate in self.constants and self.constants[candidate] is not value):
             number += 1
             candidate = f"{wanted}_{number}"

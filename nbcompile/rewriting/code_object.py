@@ -42,10 +42,16 @@ def compile_function(
     # Declared, so that the code object has exactly these free variables, used or not: the hook demands it.
     body: list[ast.stmt] = [*([ast.Nonlocal(free)] if free else []), *statements]
     function = ast.FunctionDef(identifier(replaced.co_name), parameters_of(replaced), body, [])
+    # Before the placeholders: what a reader sees has the names of the objects.
     shown = ast.unparse(located(function, line))
     placeholders = {each: _PLACEHOLDER + number for number, each in enumerate(kept)}
     bound = _BindConstants(placeholders).visit(function)
     bound.name = _OUT_OF_THE_WAY
+    #     def factory(x, y):                    the free variables of the replaced code
+    #          def __nbcompile_frame__(a, b):    so that x and y are free here, too
+    #              nonlocal x, y
+    #              ...
+    # Only a function inside of another one has free variables; the inner one's code is taken out.
     factory = ast.FunctionDef("factory", parameters(free), [bound], [])
     module = ast.Module([located(factory, line)], [])
     with warnings.catch_warnings():
@@ -71,6 +77,7 @@ def _with_constants(code: CodeType, values: dict[int, object]) -> CodeType:
     def bound(constant: object) -> object:
         if type(constant) is int and constant in values:
             return values[constant]
+        # The compiler folds a tuple of constants into one constant.
         if type(constant) is tuple:
             return tuple(map(bound, constant))
         return _with_constants(constant, values) if isinstance(constant, CodeType) else constant
@@ -82,6 +89,7 @@ def _with_slots_for_cells(code: CodeType, replaced: CodeType) -> CodeType:
     """Add locals: the hook stores the cells of the replaced frame in the last locals, which may not be arguments."""
     flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     arguments = code.co_argcount + code.co_kwonlyargcount + flags
+    # A cell variable that is an argument has the argument's slot.
     cells = sum(each not in replaced.co_varnames[:arguments] for each in replaced.co_cellvars)
     free_slots = len({*code.co_varnames, *code.co_cellvars}) - arguments
     if cells <= free_slots:

@@ -128,9 +128,12 @@ class EffectReplay:
         # All items are made before the container is cleared, since some are read from it.
         items = [self.values.make(each) for each in mutation.items]
         if mutation.kind == "list" and mutation.plain is None:
+            # xs[:] = [...] keeps the list's identity, as everybody who holds it has to see the
+            # change.
             position = ast.Subscript(self.values.make(mutation.target), ast.Slice(), ast.Store())
             self.body.statements.append(ast.Assign([position], ast.List(items, ast.Load())))
             return
+        #     items = {...}; d.clear(); d.update(items)
         name = self.body.fresh("items")
         content: ast.expr = (
             ast.Dict(list(items[::2]), items[1::2]) if mutation.kind == "dict" else ast.List(items, ast.Load())

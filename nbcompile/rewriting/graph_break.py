@@ -89,6 +89,8 @@ class GraphBreakWriter:
         code, carried = self.continuation(point, pushed=Slot.CALL if nested else Slot.VALUE)
         stack, live = carried.stack, carried.live
         self.resume_codes.append(code)
+        # Names and texts of what lives on, for the record: slots without a value (a null, an exit
+        # of a with block) are made by the prologue.
         passed = [slot.recipe for slot in point.stack if slot.recipe is not None]
         names = [*(f"___stack{number}" for number in range(len(passed))), *(name for name, _ in point.live)]
         kinds = map(_kind, (*passed, *(recipe for _, recipe in point.live)))
@@ -125,6 +127,7 @@ class GraphBreakWriter:
         names = code.co_freevars if info is None else info.closure
         # A free variable of the user's function is one of the residual program, so ``own_cell`` reads its cell.
         closure = [cells[name] if name in cells else self.values.own_cell(name) for name in names]
+        # FunctionType(code, globals, name, defaults, closure)
         arguments = [
             self.body.constant(code, f"code_of_{called}"),
             self.body.constant(scope, "globals"),
@@ -157,6 +160,7 @@ class GraphBreakWriter:
                 return lambda: self.operation(operation, values, symbol)
             case BrokenJump(condition, test):
                 value = self.values.settled(condition)
+                # POP_JUMP_IF_NONE tests the identity: truth would call __bool__.
                 if test == "none":
                     return lambda: ast.Compare(value, [ast.Is()], [ast.Constant(None)])
                 return lambda: value

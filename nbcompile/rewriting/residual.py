@@ -67,6 +67,11 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         trace: graph, mutations and exit.
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
     """
+    #     random_value = random._inst.randint(1, 9)    what eager draws
+    #     graph_out = __compiled_fn_1(x, random_value)
+    #     value = graph_out[0]                         the value, settled
+    #     xs.extend([3])                               side effects
+    #     return value
     program = _Program(frame, single_use_tuples(trace.draws, trace.mutations, trace.exit))
     # Eager draws in the middle of the function; the graph takes the numbers as inputs, so they are drawn before it.
     program.draw(trace.draws)
@@ -138,6 +143,7 @@ class _Program:
         handler = ast.ExceptHandler(body.constant(Exception, "Exception"), None, [assign(body.graph_out, _none())])
         # No ``raise`` in between: the exception of the graph is dropped, since the function as written raises its own.
         body.statements[-1] = ast.Try([body.statements[-1]], [handler], [], [])
+        # The function object of the second run is made in the branch that needs it.
         began = len(body.statements)
         name = f"{body.code.co_name}_as_written"
         function = self.end.resume_function(self.code_as_written, body.frame.globals, {}, name)

@@ -31,6 +31,8 @@ def _count(data: object, uses: Counter[int], tuples: set[int]) -> None:
             uses[key] += 1
             if uses[key] > 1:
                 return
+            # Only tuples: whether two lists are one object shows when one of them changes. A tuple
+            # that is filled later needs a local to be filled through.
             if isinstance(inner, recipes.Build) and inner.kind == "tuple" and not fill:
                 tuples.add(key)
             _count((inner, fill), uses, tuples)

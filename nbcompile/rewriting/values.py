@@ -146,6 +146,7 @@ class ValueBuilder:
         built = ast.Call(self.body.constant(FunctionType, "function"), arguments, [])
         if not recipe.keyword_defaults:
             return built
+        # FunctionType takes no defaults of keyword-only arguments: they are set afterwards.
         name = self.body.fresh(identifier(recipe.name))
         named = ast.Dict(
             [ast.Constant(key) for key, _ in recipe.keyword_defaults],
@@ -168,6 +169,8 @@ class ValueBuilder:
         function = recipes.Function(
             code, code.co_name, recipe.globals_of, closure=tuple(cells[name] for name in info.closure)
         )
+        # The resume function yields its last operand first: that None is dropped by _waiting's
+        # next().
         parts = (*recipe.stack, recipes.Constant(None), *(each for _, each in recipe.live))
         origin = (recipes.Constant(recipe.code.co_name), recipes.Constant(recipe.code.co_qualname))
         return self.make(recipes.Call(recipes.Constant(_waiting, "waiting"), (recipes.Call(function, parts), *origin)))

@@ -30,6 +30,7 @@ def delete_weak_referents(
     references = {name for name, value in constants.items() if value is weakref.ref}
     if not references:
         return list(statements)
+    # What the program reads but does not make itself is alive elsewhere, and stays so.
     assigned = {each.id for each in _names(statements) if isinstance(each.ctx, ast.Store)} - users
     # By name, the last statement that uses it: later ones replace earlier ones in the dict.
     last = {each.id: at for at, statement in enumerate(statements) for each in _names([statement])}

@@ -50,6 +50,9 @@ def reads(buffer: Buffer) -> tuple[str, ...]:
 
 def dependencies(program: Program) -> dict[str, set[str]]:
     """For each buffer, those that must run before it."""
+    #     read after write     a reader needs the buffer that it reads
+    #     write after read     a writer to an input needs all other readers of it
+    #     write after write    the later writer needs the earlier one
     needs = {buffer.name: set(reads(buffer)) for buffer in program.buffers}
     readers: dict[str, list[str]] = {}
     for buffer in program.buffers:
@@ -98,6 +101,7 @@ def has_side_effect(buffer: Buffer, outputs_of: dict[str, list[str]]) -> bool:
         case Pointwise(writes_to=target):
             return bool(target)
         case Extern(name=name, mutates=mutates):
+            # A call without results is there for what it does (an assertion, a print).
             return bool(mutates) or not outputs_of.get(name)
         case GraphInput() | GraphAttribute():
             return True

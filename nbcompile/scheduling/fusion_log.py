@@ -120,6 +120,8 @@ class _FusionLog:
         size = None if count is None else count * buffer.dtype.itemsize  # type: ignore[union-attr]
         if size is None or shared:
             return size
+        #     x of 4 MB, only read in this kernel    not written, not read: 8 MB
+        #     x that is returned as well             written all the same: 4 MB
         written = name in kernel.writes or name in self.unwritten
         self.unwritten.add(name)
         return size * ((name not in kernel.reads) + (not written))

@@ -28,6 +28,7 @@ MAX_INLINED_LOADS = 3
 
 def inline_small(program: Program) -> Program:
     """Inline cheap bodies of broadcast tensors into their readers."""
+    # Outputs and operands of calls are stored in any case: their readers load them.
     needed = {view.buffer for view in views_in(program.outputs)}
     needed |= {name for buffer in program.buffers if isinstance(buffer, (Extern, Scatter)) for name in reads(buffer)}
     readers = _readers(program)

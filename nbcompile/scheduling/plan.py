@@ -48,9 +48,12 @@ def schedule(program: Program, after_pass: Callable[[Program], None] = lambda _:
             after_pass(program)
     units, attempts = fuse(program)
     if fuel.allows("pass", recompute_in_consumers.__name__):
+        # After fusion, as only then it is known which consumers are in other kernels; the units
+        # stay.
         program = recompute_in_consumers(program, units)
     after_pass(program)
     launches = _launches(program, units)
+    # The log is about buffers and kernels before they are put side by side.
     together = combine(launches) if fuel.allows("pass", combine.__name__) else launches
     return Schedule(program, plan_memory(program, together), fusion_log(program, launches, attempts))
 

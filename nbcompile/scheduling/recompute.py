@@ -103,6 +103,8 @@ class _Recomputation:
         """True if a value is in memory whatever is recomputed."""
         if not isinstance(self.buffers[name], LoopBuffer) or name in self.returned:
             return True
+        # A value that another kernel reads is stored for it; one that only its own kernel reads is
+        # in registers.
         home = self.unit_of[name].names
         return any(reader not in home for reader in self.readers.get(name, ()))
 

@@ -65,6 +65,8 @@ def _parallel_loops(buffer: Scatter, sizes: dict[Symbol, Index], position: Index
 
 def _is_injective(variable: Symbol, buffer: Scatter) -> bool:
     """True if two iterations of a loop never update one element: it is the index of one dimension, and of no other."""
+    #     z[ids[i0], i1] += g[i0, i1]     i1 is an index by itself: parallel
+    #                                      i0 is inside of a gather: not
     along = [
         coordinate for coordinate in buffer.position if any(_mentions(node, variable) for node in walk(coordinate))
     ]

@@ -43,6 +43,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def _cache(options: argparse.Namespace) -> int:
+    # Entries are written in the background: what this process has begun belongs to the answer.
     writer.flush(timeout=writer.TIMEOUT)
     entries = list(find_entries())
     if options.action == "clear":
@@ -79,6 +80,8 @@ def find_entries() -> Iterator[Entry]:
     for name, folder in _folders():
         for path in sorted(path for path in store.files(folder) if path.parent.parent == folder):
             inside_functions = name == "kernels" and path.is_relative_to(functions)
+            # The folder of one store may lie in that of the other, and a folder may be a user's
+            # own: nothing but files that we named is counted or deleted.
             if inside_functions or not OWN_NAMES.fullmatch(path.name):
                 continue
             with contextlib.suppress(FileNotFoundError):  # another process has just removed it
@@ -92,6 +95,7 @@ def clear(entries: list[Entry]) -> int:
     removed = 0
     for entry in entries:
         path = Path(entry.path)
+        # A file that another process has removed, or that may not be removed: it is not counted.
         with contextlib.suppress(OSError):
             path.unlink()
             removed += 1

@@ -55,14 +55,18 @@ PASSED_ON = ("tour", "fuzz")
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Before our parser, which would refuse their options.
     if given and given[0] in PASSED_ON:
         return guide.pass_on(given[0], given[1:])
     parser, names = build_parser()
     if given and given[0] not in (*names, "-h", "--help"):
         _expect_program(parser, names, given)
+        #     python -m nbcompile train.py    is    python -m nbcompile run train.py
         given = ["run", *given]
     ours, _, programs = _split(given)
     options, rest = parser.parse_known_args(ours)
+    #     run train.py --epochs 3         an unknown option after the name is the program's
+    #     bisect train.py -- --epochs 3   here `--` is needed
     if options.command in WITH_ARGUMENTS:
         options.rest, programs = programs, []
     if options.command not in run.NAMES and (rest or programs):
@@ -72,6 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return int(options.run(options))
     except KeyboardInterrupt:
+        # 128 + SIGINT, as a shell reports it.
         return 130
     except (OSError, ValueError, RuntimeError) as error:
         terminal.print_error(error)
@@ -79,6 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _split(given: list[str]) -> tuple[list[str], str, list[str]]:
+    # The first one: a second `--` is the program's.
     at = given.index("--") if "--" in given else len(given)
     return given[:at], "--", given[at + 1 :]
 

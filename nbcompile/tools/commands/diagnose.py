@@ -82,6 +82,7 @@ def _in_eager_mode(program: Script, *, prints: bool) -> Run:
     """
     with terminal.waiting("in eager mode"):
         found = script.run(program, Way(backend=EAGER))
+        # Once more, since an output that is another one in each run proves nothing.
         other = prints and not found.ending and script.run(program, Way(backend=EAGER)).output != found.output
     if other:
         raise ValueError(
@@ -101,6 +102,8 @@ def _in_eager_mode(program: Script, *, prints: bool) -> Run:
 
 def _judge(options: argparse.Namespace, eager: Run) -> Callable[[Run], str]:
     def wrong(found: Run) -> str:
+        # Compared with eager mode's ending, not with success: a program that raises by design is
+        # right if it raises the same.
         if _without_numbers(found.ending) != _without_numbers(eager.ending):
             return found.ending or f"no failure, and in eager mode {eager.ending}"
         return "other output than in eager mode" if options.output and found.output != eager.output else ""
@@ -125,6 +128,8 @@ def _ablate(options: argparse.Namespace) -> int:
 def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: str = "nbcompile") -> ablate.Ablation:
     """Run a program on each rung of the ladder."""
     rows = [ablate.Row("eager", "", eager.seconds)]
+    # A store of its own, so that no rung gets kernels that an earlier run has built; but for the
+    # rung that is about stored entries.
     with tempfile.TemporaryDirectory() as kernels:
         for rung in terminal.progress(ablate.ENGINES[engine], "ablate"):
             if reason := ablate.without_tools(rung):
@@ -135,6 +140,7 @@ def ablation(program: Script, eager: Run, wrong: Callable[[Run], str], engine: s
             way = Way(backend, limit, rung.settings, engine, rung.stored, rung.target)
             store_of_its_own = {} if rung.stored else {store.VARIABLE: kernels}
 
+            # The rung's values as defaults: a closure would see those of the last rung.
             def attempt(way: Way = way, variables: dict[str, str] = store_of_its_own) -> tuple[str, float]:
                 found = script.run(program, way, **variables)
                 return wrong(found) or (ablate.TOO_LONG if found.not_simulated else ""), found.seconds
@@ -215,6 +221,8 @@ def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str,
         nonlocal trials
         trials += 1
         count()
+        # The same kind of failure: a smaller program easily fails in another way, with a NameError
+        # for instance.
         return _kind(fails(smaller)) == _kind(ending)
 
     with terminal.counting("minify", "programs tried") as count:
@@ -241,11 +249,13 @@ def _failure(program: Script, options: argparse.Namespace) -> Callable[[str], st
     """The way in which a program text ends compiled, if it ends otherwise in eager mode; "" for none."""
 
     def ending(text: str) -> str:
+        # Next to the program, as it may import modules from its own folder.
         path = program.path.with_name(f".{program.path.stem}_smaller.py")
         path.write_text(text, encoding="utf-8")
         try:
             smaller = dataclasses.replace(program, path=path)
             compiled = script.run(smaller, Way(engine=options.engine))
+            # A compiled run that ends well needs no run in eager mode.
             if not compiled.ending and not options.output:
                 return ""
             eager = script.run(smaller, Way(backend=EAGER))

@@ -46,6 +46,7 @@ def pass_on(command: str, arguments: list[str]) -> int:
     """Give the arguments to the command's own parser; its exit code."""
     name, extra = MODULES[command]
     try:
+        # Only when it is asked for: these tools need packages that a user may lack.
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
         terminal.print_error(f'the {command} needs {error.name}: pip install "nbcompile[{extra}]"')

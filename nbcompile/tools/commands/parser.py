@@ -36,6 +36,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with the message, or with one about unknown options."""
         unknown = [word for word in self.given if self._is_unknown(word)]
+        # argparse stops at the first problem, which is the missing argument.
         if not unknown or "required" not in message:
             super().error(message)
         close = closest(unknown[0].partition("=")[0], self._option_string_actions)

@@ -72,6 +72,7 @@ def read(path: Path) -> trace_reader.OpenedTrace:
         raise OSError(f"{path} is neither a file nor a folder")
     with path.open("rb") as file:
         first = file.read(FIRST_BYTES)
+    # The first bytes of a gzip file.
     is_trace = first.startswith(b"\x1f\x8b") or trace_reader.begins_trace(first)
     if is_trace or path.name.endswith((".log", ".log.gz")):
         return trace_reader.read(path)
@@ -107,6 +108,7 @@ def compare_ranks(records: Mapping[int, Record]) -> list[str]:
             kinds.setdefault(frame.id, {})[rank] = _kind(frame)
     lines = [f"{len(records)} ranks: {', '.join(map(str, records))}"]
     for identity, by_rank in kinds.items():
+        # Ranks that compile different frames may wait for each other in a collective for ever.
         absent = [rank for rank in records if rank not in by_rank]
         if absent:
             lines.append(f"{identity}: not compiled on rank {', '.join(map(str, absent))}")

@@ -58,6 +58,9 @@ def program_arguments(
     parser: argparse.ArgumentParser, options: argparse.Namespace, given: list[str], rest: list[str]
 ) -> list[str]:
     """The arguments that are the program's; an unknown option before its name, or a misspelt one, is an error."""
+    #     run --jsno x.py          before the name: an unknown option of ours, an error
+    #     run x.py --jsno          after it: the program's, but close to one of ours: an error, too
+    #     run x.py --epochs 3      the program's
     before = given[: given.index(str(options.script))] if str(options.script) in given else given
     wrong = [word for word in rest if word.startswith("-") and word in before]
     if wrong:
@@ -107,11 +110,13 @@ def recorded(
     if not script.is_file():
         raise FileNotFoundError(f"there is no file {script}")
     recorder, status, process = api.new_recorder(script.name), 0, os.getpid()
+    # As `python train.py` sets them; sys.path[0] is the folder of the program.
     sys.argv, sys.path[0] = [str(script), *arguments], str(script.parent)
     with _torch_compile(replace) as calls:
         try:
             with api.listening(recorder), config.patch(record_steps=steps):
                 runpy.run_path(str(script), run_name="__main__")
+        # sys.exit(None) is 0, sys.exit("text") prints the text and is 1.
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
             print(end.code, file=sys.stderr) if isinstance(end.code, str) else None

@@ -52,6 +52,7 @@ def progress(items: Sequence[Any], title: str, clock: Callable[[], float] = time
     """The items, with a bar on standard error after the first second, where that is a terminal."""
     started, drawn = clock(), False
     for number, item in enumerate(items):
+        # On standard error, so that what is printed can be piped; a log file gets no bars.
         if sys.stderr.isatty() and clock() - started >= FIRST_BAR_SECONDS:
             filled = BAR_CHARACTERS * number // len(items)
             bar = "#" * filled + "." * (BAR_CHARACTERS - filled)
@@ -92,6 +93,8 @@ def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
+    # A thread, as the work itself does not come by here; a daemon, so that it never keeps the
+    # process.
     clock = threading.Thread(target=tell, daemon=True)
     clock.start()
     try:
@@ -103,4 +106,5 @@ def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
 
 
 def _clear() -> None:
+    # Back to the beginning of the line, and delete to its end.
     print("\r\033[K", end="", file=sys.stderr, flush=True)
