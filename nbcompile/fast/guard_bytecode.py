@@ -37,6 +37,7 @@ from nbcompile.capture.source import (
     LocalSource,
     MethodFunctionSource,
     ModuleSource,
+    NoArgsCallSource,
     Scope,
     Source,
     TypeSource,
@@ -254,6 +255,8 @@ class _Writer:
     def leaf(self, leaf: Leaf) -> None:
         """One guard about one value."""
         assert leaf.guard.source is not None
+        if self._asked(leaf, leaf.guard.source):
+            return
         slot, expected = self.slot(leaf.guard.source), leaf.guard.expected
         if leaf.of_class is not None:
             # The class was looked at while tracing: its members must be of the same kind, whether a guard compares them
@@ -265,6 +268,15 @@ class _Writer:
                 raise NotEncodable(leaf.text)  # a method of its class might run
             # No instruction for this kind: C calls the predicate in Python.
             self.emit("ASK", slot, key=leaf.holds)
+
+    def _asked(self, leaf: Leaf, source: Source) -> bool:
+        """Write a guard on what a function of a module returns: one instruction calls it. False for other guards."""
+        match source:
+            case NoArgsCallSource(AttrSource(ModuleSource()) as function):
+                holds = leaf.holds
+                self.emit("ASK", self.slot(function), key=lambda get: holds(get()))
+                return True
+        return False
 
     def tensor(self, leaf: Leaf, slot: int, expected: object, _: object) -> bool:
         """A tensor's class, keys, dtype, device, sizes and strides."""

@@ -26,7 +26,15 @@ from nbcompile import config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
-from nbcompile.capture.source import AttrSource, GlobalSource, LocalSource, Source, expression, resolve
+from nbcompile.capture.source import (
+    AttrSource,
+    GlobalSource,
+    LocalSource,
+    NoArgsCallSource,
+    Source,
+    expression,
+    resolve,
+)
 from nbcompile.capture.trace import GraphBreak
 from nbcompile.guarding.check import GONE, build_check
 from nbcompile.guarding.explain import shortened
@@ -188,7 +196,8 @@ def _resized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
 
 def _about_a_number(refusal: Refusal) -> Found:
     value, source = resolve(refusal.source, refusal.frame.scope()), refusal.source
-    if type(value) not in (int, float):
+    # What a function tells of the process is no input that could be a tensor.
+    if type(value) not in (int, float) or isinstance(source, NoArgsCallSource):
         return None
     # Numbers of a module are settings: torch keeps them constant unless a setting says otherwise.
     owner = resolve(source.base, refusal.frame.scope()) if isinstance(source, AttrSource) else None

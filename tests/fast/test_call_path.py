@@ -66,6 +66,25 @@ def test_the_second_call_finds_it_and_the_third_takes_it(long_ways):
     assert len(long_ways) == 2
 
 
+def test_what_the_process_tells_is_asked_on_the_short_way(long_ways):
+    """A guard on the answer of a function is an instruction: short calls ask, and refuse another answer."""
+
+    def f(x):
+        return x + sys.getrecursionlimit()
+
+    compiled, before = nbcompile.compile(f), sys.getrecursionlimit()
+    for _ in range(4):
+        both(f, compiled, torch.ones(4))
+    assert len(long_ways) == 2
+    try:
+        for limit in (before + 10, before, before + 10):
+            sys.setrecursionlimit(limit)
+            both(f, compiled, torch.ones(4))
+    finally:
+        sys.setrecursionlimit(before)
+    assert len(cache.entries(f.__code__)) == 2
+
+
 @pytest.mark.compiles
 def test_another_size_is_compiled_and_both_are_short_in_the_end(long_ways):
     """What the checks refuse is compiled as ever; later calls of every kind are short."""

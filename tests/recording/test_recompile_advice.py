@@ -1,5 +1,7 @@
 """Tests of nbcompile/recording/recompile_advice.py: what would have prevented a recompilation."""
 
+import sys
+
 import pytest
 import torch
 
@@ -134,6 +136,14 @@ def test_flags_that_nobody_passes():
     in_closure(x), in_global(x)
     assert in_closure.record.frames[-1].failed_guards[0].advice.text == told.format("captured")
     assert in_global.record.frames[-1].failed_guards[0].advice.text == told.format("G['RATE']")
+    asks, before = watch(lambda x: x + sys.getrecursionlimit()), sys.getrecursionlimit()
+    try:
+        asks(x)
+        sys.setrecursionlimit(before + 10)
+        asks(x)
+    finally:
+        sys.setrecursionlimit(before)
+    assert asks.record.frames[-1].failed_guards[0].advice.text == told.format("sys.getrecursionlimit()")
 
 
 def test_nothing_of_the_users_runs():

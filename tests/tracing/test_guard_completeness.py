@@ -17,10 +17,12 @@ import copy
 import dataclasses
 import enum
 import functools
+import gc
 import math
 import operator
+import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -1701,6 +1703,32 @@ def deterministic_and_precision(compiled: Compiler) -> Iterator[object]:
     finally:
         torch.set_num_threads(before)
         torch.use_deterministic_algorithms(False)
+        torch.set_float32_matmul_precision("highest")
+
+
+@scenario
+def answers_about_the_process(compiled: Compiler) -> Iterator[object]:
+    """A function for each, so that a change is seen by its own guard (or, of "collects", by a call after a break)."""
+    asked: dict[str, tuple[Callable[[], Any], Callable[[Any], object], Any]] = {
+        "recursion": (sys.getrecursionlimit, sys.setrecursionlimit, sys.getrecursionlimit() + 77),
+        "digits": (sys.get_int_max_str_digits, sys.set_int_max_str_digits, 5000),
+        "switches": (sys.getswitchinterval, sys.setswitchinterval, 0.25),
+        "collects": (gc.isenabled, lambda on: gc.enable() if on else gc.disable(), not gc.isenabled()),
+        "thresholds": (gc.get_threshold, lambda three: gc.set_threshold(*three), (701, 11, 12)),
+        # From "high", for GLOBAL_STATE tells only "highest" from the others.
+        "precision": (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "medium"),
+    }
+    torch.set_float32_matmul_precision("high")
+    try:
+        for get, put, other in asked.values():
+            g, before = compiled(lambda x, get=get: (x + 1, get())), get()
+            for value in (before, before, before, other, before):
+                put(value)
+                try:
+                    yield g(x)
+                finally:
+                    put(before)
+    finally:
         torch.set_float32_matmul_precision("highest")
 
 

@@ -2,7 +2,8 @@
 
     math.gcd(12, 8)            4, a constant of the trace
     "{}-{}".format(*[1, 2])    "1-2": containers of constants count, nested ones too
-    os.cpu_count()             a constant, which a later process asks for again (folds_of_process)
+    torch.cuda.is_available()  a constant, which a later process asks for again (folds_of_process)
+    sys.getrecursionlimit()    a constant, which each later call asks for again (folds_with_guard)
 
 In torch: can_constant_fold_through of torch/_dynamo/variables/builtin.py and torch.py. Read next: library.py
 """
@@ -14,6 +15,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, ModuleSource, NoArgsCallSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import operations
 from nbcompile.tracing.calls.registry import handles
@@ -117,7 +120,9 @@ def _folded(function: object, tracer: Tracer, arguments: Arguments, keywords: Ke
 
 
 def folds_of_process(*functions: object) -> None:
-    """Register functions that tell of the process: computed while tracing, and asked again by a later process."""
+    """Register functions whose answer stays the same while the process lives: computed while tracing, and asked again
+    by a later process. No guard compares it: what can change between two calls needs :func:`folds_with_guard`.
+    """
     for function in functions:
         handles(function)(functools.partial(_answered, function))
 
@@ -125,6 +130,24 @@ def folds_of_process(*functions: object) -> None:
 def _answered(function: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     given, named, answer = _computed(tracer, function, arguments, keywords)
     tracer.assume_answer(function, given, named, answer)
+    return tracer.constant_or_wrap(answer)
+
+
+def folds_with_guard(*functions: Callable[[], object]) -> None:
+    """Register functions without arguments whose answer can change between two calls, but not within a traced function
+    (what changes it breaks the graph): computed while tracing, and compared by a guard at each call.
+    """
+    for function in functions:
+        handles(function)(functools.partial(_guarded, function))
+
+
+def _guarded(
+    function: Callable[[], object], tracer: Tracer, arguments: Arguments, keywords: Keywords
+) -> VariableTracker:
+    _, _, answer = _computed(tracer, function, arguments, keywords)
+    address = NoArgsCallSource(AttrSource(ModuleSource(function.__module__), function.__name__))
+    kind = GuardKind.BOOL_MATCH if isinstance(answer, bool) else GuardKind.EQUALS_MATCH
+    tracer.guard(address, kind, answer)
     return tracer.constant_or_wrap(answer)
 
 

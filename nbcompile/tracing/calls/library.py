@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import collections
 import functools
+import gc
 import heapq
 import inspect
 import itertools
@@ -28,7 +29,7 @@ import weakref
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.folding import fold, folds, folds_of_process
+from nbcompile.tracing.calls.folding import fold, folds, folds_with_guard
 from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
 from nbcompile.tracing.polyfills import builtins as polyfills, copying, heaps, itertools as iteration, operators
 from nbcompile.tracing.protocol import Tracer
@@ -249,7 +250,8 @@ def _exc_info(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
     return TupleVariable([tracer.wrap(error.python_type(), None), error, trace])
 
 
-folds_of_process(sys.getrecursionlimit)
+# Without ``gc.isenabled``, which breaks the graph: the collector is paused while a frame is traced.
+folds_with_guard(sys.getrecursionlimit, sys.getswitchinterval, sys.get_int_max_str_digits, gc.get_threshold)
 
 
 @handles(sys.exception)

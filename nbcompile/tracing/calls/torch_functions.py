@@ -24,7 +24,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import operations
-from nbcompile.tracing.calls.folding import fold, folds, folds_of_process
+from nbcompile.tracing.calls.folding import fold, folds, folds_of_process, folds_with_guard
 from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
@@ -164,11 +164,12 @@ folds_of_process(
     torch.accelerator.current_accelerator,
     torch.distributed.is_available,
     torch.backends.mps.is_available,
-    torch.get_float32_matmul_precision,
     torch.amp.is_autocast_available,
     SAVED_HOOKS_ERROR,
-    torch._C._get_privateuse1_backend_name,
 )
+
+# Answers that the user can change between two calls, and that GLOBAL_STATE does not tell apart.
+folds_with_guard(torch.get_float32_matmul_precision, torch._C._get_privateuse1_backend_name)
 
 # Questions about the state of the process, answered as of this point of the trace.
 # These depend on modes: the tracer sets the modes that the traced code sets, so asking now gives the right answer.

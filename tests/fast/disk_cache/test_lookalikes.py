@@ -1,5 +1,6 @@
 """Programs that differ in something that no argument shows: an entry of one is not used for the other."""
 
+import gc
 import sys
 
 import pytest
@@ -73,6 +74,8 @@ def test_what_is_said_of_functions_and_classes_counts(process, given, asked):
 
 STATES = {
     "sys.getrecursionlimit()": (sys.getrecursionlimit, sys.setrecursionlimit, 5000, 6000),
+    "sys.getswitchinterval()": (sys.getswitchinterval, sys.setswitchinterval, 0.25, 0.5),
+    "gc.get_threshold()[0]": (lambda: gc.get_threshold()[0], gc.set_threshold, 701, 702),
     "torch.get_float32_matmul_precision() == 'high'": (
         torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "high", "medium"
     ),
@@ -91,7 +94,7 @@ def test_what_functions_of_libraries_tell_of_the_process_is_asked_again(process,
 
 
 def text_of(asked):
-    return f"import sys, torch\ndef f(x): return x + ({asked})\n"
+    return f"import gc, sys, torch\ndef f(x): return x + ({asked})\n"
 
 
 def test_the_line_of_a_function_is_not_kept(process):
