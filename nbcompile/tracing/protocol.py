@@ -202,7 +202,9 @@ class Tracer(Protocol):
     def assume_answer(
         self, function: object, arguments: Sequence[object], keywords: Mapping[str, object], answer: object
     ) -> None:
-        """Take what a function of a library says of this process for what it is, unguarded."""
+        """Take what a function of a library says of this process for constant: later processes compare it, later calls
+        do not. What can change while the process lives needs a guard instead (``calls/folding.py``).
+        """
 
     def note_made(self, function: FunctionType, owner: Source, group: Source, lists: int) -> None:
         """Some state of an optimiser was made for real: what is read of it from now on is there in later calls only."""
