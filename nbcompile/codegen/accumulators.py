@@ -36,6 +36,8 @@ def combiner(part: Accumulate | Carry) -> str:
 
 def declare_accumulators(emitter: KernelEmitter, part: Accumulate, count: int) -> None:
     """Declare ``count`` independent accumulators of one reduction."""
+    #     lanes       0 ... W-1      one vector: each addition waits for the one before it
+    #     acc[0..3]   4 vectors      four chains, which do not wait for one another
     name = f"{emitter.label(part.name)}_acc"
     value = f"{{{', '.join([identity_text(part)] * count)}}}"
     origin = emitter.origins.get(part.name, ())

@@ -93,6 +93,7 @@ def _for_each_part(emitter: KernelEmitter) -> Iterator[Scope]:
     """Emit a loop over the vectors of a step; loop-invariant values are hoisted out of it."""
     writer, last = emitter.writer, emitter.kernel.loops[-1].variable
     before = dict(emitter.locals)
+    # Invariant values are written while the loop's body is: they are put in front of it afterwards.
     shared_at, shared = writer.here(), SourceWriter(depth=writer.depth)
     with writer.block("for_each_part(parts, [&](int part) STEP {", "});"):
         writer.line(f"const i64 {last.name} = start + part*W;")

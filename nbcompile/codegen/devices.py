@@ -37,6 +37,7 @@ def emit(schedule: Schedule) -> EmittedProgram:
         error = NoTriton("; ".join(dict.fromkeys(reason for reason, _ in refused.values())))
         error.refused = refused
         raise error
+    # C++ kernels are one translation unit; each Triton kernel is compiled by itself.
     in_cpp = "".join(kernel.source + "\n" for kernel in kernels if kernel.language == "cpp")
     externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
     plan, reason_why = make_launch_plan(schedule, kernels)

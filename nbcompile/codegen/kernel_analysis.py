@@ -101,6 +101,8 @@ def non_temporal_stores(kernel: Kernel, schedule: Schedule, scattered: Container
             name in scattered,
         )
         for name in kernel.writes
+        #     stored sequentially    bypasses the cache if no kernel of the graph reads it again
+        #     stored scattered       bypasses it unless this kernel reads it
         if name not in (kernel.reads if name in scattered else read)
     }
     # A symbol that is no parameter of the kernel cannot be compared in it.
@@ -200,6 +202,7 @@ def flatten_statements(body: Sequence[Statement]) -> Iterator[Inner | Nest]:
 
 def unconditional_loads(body: Expr) -> Iterator[Load]:
     """Iterate over the loads that are not masked."""
+    # A masked load may be out of bounds where the mask is false: it cannot be moved in front of it.
     if isinstance(body, Load):
         yield body
     for child in (body.condition, body.otherwise) if isinstance(body, Masked) else children(body):

@@ -83,6 +83,9 @@ class _Planner:
         self.count = program.arguments
         # The launcher's order of slots: the arguments, then the tensors that the graph holds, then what the steps
         # make.
+        #     slot    0 ... arguments-1    | the next ones      | all others
+        #     holds   arguments, in order  | constants          | results of the steps
+        # An argument that is no tensor has a slot, too, which nothing looks at.
         self.slots = {graph_input.name: position for position, graph_input in inputs.items()}
         for attribute in attributes:
             self._new(attribute.name)
@@ -125,9 +128,11 @@ class _Planner:
         new, old = self.tensors[buffer], self.tensors[memory_of]
         freed = self.slots[memory_of]
         if new.dtype == old.dtype and new.layout == old.layout:
+            # No step at all: the new tensor is the old one, object and memory.
             self.slots[buffer] = freed
         elif new.dtype == old.dtype:
             numbers = (self._numbers(new.layout.size), self._numbers(new.layout.stride), 0)
+            # The view holds the memory, so that the old tensor may go.
             self.steps += [ViewSlot(self._new(buffer), freed, numbers), FreeSlot(freed)]
         else:
             # A view has the type of its base, so memory of another type is freed and allocated.
@@ -151,6 +156,7 @@ class _Planner:
     # --- operators of ATen -------------------------------------------------------------------------------------------
 
     def _extern(self, extern: Extern) -> None:
+        # Views for one call: they are freed after it.
         views: list[int] = []
         results = self.schedule.program.outputs_of.get(extern.name, ())
         on_cpu = all(result.device.type == "cpu" for result in results)
@@ -197,6 +203,7 @@ class _Planner:
     def multiply(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> bool:
         """Plan a matrix product by torch's C function; return False if it has to go through the dispatcher."""
         scales = {"beta": 1.0, "alpha": 1.0} | extern.kwargs
+        # Scales that a call computes, other keywords, and complex numbers are the dispatcher's.
         if (
             not all(isinstance(arg, BufferView) for arg in extern.args)
             or scales.keys() != {"beta", "alpha"}

@@ -79,6 +79,9 @@ class PackedPanel:
     @property
     def rows_per_panel(self) -> int:
         """Rows of one panel: as many as fit in L2 and leave enough panels for the threads."""
+        #     PANEL_BYTES / bytes of a row    the panel stays in L2
+        #     count / MIN_PANELS              enough panels for the threads
+        #     a multiple of ALIGNED_SIZE      whole vectors are packed
         length, count = indexing.constant(self.length), indexing.constant(self.rows.size)
         bytes_of_row = None if length is None else length * sum(access.dtype.itemsize for access in self.accesses)
         limits = [
@@ -173,6 +176,7 @@ def emit_packed_panels(emitter: KernelEmitter, panel: PackedPanel) -> None:
         if indexing.constant(panel.row_pitch) is None:
             writer.line(f"const i64 row_pitch = {c_index(panel.row_pitch)};")
         writer.line(f"const i64 {row}_end = min_of({row}_first + {rows_per_panel}, {end});")
+        # Results are not packed before: the kernel stores each of their elements.
         for access in panel.accesses:
             if not access.is_written:
                 _emit_copy(emitter, panel, access, "pack_panel")

@@ -163,6 +163,8 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 return _division(node, dialect, "/", dialect.floor_div, parts)
             case "Mod" | "PythonMod":
                 return _division(node, dialect, "%", dialect.mod, parts)
+            # x // divisor % modulus, torch's name for what a view of several dimensions divides
+            # out.
             case "ModularIndexing":
                 return dialect.mod.format(dialect.floor_div.format(parts[0], parts[1]), parts[2])
             case "CeilDiv":
@@ -191,6 +193,7 @@ def _ordered(terms: tuple[sympy.Basic, ...]) -> list[sympy.Basic]:
 
 def _division(node: sympy.Basic, dialect: Dialect, operator: str, general: str, parts: list[str]) -> str:
     # C's operators agree with the mathematical ones where nothing is negative, and are much faster.
+    #     -7 // 2 is -4 in Python and SymPy, -3 in C;  -7 % 2 is 1, and -1 in C
     known = isinstance(node.args[1], sympy.Integer) and int(node.args[1]) > 0 and node.args[0].is_nonnegative
     if dialect is C and known:
         return f"({parts[0]} {operator} {parts[1]})"
@@ -234,6 +237,7 @@ CPP_OPERATIONS: dict[str, str] = {
 
 def cpp_operation(name: str, dtype: torch.dtype) -> str:
     """The pattern for an operation on arguments of a dtype."""
+    # A vector of bools is a mask: its sum is an or, its product an and.
     return _ON_BOOLS[name] if dtype == torch.bool and name in _ON_BOOLS else CPP_OPERATIONS[name]
 
 

@@ -50,6 +50,8 @@ def _operator(node: torch.fx.Node) -> str:
 def _line(node: torch.fx.Node, origin: FrameOrigin) -> tuple[str, int] | None:
     """The innermost line of the frame's own file that led to a node; else the innermost line."""
     stack: tuple[StackLine, ...] = node.meta.get(STACK) or ()
+    # A library's line, such as that of F.relu, says less to a user than the line that called it.
+    # Lines of the frame are relative to its first line.
     own = [line for line in stack if line.file == origin.file]
     if own:
         return OWN, own[-1].line - origin.first_line

@@ -104,6 +104,7 @@ class Sizes:
             operation, arguments = "mul", (expression.base,) * int(expression.exp)
         if operation is None:
             raise NeedsPython(f"a size is not arithmetic of whole numbers: {expression}")
+        # A sum of SymPy has any number of terms, a value two operands.
         total, *rest = map(self.number, arguments)
         for operand in rest:
             total = self._value(operation, total, operand)

@@ -76,6 +76,8 @@ class _function:
 def _argument_names(program: Program, inputs: Mapping[int, GraphInput]) -> list[str]:
     """A name for each argument: of a buffer, of a number, or of nothing that is used."""
     names = [inputs[at].name if at in inputs else f"unused{at}" for at in range(program.arguments)]
+    # A size that is an argument has the symbol's own name: sizes of tensors are written in terms of
+    # it.
     numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
     return [numbers.get(at, name) for at, name in enumerate(names)]
 
@@ -97,6 +99,7 @@ def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
     # From here on the caller's list keeps no input alive: each is freed after its last use.
     writer.line("args.clear()")
     for source in program.symbols:
+        # Sizes are read before an input is checked or copied: the check itself uses them.
         if source.dim is not None:
             writer.line(f"{source.symbol.name} = {names[source.position]}.{source.property}({source.dim})")
     written = _written(schedule)

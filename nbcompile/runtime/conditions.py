@@ -63,6 +63,7 @@ def maker() -> Conditions | None:
         try:
             program = Program(texts).parts()
         except Unknown:
+            # One word that C lacks, and all of the texts are Python's: they are one guard.
             return otherwise
         check: Check = module.conditions(*program, names, otherwise)
         return check
@@ -82,6 +83,8 @@ class Program:
         self.objects: dict[tuple[int, int, object], int] = {}
         self.numbers: dict[tuple[int, int, int], int] = {}
         self.constants: dict[tuple[type, object], int] = {}
+        #     a + b < c      NUMBER a, NUMBER b, Add, NUMBER c, Lt, HOLDS
+        #     stack          a    a b    a+b    a+b c    truth    (empty: on to the next condition)
         self.code: list[tuple[int, int]] = []
         for text in texts:
             self._value(ast.parse(text, mode="eval").body)

@@ -59,6 +59,7 @@ def _load(source: str, compiler: Compiler, _directory: str) -> Library:
     key = store.key_of(source, compiler.identity)
     path = store.fetch(key, ".so")
     if path is None:
+        # The text is kept next to it, for those who want to read what was built.
         path = store.add(key, ".so", lambda draft: _build(source, compiler, draft))
         store.add(key, ".cpp", lambda draft: _write(draft, source))
     return Library(path, ctypes.CDLL(str(path)))

@@ -31,6 +31,7 @@ def callee(target: Any) -> Callable[..., Any]:
 def called_from_c(target: Any) -> Callable[..., Any]:
     """Callable of an operator for C: one that runs no Python frame, which the frame hook would see."""
     if isinstance(target, torch._ops.OpOverload) and target.namespace == "aten":
+        # The function in C itself: OpOverload.__call__ is a frame of Python.
         in_c: Callable[..., Any] = target._op
         return in_c
 

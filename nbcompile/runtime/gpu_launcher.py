@@ -116,6 +116,7 @@ class GpuLauncher:
 def grid_function(kernel: EmittedKernel) -> Callable[..., int]:
     """The number of blocks as a function of the sizes."""
     namespace: dict[str, Any] = {}
+    # Compiled once: a launch evaluates it with the sizes of the call.
     exec(f"def grid({', '.join(kernel.sizes)}):\n    return {kernel.grid}", namespace)
     grid: Callable[..., int] = namespace["grid"]
     return grid
@@ -135,6 +136,7 @@ def raise_error(result: int, text: str, action: str, kernel: str | None) -> NoRe
 def _error(result: int, text: str, action: str, kernel: str | None) -> Exception:
     what = f"CUDA driver error {result} ({text or 'no text'})"
     where = f" to {action}" + (f" {kernel}" if kernel else "")
+    # torch.OutOfMemoryError is what programs catch to go on with a smaller batch.
     if result == OUT_OF_MEMORY:
         return torch.OutOfMemoryError(f"CUDA out of memory: {what}{where}")
     ended = " The process cannot use this GPU any more." if result in LOST else ""
@@ -158,6 +160,7 @@ def errors() -> tuple[type[Exception], ...]:
 
 def free_memory() -> None:
     """Free what nobody uses: cycles of Python's, and what torch's allocator keeps for later."""
+    # Tensors in reference cycles are freed by the collector alone.
     gc.collect()
     for release in memory_holders:
         release()

@@ -132,6 +132,7 @@ class PlainKernel:
                 raise TypeError(f"a kernel takes tensors, not {type(tensor).__name__}")
             if tensor.device.type != "cpu":
                 raise TypeError("a C++ kernel takes tensors that are in the CPU's memory")
+        # On this call's own stack: several threads may run one kernel.
         context = Context(torch.get_num_threads(), -1, 0, 0)
         pointers = self.pointers(*(tensor.data_ptr() for tensor in tensors))  # type: ignore[attr-defined]
         sizes = self.sizes(*map(operator.index, arguments[entry.tensors :]))  # type: ignore[arg-type]
@@ -169,6 +170,7 @@ def tensor_offset() -> int | None:
     """Offset of the at::Tensor (one pointer, to the TensorImpl) within a tensor object, in words."""
     tensor = torch.ones(3)
     size = min(type(tensor).__basicsize__, SEARCHED * POINTER)
+    # tensor._cdata is the pointer that is looked for.
     for offset in range(0, size - POINTER + 1, POINTER):
         if ctypes.c_void_p.from_address(id(tensor) + offset).value == tensor._cdata:
             return offset
@@ -204,6 +206,9 @@ def self_test(module: ModuleType) -> str:
     second.fill_(1.0)
     if float(second.sum()) != base.numel():
         return "a new tensor has no memory of its own"
+    # A product through a view and C's own function, the parts that depend most on torch's
+    # internals:
+    #     slot 0 given    slot 1 a constant    slot 2 a view of slot 0    slot 3 = slot 1 @ slot 2
     table = (dtype, (4, 6), (6, 1))
     square = module.make_program(
         ((table, table), ((3, 2, 0, (6, 4), (1, 6), (0,)), (0, 3, dtype, (4, 4), (4, 1)),

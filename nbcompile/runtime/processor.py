@@ -94,6 +94,7 @@ def maker() -> str:
 def _description() -> dict[str, str]:
     """Entry of the first core in /proc/cpuinfo."""
     try:
+        # All cores of a machine are taken to be alike.
         first, _, _ = Path("/proc/cpuinfo").read_text().partition("\n\n")
     except OSError:
         return {}

@@ -44,6 +44,7 @@ def _defect(file: BinaryIO, size: int) -> str:
     if ident[4] not in _WORDS or ident[5] not in _ORDERS:
         return "it has an unknown ELF class"
     order, word = _ORDERS[ident[5]], _WORDS[ident[4]]
+    #     fields    4, 5: offsets of program and section headers    8 to 11: size and number of each
     header = struct.Struct(f"{order}HHI{word}{word}{word}IHHHHHH")
     fields = header.unpack(file.read(header.size))
     segments_at, sections_at = fields[4:6]
@@ -55,6 +56,7 @@ def _defect(file: BinaryIO, size: int) -> str:
         file.seek(segments_at + number * segment_size)
         found = segment.unpack(file.read(segment.size))
         offset, length = (found[2], found[5]) if ident[4] == 2 else (found[1], found[4])  # 64 bits
+        # The loader maps a segment without reading it: what is missing shows at the first access.
         if offset + length > size:
             return f"segment {number} ends at byte {offset + length} of {size}"
     return ""

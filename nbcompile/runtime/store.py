@@ -118,11 +118,14 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     found = fetch(key, suffix)
     if found is not None:
         return found
+    # setdefault is one step for all threads: exactly one of them finds its own future there.
     mine: Future[Path] = Future()
     in_progress = _in_progress.setdefault((directory(), key, suffix), mine)
     if in_progress is not mine:
         return in_progress.result()
     try:
+        # Looked up once more: another thread may have finished between the first look and
+        # setdefault.
         mine.set_result(fetch(key, suffix) or add(key, suffix, build))
     except BaseException as error:
         # Only this thread received Ctrl-C: the waiting ones get an error.

@@ -37,6 +37,7 @@ def load_source(source: str) -> ModuleType:
     """Generated Triton as a module with a file of its own."""
     key = store.key_of("triton", source)
     path = store.obtain(key, ".py", lambda draft: _write(draft, source))
+    # Triton reads a function's text from its file, so the module needs one.
     specification = importlib.util.spec_from_file_location(f"nbcompile_triton_{key}", path)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
@@ -58,6 +59,7 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
 
     def launch(*arguments: object) -> None:
         grid = grid_of(*arguments[tensors:])
+        # CUDA refuses an empty grid, which a tensor without elements asks for.
         if grid[0] > 0:
             function[grid](*arguments, **options)
 
