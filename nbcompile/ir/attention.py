@@ -74,6 +74,10 @@ def attention(
         scale: factor of the scores, before bias and mask.
     """
     out, sums = _FLASH(query, keys, values, 0.0, False, attn_mask=bias, scale=scale)
+    #     row of scores               sum of the kernel       the separate steps
+    #     finite, some masked         its logarithm           the same
+    #     all masked                  0                       NaN, or the mean of the values
+    #     an infinity or a NaN        infinite or NaN         whatever they compute
     exact_rows = _is_kernel_exact(sums, filler)
     if exact_rows.all():
         return out, sums

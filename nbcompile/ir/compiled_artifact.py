@@ -121,6 +121,7 @@ def set_gpu(target: StoredTarget) -> None:
     """Set the GPUs that programs are for."""
     builder = _builder.get()
     if builder is not None:
+        # Programs of one graph may be on several GPUs (forward and backward are loaded one by one).
         chips = builder.gpu.chips if builder.gpu is not None else ()
         builder.gpu = replace(target, chips=tuple(sorted({*chips, *target.chips})))
 
@@ -155,6 +156,7 @@ def fall_back_to_eager(captured: Any) -> None:
     """Make the captured graph the artifact, and discard the programs compiled before the fallback."""
     builder = _builder.get()
     if builder is not None:
+        # They were compiled, and nothing will call them.
         builder.programs.clear()
         builder.constants_of_programs.clear()
         builder.roles.clear()

@@ -76,6 +76,7 @@ def _philox(seed: torch.Tensor, counter: torch.Tensor) -> torch.Tensor:
     keys = [seed & word, seed >> 32 & word]
     words = [counter & word, counter >> 32 & word, torch.zeros_like(counter), torch.zeros_like(counter)]
     for _ in range(10):
+        # Constants of Salmon and others, "Parallel Random Numbers: As Easy as 1, 2, 3" (2011).
         odd, even = words[2] * 0xCD9E8D57, words[0] * 0xD2511F53
         words = [odd >> 32 & word ^ words[1] ^ keys[0], odd & word, even >> 32 & word ^ words[3] ^ keys[1], even & word]
         keys = [keys[0] + 0x9E3779B9 & word, keys[1] + 0xBB67AE85 & word]

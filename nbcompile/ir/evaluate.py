@@ -163,6 +163,7 @@ class _Machine:
             position = (
                 scope.full(IndexOf(_row_major_index(buffer.reduced), torch.int64)) if buffer.kind[:3] == "arg" else None
             )
+            # The reduced loops are the last dimensions of the grid.
             value = combine(buffer.kind, value, position, inner)
         if isinstance(buffer, Scan):
             value = scan(buffer.kind, value, scope.full(IndexOf(loop_variable(buffer.dim), torch.int64)), buffer.dim)
@@ -171,6 +172,8 @@ class _Machine:
     def _scatter(self, buffer: Scatter) -> None:
         scope = Scope(self.sizes, list(ranges(buffer)), [value_of(n, self.sizes) for n in buffer.size], self._element)
         positions = [scope.full(each).flatten() for each in buffer.position]
+        # A copy, although a schedule reuses the memory: the program's own meaning does not depend
+        # on that.
         self.memory[buffer.name] = self.memory[buffer.into].clone()
         target, values = self._view(buffer.name), scope.full(buffer.body).flatten()
         for iteration in range(values.numel()):
@@ -194,6 +197,8 @@ class _Machine:
                 case Allocate(name):
                     self._allocate(name)
                 case Reuse(name, old):
+                    # Without sentinel values in between: a kernel that reads the old content shows
+                    # by another result.
                     self.memory[name] = self.memory.pop(old).view(self.tensors[name].dtype)
                 case Free(name):
                     del self.memory[name]
@@ -207,6 +212,7 @@ class _Machine:
                     assert_never(step)
 
     def _launch(self, kernel: Kernel) -> None:
+        # Side by side on a GPU; one after the other gives the same, as they are independent.
         for part in kernel.parts:
             self._launch(part)
         outer = _loop_sizes(kernel.loops, self.sizes)
@@ -271,6 +277,7 @@ class _Machine:
     def output(self, leaf: Any) -> Any:
         if isinstance(leaf, BufferView):
             own = self.tensors[leaf.buffer].layout
+            # An output that is an input is the very same object.
             if leaf.buffer in self.originals and own == leaf.layout and not leaf.apart:
                 return self.originals[leaf.buffer]
         return self._argument(leaf)

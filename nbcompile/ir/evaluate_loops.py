@@ -75,6 +75,7 @@ class Scope:
             case Local(name):
                 return self.local(name)
             case Apply(operation, args, dtype):
+                # Types are checked at each node, so that an error is found where it arises.
                 result = EVALUATE[operation](
                     *(self.value(each, mask, bound) for each in args), *([dtype] if operation == "cast" else [])
                 )
@@ -98,6 +99,7 @@ class Scope:
                         return torch.zeros([1] * len(self.shape), dtype=dtype)
                 result = self.load(buffer, indices)
                 assert result.dtype == dtype, f"{buffer} is {result.dtype}, the load says {dtype}"
+                # A buffer without dimensions is one number for all iterations.
                 return result.reshape([1] * len(self.shape)) if result.dim() == 0 else result
             case _:
                 assert_never(body)

@@ -258,6 +258,7 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
     """Cast ``value``; no operation is added where it has the dtype already, or had it before it was widened."""
     if value.dtype == dtype:
         return value
+    # A cast up and down again is nothing: bfloat16 -> float32 -> bfloat16 gives the same number.
     if (
         isinstance(value, Apply)
         and value.op == "cast"
@@ -267,6 +268,7 @@ def cast(value: Expr, dtype: torch.dtype) -> Expr:
         return value.args[0]
     if isinstance(value, Constant):
         return constant(value.value, dtype)
+    # An index is computed in the wanted integer type at once.
     if isinstance(value, IndexOf):
         return replace(value, dtype=dtype) if not dtype.is_floating_point else Apply("cast", (value,), dtype)
     return Apply("cast", (value,), dtype)
@@ -323,6 +325,7 @@ def children(body: Expr) -> tuple[Expr, ...]:
 
 def walk(body: Expr) -> Iterator[Expr]:
     """Nodes in pre-order."""
+    # A list in place of recursion: bodies may be nested deeper than Python's stack.
     stack = [body]
     while stack:
         node = stack.pop()
@@ -368,6 +371,8 @@ def with_origin(body: Expr, nodes: tuple[str, ...]) -> Expr:
         case _ if body.origin:
             return body
         case _:
+            # Inner nodes come from earlier fx nodes, and have had their origin since these were
+            # lowered.
             rebuilt = rebuild(body, lambda part: with_origin(part, nodes))
             return replace(rebuilt, origin=nodes)  # type: ignore[arg-type]
 
@@ -397,6 +402,8 @@ def substitute(
         match node:
             case Load(buffer, index, dtype, own, origin):
                 new_index = tuple(tidy(each.xreplace(mapping)) for each in index)
+                # A load keeps only those gathers whose symbols are in its own index: no other is
+                # checked with it.
                 symbols = set().union(*(each.free_symbols for each in new_index)) if gathers else set()
                 bound_gathers = bound(tuple(replace(g, value=rewrite(g.value)) for g in own), symbols)
                 return Load(buffer, new_index, dtype, bound_gathers, origin)

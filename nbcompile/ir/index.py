@@ -63,6 +63,7 @@ def gather_variable(number: int) -> Symbol:
 
 def is_loop_variable(symbol: Symbol) -> bool:
     """Return whether a symbol is a loop variable: no size, and no gathered index."""
+    # ShapeEnv's sizes are named s77 and u0, gathered indices g0.
     return symbol.name[0] in "ir" and symbol.name[1:].isdigit()
 
 
@@ -131,6 +132,7 @@ def unflatten(linear_index: Index, size: Sequence[Index], ranges: Ranges) -> tup
     if ZERO in size:
         return (linear_index,) * len(size)  # no element: the index is never computed, and nothing may divide by 0
     position: list[Index] = []
+    #     size (4, 6), linear index n        dimension 1: n // 1 % 6        dimension 0: n // 6
     step: Index = ONE
     for at, extent in reversed(list(enumerate(size))):
         if is_one(extent):
@@ -150,6 +152,8 @@ def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
         return numerator
     if divisor == ZERO:  # an empty dimension: the index is never computed
         return ZERO
+    #     (8*i0 + i1) // 8, i1 < 8       whole i0, rest i1, which is below 8: i0
+    #     (8*i0 + i1) // 8, i1 < 16      whole i0, rest i1: i0 + i1 // 8
     whole, rest = _split(sympy.expand(numerator), divisor)
     if _is_in_range(rest, divisor, ranges):
         return whole
@@ -208,6 +212,7 @@ def known_positive(expression: Index) -> bool:
 
 def lower_bound(expression: Index) -> int | None:
     """0 if the expression is known to be non-negative, else None."""
+    # SymPy knows it of sums and products of variables, which are all declared non-negative.
     return 0 if expression.is_nonnegative else None
 
 
@@ -254,6 +259,7 @@ def drop_floor_divisions(expression: Index) -> Index:
     """An upper bound without floor divisions that are multiplied by their divisor: ``2*(s0 // 2) - s0 -> 0``."""
     total: Index = ZERO
     for term in sympy.Add.make_args(sympy.expand(expression)):
+        # n * (x // n) is at most x.
         factor, rest = term.as_coeff_Mul()
         if isinstance(rest, FloorDiv) and factor > 0:
             top, bottom = rest.args
@@ -269,9 +275,11 @@ def simplify(expression: Index, ranges: Ranges) -> Index:
 
     ``8*((8*i0 + i1) // 8) -> 8*i0``; ``8*(i0 // 8) + i0 % 8 -> i0``.
     """
+    # Most indices have neither; SymPy is slow enough to look first.
     if not expression.has(FloorDiv, Mod):
         return expression
     symbols = expression.free_symbols
+    # The ranges of other variables would only make equal questions look different to the cache.
     return _simplified(expression, frozenset((name, size) for name, size in ranges.items() if name in symbols))
 
 
@@ -303,6 +311,8 @@ def _merge_quotient_and_remainder(expression: Index) -> Index:
 
 def _merge_divisions(top: Index, bottom: Index) -> Index:
     """``(a + x//m) // n`` is ``(m*a + x) // (m*n)``."""
+    # Nested divisions come from views of views; merged, they meet the remainder of the same
+    # variables.
     for term in sympy.Add.make_args(top):
         if isinstance(term, FloorDiv):
             inner, divisor = term.args

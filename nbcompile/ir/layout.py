@@ -48,6 +48,7 @@ class Layout:
         """Number of elements of memory from the data pointer to the last element (0 if there is none)."""
         if any(extent == 0 for extent in self.size):
             return ZERO
+        # Not the number of elements: a view has gaps, and an expanded tensor has fewer.
         steps = ((extent - 1) * step for extent, step in zip(self.size, self.stride, strict=True))
         return sympy.expand(sympy.Add(ONE, self.offset, *steps))
 
@@ -64,6 +65,7 @@ def contiguous(size: Sequence[Index]) -> Layout:
 
 def channels_last(size: Sequence[Index]) -> Layout:
     """The channels-last layout of images: batch, height, width, channel."""
+    #     position n, c, h, w      memory: for each n, h, w the channels, adjacent
     _, channels, height, width = size
     return Layout(tuple(size), (height * width * channels, ONE, width * channels, channels))
 

@@ -129,6 +129,7 @@ def _verify_scatter(buffer: Scatter, known: dict[str, Tensor], sizes: set[Symbol
     require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
     require(len(buffer.position) == len(buffer.layout.size), f"{buffer.name}: an index has too many or few dimensions")
     target = known.get(buffer.into)
+    # Its memory is reused, so it must belong to the scatter alone, and lie alike.
     require(isinstance(target, Pointwise), f"{buffer.name} goes into {buffer.into}, which is not computed before")
     assert target is not None
     require((target.dtype, target.layout) == (buffer.dtype, buffer.layout), f"{buffer.name} is not as {buffer.into}")
@@ -139,6 +140,7 @@ def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], wher
         if isinstance(node, Load):
             require(node.buffer in known, f"{where} reads {node.buffer}, which is not made before")
             tensor = known[node.buffer]
+            # A load has the buffer's own type: a conversion is an operation.
             require(node.dtype == tensor.dtype, f"{where} reads {node.buffer} as {node.dtype}, it is {tensor.dtype}")
             require(
                 len(node.index) == len(tensor.layout.size), f"{where}: {node.buffer} has not {len(node.index)} dims"
