@@ -83,6 +83,7 @@ def _texts(ready: ReadyKernel) -> dict[int, tuple[str, ...]]:
     """The instructions of each line of the kernel's own text, those of a name together."""
     found: dict[int, list[str]] = {}
     for instruction in ready.function.instructions:
+        # Lines of the kernel's own text; those of helper functions before it are left out.
         line = instruction.line - ready.first_line + 1
         if instruction.line and 1 <= line <= ready.kernel.source.count("\n"):
             found.setdefault(line, []).append(instruction.name)
@@ -90,6 +91,7 @@ def _texts(ready: ReadyKernel) -> dict[int, tuple[str, ...]]:
 
 
 def _counted(names: list[str]) -> Iterator[str]:
+    # Accesses to memory first, then what occurs most often.
     for name, count in sorted(Counter(names).items(), key=lambda item: (not is_access(item[0]), -item[1])):
         yield name if count == 1 else f"{count} {name}"
 

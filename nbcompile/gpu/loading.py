@@ -74,9 +74,11 @@ def load_on_gpu(
     prepared = {**prepare(emitted, gpu, how.debug), **_users_kernels(emitted)}
     program = load(emitted, compiler, attribute, constants, prepared)
     facts, plan = emitted.capture, emitted.plan
+    # Not asked for: the mode is reduce-overhead.
     if facts is None:
         return program
     loader = _GraphLoader(emitted, compiler, attribute, constants, prepared, gpu, _teller())
+    # Nothing is in the way of a recording of the whole graph.
     if not facts.obstacle and plan is not None:
         return loader.replayed(program, plan, loader.drawn(plan), facts)
     notes = [facts.obstacle]

@@ -41,6 +41,10 @@ LIBRARY_TILES = (
     ProductTile(64, 64, 32, 4, 4), ProductTile(32, 64, 64, 4, 5), ProductTile(32, 32, 64, 4, 5),
 )  # fmt: skip
 """Tiles that the library is taken to have."""
+#     128 x 256, 8 warps      128 registers of each thread hold the result's tile
+#     a step of depth 64      (128 + 256) * 64 * 2 bytes = 48 KiB of shared memory
+#     16 x 16, 2 warps        the smallest that the matrix units take, for products with few tiles
+# Large tiles read each factor less often; small ones are more programs.
 TILES = (
     ProductTile(128, 256, 64, 8, 3), ProductTile(256, 128, 64, 8, 3), ProductTile(128, 128, 64, 8, 3),
     ProductTile(128, 128, 64, 4, 4), ProductTile(128, 128, 32, 8, 4), ProductTile(128, 64, 64, 4, 4),

@@ -128,6 +128,7 @@ def _type(function: Any, parameter: Any, value: object) -> str:
         return "constexpr"
     if isinstance(value, torch.Tensor) and value.dtype in TYPES:
         return f"*{TYPES[value.dtype]}"
+    # An annotation of the user's decides, as in Triton's own launch.
     if parameter.annotation_type and isinstance(value, (int, float)):
         return str(parameter.annotation_type)
     match value:

@@ -131,6 +131,7 @@ def _in_planes(
     columns = int(image.size[0]) * int(weight.size[1]) * math.prod((*pixels, *window))
     if columns > MOST_COLUMNS or columns * int(weight.size[0]) > MOST_WORK:
         return None
+    # A dimension of one row: n, c, w becomes n, c, 1, w, with a window of 1 x size.
     if has_rows:
         tensors = [build.call(aten.unsqueeze.default, each, 2) for each in tensors]
         results = [each if each is None or each.dim() != 3 else each.unsqueeze(2) for each in results]
@@ -155,6 +156,8 @@ def _with_channels_last(build: Builder, image: Value, weight: Value, bias: Value
         build.as_argument(weight, order, any_stride=order is None),
         None if bias is None else build.as_argument(bias, None, any_stride=True),
     ]
+    #     image (n, h, w, c) --> convolution --> buf (n, h, w, c)
+    # Loops that read the result follow its strides (Builder.default_layout).
     called, name = build.fresh("extern"), build.fresh("buf")
     predicted = node.meta["val"]
     reason = f"{fallback_reason(CONVOLUTION)}, with the channels of a pixel beside each other"

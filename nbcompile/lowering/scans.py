@@ -75,6 +75,7 @@ def cummin(build: Builder, x: Value, dim: int) -> tuple[Value, Value]:
 
 def _best(build: Builder, x: Value, dim: int, kind: str) -> tuple[Value, Value]:
     if x.ndim == 0 or is_one(x.size[dimension(dim, x.ndim)]):
+        # The only element is the best so far, at index 0.
         nothing: Any = build.call(aten.full.default, x.size, 0, dtype=torch.int64, device=x.device)
         return x, nothing
     dim = dimension(dim, x.ndim)

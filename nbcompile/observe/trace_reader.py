@@ -176,6 +176,7 @@ def _rank(path: Path) -> int:
 
 def _add(own: _RankEntries, entry: Entry, problems: Problems) -> None:
     if entry.name == "str" and isinstance(entry.metadata, list) and len(entry.metadata) == 2:
+        # torch writes each file name once, and its number afterwards.
         own.strings[_whole(entry.metadata[1])] = str(entry.metadata[0])
     own.ours = own.ours or entry.name == "nbcompile"
     if entry.name == "torch_version":
@@ -294,6 +295,7 @@ def _inside(found: Break, function: str) -> Break:
 
 def _once(breaks: Sequence[Break]) -> tuple[Break, ...]:
     """Each break once: a second attempt meets what the first one met."""
+    # Reversed twice: of equal breaks the first one is kept, in its place.
     found = {(each.title, each.stack[-1:]): each for each in reversed(breaks)}
     return tuple(reversed(found.values()))
 
@@ -377,6 +379,7 @@ def _timings(entry: _FrameEntries) -> list[Timing]:
         if event.get("ph") == "B":
             opened.append((name, at / MICROSECONDS))
         elif event.get("ph") == "E" and any(name == each for each, _ in opened):
+            # An event that was never closed, as by an exception: what is around it ends it.
             while opened[-1][0] != name:
                 opened.pop()
             began = opened.pop()[1]

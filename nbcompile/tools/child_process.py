@@ -111,6 +111,7 @@ class _Reader(threading.Thread):
             while chunk := os.read(self.pipe.fileno(), CHUNK):
                 self.size += len(chunk)
                 self.digest.update(chunk)
+                # The digest is of everything, so that two outputs are compared beyond what is kept.
                 self.first += chunk[: MOST_OUTPUT - len(self.first)]
                 self.last += chunk
                 del self.last[:-MOST_ERRORS]

@@ -65,6 +65,7 @@ def profile(function: Callable[..., Any], *, calls: int = CALLS, trace: str | Pa
     )
 
     def profiled(*arguments: Any, **keywords: Any) -> ProfileView:
+        # The first call compiles: it is no part of the profile.
         compiled(*arguments, **keywords)
         with profiling(getattr(function, "__name__", type(function).__name__)) as profiler:
             for _ in range(calls):

@@ -60,6 +60,7 @@ _block: list[_Block | None] = STATE.add("torch_internals.interrupts._block", [No
 @contextmanager
 def deferred() -> Iterator[None]:
     """Inside, a signal whose handler is a Python function is noted, and handled at the end. Blocks may be nested."""
+    # CPython handles signals in the main thread only.
     if _block[0] is not None or not _is_main_thread():
         yield
         return
@@ -132,6 +133,7 @@ def _enter(block: _Block) -> None:
 
 def _leave(block: _Block) -> None:
     """Put the handlers back, and handle what was noted. A second time there is nothing to do."""
+    # A handler that was set inside of the block is the program's newest: it stays.
     ours = [number for number in block.handlers if signal.getsignal(number) == block.note]
     theirs = [block.handlers[number] for number in ours]
     try:
@@ -149,6 +151,8 @@ def _handle(block: _Block) -> None:
     """Handle what was noted, also where a handler raises."""
     if not block.noted:
         return
+    # One at a time, and the rest in a finally: the handler of the first mostly raises
+    # KeyboardInterrupt.
     number = next(iter(block.noted))
     del block.noted[number]
     try:

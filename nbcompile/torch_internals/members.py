@@ -83,6 +83,9 @@ def _look() -> str | None:
     for cls, own in _own.items():
         for name, value in cls.__dict__.items():
             if name not in own:
+                #     torch.Tensor.sin = f       hides a method of TensorBase: refused
+                #     torch.Tensor.__bool__ = f  Python looks it up by itself: refused
+                #     torch.Tensor.shout = f     nobody but the program asks for it: allowed
                 if name in _inherited or name in _SPECIAL:
                     return f"{_text[cls]}.{name}"
             elif own[name] is not value and name not in HARMLESS:

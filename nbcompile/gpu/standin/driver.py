@@ -99,6 +99,7 @@ class StandInDriver:
         def launched(module: int, name: bytes, how: ctypes._Pointer[LaunchConfiguration], arguments: object) -> int:
             return launch(module, name, how.contents, arguments)
 
+        # Kept, as C has only their addresses: ctypes frees a callback that nobody refers to.
         self._callbacks = (ON_LOAD(load), ON_LAUNCH(launched), COUNT(count))
         self.library.standin_set_callbacks(*self._callbacks)
 

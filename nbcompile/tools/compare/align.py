@@ -77,6 +77,7 @@ def _by_code(frames: Sequence[CompiledFrame]) -> dict[tuple[str, str, int, int],
         # torch begins a resume function at the line of the break, nbcompile at that of its function.
         first_line = 0 if frame.function.startswith(RESUMED) else frame.first_line
         code = (frame.function, frame.file, first_line)
+        # The n-th entry of one with the n-th of the other: both compile in the order of the calls.
         found[*code, count[code]] = frame
         count[code] += 1
     return found
@@ -295,6 +296,7 @@ def _of_graphs(ours: list[tuple[str, Node]], theirs: list[tuple[str, Node]]) -> 
 def _shape(node: Node) -> str:
     if node.shape is None:
         return ""
+    # Symbols are numbered by each compiler in its own way.
     return "[" + ", ".join(re.sub(r"^s\d+$", "s", size) for size in node.shape) + "]"
 
 

@@ -66,6 +66,7 @@ def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b""
 def _environment(engine: str, folder: Path) -> dict[str, str]:
     search = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, search))}
+    # Its output is part of what a process prints, and differs by nature.
     environment.pop("TORCH_LOGS", None)
     if engine == "torch":
         environment |= {**TORCH_VARIABLES, "TORCH_TRACE": str(folder / "trace")}

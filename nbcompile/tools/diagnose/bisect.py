@@ -131,12 +131,15 @@ def bisect(
 
         def trial(subsystem: str, allowed: int, file: str = "") -> tuple[str, list[str]]:
             api.reset()
+            # Without the stores: a trial must compile, and not load what another trial has
+            # compiled.
             with fuel.limited(subsystem, allowed, file) as log, config.patch(warm_start=False, background=False):
                 compiled = api.compile(function, **{"isolate_recompiles": True, **options})
                 found = outcome.for_predicate(compiled, arguments, keywords, predicate)
             api.reset()
             return wrong(found), log
 
+        # Trials run in this process unless one of them would end it: a fork for each costs time.
         ends = isolated.ending(lambda: trial("", 0), seconds)
         return search(_in_forks(trial, seconds) if ends else trial)
 
@@ -246,6 +249,10 @@ class _Search:
         if self._try(name, 0)[0]:
             return Finding(name, 0, len(decisions))
         # Invariant: with the first ``right`` decisions the result is right, with the first ``wrong`` it is wrong.
+        #     decisions      1  2  3  4  5  6  7  8          all 8 allowed: wrong, none: right
+        #     first 4        allowed: right                  the culprit is in 5 ... 8
+        #     first 6        allowed: wrong                  in 5, 6
+        #     first 5        allowed: right                  it is 6
         right, wrong = 0, len(decisions)
         while wrong - right > 1:
             middle = (right + wrong) // 2

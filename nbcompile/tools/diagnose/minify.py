@@ -200,6 +200,7 @@ def graph_predicate(
 def _compiled(
     graph: torch.fx.GraphModule, inputs: Sequence[Any], backend: str | Callable[..., Any], engine: str
 ) -> Callable[..., Any]:
+    # A compiler may change the graph that it is given.
     own = copy.deepcopy(graph)
     if engine == "torch":
         torch.compiler.reset()
@@ -288,6 +289,8 @@ class _GraphReduction:
         names = [name for name, value in values.items() if isinstance(value, torch.Tensor)]
         size = len(names)
         while size >= 1:
+            # A value in place of an operator cuts everything before it off, which is then removed
+            # as dead code.
             for first in range(0, len(names), size):
                 yield self._with_inputs(names[first : first + size], values)
             size //= 2
@@ -305,10 +308,13 @@ class _GraphReduction:
         """Inputs of half the size, along one dim at a time: all that have this size there."""
         sizes = {size for value in self.inputs if isinstance(value, torch.Tensor) for size in value.shape if size > 1}
         for size in sorted(sizes, reverse=True):
+            # All dims of this size at once: they mostly belong together, as those of the factors of
+            # a product.
             yield [_narrowed(value, size) for value in self.inputs]
 
 
 def _by_halves(names: Sequence[str]) -> Iterator[str]:
+    #     8 operators    4, 2, 1, 0 (the graph ends after it), then all others from the front
     at = len(names) // 2
     seen: set[int] = set()
     while names and at not in seen:

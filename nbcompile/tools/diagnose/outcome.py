@@ -57,6 +57,7 @@ def run(
     function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any] | None = None, timed: int = 0
 ) -> Outcome:
     """Call a function with copies of the arguments, from the same random state, and look at what happens."""
+    # The function may write to its arguments: each run gets them as they were.
     positional, named = copied((tuple(arguments), dict(keywords or {})))
     with warnings.catch_warnings(record=True) as met, torch.random.fork_rng(devices=()):
         warnings.simplefilter("always")
@@ -67,6 +68,7 @@ def run(
         except (Exception, SystemExit) as error:  # noqa: BLE001 - it is the outcome
             text = str(error).partition("\n")[0]
             return Outcome(error=f"{type(error).__name__}: {text}", internal=_internal(met))
+    # Arguments as well, as a mutation of them is a result.
     values = tuple(pytree.tree_leaves((result, positional, named, gradients)))
     seconds = _fastest(function, arguments, keywords or {}, timed) if timed else 0.0
     return Outcome(tuple(map(_detached, values)), internal=_internal(met), seconds=seconds)

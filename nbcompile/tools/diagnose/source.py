@@ -48,6 +48,8 @@ class _SourceReduction:
         """Leave out chunks of one block."""
         block = self._block(self.tree, position)
         size = len(block)
+        #     8 statements in chunks of    8 | 4 4 | 2 2 2 2 | 1 1 1 1 1 1 1 1
+        # A chunk that can go is left out at once.
         while size >= 1:
             first = 0
             while first < len(block):
@@ -66,11 +68,13 @@ class _SourceReduction:
 
     def _take(self, position: int, begin: int, end: int, replacement: list[ast.stmt]) -> bool:
         """Go on with a smaller program, if the predicate holds for it."""
+        # By position, as a copy has other nodes.
         tree = copy.deepcopy(self.tree)
         block = self._block(tree, position)
         if not block[begin:end] or (not replacement and _is_pass(block)):
             return False
         block[begin:end] = copy.deepcopy(replacement)
+        # Only the module itself may be empty.
         if not block and position:
             block.append(ast.Pass())
         if not self.holds(ast.unparse(ast.fix_missing_locations(tree)) + "\n"):

@@ -110,6 +110,7 @@ class Campaign:
             multiprocessing.connection.wait([unit.receiver for unit in self.running], timeout=1.0)
             for unit in list(self.running):
                 self.look_at(unit)
+        # Begun and not finished: a later run plays these units again.
         for unit in self.running:
             unit.process.kill()
             self.state.next_unit[unit.kind] = min(self.state.next_unit[unit.kind], unit.number)

@@ -98,6 +98,7 @@ class _Observer:
             "neg" * value.is_neg(),
             self.memory(path, value),
         ]
+        # A conjugate view has other bits in memory than its elements.
         values = value.detach().resolve_conj().resolve_neg()
         self.facts[path] = Fact(" ".join(filter(None, facts)), torch.empty_like(values).copy_(values).contiguous())
         if value.is_leaf and value.grad is not None:

@@ -87,6 +87,7 @@ def examine(program: Program, compiler: Compiler | None = None) -> Verdict:
         return Verdict("", None, len(expected.seen))
     if program.size > 1 and (members := _members(program, expected, found)):
         return Verdict("", difference, len(expected.seen), members)  # what follows is asked of each by itself
+    # Asked last: it plays the program once more, and few programs come here.
     if _unstable(program, expected):
         return Verdict("eager does not give the same twice")
     if difference.aspect == "value" and _is_rounding(program, expected, compiler):
@@ -223,6 +224,7 @@ def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Te
     one, other = expected.double(), found.double()
     moved = torch.zeros_like(one)
     for result in jittered:
+        # A rounding error decides about the shape (a mask, say): nothing can be compared.
         if result is None or result.shape != expected.shape:
             return True
         moved = torch.maximum(moved, (result.double() - one).abs().nan_to_num(torch.inf, torch.inf))
@@ -231,6 +233,8 @@ def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Te
     apart = (other - one).abs()
     epsilon = torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
     size = one.abs().nan_to_num(0.0, 0.0, 0.0)
+    # Relative to the largest element: after a sum that cancels, a small one has the error of large
+    # ones.
     bound = MAGNIFIED * (float(moved.max()) + epsilon * float(size.max()))
     same = (one == other) | (one.isnan() & other.isnan())
     return bool((same | (apart <= bound)).all())

@@ -108,6 +108,8 @@ def _without(tree: ast.Module) -> Iterator[Change]:
     for held in list(_lists(tree)):
         size = len(held)
         while size:
+            # From the end: a later statement may need an earlier one, and seldom the other way
+            # round.
             start = len(held) - size
             while start >= 0:
                 yield _cut(held, start, size)
