@@ -1,9 +1,9 @@
 """Figures of a kernel that was cross-compiled for an absent GPU.
 
-    sm_90   29 registers   0 B spilled   16 B shared   occupancy 100 %   moved 48 kB, least 48 kB   3.1 µs predicted
+    sm_90:  29 registers   0 B spilled   16 B shared   100 % occupancy   48 kB moved   48 kB at least   3.1 µs predicted
 
-Below it, line by line of the kernel: the bytes that the line moves against the least that would do, the PTX that it
-became, and the SASS that ptxas made of that. A row is linked to the operators of its line, and so to the source.
+Below it, line by line of the kernel: the PTX that the line became, the SASS that ptxas made of that, and the bytes that
+it moves against the least that would do. A row is linked to the operators of its line, and so to the source.
 
 In torch: nothing. Read next: nbcompile/views/kernels.py
 """
@@ -19,10 +19,6 @@ from nbcompile.views import costs, gpu_pictures
 from nbcompile.views.graph import words
 from nbcompile.views.markup import Limits, code, fold, row, table, tag
 
-_HEAD = (
-    "GPU", "registers", "spilled", "shared", "occupancy", "blocks", "moved", "least", "coalescing", "predicted",
-    "roofline",
-)  # fmt: skip
 _PIECES = 4
 """Number of different instructions of a line that are named."""
 
@@ -37,22 +33,41 @@ def render(kernel: Kernel, by_line: Mapping[int, tuple[str, ...]], limits: Limit
     gpu = kernel.gpu
     if gpu is None:
         return None
-    figures = table(
-        f"{kernel.name} on a GPU, as ptxas, the simulator and a model of {gpu.chip} have it",
-        _HEAD,
-        [row(tag("th", gpu.chip), *_cells(gpu))],
-    )
     lines, more = limits.cut([each for each in gpu.lines if each.instructions or each.ptx])
     text = kernel.source.split("\n")
-    rows = [_line(each, text[each.line - 1].strip(), words(by_line.get(each.line, ()))) for each in lines]
-    below = table("Lines of the kernel", ("line", "Triton", "moved", "least", "instructions", "PTX", "SASS"), rows)
+    # As in the listing below, what only surrounds what is selected has its edge marked.
+    looks = {each.line: "r" for each in kernel.lines if each.role == "surrounds"}
+    rows = [
+        _line(each, text[each.line - 1].strip(), words(by_line.get(each.line, ())), looks.get(each.line, ""))
+        for each in lines
+    ]
+    # Beside one another, the three would be wider than most pages: the last would be out of sight.
+    below = table("Lines of the kernel", ("line", "Triton, PTX, SASS", "moved", "least", "instructions"), rows)
     drawn = gpu_pictures.tiles(gpu)
     return tag(
         "div",
-        figures,
-        fold("Line by line: bytes, PTX and SASS", below, more) if rows else None,
-        fold("Tiles: which program accesses which elements", drawn, tag("p", _TILES)) if drawn else None,
+        tag("p", f"{gpu.chip}, by ptxas, the simulator and a model:", class_="n-quiet"),
+        tag("ul", [tag("li", tag("b", value), " ", name) for value, name in _figures(gpu)], class_="n-tiles"),
+        fold("Line by line: PTX, SASS and bytes", tag("div", below, class_="n-lines"), more) if rows else None,
+        fold("Tiles: which program accesses which elements", drawn, tag("p", tag("small", _explained(gpu))))
+        if drawn
+        else None,
     )
+
+
+def _explained(gpu: Gpu) -> str:
+    """What the drawing of its tiles shows; what is not in it needs no words."""
+    found = {program for tile in gpu.tiles for program in tile.programs}
+    said = ["A tensor is drawn as it lies in memory, whatever its shape: neighbours in a row are neighbours there."]
+    if any(map(gpu_pictures.is_sampled, gpu.tiles)):
+        said.append("Of one that is larger, elements are drawn that are evenly spaced.")
+    if any(program >= 0 for program in found):
+        said.append("The numbers are those of programs (blocks of threads); there are more programs than colours.")
+    if gpu_pictures.SEVERAL in found:
+        said.append("Grey: several programs.")
+    if gpu_pictures.NOBODY in found:
+        said.append("Pale: none.")
+    return " ".join(said)
 
 
 def candidates(kernel: Kernel) -> Markup | None:
@@ -73,41 +88,42 @@ def candidates(kernel: Kernel) -> Markup | None:
     return fold(title, table(title, ("candidate", "time", "best over it", "how", ""), rows))
 
 
-_TILES = tag(
-    "small",
-    "A colour and a number for each program (block of threads), sampled; grey: several programs. A row of a drawing is "
-    "a run of neighbours in memory.",
-)
-
-
 def roofline(compiled: CompiledGraph) -> Markup | None:
     """The kernels of a graph under the roofline of its GPU."""
-    drawn = gpu_pictures.roofline(compiled.kernels)
+    found = gpu_pictures.roofline(compiled.kernels)
+    if found is None:
+        return None
+    drawn, is_named = found
     said = (
         "A kernel as high as the line is as fast as memory or issue allow; small ones are far below it, as the launch "
         "alone takes 2 µs. By a model (gpu/predict.py): nothing ran on a GPU."
     )
-    return tag("div", drawn, tag("p", tag("small", said))) if drawn else None
+    short = "" if is_named else " Where there is no room for a name, the number at its end stands for it, or nothing."
+    return tag("div", drawn, tag("p", tag("small", said + short)))
 
 
 def text(kernel: Kernel) -> Iterator[str]:
     """Figures as plain text."""
     gpu = kernel.gpu
     if gpu is not None:
-        names = [f"{name} {value}" for name, value in zip(_HEAD[1:], _cells(gpu), strict=True)]
-        yield f"{gpu.chip}: {', '.join(names)}"
+        yield f"{gpu.chip}: {', '.join(f'{value} {name}' for value, name in _figures(gpu))}"
 
 
-def _cells(gpu: Gpu) -> tuple[str, ...]:
-    known = (
-        str(gpu.registers), f"{gpu.spills} B", f"{gpu.shared_bytes} B", _percent(gpu.occupancy),
-    )  # fmt: skip
+def _figures(gpu: Gpu) -> Iterator[tuple[str, str]]:
+    """Values, and what they are of."""
+    yield str(gpu.registers), "registers"
+    yield f"{gpu.spills} B", "spilled"
+    yield f"{gpu.shared_bytes} B", "shared"
+    yield _percent(gpu.occupancy), "occupancy"
     if not gpu.blocks:
-        return (*known, *["not run"] * 6)
-    return (
-        *known, f"{gpu.blocks} of {gpu.threads} threads", costs.words(gpu.moved), costs.words(gpu.least),
-        _percent(gpu.coalescing), _time(gpu.predicted_us), _time(gpu.roofline_us),
-    )  # fmt: skip
+        yield "not", "run"
+        return
+    yield str(gpu.blocks), f"block{'s' * (gpu.blocks != 1)} of {gpu.threads} threads"
+    yield costs.words(gpu.moved), "moved"
+    yield costs.words(gpu.least), "at least"
+    yield _percent(gpu.coalescing), "coalescing"
+    yield _time(gpu.predicted_us), "predicted"
+    yield _time(gpu.roofline_us), "roofline"
 
 
 def _percent(share: float) -> str:
@@ -118,11 +134,15 @@ def _time(microseconds: float) -> str:
     return f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
 
 
-def _line(line: GpuLine, text: str, linked: str) -> Markup:
+def _line(line: GpuLine, text: str, linked: str, look: str) -> Markup:
     moved = (costs.words(line.moved), costs.words(line.least)) if line.moved else ("", "")
-    shown = (code(_named(names)) if names else "" for names in (line.ptx, line.sass))
-    cells = (code(text), *moved, str(line.instructions) if line.instructions else "", *shown)
-    return row(tag("th", str(line.line)), *cells, nodes=linked)
+    became = [
+        tag("div", tag("small", layer), " ", code(_named(names)))
+        for layer, names in (("PTX", line.ptx), ("SASS", line.sass))
+        if names
+    ]
+    layers = tag("td", code(text), became)
+    return row(tag("th", str(line.line)), layers, *moved, str(line.instructions or ""), nodes=linked, look=look)
 
 
 def _named(names: tuple[str, ...]) -> str:

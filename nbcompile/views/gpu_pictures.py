@@ -5,7 +5,7 @@
                       |    /  what memory can bring
                       +------------------------ instructions a byte
 
-Each is an ``<img>`` with a ground of its own, so it is legible on a page of either theme.
+Each is an ``<img>`` with a ground of its own, so it is legible on a page of either theme, whatever was stripped.
 
 In torch: nothing; Nsight Compute draws a roofline of what ran on a GPU. Read next: nbcompile/views/gpu.py
 """
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -23,30 +24,45 @@ from nbcompile.views.markup import tag as html_tag, xml_tag as tag
 from nbcompile.views.svg import data_url
 
 _STYLE = Markup(
-    ":root{color-scheme:light dark}text{font:11px system-ui,sans-serif;fill:light-dark(#1c2330,#e4e8ef)}"
-    ".g{fill:light-dark(#fff,#15181e)}.m{fill:light-dark(#59626f,#a5afbe)}"
+    ":root{color-scheme:light dark;background:light-dark(#fff,#15181e)}"
+    "text{font:11px system-ui,sans-serif;fill:light-dark(#1c2330,#e4e8ef)}.m{fill:light-dark(#59626f,#a5afbe)}"
     ".l{fill:none;stroke:light-dark(#98a1b0,#6b7686)}.r{fill:none;stroke:light-dark(#2f54c0,#93b3ff);stroke-width:2}"
     ".d{fill:light-dark(#a4241a,#ff9f94)}"
 )
 _TONES = Markup(
-    ".p0{fill:light-dark(#2f54c0,#7f9dee)}.p1{fill:light-dark(#8fd0ae,#2b7a51)}.p2{fill:light-dark(#f3c37e,#8a5a12)}"
+    ".p0{fill:light-dark(#2f54c0,#7f9dee)}.p1{fill:light-dark(#8fd0ae,#24704a)}.p2{fill:light-dark(#f3c37e,#8a5a12)}"
     ".p3{fill:light-dark(#c9a4e0,#6d4090)}.p4{fill:light-dark(#9cc7ea,#29618f)}.p5{fill:light-dark(#efa9a3,#8c3a33)}"
     ".s{fill:light-dark(#b9c0ca,#555f6e)}.n{fill:light-dark(#f6f7f9,#1c2028)}.w{fill:light-dark(#fff,#10141a)}"
     ".i text{font-size:9.5px}"
 )
 Scale = Callable[[float], float]
 """From a value to pixels."""
+Dot = tuple[str, int, int]
+"""A text and its place."""
+Corner = tuple[float, float]
+Box = tuple[float, float, float, float]
+"""Left, upper, right and lower edge."""
+_END = re.compile(r"\d*$")
 _COLOURS = 6
 _CLASS = "n-picture dark-light"
 """Own size rules; and "dark-light", by which themes of Sphinx know a picture that is dark on dark pages by itself."""
-WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 460, 230, 60, 26, 34
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 240, 52, 26, 34
+"""In pixels. All pictures fit a page of 400 pixels as they are: scaled down, their words would be too small to read."""
 CELL, LINE = 9, 12
 """Width and height of a cell of a grid."""
-SEVERAL = -2
+ACROSS = 32
+"""Cells of a line of a grid: one of more goes on in the next line."""
+LETTER = 6.4
+"""Width of a letter, at most on average."""
+NOBODY, SEVERAL = -1, -2
+"""Programs of an element that none accesses, or more than one."""
 
 
-def roofline(kernels: Iterable[Kernel]) -> Markup | None:
-    """The roofline of a GPU, with the kernels that were simulated for it; None if there are none."""
+def roofline(kernels: Iterable[Kernel]) -> tuple[Markup, bool] | None:
+    """The roofline of a GPU, with the kernels that were simulated for it; None if there are none.
+
+    The second result says whether all kernels have their names in it.
+    """
     dots = [(each.name, each.gpu) for each in kernels if each.gpu and each.gpu.instructions and each.gpu.least]
     if not dots:
         return None
@@ -59,21 +75,29 @@ def roofline(kernels: Iterable[Kernel]) -> Markup | None:
     across, down = _scale(xs, LEFT, WIDTH - 12), _scale(ys, HEIGHT - BOTTOM, TOP)
     # The slope enters the picture at its left or at its lower edge.
     lowest = max(10.0 ** xs[0], 10.0 ** ys[0] / gpu.peak_bytes)
-    corners = (
-        (lowest, lowest * gpu.peak_bytes),
-        (ridge, gpu.peak_instructions),
-        (10.0 ** xs[1], gpu.peak_instructions),
-    )
-    roof = "L".join(f"{across(x):.0f} {down(y):.0f}" for x, y in corners)
+    corners = [
+        (across(x), down(y))
+        for x, y in (
+            (lowest, lowest * gpu.peak_bytes),
+            (ridge, gpu.peak_instructions),
+            (10.0 ** xs[1], gpu.peak_instructions),
+        )
+    ]
+    roof = "L".join(f"{x:.0f} {y:.0f}" for x, y in corners)
+    placed = [(name, round(across(x)), round(down(y))) for name, x, y in points]
+    labels = labelled(placed, corners)
     drawing = tag(
-        "svg", tag("style", _STYLE), tag("rect", width=WIDTH, height=HEIGHT, class_="g"),
-        _axes(xs, ys, across, down), tag("path", d=f"M{roof}", class_="r"),
-        [_dot(name, across(x), down(y)) for name, x, y in points],
+        "svg", tag("style", _STYLE), _axes(xs, ys, across, down), tag("path", d=f"M{roof}", class_="r"),
+        [tag("circle", cx=x, cy=y, r=4, class_="d") for _, x, y in placed],
+        [tag("text", text, x=x, y=y) for text, x, y in labels if text],
         xmlns="http://www.w3.org/2000/svg", width=WIDTH, height=HEIGHT, viewBox=f"0 0 {WIDTH} {HEIGHT}",
     )  # fmt: skip
     said = "; ".join(f"{name} reaches {_share(each):.0%}, limited by {each.limit or 'memory'}" for name, each in dots)
     alt = f"Roofline of {gpu.chip}, by a model: of what memory or issue allow {said}"
-    return html_tag("img", src=data_url(drawing), alt=alt.replace("%", " %"), width=WIDTH, height=HEIGHT, class_=_CLASS)
+    shown = html_tag(
+        "img", src=data_url(drawing), alt=alt.replace("%", " %"), width=WIDTH, height=HEIGHT, class_=_CLASS
+    )
+    return shown, all(text == name for (text, _, _), (name, _, _) in zip(labels, placed, strict=True))
 
 
 def _share(gpu: Gpu) -> float:
@@ -113,13 +137,38 @@ def _number(power: int) -> str:
     return f"{10 ** (power % 3)} {('k', 'M', 'G', 'T')[power // 3 - 1]}"
 
 
-def _dot(name: str, x: float, y: float) -> Markup:
-    near_the_end = x > WIDTH - 90
-    return Markup("").join(
-        (tag("circle", cx=round(x), cy=round(y), r=4, class_="d"),
-         tag("text", name, x=round(x) + (-7 if near_the_end else 7), y=round(y) + 4,
-             text_anchor="end" if near_the_end else "start"))
-    )  # fmt: skip
+def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
+    """For each dot a text and where it begins: its name, the number at its end, or nothing, as there is room."""
+    taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in dots]
+    for (x, y), (to_x, to_y) in itertools.pairwise(roof):
+        steps = max(round(to_x - x) // 4, 1)
+        along = ((x + (to_x - x) * at / steps, y + (to_y - y) * at / steps) for at in range(steps + 1))
+        taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in along]
+    labels = []
+    for name, x, y in dots:
+        tried = ((text, *place) for text in (name, _END.findall(name)[0]) for place in _places(text, x, y))
+        label = next((each for each in tried if not any(_overlap(_box(*each), other) for other in taken)), ("", x, y))
+        if label[0]:
+            taken.append(_box(*label))
+        labels.append(label)
+    return labels
+
+
+def _places(text: str, x: int, y: int) -> Iterator[tuple[int, int]]:
+    """Where a text may begin that is about a dot: to its right, left, above and below, inside of the picture."""
+    wide = math.ceil(len(text) * LETTER)
+    inside = max(LEFT + 2, min(x - wide // 2, WIDTH - wide - 2))
+    for left, baseline in ((x + 7, y + 4), (x - 7 - wide, y + 4), (inside, y - 8), (inside, y + 16)):
+        if left > LEFT and left + wide < WIDTH and baseline < HEIGHT - BOTTOM:
+            yield left, baseline
+
+
+def _box(text: str, left: int, baseline: int) -> Box:
+    return left, baseline - 10, left + len(text) * LETTER, baseline + 2
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 # --- tiles -------------------------------------------------------------------------------------
@@ -129,21 +178,46 @@ def tiles(gpu: Gpu) -> Markup | None:
     """Drawing of the tensors of a kernel: a colour for each program; grey for what several access."""
     if not gpu.tiles:
         return None
-    seen = sorted({program for each in gpu.tiles for program in each.programs if program >= 0})
-    tones = {program: f"p{at % _COLOURS}" for at, program in enumerate(seen)} | {SEVERAL: "s", -1: "n"}
+    tones = _tones(gpu.tiles)
     drawn: list[Markup] = []
     y = 0
     for tile in gpu.tiles:
         drawn.append(tag("text", f"{tile.buffer}: {_size(tile)}, {tile.access}", x=2, y=y + 12))
         drawn.extend(_grid(tile, y + 18, tones))
-        y += 18 + tile.rows * LINE + 8
-    wide = max(max(each.columns for each in gpu.tiles) * CELL + 4, 300)
+        y += 18 + len(_lines(tile)) * LINE + 8
+    wide = ACROSS * CELL + 4
     drawing = tag(
-        "svg", tag("style", _STYLE, _TONES), tag("rect", width=wide, height=y, class_="g"), drawn,
+        "svg", tag("style", _STYLE, _TONES), drawn,
         xmlns="http://www.w3.org/2000/svg", width=wide, height=y, viewBox=f"0 0 {wide} {y}",
     )  # fmt: skip
     alt = "; ".join(map(described, gpu.tiles))
     return html_tag("img", src=data_url(drawing), alt=alt, width=wide, height=y, class_=_CLASS)
+
+
+def _lines(tile: GpuTile) -> list[tuple[int, ...]]:
+    """The programs line by line, as they are drawn."""
+    across = min(tile.columns, ACROSS)
+    return [tile.programs[begin : begin + across] for begin in range(0, len(tile.programs), across)]
+
+
+def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
+    """A colour for each program, another one than its neighbours have as far as there are enough."""
+    beside: dict[int, set[int]] = {}
+    for tile in tiles:
+        lines = _lines(tile)
+        across = (pair for line in lines for pair in itertools.pairwise(line))
+        down = (pair for above, below in itertools.pairwise(lines) for pair in zip(above, below, strict=False))
+        for one, other in itertools.chain(across, down):
+            beside.setdefault(one, set()).add(other)
+            beside.setdefault(other, set()).add(one)
+        for alone in tile.programs:
+            beside.setdefault(alone, set())
+    tones: dict[int, int] = {}
+    for at, program in enumerate(sorted(each for each in beside if each >= 0)):
+        taken = {tones[other] for other in beside[program] if other in tones and other != program}
+        order = [(at + step) % _COLOURS for step in range(_COLOURS)]
+        tones[program] = next((tone for tone in order if tone not in taken), order[0])
+    return {program: f"p{tone}" for program, tone in tones.items()} | {SEVERAL: "s", NOBODY: "n"}
 
 
 def described(tile: GpuTile) -> str:
@@ -155,8 +229,14 @@ def described(tile: GpuTile) -> str:
         if programs
         else []
     )
-    by += ["several programs at once"] if shared else []
-    return f"{tile.buffer} ({_size(tile)}) is {tile.access} by {' and '.join(by) or 'no program'}"
+    by += ["several programs each"] if shared else []
+    sample = f", {tile.rows * tile.columns} elements of it," if is_sampled(tile) else ""
+    return f"{tile.buffer} ({_size(tile)}){sample} is {tile.access} by {' and by '.join(by) or 'no program'}"
+
+
+def is_sampled(tile: GpuTile) -> bool:
+    """Return whether the drawing leaves elements out."""
+    return (tile.rows, tile.columns) != (tile.height, tile.width)
 
 
 def _size(tile: GpuTile) -> str:
@@ -168,9 +248,8 @@ def _grid(tile: GpuTile, top: int, tones: Mapping[int, str]) -> Iterator[Markup]
     # times the size.
     paths: dict[str, list[str]] = {}
     numbers: list[Markup] = []
-    for line in range(tile.rows):
-        cells = tile.programs[line * tile.columns : (line + 1) * tile.columns]
-        above = tile.programs[(line - 1) * tile.columns : line * tile.columns] if line else ()
+    above: tuple[int, ...] = ()
+    for line, cells in enumerate(_lines(tile)):
         x = 0
         for program, run in itertools.groupby(cells):
             wide = sum(1 for _ in run)
@@ -181,6 +260,7 @@ def _grid(tile: GpuTile, top: int, tones: Mapping[int, str]) -> Iterator[Markup]
                 white = "w" if tones[program] == "p0" else ""
                 numbers.append(tag("text", str(program), x=left + 3, y=top + line * LINE + 9, class_=white))
             x += wide
+        above = cells
     for tone, parts in paths.items():
         yield tag("path", d="".join(parts), class_=tone)
     yield tag("g", numbers, class_="i")

@@ -335,7 +335,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
 
 
 ALL_PROGRAMS = ("graph", "trees", "what_if", "steps", "predict")
-ALL_STYLES = ("calls", "breaks", "what_if", "steps", "predict", "failed")
+ALL_STYLES = ("calls", "breaks", "what_if", "steps", "predict", "failed", "gpu")
 
 
 def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
@@ -346,7 +346,9 @@ def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     )
     broken = ("breaks",) if has_explanations or record.raised else ()
     failed = ("failed",) if record.raised or any(frame.unfinished for frame in record.frames) else ()
-    return (*calls, *broken, *failed, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
+    compiled = (frame.compiled_graph for frame in record.frames if frame.compiled_graph)
+    simulated = ("gpu",) if "kernels" in wanted and any(each.target for each in compiled) else ()
+    return (*calls, *broken, *failed, *simulated, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
 
 
 def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:

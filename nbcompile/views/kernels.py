@@ -44,14 +44,19 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
 
 def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
     """Kernels and extern calls in the order in which the wrapper runs them, each with its index in the record."""
-    # An operator of ATen may be called several times under one name: its records are used up in order.
+    # The forward and the backward graph each count their calls from 0: records of one name are used up in order.
     waiting: dict[str, deque[tuple[int, Kernel]]] = {}
     for index, kernel in enumerate(compiled.kernels):
-        waiting.setdefault(kernel.name, deque()).append((index, kernel))
+        waiting.setdefault(_called(kernel), deque()).append((index, kernel))
     names = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
     called = re.findall(rf"(?<![\w.])({names})\(", compiled.wrapper) if names else []
     ran = [waiting[name].popleft() for name in called if waiting[name]]
     return ran + [each for left in waiting.values() for each in left]
+
+
+def _called(kernel: Kernel) -> str:
+    """The name by which the wrapper calls it: an operator of ATen by the number of the call, ``extern0_target``."""
+    return f"{kernel.id.rpartition('.')[2]}_target" if kernel.language == "aten" else kernel.name
 
 
 def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:

@@ -170,9 +170,20 @@ def table(caption: Content, head: Sequence[str], rows: Iterable[Content], *, gri
     return tag("div", tag("table", parts), class_="n-scroll n-grid" if grid else "n-scroll")
 
 
-def row(*cells: Content, nodes: str = "") -> Markup:
-    """A row of a table, linked to nodes."""
-    return tag("tr", [each if _is_cell(each) else tag("td", each) for each in cells], data_n=nodes)
+def row(*cells: Content, nodes: str = "", look: str = "") -> Markup:
+    """A row of a table, linked to nodes; ``look`` is its class."""
+    drawn = [each if _is_cell(each) else tag("td", _in_one_piece(each)) for each in cells]
+    return tag("tr", drawn, class_=look, data_n=nodes)
+
+
+_QUANTITY = re.compile(r"[\d.,]+ \S{1,2}")
+
+
+def _in_one_piece(cell: Content) -> Content:
+    """A number and its unit, ``393,216 B``, with a space at which no line ends; any other cell as it is."""
+    if isinstance(cell, str) and not isinstance(cell, Markup) and _QUANTITY.fullmatch(cell):
+        return cell.replace(" ", "\N{NO-BREAK SPACE}")
+    return cell
 
 
 def _is_cell(content: Content) -> bool:

@@ -19,8 +19,10 @@ from markupsafe import Markup
 from nbcompile.views.dot import Arrangement, Box
 from nbcompile.views.markup import xml_tag as tag
 
+# The ground is the picture's own: it may stand where every style was stripped, on a page of the other theme.
 _STYLE = Markup(
-    ":root{color-scheme:light dark}text{font:600 12px monospace;text-anchor:middle;fill:light-dark(#1c2330,#e4e8ef)}"
+    ":root{color-scheme:light dark;background:light-dark(#fff,#15181e)}"
+    "text{font:600 12px monospace;text-anchor:middle;fill:light-dark(#1c2330,#e4e8ef)}"
     "text+text{font:10px monospace}rect,path{fill:none;stroke:#8a93a3;rx:7px}.n-a{fill:#8a93a3}"
 )
 _MARGIN = 6

@@ -25,6 +25,7 @@ from nbcompile.views import (
     bytecode,
     facts,
     gpu,
+    kernels,
     lines,
     memory,
     mistakes,
@@ -269,7 +270,7 @@ def _aten(_: Record, frame: CompiledFrame) -> Iterator[str]:
     yield from passes.as_text(frame)
 
 
-def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
+def _kernels(_record: Record, frame: CompiledFrame) -> Iterator[str]:
     compiled = frame.compiled_graph
     if compiled is None:
         return
@@ -284,9 +285,10 @@ def _kernels(_: Record, frame: CompiledFrame) -> Iterator[str]:
         verdict = ("fused" if decision.fused else "not fused") + (f", saves {saved}" if saved else "")
         yield from lines.wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
     yield from memory.as_text(compiled)
-    for kernel in compiled.kernels:
+    for _, kernel in kernels.in_order(compiled):
         yield f"{kernel.name} ({kernel.language}{': ' + kernel.reason if kernel.reason else ''})"
-        yield from (f"  {line}" for line in gpu.text(kernel))
+        for line in gpu.text(kernel):
+            yield from lines.wrapped(line, "  ", "    ")
         if kernel.source:
             yield from (f"  {line}" for line in kernel.source.rstrip("\n").split("\n"))
     if compiled.wrapper:

@@ -306,7 +306,7 @@ def test_every_row_says_what_the_record_says_of_its_name():
             seen += 1
         plan = {each["buffer"]: each for each in walk(frame, "compiled_graph.lifetimes")}
         for name, size, lives, whose in rows(page, "Which launches each buffer lives through"):
-            assert size.replace(",", "") == f"{plan[name]['size']} B"
+            assert size.replace(",", "").replace("\N{NO-BREAK SPACE}", " ") == f"{plan[name]['size']} B"
             assert lives.index("■") + 1 == plan[name]["first"]
             assert whose.startswith(f"{plan[name]['memory_of']}'s" if "memory_of" in plan[name] else "allocated")
             seen += 1

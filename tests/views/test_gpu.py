@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import urllib.parse
 
 from nbcompile.record import codec
 from nbcompile.record.model import Gpu, GpuLine, GpuTile
@@ -40,12 +39,20 @@ def page(gpu: Gpu) -> str:
 
 
 def cells(row: str) -> list[str]:
-    return [re.sub(r"<[^>]+>", "", each) for each in re.split(r"</t[hd]>", row)[:-1]]
+    """Their texts; the space before a unit is a plain one."""
+    found = (re.sub(r"<[^>]+>", "", cell) for cell in re.split(r"</t[hd]>", row)[:-1])
+    return [text.replace("\N{NO-BREAK SPACE}", " ") for text in found]
 
 
 def rows(gpu: Gpu) -> list[str]:
-    """Those of the tables of the kernel."""
-    return [each for each in re.findall(r"<tr.*?</tr>", page(gpu)) if re.search(r"<th>(sm_90|\d+)</th>", each)]
+    """Those of the table of the kernel's lines."""
+    return [row for row in re.findall(r"<tr.*?</tr>", page(gpu)) if re.search(r"<th>\d+</th>", row)]
+
+
+def figures(gpu: Gpu) -> list[str]:
+    """Those of the kernel, each with its name."""
+    listed = re.search(r"sm_90, by ptxas, the simulator and a model:</p><ul[^>]*>(.*?)</ul>", page(gpu))
+    return [re.sub(r"<[^>]+>", "", item) for item in listed[1].split("</li>")[:-1]]
 
 
 def test_the_page_says_for_which_gpu():
@@ -54,70 +61,39 @@ def test_the_page_says_for_which_gpu():
     assert "compiled for" not in html.render(sample.simple(), ("kernels",))
 
 
-def test_the_figures_of_a_kernel_are_one_row():
+def test_each_figure_of_a_kernel_stands_with_its_name():
     """What ptxas says, what was moved against the least, and how long it would take against the roofline."""
-    assert cells(rows(RAN)[0]) == [
-        "sm_90", "29", "0 B", "2048 B", "62 %", "6 of 128 threads", "8192 B", "2048 B", "25 %", "3.1 µs", "2.0 µs",
+    assert figures(RAN) == [
+        "29 registers", "0 B spilled", "2048 B shared", "62 % occupancy", "6 blocks of 128 threads", "8192 B moved",
+        "2048 B at least", "25 % coalescing", "3.1 µs predicted", "2.0 µs roofline",
     ]  # fmt: skip
+    assert "1 block of 128 threads" in figures(dataclasses.replace(RAN, blocks=1))
 
 
 def test_before_the_first_call_only_ptxas_has_spoken():
     """A backward graph that was never run, say."""
-    assert cells(rows(BUILT)[0]) == ["sm_90", "29", "16 B", "2048 B", "62 %", *["not run"] * 6]
+    assert figures(BUILT) == ["29 registers", "16 B spilled", "2048 B shared", "62 % occupancy", "not run"]
 
 
-def test_each_line_has_its_bytes_and_its_ptx():
-    """Linked to the operators of the line, as the line itself is."""
-    _, loading, adding = rows(RAN)
-    assert cells(loading)[2:] == ["4096 B", "1024 B", "96", "4 ld.global.b32, mov.u32", "4 LDG.E"]
+def test_each_line_stands_above_its_ptx_and_sass():
+    """In one cell, as three columns of them would be wider than a page; linked to the operators of the line."""
+    loading, adding = rows(RAN)
+    text, moved, least, instructions = cells(loading)[1:]
+    assert text.endswith("PTX 4 ld.global.b32, mov.u32SASS 4 LDG.E")
+    assert [moved, least, instructions] == ["4096 B", "1024 B", "96"]
     assert cells(adding)[2:4] == ["", ""]
-    assert cells(adding)[-2].endswith("op2.b32, 6 more")
-    linked = {each.line for each in record(RAN).frames[0].compiled_graph.kernels[0].lines if each.nodes}
+    assert cells(adding)[1].endswith("op2.b32, 6 more")
+    linked = {line.line for line in record(RAN).frames[0].compiled_graph.kernels[0].lines if line.nodes}
     assert [("data-n" in row) for row in (loading, adding)] == [7 in linked, 2 in linked] == [True, False]
 
 
-def pictures(gpu: Gpu) -> list[tuple[str, str]]:
-    """Alternative text and drawing of those of the section."""
-    found = re.findall(r'<img src="(data:[^"]*)" alt="([^"]*)"', page(gpu))
-    return [(alt, urllib.parse.unquote(source)) for source, alt in found]
-
-
-def test_kernels_are_dots_below_the_roofline():
-    """One dot for each that ran, below the line; what it reaches stands in the alternative text."""
-    (alt, drawing), _ = pictures(RAN)
-    assert alt.startswith("Roofline of sm_90, by a model")
-    assert "kernel0 reaches 0 %, limited by latency" in alt
-    (line,) = re.findall(r"d='M([^']*)' class='r'", drawing)
-    ((x, y),) = re.findall(r"<circle cx='(\d+)' cy='(\d+)'", drawing)
-    corners = [tuple(map(int, each.split())) for each in line.split("L")]
-    assert corners[0][0] < corners[1][0] < corners[2][0]
-    assert corners[0][1] > corners[1][1] == corners[2][1]  # up, then level
-    (x0, y0), (x1, y1), _ = corners
-    assert int(y) > y0 + (y1 - y0) * (int(x) - x0) / (x1 - x0)
-
-
-def test_tiles_have_a_colour_for_each_program():
-    """What several programs read is grey; a number stands where a program begins."""
-    _, (alt, drawing) = pictures(RAN)
-    assert alt == (
-        "x (4 × 1000) is read by programs 0 to 3; b (1000 in a row) is read by several programs at once; "
-        "y (2 × 8) is written by program 7"
-    )
-    assert [int(each) for each in re.findall(r">(\d+)</text>", drawing)] == [0, 1, 2, 3, 7]
-    tones = re.findall(r"<path d='[^']*' class='(\w+)'", drawing)
-    assert tones == ["p0", "p1", "p2", "p3", "s", "p4", "n"]
-
-
-def test_what_was_not_run_has_no_picture():
-    """There is nothing to place."""
-    assert pictures(BUILT) == []
-
-
 def test_the_same_as_text():
-    """One line below the kernel's name."""
+    """Below the kernel's name, in lines of 80 columns."""
     shown = text.render(record(RAN), ("kernels",))
+    figures = " ".join(shown.split())
     assert "backend inductor, compiled for sm_90, run in the simulator" in shown
-    assert "sm_90: registers 29, spilled 0 B, shared 2048 B, occupancy 62 %" in shown
+    assert "sm_90: 29 registers, 0 B spilled, 2048 B shared, 62 % occupancy, 6 blocks of" in figures
+    assert max(map(len, shown.splitlines())) < 80
 
 
 def test_a_record_keeps_them():

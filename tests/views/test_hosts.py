@@ -193,7 +193,7 @@ NARROW = r"""
   return {
     wide: panes.filter(each => wraps(each) && each.scrollWidth > each.clientWidth + 1).map(caption),
     blank: [...document.querySelectorAll(".n-scroll:not(.n-grid) .n-again")].filter(each => each.offsetHeight).length,
-    tables: panes.filter(wraps).length, broken: broken.map(each => each.textContent), numbers: document.body.innerText.includes("1,048,576 B"),
+    tables: panes.filter(wraps).length, broken: broken.map(each => each.textContent), numbers: document.body.innerText.includes("1,048,576\u00a0B"),
     rows: document.querySelectorAll("tbody tr").length,
   };
 }
