@@ -33,30 +33,38 @@ def render(kernel: Kernel, by_line: Mapping[int, tuple[str, ...]], limits: Limit
     gpu = kernel.gpu
     if gpu is None:
         return None
-    lines, more = limits.cut([each for each in gpu.lines if each.instructions or each.ptx])
-    text = kernel.source.split("\n")
-    # As in the listing below, what only surrounds what is selected has its edge marked.
-    looks = {each.line: "r" for each in kernel.lines if each.role == "surrounds"}
-    rows = [
-        _line(each, text[each.line - 1].strip(), words(by_line.get(each.line, ())), looks.get(each.line, ""))
-        for each in lines
-    ]
-    # Beside one another, the three would be wider than most pages: the last would be out of sight.
-    below = table("Lines of the kernel", ("line", "Triton, PTX, SASS", "moved", "least", "instructions"), rows)
+    figures = [tag("li", tag("b", value), " ", name) for value, name in _figures(gpu)]
     drawn = gpu_pictures.tiles(gpu)
     return tag(
         "div",
         tag("p", f"{gpu.chip}, by ptxas, the simulator and a model:", class_="n-quiet"),
-        tag("ul", [tag("li", tag("b", value), " ", name) for value, name in _figures(gpu)], class_="n-tiles"),
-        fold("Line by line: PTX, SASS and bytes", tag("div", below, class_="n-lines"), more) if rows else None,
+        tag("ul", figures, class_="n-tiles"),
+        _lines(kernel, gpu, by_line, limits),
         fold("Tiles: which program accesses which elements", drawn, tag("p", tag("small", _explained(gpu))))
         if drawn
         else None,
     )
 
 
+def _lines(kernel: Kernel, gpu: Gpu, by_line: Mapping[int, tuple[str, ...]], limits: Limits) -> Markup | None:
+    """The lines of a kernel with what they became and move, folded."""
+    shown, more = limits.cut([line for line in gpu.lines if line.instructions or line.ptx])
+    if not shown:
+        return None
+    text = kernel.source.split("\n")
+    # As in the listing below, what only surrounds what is selected has its edge marked.
+    looks = {line.line: "r" for line in kernel.lines if line.role == "surrounds"}
+    rows = [
+        _line(line, text[line.line - 1].strip(), words(by_line.get(line.line, ())), looks.get(line.line, ""))
+        for line in shown
+    ]
+    # Beside one another, the three would be wider than most pages: the last would be out of sight.
+    listed = table("Lines of the kernel", ("line", "Triton, PTX, SASS", "moved", "least", "instructions"), rows)
+    return fold("Line by line: PTX, SASS and bytes", tag("div", listed, class_="n-lines"), more)
+
+
 def _explained(gpu: Gpu) -> str:
-    """What the drawing of its tiles shows; what is not in it needs no words."""
+    """Words for the drawing of its tiles; what is not in it needs none."""
     found = {program for tile in gpu.tiles for program in tile.programs}
     said = ["A tensor is drawn as it lies in memory, whatever its shape: neighbours in a row are neighbours there."]
     if any(map(gpu_pictures.is_sampled, gpu.tiles)):

@@ -76,28 +76,30 @@ def roofline(kernels: Iterable[Kernel]) -> tuple[Markup, bool] | None:
     # The slope enters the picture at its left or at its lower edge.
     lowest = max(10.0 ** xs[0], 10.0 ** ys[0] / gpu.peak_bytes)
     corners = [
-        (across(x), down(y))
-        for x, y in (
-            (lowest, lowest * gpu.peak_bytes),
-            (ridge, gpu.peak_instructions),
-            (10.0 ** xs[1], gpu.peak_instructions),
-        )
+        (across(lowest), down(lowest * gpu.peak_bytes)),
+        (across(ridge), down(gpu.peak_instructions)),
+        (across(10.0 ** xs[1]), down(gpu.peak_instructions)),
     ]
-    roof = "L".join(f"{x:.0f} {y:.0f}" for x, y in corners)
     placed = [(name, round(across(x)), round(down(y))) for name, x, y in points]
     labels = labelled(placed, corners)
     drawing = tag(
-        "svg", tag("style", _STYLE), _axes(xs, ys, across, down), tag("path", d=f"M{roof}", class_="r"),
+        "svg", tag("style", _STYLE), _axes(xs, ys, across, down), _roof(corners),
         [tag("circle", cx=x, cy=y, r=4, class_="d") for _, x, y in placed],
         [tag("text", text, x=x, y=y) for text, x, y in labels if text],
         xmlns="http://www.w3.org/2000/svg", width=WIDTH, height=HEIGHT, viewBox=f"0 0 {WIDTH} {HEIGHT}",
     )  # fmt: skip
-    said = "; ".join(f"{name} reaches {_share(each):.0%}, limited by {each.limit or 'memory'}" for name, each in dots)
-    alt = f"Roofline of {gpu.chip}, by a model: of what memory or issue allow {said}"
-    shown = html_tag(
-        "img", src=data_url(drawing), alt=alt.replace("%", " %"), width=WIDTH, height=HEIGHT, class_=_CLASS
-    )
-    return shown, all(text == name for (text, _, _), (name, _, _) in zip(labels, placed, strict=True))
+    image = html_tag("img", src=data_url(drawing), alt=_said(dots), width=WIDTH, height=HEIGHT, class_=_CLASS)
+    return image, [text for text, _, _ in labels] == [name for name, _ in dots]
+
+
+def _roof(corners: Sequence[Corner]) -> Markup:
+    return tag("path", d="M" + "L".join(f"{x:.0f} {y:.0f}" for x, y in corners), class_="r")
+
+
+def _said(dots: Sequence[tuple[str, Gpu]]) -> str:
+    """The picture in words."""
+    said = "; ".join(f"{name} reaches {_share(gpu):.0%}, limited by {gpu.limit or 'memory'}" for name, gpu in dots)
+    return f"Roofline of {dots[0][1].chip}, by a model: of what memory or issue allow {said}".replace("%", " %")
 
 
 def _share(gpu: Gpu) -> float:
@@ -155,7 +157,7 @@ def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
 
 
 def _places(text: str, x: int, y: int) -> Iterator[tuple[int, int]]:
-    """Where a text may begin that is about a dot: to its right, left, above and below, inside of the picture."""
+    """Places where a text may begin that is about a dot: to its right, left, above, below; inside of the picture."""
     wide = math.ceil(len(text) * LETTER)
     inside = max(LEFT + 2, min(x - wide // 2, WIDTH - wide - 2))
     for left, baseline in ((x + 7, y + 4), (x - 7 - wide, y + 4), (inside, y - 8), (inside, y + 16)):
@@ -202,22 +204,27 @@ def _lines(tile: GpuTile) -> list[tuple[int, ...]]:
 
 def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
     """A colour for each program, another one than its neighbours have as far as there are enough."""
-    beside: dict[int, set[int]] = {}
-    for tile in tiles:
-        lines = _lines(tile)
-        across = (pair for line in lines for pair in itertools.pairwise(line))
-        down = (pair for above, below in itertools.pairwise(lines) for pair in zip(above, below, strict=False))
-        for one, other in itertools.chain(across, down):
-            beside.setdefault(one, set()).add(other)
-            beside.setdefault(other, set()).add(one)
-        for alone in tile.programs:
-            beside.setdefault(alone, set())
+    beside = _neighbours(tiles)
     tones: dict[int, int] = {}
-    for at, program in enumerate(sorted(each for each in beside if each >= 0)):
-        taken = {tones[other] for other in beside[program] if other in tones and other != program}
+    for at, program in enumerate(sorted(beside)):
+        taken = {tones[other] for other in beside[program] if other in tones}
         order = [(at + step) % _COLOURS for step in range(_COLOURS)]
         tones[program] = next((tone for tone in order if tone not in taken), order[0])
     return {program: f"p{tone}" for program, tone in tones.items()} | {SEVERAL: "s", NOBODY: "n"}
+
+
+def _neighbours(tiles: Sequence[GpuTile]) -> dict[int, set[int]]:
+    """The programs that are drawn, each with the others beside, above and below it."""
+    beside: dict[int, set[int]] = {program: set() for tile in tiles for program in tile.programs if program >= 0}
+    for tile in tiles:
+        lines = _lines(tile)
+        pairs = [pair for line in lines for pair in itertools.pairwise(line)]
+        pairs += [pair for above, below in itertools.pairwise(lines) for pair in zip(above, below, strict=False)]
+        for one, other in pairs:
+            if one != other and min(one, other) >= 0:
+                beside[one].add(other)
+                beside[other].add(one)
+    return beside
 
 
 def described(tile: GpuTile) -> str:

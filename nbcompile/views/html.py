@@ -346,9 +346,12 @@ def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     )
     broken = ("breaks",) if has_explanations or record.raised else ()
     failed = ("failed",) if record.raised or any(frame.unfinished for frame in record.frames) else ()
-    compiled = (frame.compiled_graph for frame in record.frames if frame.compiled_graph)
-    simulated = ("gpu",) if "kernels" in wanted and any(each.target for each in compiled) else ()
+    simulated = ("gpu",) if "kernels" in wanted and _is_simulated(record) else ()
     return (*calls, *broken, *failed, *simulated, *(each for each in _programs(record, wanted) if each in ALL_STYLES))
+
+
+def _is_simulated(record: Record) -> bool:
+    return any(frame.compiled_graph and frame.compiled_graph.target for frame in record.frames)
 
 
 def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
