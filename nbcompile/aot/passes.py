@@ -121,6 +121,7 @@ def _key(node: torch.fx.Node, writes: int) -> Hashable | None:
 
 def _hashable(argument: Any) -> Hashable:
     """A hashable form of an argument, equal only for identical numbers (ir/scalars.py): 1, 1.0 and True differ."""
+    # A list and a tuple of the same items are the same argument for an operator of ATen.
     if isinstance(argument, (tuple, list)):
         return "sequence", tuple(map(_hashable, argument))
     if isinstance(argument, dict):

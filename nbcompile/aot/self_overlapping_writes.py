@@ -97,6 +97,7 @@ def _may_self_overlap(tensor: torch.Tensor) -> bool:
     """
     if tensor.layout is not torch.strided or torch_internals.is_wrapper(tensor) or 0 in tensor.shape:
         return False
+    # Of symbolic sizes the examples are compared: to compare the sizes themselves would add guards.
     example = torch_internals.example_of
     dimensions = [(example(stride), example(size)) for stride, size in zip(tensor.stride(), tensor.shape, strict=True)]
     end = 0

@@ -28,6 +28,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Max": torch.sym_max,
     "Min": torch.sym_min,
     "PythonMod": operator.mod,
+    # A division without a remainder, by torch's definition: to round down changes nothing.
     "CleanDiv": operator.floordiv,
     "Pow": operator.pow,
     "PowByNatural": operator.pow,

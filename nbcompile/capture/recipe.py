@@ -32,6 +32,8 @@ class FromSource:
     source: Source
 
 
+# Compared by identity: of values, 1 == True would be one constant, and ``==`` may be the user's own
+# code, or a tensor's.
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
     """A value that the program keeps: spelled out where it has a literal, else in ``co_consts``."""

@@ -29,6 +29,9 @@ from nbcompile.torch_internals import function_mode_at
 class Address:
     """The base of all sources: they are keys of many tables, so each computes its hash once."""
 
+    # Each subclass repeats ``__hash__ = Address.__hash__``: a frozen dataclass without a hash of
+    # its own is given one that hashes all fields, and with them the whole chain of bases, at every
+    # look-up.
     __slots__ = ("_hash",)
     __match_args__: tuple[str, ...] = ()
 
@@ -285,6 +288,7 @@ def expression(source: Source) -> str:
             return name
         case FunctionModeSource(index):
             return f"___get_torch_function_mode_stack_at({index})"
+        # Before AttrSource, whose subclass it is: the first pattern that fits is taken.
         case GenericAttrSource(base, attribute):
             return f"object.__getattribute__({expression(base)}, {attribute!r})"
         case AttrSource(base, attribute):
@@ -463,6 +467,8 @@ def kind_of_member(cls: type, name: str) -> str:
 
 def class_attribute(cls: type, name: str, after: int = 0) -> object:
     """The unbound member that a class or its bases have under a name; AttributeError if none."""
+    # Not getattr, which binds what it finds: a function would become a method, and a property's
+    # code would run.
     for base in cls.__mro__[after:]:
         if name in base.__dict__:
             return base.__dict__[name]

@@ -81,6 +81,7 @@ def describe(emitted: EmittedProgram, compile_id: str = "") -> tuple[model.Kerne
 
 def _signature(kernel: EmittedKernel) -> str:
     """Text without comments and without its own name: equal for equal kernels."""
+    # Comments name nodes of the graph, in which equal layers differ.
     # A kernel's text has only the numbers of its error messages, so equal text may need other ones.
     text = re.sub(r"\s*//.*", "", kernel.source).replace(f" {kernel.name}(", " (")
     return f"{text}{kernel.complaints}"

@@ -25,6 +25,7 @@ MAX_TABLE_ENTRIES = 4096
 SERIAL_WORK = 32768
 """Additions: below it a second thread costs more than it saves, as a parallel region takes about 1 us (docs/design/
 kernels.md, "Each kernel has a parallel region of its own"). The bound itself was not measured."""
+# At 4 additions a nanosecond, 50 us.
 GIL_RELEASE_WORK = 200_000
 """Additions: above it a kernel releases the GIL while it runs. Not measured; about 50 microseconds."""
 OUTER_BLOCK = 4096
@@ -96,6 +97,7 @@ Predicted: docs/design/gpu.md."""
 THREAD_ELEMENTS = 8
 """Elements: of a persistent row in each thread, while the program may have more warps. Predicted:
 docs/design/gpu.md."""
+# A multiprocessor has 65536 registers: 65536 / (2 * 48 * 128) = 5.3 blocks.
 EARLY_REGISTERS = 48
 """Registers: of each thread, for what is loaded before it is used. With as many again a multiprocessor has 5 blocks of
 128 threads. Predicted: docs/design/gpu.md."""
@@ -103,6 +105,8 @@ MAX_WARPS = 16
 """Warps: of 32 threads each, in one program. Not measured."""
 MOST_WARPS = 32
 """Warps: the most that a kernel may have, if its threads spill registers with fewer. By definition of a CUDA block."""
+# The 32 threads of a warp read 32 elements of 4 bytes, a line of 128: in a square tile before it is
+# transposed and after.
 TRITON_TILE = 32
 """Elements: side of a square tile: a warp reads and writes whole lines. Predicted: docs/design/gpu.md."""
 MOST_STEPS = 64

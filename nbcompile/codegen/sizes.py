@@ -93,6 +93,8 @@ class Sizes:
         raise NeedsPython(f"a size is not arithmetic of whole numbers: {whole}")
 
     def _folded(self, operation: str, first: Number, second: Number) -> Number:
+        # SymPy has folded the constants of its formulas; those in a text of Python are still there:
+        # ``8 - 2``.
         if isinstance(first, int) and isinstance(second, int):
             return ON_INTEGERS[operation](first, second)
         return self._value(operation, first, second)

@@ -92,6 +92,7 @@ def _read(statement: Statement) -> Iterator[str]:
 def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[Statement]) -> None:
     writer = emitter.writer
     length = indexing.product([loop.size for loop in nest.loops])
+    # The next power of two, as ``tl.arange`` takes no other length; the mask leaves the rest out.
     block = 1 << max(int(length) - 1, 0).bit_length()
     emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
     writer.line(f"inner = tl.arange(0, {block}){emitter.int64_cast}")
@@ -147,6 +148,8 @@ def _emit_looped_nest(
             scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
         else:
             emit_statement(emitter, part)
+    # Names of the body mean one block of the row; behind the loop only the accumulators mean
+    # something.
     emitter.locals, emitter.loaded = before, loaded
     end_block(emitter)
     writer.depth -= 2

@@ -102,6 +102,10 @@ def _surrounded(at: int, lines: list[str], indents: list[int | None]) -> range:
 
     # The end of a block has the origins of the block, the line that opens one those of what follows in it, and any
     # other line those of its neighbours in the same block.
+    #     for (...) {          lines 2 and 3: those of its block
+    #       v0 = load(x);      its own
+    #       store(y, v0);      its own
+    #     }                    lines 2 and 3: those of the block that it ends
     if lines[at].lstrip().startswith("}"):
         return range(end(-1, own + 1) + 1, at)
     after = end(1, own + 1)

@@ -32,6 +32,8 @@ def built(ready: ReadyKernel, chip: Chip) -> model.Gpu:
         machine_code.shared_bytes,
         machine_code.threads,
         machine_code.occupancy(chip),
+        # Both per microsecond, the unit of a kernel's predicted time, so that a page draws a
+        # roofline without conversions.
         peak_bytes=predict.REACHED * chip.bytes_per_second / 1e6,
         peak_instructions=chip.multiprocessors * predict.SCHEDULERS * chip.cycles_per_second / 1e6,
         lines=tuple(model.GpuLine(line, ptx=texts) for line, texts in _texts(ready).items()),
@@ -46,6 +48,8 @@ def disassembled(gpus: Mapping[str, model.Gpu], ready: Mapping[str, ReadyKernel]
 
 
 def _with_sass(gpu: model.Gpu, found: Mapping[int, tuple[str, ...]], first_line: int) -> model.Gpu:
+    # Debug information counts the lines of the module, which begins with helper functions; the page
+    # those of the kernel.
     names = {line - first_line + 1: tuple(_counted(list(each))) for line, each in found.items()}
     return replace(gpu, lines=tuple(replace(line, sass=names.get(line.line, ())) for line in gpu.lines))
 

@@ -23,6 +23,8 @@ from nbcompile.gpu import ptx
 from nbcompile.gpu.machine_code import MachineCode
 
 DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
+#     //## File ".nv_debug_ptx_txt", line 57                   line of PTX, of all that follows
+#         /*0070*/    @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;    offset, condition, LDG.E.128
 _PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
 _INSTRUCTION = re.compile(r"\s+/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+ )?([A-Z][\w.]*)")
 _AROUND = frozenset({"NOP", "BRA"})
@@ -33,6 +35,7 @@ def of_all(kernels: Mapping[str, MachineCode]) -> dict[str, dict[int, tuple[str,
     """Instructions of several kernels, by name, printed side by side."""
     if not kernels:
         return {}
+    # Threads are enough: each waits for a process of its own.
     with ThreadPoolExecutor(len(kernels)) as threads:
         return dict(zip(kernels, threads.map(lines, kernels.values()), strict=True))
 

@@ -305,6 +305,8 @@ def _is_python_expression(source: Source) -> bool:
         case LocalSource() | GlobalSource() | BuiltinSource():
             return True
         case ItemSource(base, key):
+            # The text of other keys need not be Python for the same value:
+            # ``nan``, ``<class 'int'>``.
             return type(key) in (str, int, bool) and _is_python_expression(base)
         case GenericAttrSource():
             return False

@@ -136,6 +136,8 @@ class GuardExpressions:
 
     def _as_it_is(self, item: Leaf | Ambient) -> Tree:
         """Build the tree of a guard that has no expression: whether it holds is the value."""
+        # Two different guards may have one text: the second gets a number. A guard of another entry
+        # that is the same one (equal keys) keeps its name, so that both entries read one value.
         name = next(
             name
             for number in itertools.count(1)
@@ -230,6 +232,8 @@ def _dict_keys(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree
 
 def _contains(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree:
     item, wanted = cast("tuple[Any, bool]", prepared.guard.expected)
+    # The name becomes a format string with one field, for the source: braces of the item are
+    # doubled.
     name = spelled(item).replace("{", "{{").replace("}", "}}") + " in {}"
     in_set = prepared.guard.kind is GuardKind.SET_CONTAINS
 
@@ -337,6 +341,8 @@ def _spelled(value: object) -> str:
     if type(value) in (tuple, slice):
         parts = (value.start, value.stop, value.step) if isinstance(value, slice) else cast("tuple[object, ...]", value)
         return f"{type(value).__name__}({', '.join(map(_spelled, parts))})"
+    # The order of a set depends on hashes, and those of texts on the process: equal sets are
+    # spelled alike when sorted.
     if type(value) is frozenset:
         return f"frozenset({', '.join(sorted(map(_spelled, value)))})"
     if type(value) in _PLAIN or isinstance(value, enum.Enum):
@@ -395,6 +401,8 @@ def _mode_stack(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> 
 
 def _no_aliasing(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tree:
     sources = cast("tuple[Source, ...]", prepared.guard.expected)
+    # n values are n * (n - 1) / 2 pairs, each of which is a value of the page: from 21 pairs on,
+    # all are one value.
     if len(sources) > 6:
         raise _NotExpressible
     pairs = [_are_one(readings, first, second) for first, second in itertools.combinations(sources, 2)]
@@ -407,6 +415,7 @@ def _aliasing(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tr
 
 
 def _are_one(readings: GuardExpressions, first: Source, second: Source) -> str:
+    # Sorted: ``a is b`` and ``b is a`` are one value.
     name = " is ".join(sorted((expression(first), expression(second))))
     return readings.read(name, lambda scope: fetch(first, scope) is fetch(second, scope))
 
@@ -432,6 +441,7 @@ def _shape(readings: GuardExpressions, part: str) -> Tree:
 
 
 def _evaluated(text: str, fetchers: Mapping[str, Any] = MappingProxyType({})) -> Reader:
+    # Once; the reader runs for every call whose values are taken.
     code = compile(ast.parse(text, mode="eval"), "<a guard on shapes>", "eval")
     return lambda scope: _number(eval(code, {**shape_names(scope), **fetchers, "L": scope.locals, "G": scope.globals}))
 

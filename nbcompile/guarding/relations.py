@@ -73,6 +73,7 @@ def _expected(sides: list[ast.expr], signs: list[str]) -> str | None:
 def _number(side: ast.expr) -> str | None:
     """A number as text; None for anything else."""
     try:
+        # A negative number is no constant for the parser, but an operation on one.
         value = ast.literal_eval(side)
     except ValueError:
         return None

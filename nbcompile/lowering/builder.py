@@ -252,6 +252,7 @@ class Builder:
         load_of_view = single_load(value)
         if load_of_view is None or load_of_view.gathers:
             return None
+        #     x[1:, ::2], x of (4, 8)     offset 8 + 8*i0 + 2*i1: strides (8, 2), from 8 on
         offset = simplify(self.tensors[load_of_view.buffer].layout.at(load_of_view.index), value.ranges())
         variables = loop_variables(value.ndim)
         steps = [stride_along(offset, variable) for variable in variables]
@@ -270,6 +271,8 @@ class Builder:
         if view is not None and (
             any_stride or expected is None or same_addresses(_without_offset(view.layout), expected)
         ):
+            # Equal addresses leave open the strides of dimensions with one element. ATen gets those
+            # of the fx graph, from which its result's strides were predicted.
             if view.layout.size and expected is not None and not any_stride:
                 return ir.BufferView(view.buffer, Layout(view.layout.size, expected.stride, view.layout.offset))
             return view

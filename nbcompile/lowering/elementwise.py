@@ -43,6 +43,7 @@ def promoted(*operands: Any) -> torch.dtype:
         ranks[rank] = torch.promote_types(ranks[rank], dtype) if rank in ranks else dtype
     # float16[2] + 1.5 stays float16, but int64[2] + 1.5 becomes a float: a weaker operand changes the kind, not the
     # size.
+    # The strongest rank that is there gives the size of the type.
     result, *weaker = (ranks[rank] for rank in sorted(ranks))
     for dtype in weaker:
         if _kind(dtype) > _kind(result):

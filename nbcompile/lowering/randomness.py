@@ -78,6 +78,7 @@ def _seed(build: Builder, device: torch.device) -> Value:
 
 
 def _words(bits: Expr) -> tuple[Expr, Expr]:
+    # The shift copies the sign into the upper half, which the mask removes.
     return apply("bitwise_and", bits, WORD), apply("bitwise_and", apply("shift_right", bits, 32), WORD)
 
 
@@ -116,6 +117,8 @@ def _normal(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
         first, second = ((cast(each, torch.float64) + 1.0) * 2.0**-32 for each in _words(bits))
     else:
         first, second = (_single(each) for each in _words(bits))
+    #     z = sqrt(-2 ln u1) * cos(2 pi u2)     float32: u1 is 1e-7 or more, so |z| is at most 5.7
+    #                                           float64: u1 is 2**-32 or more, and |z| at most 6.7
     distance = apply(
         "sqrt", apply("log", apply("maximum", first, 1e-7 if first.dtype == torch.float32 else 0.0)) * -2.0
     )
@@ -223,6 +226,7 @@ def _between(build: Builder, low: Any, high: Any, generator: Any) -> Value:
 def exponential(build: Builder, _: Value, rate: float = 1.0, *, generator: Any = None) -> Value:
     """The time until something happens. Never zero, of which Gumbel's softmax takes the logarithm."""
     body, predicted = _uniform(build, generator)
+    # 1 - body is in (0, 1], so that its logarithm is finite.
     time = apply("maximum", -apply("log", 1.0 - body), torch.finfo(body.dtype).eps / 2)
     return _result(build, time / float(rate), predicted)
 

@@ -194,6 +194,8 @@ def parts(
     split = reindexed(value, (*size, index(number), length), position)
     if per_part * number == whole:
         return split
+    # The index of such a value is never chosen either: at best it equals an element, and the
+    # elements come before it, as the last part has one at least.
     # The last part is longer than what is left: beyond the end it reads nothing, and gets a value that changes no
     # result.
     return replace(
@@ -231,6 +233,10 @@ def _first_index(
     build: Builder, split: Value, at: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype
 ) -> Value:
     """The first index of the best element: the first one of the first part whose best is as good as that of all."""
+    #     argmax of    3 9 1 | 9 2 9 | 4 0 9      three parts of three, and the best of all is 9
+    #     best of part     9       9       9      every part has it
+    #     its index        1       0       2
+    #     candidate        1       3       8      3 * part + index; the least is the first: 1
     parts, length = split.size[at], split.size[at + 1]
     better = INDEX_KINDS[kind]
     best_of_part = build.reduce(split, [at + 1], False, better, accumulate, accumulate)

@@ -60,6 +60,8 @@ def lower_launch(
     }
     call = build.fresh("extern")
     mutated = tuple(dict.fromkeys(arguments[name].buffer for name in names))
+    # The first two are positions in torch's table of kernels: a graph has no other way to hold a
+    # Python object.
     launch = {
         "kernel_idx": keywords["kernel_idx"], "constant_args_idx": keywords["constant_args_idx"],
         "grid": list(keywords["grid"]), "tma_descriptor_metadata": dict(keywords["tma_descriptor_metadata"]),
@@ -77,6 +79,7 @@ def _shared(
 
     So a parameter sees what is written by way of another one.
     """
+    #     k(x=a[:4], out=a[2:]), which writes out     c = a copy of a;  k(x=c[:4], out=c[2:])
     views: dict[fx.Node, dict[fx.Node, None]] = {}
     for value in given.values():
         if isinstance(value, fx.Node) and isinstance(value.meta["val"], torch.Tensor):
@@ -102,6 +105,8 @@ def _views(build: Builder, nodes: Sequence[fx.Node], base: fx.Node, value: Value
         views = {node: _replayed(build, node, base, whole) for node in nodes}
     except (NoLowering, KeyError):  # of another type, say
         return {}
+    # What is no view of the copy would be stored in memory of its own, where the others do not see
+    # what is written to it.
     own = build.as_argument(whole, None, True).buffer
     arguments = (build.as_argument(view, of_tensor(node.meta["val"]), False) for node, view in views.items())
     return views if all(argument.buffer == own for argument in arguments) else {}

@@ -121,6 +121,8 @@ class FrameDraft:
             "file": "",
             "first_line": 0,
             "source": "",
+            # Until a stage writes another one: whatever is raised on the way, the page that is
+            # handed in is true.
             "status": "failed",
             "cause": "first call",
         }

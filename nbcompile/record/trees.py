@@ -148,6 +148,7 @@ def _join(name: str, of: Sequence[Tree]) -> Tree:
 
 
 def _chain(left: ast.expr, ops: list[ast.cmpop], rights: list[ast.expr]) -> Tree:
+    #     a < b < c      operators <, <;  operands a, b, c      ->      a < b and b < c
     parts = [
         {"op": _name(op), "of": [_tree(first), _tree(second)]}
         for first, op, second in zip([left, *rights], ops, rights, strict=False)

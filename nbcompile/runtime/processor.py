@@ -81,6 +81,7 @@ ONEDNN_NEEDS = (frozenset({"avx512bw", "avx512vl", "avx512dq"}), frozenset({"avx
 def features() -> frozenset[str]:
     """Features of this processor, as named in /proc/cpuinfo; hardly any if it cannot be read."""
     description = _description()
+    # The line is ``flags`` on x86 and ``Features`` on ARM. SSE2 is part of x86-64 by definition.
     baseline = "sse2" if platform.machine() in ("x86_64", "AMD64") else ""
     return frozenset((description.get("flags") or description.get("Features") or baseline).split())
 

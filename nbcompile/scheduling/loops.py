@@ -82,6 +82,7 @@ def indices(kernel: Kernel) -> Iterator[tuple[Index, bool]]:
 
 
 def _sort_by_stride(kernel: Kernel) -> Kernel:
+    # Scratch rows do not count: they are in registers or in a cache, whatever the stride.
     addresses = [index for index, in_memory in indices(kernel) if in_memory]
     if kernel.device.type == "cuda":
         # What a nest loads is more than what is stored once for it. Caches of a CPU forgive either order.

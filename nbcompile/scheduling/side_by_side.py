@@ -26,6 +26,8 @@ MOST_POINTERS = 240
 
 def combine(launches: Sequence[Kernel | Extern]) -> list[Kernel | Extern]:
     """Join each small kernel to an earlier one, where nothing between them needs to run before it."""
+    # Greedy, in the order of the launches: a kernel moves forward to the group that it joins, and
+    # no group is divided again.
     found: list[list[Kernel] | Extern] = []
     for launch in launches:
         if isinstance(launch, Extern):
@@ -41,6 +43,8 @@ def _group_for(kernel: Kernel, before: Sequence[list[Kernel] | Extern]) -> list[
     """The latest group that a kernel can join."""
     if not _is_small(kernel):
         return None
+    # From the latest one: so a kernel moves over as few others as possible, each of which was
+    # compared with it on the way.
     for entry in reversed(before):
         # A kernel is never moved over an extern call: whether it depends on that is not compared here.
         if isinstance(entry, Extern):
@@ -76,6 +80,8 @@ def _together(kernels: Sequence[Kernel]) -> Kernel:
     def union(attribute: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for kernel in kernels for name in getattr(kernel, attribute)))
 
+    # No loops and no statements of its own: each part keeps its own. A buffer that several of them
+    # access is one pointer.
     name = "triton_for_" + kernels[0].name.removeprefix("triton_")
     return Kernel(
         name, kernels[0].device, (), (), (), union("reads"), union("writes"), union("buffers"), union("from_nodes"),

@@ -227,6 +227,8 @@ def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
 
 def _chunks(groups: list[Group], most: int) -> list[Group]:
     """Equal numbers of neighbouring groups together; inputs, operators and output stay apart."""
+    # Inputs, operators and the output are divided each by itself, and each may have one chunk that
+    # is not full: hence 3.
     size = -(-len(groups) // max(most - 3, 1))
     alike = itertools.groupby(groups, lambda group: _kind(group.nodes[0]))
     return [

@@ -53,6 +53,7 @@ def _open(options: argparse.Namespace) -> int:
         for line in compare_ranks(opened.records):
             print(line)
         show = options.show.split(",") if options.show else None
+        # The ranks of a trace share what is printed of one record.
         limit = None if show else text.MOST_PRINTED // max(len(records), 1)
         print("\n".join(text.render(record, show, limit, text.IN_COMMANDS) for record in records), end="")
     return 0
@@ -68,6 +69,7 @@ def read(path: Path) -> trace_reader.OpenedTrace:
     if path.is_dir():
         return trace_reader.read(path)
     size = path.stat().st_size
+    # Asked before the file is opened: to open a pipe waits for somebody who writes to it.
     if not path.is_file():
         raise OSError(f"{path} is neither a file nor a folder")
     with path.open("rb") as file:
