@@ -27,6 +27,8 @@ _UNARY = (
     "abs acos asin atan ceil clone cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal "
     "round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc max"
 )
+# By name, the overload of the operator on tensors that is repeated: where the second argument is a
+# list of tensors, and where it is a number for all of them, or one for each.
 _LISTS_OF_TENSORS = {"add": "Tensor", "sub": "Tensor", "mul": "Tensor", "div": "Tensor", "pow": "Tensor_Tensor",
                      "clamp_max": "Tensor", "clamp_min": "Tensor", "maximum": "default", "minimum": "default",
                      "lerp": "Tensor"}  # fmt: skip

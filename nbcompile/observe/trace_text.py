@@ -24,6 +24,8 @@ DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
     "i16": "int16", "i8": "int8", "u8": "uint8", "b8": "bool", "c64": "complex64", "c128": "complex128",
 }  # fmt: skip
+#     "f32[64, s0][s0, 1]cuda:0"                      dtype, sizes, strides and device of a value
+#     # File: a.py:3 in f, code: y = x + 1            above what this line of the program led to
 ANNOTATION = re.compile(r"^(?P<dtype>[a-z]\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?(?P<device>\S*)$")
 PLACE = re.compile(r"#\s*File: (?P<file>.+?):(?P<line>\d+) in (?P<function>\S+?), code: (?P<code>.*)$")
 OPERATORS = {
@@ -125,6 +127,7 @@ class _GraphReader:
         self, name: str, op: str, target: str, arguments: str, annotation: ast.expr | None, value: ast.expr | None
     ) -> Node:
         used = [part.id for part in ast.walk(value) if isinstance(part, ast.Name)] if value is not None else []
+        # A name that is reused means the last node with it: the ids are those at this line.
         inputs = tuple(dict.fromkeys(self.ids[each] for each in used if each in self.ids))
         identity = f"{self.prefix}n{self.count}"
         self.count += 1
@@ -171,6 +174,8 @@ def _locations(code: str) -> dict[int, tuple[StackLine, ...]]:
 
 # --- guards ----------------------------------------------------------------------------------------------------------
 
+#     +- GuardManager: source=L['x'], accessed_by=...             what the guards below it are about
+#     | +- TENSOR_MATCH: check_tensor(L['x'], ...)  # y = x + 1  # a.py:3 in f
 GUARD = re.compile(r"^[| ]*\+- (?P<kind>[A-Z_0-9]+): (?P<rest>.*)$")
 MANAGER = re.compile(r"^[| ]*\+- \w*Manager: source=(?P<source>.*?)(?:, (?:accessed_by|type|tag_safe)=.*)?$")
 LOCATION = re.compile(r"^(?P<file>.+):(?P<line>\d+) in (?P<function>.+)$")

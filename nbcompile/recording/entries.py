@@ -251,6 +251,7 @@ def _constant(value: object) -> str:
             return f"({', '.join(map(_constant, value))}{',' if len(value) == 1 else ''})"
         case frozenset():
             return f"frozenset({{{', '.join(sorted(map(_constant, value)))}}})"
+        # The type itself: the ``repr`` of a subclass may be the user's code.
         case _ if type(value) in _LITERALS:
             return repr(value)
         case _:

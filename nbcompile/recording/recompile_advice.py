@@ -191,6 +191,7 @@ def _about_a_size(refusal: Refusal, dim: int, expected: int, actual: int) -> Fou
 
 def _resized(tensor: torch.Tensor, dim: int, size: int) -> torch.Tensor:
     sizes = [size if each == dim else now for each, now in enumerate(tensor.shape)]
+    # Without content: the guards ask for sizes, strides and the type, and not for elements.
     return tensor.new_empty(sizes).requires_grad_(tensor.requires_grad)
 
 

@@ -171,8 +171,6 @@ def _constraint(dim: SymbolicDim) -> Any:
     shapes = symbolic_shapes()
     if not dim.promised:
         return None
-    # Relaxed: guards may narrow the range, as long as two sizes are left. Strict: no guard may be
-    # narrower than what the user promised.
     if dim.least is None and dim.most is None:
         return shapes.RelaxedUnspecConstraint(warn_only=False)
     ranges = importlib.import_module("torch.utils._sympy.value_ranges")  # the type that ShapeEnv keeps bounds in
@@ -197,8 +195,6 @@ def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFl
 def example_of(size: int | torch.SymInt) -> int:
     """The value of a size when the graph was captured, without a guard that it stays so."""
     if isinstance(size, torch.SymInt):
-        # A size that only the run knows has no value yet; one element is as good as any number
-        # here.
         return int(size.node.hint or 1)
     return size
 
@@ -272,7 +268,6 @@ def symbols_in_order(value: object) -> list[Any]:
     found: dict[Any, None] = {}
     for number in numbers:
         if isinstance(number, torch.SymInt):
-            # In each formula by name, as a set of symbols has another order in each process.
             found.update(dict.fromkeys(sorted(number.node.expr.free_symbols, key=str)))
     return list(found)
 

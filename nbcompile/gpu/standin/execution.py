@@ -22,6 +22,7 @@ from nbcompile.gpu.memory import Bytes, Fault, GlobalMemory
 from nbcompile.gpu.ptx import UnsupportedInstruction
 from nbcompile.gpu.standin.driver import LaunchConfiguration, StandInDriver
 
+# Numbers of CUDA's errors, which the launcher turns into the exceptions of eager mode.
 ILLEGAL_ACCESS, MISALIGNED, ASSERT, NOT_SUPPORTED = 700, 716, 710, 801
 HEAD = 64
 """Bytes of the header of an ELF file."""
