@@ -77,6 +77,7 @@ def disassembly(instructions: Iterable[Instruction]) -> str:
     """Instructions in the form of the module ``dis``."""
     lines, line = [], 0
     for instruction in instructions:
+        # A line's number at its first instruction only, as ``dis`` prints it.
         shown = str(instruction.line) if instruction.line not in (0, line) else ""
         line = instruction.line or line
         lines.append(f"{shown:>4} {instruction.offset:>11} {instruction.opcode:<24} {instruction.argument}".rstrip())
@@ -120,6 +121,7 @@ def _guards(frame: CompiledFrame) -> Iterator[str]:
 
 def guard_tree(guards: Iterable[Guard]) -> str:
     """All guards below the values that they check, in torch's form of the guard manager."""
+    # One level deep: a record has the guards by what they are about, and not the accessors between.
     lines = ["GUARDS:", "", "TREE_GUARD_MANAGER:", "+- RootGuardManager"]
     by_source: dict[str, list[Guard]] = {}
     for guard in guards:

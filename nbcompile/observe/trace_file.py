@@ -32,6 +32,7 @@ MOST_PAYLOAD = 8 << 20
 MOST_KEPT = 256 << 20
 """Characters of all payloads of a trace together, which are kept in memory."""
 GZIP = b"\x1f\x8b"
+# At most 1000 characters before the bracket: so the search is short on a line of megabytes, too.
 METADATA = re.compile(r"^(?:\[rank(?P<rank>\d+)\]:)?[VIWEC]\d{4} [\d:.]+ \d+ .{0,1000}?\] (?P<json>\{.*\})\s*$")
 BEGIN = re.compile(r"^(?:\[rank\d+\]:)?[VIWEC](\d{4} [\d:.]+) ", re.MULTILINE)
 OF_EVERY_RECORD = frozenset((
@@ -177,5 +178,6 @@ def _compile_id(metadata: dict[str, Any]) -> str:
     frame, number = metadata.get("frame_id"), metadata.get("frame_compile_id")
     if not isinstance(frame, int) or not isinstance(number, int):
         return ""
+    # As torch spells the id of a compile inside of compiled autograd.
     outer = metadata.get("compiled_autograd_id")
     return f"!{outer}/{frame}/{number}" if isinstance(outer, int) else f"{frame}/{number}"

@@ -75,6 +75,8 @@ def _bytes(node: Node, hints: Mapping[str, int]) -> int | None:
 
 def _item_size(dtype: str) -> int:
     """Bits are part of a dtype's name: ``float32``, ``bfloat16``, ``float8_e4m3fn``."""
+    # ``bool`` has no number in its name, and takes a byte; of ``float8_e4m3fn`` the first number
+    # counts.
     bits = re.search(r"\d+", dtype)
     return max(int(bits[0]) // 8, 1) if bits else 1
 

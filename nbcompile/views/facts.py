@@ -71,6 +71,10 @@ _PLACE = re.compile(r"# File: (.+):(\d+) in (.+?), code: ")
 @functools.lru_cache(4096)
 def readable(expression: str) -> str:
     """An address as the user writes it: ``L['self']._modules['0']._parameters['weight']`` is ``self[0].weight``."""
+    #     L['self']._modules['0']._parameters['weight']
+    #     self._modules['0']._parameters['weight']          locals and globals by their names
+    #     self[0]._parameters['weight']                     modules with a number as items
+    #     self[0].weight                                    other members as attributes
     plain = re.sub(r"\b[LG]\['([A-Za-z_]\w*)'\]", r"\1", re.sub(r"^___from_numpy\((.*)\)", r"\1", expression))
     plain = re.sub(r"\._modules\['(\d+)'\]", r"[\1]", plain)
     return re.sub(r"\._(?:modules|parameters|buffers)\['([A-Za-z_]\w*)'\]", r".\1", plain)
@@ -169,6 +173,8 @@ def repetitions(record: Record) -> dict[str, str]:
         firsts: dict[object, str] = {}
         like: dict[str, str] = {}
         for frame in group:
+            # A frame that ends in a graph break is like no other one: each of its breaks is to be
+            # seen.
             look: object = None
             if frame.status == "compiled" and not frame.breaks:
                 look = tuple((node.op, node.target, node.shape) for node in frame.graph.nodes) if frame.graph else ()

@@ -110,6 +110,7 @@ def _share(gpu: Gpu) -> float:
 
 def _decades(values: list[float]) -> tuple[int, int]:
     """Powers of ten around some values."""
+    # A fifth of a decade more on each side keeps dots off the axes.
     return math.floor(math.log10(min(values)) - 0.2), math.ceil(math.log10(max(values)) + 0.2)
 
 
@@ -134,6 +135,7 @@ def _axes(xs: tuple[int, int], ys: tuple[int, int], across: Scale, down: Scale) 
 
 
 def _number(power: int) -> str:
+    #     10**2: 100      10**4: 10 k      10**6: 1 M
     if power < 3:
         return f"{10.0**power:g}"
     return f"{10 ** (power % 3)} {('k', 'M', 'G', 'T')[power // 3 - 1]}"
@@ -141,6 +143,8 @@ def _number(power: int) -> str:
 
 def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
     """For each dot a text and where it begins: its name, the number at its end, or nothing, as there is room."""
+    # Obstacles: the dots themselves, and the roof as small boxes, four pixels apart. A label that
+    # is placed becomes one, so that the first kernels have the best places.
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in dots]
     for (x, y), (to_x, to_y) in itertools.pairwise(roof):
         steps = max(round(to_x - x) // 4, 1)
@@ -208,6 +212,8 @@ def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
     tones: dict[int, int] = {}
     for at, program in enumerate(sorted(beside)):
         taken = {tones[other] for other in beside[program] if other in tones}
+        # Each program begins with the colour after that of the one before it: programs that follow
+        # each other differ even where they are not neighbours.
         order = [(at + step) % _COLOURS for step in range(_COLOURS)]
         tones[program] = next((tone for tone in order if tone not in taken), order[0])
     return {program: f"p{tone}" for program, tone in tones.items()} | {SEVERAL: "s", NOBODY: "n"}

@@ -179,6 +179,7 @@ def words(ids: tuple[str, ...]) -> str:
     numbers = sorted({int(each[1:]) for each in names if _NUMBERED.fullmatch(each)})
     if len(numbers) < len(names) or len(numbers) < _RUN:
         return " ".join(names)
+    #     n3 n4 n5 n6 n9     ->     n3..6 n9
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

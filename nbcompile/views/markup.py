@@ -54,6 +54,8 @@ def _element(name: str, content: Content, attributes: dict[str, object], *, bare
         if value is True:
             words.append(attribute)
         elif value is not None and value is not False and value != "":
+            # HTML needs no quotes around simple words, and without them an output, which is saved
+            # with its notebook, is smaller.
             plain, quote = bare and _NEEDS_NO_QUOTES.fullmatch(str(value)), '"' if bare else "'"
             words.append(f"{attribute}={value}" if plain else f"{attribute}={quote}{escape(value)}{quote}")
     opening = " ".join(words)

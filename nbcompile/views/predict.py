@@ -68,6 +68,8 @@ def _graphs(record: Record, compiled: list[CompiledFrame]) -> Iterator[Question]
 
 
 def _of_numbers(text: str, number: int, because: str) -> Question:
+    # The answer is the first to fourth of four numbers, none of which is negative. By a checksum,
+    # as hashes of texts differ between processes, and a record has to give the same page in each.
     low = number - zlib.crc32(text.encode()) % (min(number, 3) + 1)  # not always the same letter
     return Question(text, tuple(str(low + step) for step in range(4)), number - low, because)
 
@@ -146,6 +148,7 @@ def _on_a_gpu(compiled: list[CompiledFrame]) -> Iterator[Question]:
 def _of_shares(text: str, share: float, because: str) -> Question:
     """Ask for a share; the choices are powers of two, and the one next to it is right."""
     choices = (1.0, 0.5, 0.25, 0.125)
+    # Nearest as a ratio: 0.36 is nearer to 0.5 than to 0.25. A share of zero has no logarithm.
     answer = min(range(len(choices)), key=lambda at: abs(math.log2(max(share, 0.01) / choices[at])))
     shown = tuple(f"about {choice:.0%}".replace("%", " %") for choice in choices)
     return Question(text, shown, answer, f"exactly {share:.0%}: ".replace("%", " %") + because)

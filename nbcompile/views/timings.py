@@ -60,6 +60,7 @@ def of_frame(record: Record, frame: CompiledFrame) -> Iterator[tuple[int, Timing
         for timing in own:
             if timing.inside == inside or (not inside and timing.inside not in (*known, EACH_CALL)):
                 yield depth, timing
+                # A stage inside of one with its own name would be its own part without end.
                 if timing.stage != inside:
                     yield from below(timing.stage, depth + 1)
 
@@ -91,6 +92,7 @@ def chrome_trace(record: Record) -> dict[str, Any]:
         {"name": span.stage, "cat": "compile", "ph": "X", "pid": 1, "tid": rows[span.frame],
          "ts": (span.began - start) * 1e6, "dur": span.seconds * 1e6,
          "args": {"frame": span.frame, "inside": span.inside}}
+        # Of spans that begin together the longer one first, which is around the others.
         for span in sorted(spans, key=lambda span: (span.began, -span.seconds))
     ]  # fmt: skip
     return {"traceEvents": [*threads, *events], "displayTimeUnit": "ms", "otherData": {"function": record.function}}

@@ -245,6 +245,8 @@ class Pool:
 
     def add(self, item: Any) -> int:
         """The number of a thing."""
+        # Searched one by one, as dicts and lists have no hash. Numbers in a tree are text, so that
+        # 1 and True are not taken for one.
         if item not in self.items:
             self.items.append(item)
         return self.items.index(item)
@@ -290,6 +292,7 @@ def _constant(reading: Reading | None) -> trees.Tree | None:
 def packed(test: str, number: dict[str, int]) -> Any:
     """A tree with lists for operators and numbers for readings: a third of the size."""
 
+    #     {"op": "==", "of": [{"read": "L['n']"}, {"int": "3"}]}    ->    ["==", 4, {"int": "3"}]
     def pack(tree: trees.Tree) -> Any:
         if "op" in tree:
             return [tree["op"], *map(pack, tree["of"])]
