@@ -149,7 +149,7 @@ class _Divider:
         # Each random call is tried alone, to learn which of them is the obstacle: the plan as a
         # whole would only say that there is one.
         for step in called:
-            if not random_draws.is_random(self.targets[step.extern]):
+            if not random_draws.draws(self.targets[step.extern], step.arguments, dict(step.keywords)):
                 continue
             try:
                 random_draws.without_draws(replace(plan, steps=(step,)), self.targets)

@@ -105,6 +105,20 @@ def is_random(target: Any) -> bool:
     return torch.Tag.nondeterministic_seeded in getattr(target, "tags", ())
 
 
+def draws(target: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Return whether a call draws random numbers: attention of which nothing is dropped draws none."""
+    return is_random(target) and _dropout_of(target, arguments, keywords) != 0
+
+
+def _dropout_of(target: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Share that a call drops; None for an operator without such an argument."""
+    for at, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":
+            given = arguments[at] if at < len(arguments) else argument.default_value
+            return keywords.get(argument.name, given)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """A plan whose random tensors are its last arguments."""
@@ -141,7 +155,7 @@ class _Hoister:
     def hoisted(self) -> Drawn:
         steps: list[Step] = []
         for step in self.plan.steps:
-            if isinstance(step, Call) and is_random(self.targets[step.extern]):
+            if isinstance(step, Call) and draws(self.targets[step.extern], step.arguments, dict(step.keywords)):
                 steps += self._draw(step, self.targets[step.extern])
             else:
                 steps.append(step)

@@ -20,6 +20,8 @@ _FAMILIES: dict[str, str] = {
         "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "
         "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention "
         "_scaled_dot_product_flash_attention_for_cpu_backward _scaled_dot_product_fused_attention_overrideable "
+        "_scaled_dot_product_flash_attention_backward _scaled_dot_product_efficient_attention_backward "
+        "_scaled_dot_product_cudnn_attention_backward _scaled_dot_product_fused_attention_overrideable_backward "
         "scaled_dot_product_attention"
     ),
     "random numbers: the generator is ATen's, so that results equal eager's": (

@@ -94,3 +94,13 @@ def test_what_depends_on_the_graph_is_refused(target, arguments, dtype):
     call = Call("extern0", arguments, (), (ExternResult(path, 2, shape),))
     with pytest.raises(random_draws.NotDrawable):
         random_draws.without_draws(plan_of(call, 2), {"extern0": target})
+
+
+def test_attention_of_which_nothing_is_dropped_draws_nothing():
+    """It is called where it stands; with dropout it cannot be drawn before."""
+    target = aten._scaled_dot_product_flash_attention.default
+    call = Call("extern0", (AtSlot(0), AtSlot(0), AtSlot(0)), (), (ExternResult((0,), 2, SHAPE),))
+    assert random_draws.without_draws(plan_of(call, 2), {"extern0": target}).draws == ()
+    drops = Call("extern0", (AtSlot(0), AtSlot(0), AtSlot(0), 0.5), (), (ExternResult((0,), 2, SHAPE),))
+    with pytest.raises(random_draws.NotDrawable):
+        random_draws.without_draws(plan_of(drops, 2), {"extern0": target})

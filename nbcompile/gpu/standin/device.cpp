@@ -3,6 +3,7 @@
  *   guard       the current device and stream of each thread; a stream's number is its native handle
  *   allocator   cuMemAlloc of the stand-in: memory of the device is memory of the CPU, in the driver's table; private pools
  *   tensors     empty_strided, and view and replace, which torch's own operators are made of (device.py)
+ *   attention   which operator computes it (attention.h)
  *
  * Compiled against torch's headers, once for a machine and a torch.
  *
@@ -18,6 +19,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+
+#include "attention.h"
 
 extern PyObject *wrap_tensor(const at::TensorBase &) __asm__("_Z16THPVariable_WrapRKN2at10TensorBaseE");
 
@@ -285,6 +288,7 @@ PyObject *install(PyObject *, PyObject *arguments) {
   driver.device_count = (int (*)(int *))dlsym(library, "cuDeviceGetCount");
   c10::impl::device_guard_impl_registry[(int)CUDA].store(&guard);
   c10::SetAllocator(CUDA, &allocator, 0);
+  attention::install();
   Py_RETURN_NONE;
 }
 

@@ -30,6 +30,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
+from nbcompile.gpu.standin import attention
 from nbcompile.gpu.standin.driver import StandInDriver
 from nbcompile.gpu.standin.execution import Executor
 from nbcompile.gpu.standin.recording import NOT_PERMITTED, CapturedCalls
@@ -163,6 +164,7 @@ class _Operators:
         self.calls = calls
         self.in_c = launcher.extension_module(compiler)
         self.libraries = (torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL", "CUDA"))
+        self.attention = attention.register()
         self.numbers: dict[torch.dtype, int] = {}
 
     def register(self) -> None:

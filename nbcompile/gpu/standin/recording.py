@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from nbcompile.gpu import random_draws
 from nbcompile.gpu.standin.driver import StandInDriver
 
 ILLEGAL_ACCESS = 700
@@ -79,7 +80,7 @@ class CapturedCalls:
         Raises:
             RuntimeError: as on a GPU, where it draws random numbers, or waits for a result.
         """
-        if torch.Tag.nondeterministic_seeded in operator.tags:
+        if random_draws.draws(operator, given, named):
             raise RuntimeError(RANDOM)
         if WAITING.intersection(operator.tags):
             raise RuntimeError(NOT_PERMITTED)

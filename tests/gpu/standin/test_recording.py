@@ -539,7 +539,8 @@ def test_what_is_beside_an_operator_that_cannot_be_recorded_is(here, function):
     assert any(note.startswith(f"skipping cudagraphs due to {DIVIDED[function]}") for note in notes), notes
     assert "divided for CUDA graphs: 2 of 3 parts are recorded, the others launched" in notes
     here.driver.clear_log()
-    assert len([note for note in notes if note.startswith("recorded a CUDA graph")]) == 2, notes
+    # One that takes an input where it lay, which has moved since, is recorded again: that is up to the allocator.
+    assert len([note for note in notes if note.startswith("recorded a CUDA graph")]) >= 2, notes
 
 
 def test_a_divided_graph_is_replayed_in_its_parts(here):
