@@ -86,7 +86,7 @@ def _backward(
     of_query = of_scores @ _for_heads(key, query) * scale
     of_key = of_scores.mT @ query.float() * scale
     shared = (query.size(0), key.size(1), -1)
-    of_key, of_value = (each.unflatten(1, shared[1:]).sum(2) for each in (of_key, of_value))
+    of_key, of_value = (grad.unflatten(1, shared[1:]).sum(2) for grad in (of_key, of_value))
     return of_query, of_key, of_value, of_scores
 
 
@@ -120,7 +120,7 @@ def flash_backward(
     options = _Options(None, dropout_p, is_causal, scale)
     grads = _backward(grad_out, query, key, value, out, logsumexp, options, philox_seed)
     of_query, of_key, of_value = (
-        _filled(like, each) for like, each in zip((query, key, value), grads, strict=False)
+        _filled(like, grad) for like, grad in zip((query, key, value), grads, strict=False)
     )  # fmt: skip
     return of_query, of_key, of_value
 
@@ -147,7 +147,7 @@ def efficient_backward(
     """``_scaled_dot_product_efficient_attention_backward``."""
     options = _Options(attn_bias, dropout_p, is_causal, scale)
     grads = _backward(grad_out_, query, key, value, out, logsumexp, options, philox_seed)
-    of_query, of_key, of_value = (_rows_first(each, query.dtype) for each in grads[:3])
+    of_query, of_key, of_value = (_rows_first(grad, query.dtype) for grad in grads[:3])
     of_bias = None
     if attn_bias is not None and grad_input_mask[3]:
         columns = -(-attn_bias.size(-1) // BIAS_COLUMNS) * BIAS_COLUMNS
