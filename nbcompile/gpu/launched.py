@@ -69,7 +69,7 @@ def compile_graph(
     # had it.
     while True:
         with recorder.stage("lowering"):
-            program = lower(graph_module, examples, keep_sharing, own_random, None, refused, autotuner.templates)
+            program = lower(graph_module, examples, keep_sharing, own_random, None, refused, autotuner.parts)
         with recorder.stage("scheduling"):
             tuned = autotuner.apply(schedule(program), refused)
         if tuned is None:

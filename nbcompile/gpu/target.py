@@ -72,7 +72,7 @@ def compile_graph(
         with recorder.stage("lowering"):
             # DEVICE makes the tensors of the graph CUDA tensors, though the examples are on the
             # CPU: loops, splits of reductions and products are then those of a GPU.
-            program = lower(graph_module, examples, keep_sharing, own_random, DEVICE, refused, autotuner.templates)
+            program = lower(graph_module, examples, keep_sharing, own_random, DEVICE, refused, autotuner.parts)
         with recorder.stage("scheduling"):
             tuned = autotuner.apply(schedule(program), refused)
         # The library was chosen for a product: lowered again, it is an extern call.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -23,10 +23,11 @@ from nbcompile.codegen.triton_products import Product, product_of
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
+from nbcompile.gpu.product_parts import counts, product_seconds, sum_seconds
 from nbcompile.gpu.product_times import Shape, fits, predict
 from nbcompile.ir.buffer import Extern, Tensor
 from nbcompile.ir.expr import Apply, Expr, Load, walk
-from nbcompile.ir.index import Index, product as product_size, stride_along
+from nbcompile.ir.index import Index, constant, product as product_size, stride_along
 from nbcompile.ir.kernel import Kernel, Loop, ProductTile, Schedule, Step
 from nbcompile.record import model
 
@@ -74,12 +75,17 @@ class Candidate:
     """Predicted; or measured, where ``is_measured``."""
     is_measured: bool = False
     rest: float = 0.0
-    """Predicted time of other kernels that the library needs beside it: for operands, and for what follows."""
+    """Predicted time of other kernels beside that of the product: the library's for operands and for what follows, ours
+    where the sum is in parts."""
+    parts: int = 1
+    """Number of parts of the sum."""
 
     @property
     def label(self) -> str:
         """The tile, or ``library``."""
-        return "library" if self.tile is None else self.tile.label
+        if self.tile is None:
+            return "library"
+        return self.tile.label if self.parts == 1 else f"{self.tile.label}, sum in {self.parts} parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,52 +130,70 @@ class Autotuner:
     timing: Timing | None = None
     choices: dict[tuple[str, ...], Choice] = field(default_factory=dict)
     """By the fx node of the product."""
+    parts: dict[str, int] | None = field(init=False)
+    """Number of parts of a product's sum, by its node; None if no kernels of ours are candidates."""
 
-    @property
-    def templates(self) -> bool:
-        """True if kernels of ours are candidates."""
-        return "TRITON" in self.backends
+    def __post_init__(self) -> None:
+        self.parts = {} if "TRITON" in self.backends else None
 
     def apply(self, planned: Schedule, refused: dict[str, str]) -> Schedule | None:
-        """Give each product's kernel a tile; None if the library was chosen for some, which are now refused."""
-        if not self.templates:
+        """Give each product's kernel a tile; None if the graph is to be lowered once more.
+
+        That is, with some products as calls of the library, which are ``refused``; or with long sums in ``parts``.
+        """
+        if self.parts is None:
             return planned
-        planned, more, choices = choose(planned, self.chip, self.backends, self.timing)
-        self.choices |= {choice.nodes: choice for choice in choices}
-        refused |= more
-        return None if more else planned
+        steps: list[Step] = list(planned.steps)
+        again = False
+        for at, step in enumerate(steps):
+            if not isinstance(step, Kernel) or step.product is None:
+                continue
+            nodes = _product_nodes(step, planned)
+            try:
+                choice = self._choice(step, nodes, product_of(step), planned)
+            except NoTriton as reason:
+                refused.update(dict.fromkeys(nodes, f"no code for a GPU: {reason}"))
+                again = True
+                continue
+            self.choices[nodes] = choice
+            if not choice.candidates or choice.chosen.tile is None:
+                # Called through ATen: the graph is lowered again without this product's kernel.
+                refused.update(dict.fromkeys(nodes, _reason(choice)))
+                again = True
+            elif choice.chosen.parts != self.parts.get(nodes[-1], 1):
+                self.parts[nodes[-1]] = choice.chosen.parts
+                again = True
+            else:
+                steps[at] = replace(step, tile=choice.chosen.tile)
+        return None if again else replace(planned, steps=tuple(steps))
+
+    def _choice(self, kernel: Kernel, nodes: tuple[str, ...], parts: Product, planned: Schedule) -> Choice:
+        """The candidates of one product, the best first.
+
+        Where candidates are measured, one with the sum in parts has to be lowered first: it is chosen by its
+        prediction, and compared again when it was measured.
+        """
+        assert self.parts is not None
+        number, before = self.parts.get(nodes[-1]), self.choices.get(nodes)
+        if number is not None and number > 1 and before is not None:
+            if self.timing is None or before.chosen.is_measured:
+                return before
+            ours = [candidate for candidate in before.candidates if candidate.parts == number]
+            others = [candidate for candidate in before.candidates if candidate.parts == 1]
+            return replace(before, candidates=_ordered([*others, *self.timing(kernel, planned, parts, ours)]))
+        shape = _shape(parts, _has_epilogue(kernel, planned))
+        found = _candidates(kernel, parts, shape, planned, self.chip, self.backends)
+        in_parts = [candidate for candidate in found if candidate.parts > 1]
+        whole: Sequence[Candidate] = [candidate for candidate in found if candidate.parts == 1]
+        if self.timing is not None and whole:
+            whole = self.timing(kernel, planned, parts, whole)
+        if number is not None and before is not None:  # measured in parts, and slower
+            in_parts = [candidate for candidate in before.candidates if candidate.parts > 1]
+        return Choice(kernel.name, kernel.buffers, nodes, shape, _ordered([*whole, *in_parts]), _factors(parts))
 
 
-def choose(
-    planned: Schedule, chip: Chip, backends: Sequence[str], timing: Timing | None = None
-) -> tuple[Schedule, dict[str, str], tuple[Choice, ...]]:
-    """Give each product's kernel a tile; return also the nodes for which the library is chosen, and all candidates."""
-    steps: list[Step] = list(planned.steps)
-    refused: dict[str, str] = {}
-    choices = []
-    for at, step in enumerate(steps):
-        if not isinstance(step, Kernel) or step.product is None:
-            continue
-        own_nodes = _product_nodes(step, planned)
-        try:
-            parts = product_of(step)
-        except NoTriton as reason:
-            refused.update(dict.fromkeys(own_nodes, f"no code for a GPU: {reason}"))
-            continue
-        shape = _shape(parts, _has_epilogue(step, planned))
-        found: Sequence[Candidate] = _candidates(step, parts, shape, planned, chip, backends)
-        if timing is not None and found:
-            found = timing(step, planned, parts, found)
-        ordered = tuple(sorted(found, key=lambda candidate: candidate.seconds))
-        choice = Choice(step.name, step.buffers, own_nodes, shape, ordered, _factors(parts))
-        choices.append(choice)
-        # Refused means called through ATen: the graph is lowered again without this product's
-        # kernel.
-        if not found or choice.chosen.tile is None:
-            refused.update(dict.fromkeys(own_nodes, _reason(choice)))
-        else:
-            steps[at] = replace(step, tile=choice.chosen.tile)
-    return replace(planned, steps=tuple(steps)), refused, tuple(choices)
+def _ordered(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
+    return tuple(sorted(candidates, key=lambda candidate: candidate.seconds))
 
 
 def _factors(parts: Product) -> tuple[Factor, ...]:
@@ -192,7 +216,7 @@ def described(choice: Choice) -> model.Autotuning:
     operator = re.sub(r"_\d+$", "", choice.nodes[-1])
     entries = tuple(
         model.Candidate(
-            operator if candidate.tile is None else candidate.tile.label, candidate.seconds * 1e6, candidate.is_measured
+            operator if candidate.tile is None else candidate.label, candidate.seconds * 1e6, candidate.is_measured
         )
         for candidate in choice.candidates
     )
@@ -263,12 +287,24 @@ def _candidates(
         tiles = FLOAT_TILES if shape.kind == "float32" else TILES
         # A tile that needs too much shared memory would not be launched at all; one that needs too
         # many registers would spill the result.
-        fitting = (tile for tile in tiles if fits(tile, shape, chip) and not _is_wasteful(tile, shape))
+        fitting = [tile for tile in tiles if fits(tile, shape, chip) and not _is_wasteful(tile, shape)]
         found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds)) for tile in fitting]
+        if constant(parts.depth.size) is not None:
+            of_factors = sum(bytes_of[name] for name in _loaded(parts.left) | _loaded(parts.right))
+            found += _in_parts(fitting, shape, chip, of_factors, moved - of_factors)
     if "ATEN" in backends:
         product, rest = library_seconds(kernel, parts, shape, bytes_of, planned, chip)
         found.append(Candidate(None, product + rest, rest=rest))
     return found
+
+
+def _in_parts(tiles: Sequence[ProductTile], shape: Shape, chip: Chip, factors: int, others: int) -> Iterator[Candidate]:
+    """Candidates whose sum is in parts."""
+    for tile in tiles:
+        for number in counts(tile, shape, chip):
+            rest = sum_seconds(shape, chip, others, number)
+            product = _slower(product_seconds(tile, shape, chip, factors, number))
+            yield Candidate(tile, product + rest, rest=rest, parts=number)
 
 
 def _slower(seconds: float) -> float:
@@ -292,6 +328,13 @@ def library_seconds(
     # The library takes the best of its tiles for each shape.
     tiles = [tile for tile in LIBRARY_TILES if fits(tile, replace(shape, has_epilogue=False), chip)]
     seconds = min(predict(tile, shape, chip, factors + result).seconds for tile in tiles)
+    if constant(parts.depth.size) is not None:
+        in_parts = (
+            product_seconds(tile, shape, chip, factors, number) + sum_seconds(shape, chip, result, number)
+            for tile in tiles
+            for number in counts(tile, shape, chip)
+        )
+        seconds = min([seconds, *in_parts])
     bandwidth, rest = REACHED * chip.bytes_per_second, 0.0
     for operand in (parts.left, parts.right):
         #     ours       relu(x) @ w          relu is computed where a tile is loaded

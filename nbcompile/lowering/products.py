@@ -13,19 +13,22 @@ In torch: torch/_inductor/kernel/mm.py, bmm.py. Read next: nbcompile/codegen/tri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
 
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import Expr, apply, cast, cost, loads, substitute
+from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, cast, constant as number_constant, cost, loads, substitute
 from nbcompile.ir.index import (
     ONE,
     ZERO,
     Index,
     constant,
     flatten,
+    index,
     is_one,
     loop_variable,
     loop_variables,
@@ -42,21 +45,25 @@ aten = torch.ops.aten
 FACTORS_AT: dict[Any, int] = {aten.mm.default: 0, aten.bmm.default: 0, aten.addmm.default: 1, aten.baddbmm.default: 1}
 """Products, by the position of their first factor; what comes before it is added."""
 TEMPLATE = "nbcompile_template"
-"""Mark of a node that is lowered to a product in a kernel."""
+"""Mark of a node that is lowered to a product in a kernel: the number of parts of the sum."""
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 PROLOGUE_COST = 4
 """Additions: an operand that costs more is computed once, in memory; a block of the product would compute its own."""
 PROLOGUE_LOADS = 2
+STEP = 64
+"""Steps: the length of a part of a sum is a multiple of it, as long as of a tile."""
 _VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
 
 
-def mark(graph: fx.Graph, device: torch.device | None, refused: Mapping[str, str], *, templates: bool) -> None:
-    """Mark the products that are to be kernels, and no others."""
+def mark(
+    graph: fx.Graph, device: torch.device | None, refused: Mapping[str, str], parts: Mapping[str, int] | None
+) -> None:
+    """Mark the products that are to be kernels, each with the number of parts of its sum (1 unless it is named)."""
     for node in graph.nodes:
         # A graph is lowered several times, with more refused each time: old marks go.
         node.meta.pop(TEMPLATE, None)
-        if templates and node.name not in refused and _is_possible(node, device):
-            node.meta[TEMPLATE] = True
+        if parts is not None and node.name not in refused and _is_possible(node, device):
+            node.meta[TEMPLATE] = parts.get(node.name, 1)
 
 
 def _is_possible(node: fx.Node, device: torch.device | None) -> bool:
@@ -82,10 +89,11 @@ def lower_product(build: Builder, node: fx.Node, args: Sequence[Any], kwargs: Ma
     left, right = (_operand(build, value) for value in args[at : at + 2])
     dtype = node.meta["val"].dtype
     rows = _row_dimensions(node, left)
+    product = _product if node.meta[TEMPLATE] == 1 else partial(product_in_parts, node.meta[TEMPLATE])
     if not at:
-        return _with_rows(_product(build, left, right, rows, dtype), rows, left)
+        return _with_rows(product(build, left, right, rows, dtype), rows, left)
     # The library adds before it rounds, once.
-    total = _product(build, left, right, rows, torch.float32)
+    total = product(build, left, right, rows, torch.float32)
     beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
     body = _scaled(total.body, alpha)
     if beta != 0:  # by definition, what is multiplied by 0 is not looked at, even if it is nan
@@ -150,10 +158,49 @@ def _product(build: Builder, left: Value, right: Value, rows: Sequence[Index], d
     return build.whole(name)
 
 
+def product_in_parts(
+    number: int, build: Builder, left: Value, right: Value, rows: Sequence[Index], dtype: torch.dtype
+) -> Value:
+    """Append a product whose sum is long in two steps, so that more programs share it: parts, and the sum of these.
+
+    buf0[p, i0, i1] = dot over r0 < 512 of x[i0, 512*p + r0] * w[512*p + r0, i1]      in float32
+    buf1[i0, i1]    = sum over p of buf0[p, i0, i1]                                   in order: always the same bits
+    """
+    batch, depth = left.ndim - 2, constant(left.size[-1])
+    assert depth is not None
+    length = part_length(depth, number)
+    # Over batch, parts, rows, the sum; and over batch, parts, the sum, columns.
+    factors = _part(left, batch + 1, depth, number, length), _part(right, batch, depth, number, length)
+    products = _product(build, *factors, rows, torch.float32)
+    return build.reduce(products, [batch], False, "sum", dtype, torch.float32)
+
+
+def part_length(depth: int, number: int) -> int:
+    """Length of each part of a sum; the last part has what is left."""
+    if depth % number == 0 and depth // number % STEP == 0:
+        return depth // number
+    return -(-depth // (number * STEP)) * STEP
+
+
+def _part(value: Value, along: int, depth: int, number: int, length: int) -> Value:
+    """A factor with one dimension more, after those of the batch, for the parts of the sum."""
+    batch = value.ndim - 2
+    size = [*value.size[:batch], index(number), *value.size[batch:]]
+    size[along + 1] = index(length)
+    position = list(loop_variables(value.ndim + 1))
+    part = position.pop(batch)
+    summed = position[along] = index(length) * part + position[along]
+    whole = reindexed(value, size, position)
+    if length * number == depth:
+        return whole
+    is_there = apply("lt", IndexOf(summed, torch.int64), number_constant(depth, torch.int64))
+    return replace(whole, body=Masked(is_there, whole.body, number_constant(0, whole.body.dtype)))
+
+
 def _at(value: Value, position: Sequence[Index], ranges: Mapping[Any, Index]) -> Expr:
     """A value's element at a position, rounded as in memory, in float32."""
     mapping = dict(zip(loop_variables(value.ndim), position, strict=True))
-    body = substitute(value.body, mapping, (), lambda index: simplify(index, ranges))
+    body = substitute(value.body, mapping, (), lambda position: simplify(position, ranges))
     return cast(cast(body, value.dtype), torch.float32)
 
 

@@ -19,9 +19,9 @@ from tests.lowering.programs import flat, require_equal, traced
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
-def lowered(function, *inputs, refused=None, device=GPU, **how) -> Program:
+def lowered(function, *inputs, refused=None, device=GPU, parts=None, **how) -> Program:
     """The program for a GPU, its products being kernels."""
-    program = lower(traced(function, *inputs, **how), inputs, True, False, device, refused, True)
+    program = lower(traced(function, *inputs, **how), inputs, True, False, device, refused, parts or {})
     verify.verify_program(program)
     return program
 
@@ -179,3 +179,21 @@ def test_an_input_that_the_product_reads_is_not_overwritten_meanwhile():
     torch.testing.assert_close(mine, theirs)
     kernels = list(schedule(program).kernels())
     assert all(not set(kernel.reads) & set(kernel.writes) for kernel in kernels if kernel.product)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 8])
+def test_a_long_sum_in_parts(number):
+    """Two kernels: the parts, in float32, and what adds them, with what follows; also where no part is of equal length."""
+    x, w, b = torch.randn(9, 520) / 16, torch.randn(520, 11) / 16, torch.randn(11)
+    programs = [
+        check(lambda x, w: torch.mm(x, w).relu(), x, w, kernels=2, parts={"mm": number}),
+        check(lambda x, w, b: torch.addmm(b, x.half(), w.half(), beta=2).tanh(), x, w, b.half(), kernels=2,
+              parts={"addmm": number}),
+        check(lambda x, w: torch.bmm(x.view(3, 3, 520), w.expand(3, 520, 11)) * 2, x, w, kernels=2, parts={"bmm": number}),
+        check(lambda x, w, b: F.linear(x.view(3, 3, 520), w.t(), b).sin(), x, w, b, kernels=2, parts={"addmm": number}),
+        check(lambda x, w: torch.mm(x * 2, w.abs()), x, w, kernels=2, parts={"mm": number}),
+    ]  # fmt: skip
+    for program, _ in programs:
+        (product,) = products(program)
+        assert product.dtype == torch.float32
+        assert number in product.layout.size[:2]

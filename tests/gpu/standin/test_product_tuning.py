@@ -7,10 +7,14 @@ import torch
 
 import nbcompile
 from nbcompile.gpu import product_tuning, templates
+from nbcompile.gpu.product_times import Prediction
 from nbcompile.ir.kernel import ProductTile
 from nbcompile.runtime import store
 
 TILES = (ProductTile(32, 32, 32, 4, 3), ProductTile(16, 32, 32, 2, 3), ProductTile(16, 16, 16, 1, 2))
+
+SLOW = Prediction(1.0, 0.0, 0.0)
+"""Of a product whose sum is whole."""
 
 
 @pytest.fixture(autouse=True)
@@ -118,3 +122,28 @@ def test_the_random_state_is_the_users(monkeypatch):
     given, before = inputs(), torch.get_rng_state()
     nbcompile.compile(gelu_of_product, mode="max-autotune")(*given)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("fastest", ["in parts", "whole"])
+def test_a_sum_in_parts_is_measured_before_it_is_chosen(monkeypatch, fastest):
+    """It is lowered by its prediction, measured, and lowered as a whole again where that turns out to be faster."""
+    calls = []
+
+    def seconds(call, expected):
+        call()
+        calls.append(getattr(call.func, "__name__", ""))
+        is_in_parts = len(calls) > len(TILES) + 1
+        return 1e-3 if is_in_parts == (fastest == "whole") else 1e-6
+
+    monkeypatch.setattr(product_tuning, "seconds", seconds)
+    monkeypatch.setattr(templates, "predict", lambda *given: SLOW)
+    torch.manual_seed(0)
+    depth = 2048 if fastest == "whole" else 3072  # what was measured is in the store
+    x, w = torch.randn(16, depth, device="cuda").half() / 16, torch.randn(depth, 32, device="cuda").half()
+    found = explained(lambda x, w: torch.relu(x @ w), x, w, mode="max-autotune")
+    kernels = [kernel for kernel in found.kernels if kernel.language == "triton"]
+    tuned = next(kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
+    assert ("sum in" in tuned.candidates[0].name) == (fastest == "in parts")
+    assert tuned.candidates[0].measured
+    assert len(kernels) == (2 if fastest == "in parts" else 1)
+    assert any("sum in" in candidate.name and candidate.measured for candidate in tuned.candidates)

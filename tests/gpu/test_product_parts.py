@@ -1,0 +1,63 @@
+"""Long sums in parts: eager's numbers in the simulator, always the same bits, chosen by the model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import nbcompile
+from nbcompile.gpu import product_parts
+from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.product_times import Shape
+from nbcompile.ir.kernel import ProductTile
+
+OPTIONS = {"target": "sm_90", "max_autotune": True, "simulation_seconds": 300.0}
+TILE = ProductTile(64, 64, 64, 4, 4)
+
+
+@pytest.fixture(autouse=True)
+def forgetful():
+    """No test makes the sizes of another one symbolic."""
+    nbcompile.reset()
+
+
+def test_few_rows_and_columns_of_a_long_sum_are_two_kernels():
+    """The best candidate by the model; what follows is in the second kernel, and the record has all candidates."""
+    torch.manual_seed(0)
+    x, w, b = torch.randn(16, 5000).half() / 16, torch.randn(5000, 48).half(), torch.randn(48).half()
+
+    def function(x, w, b):
+        return F.gelu(torch.addmm(b, x, w))
+
+    found = nbcompile.explain(function, options=OPTIONS)(x, w, b)
+    torch.testing.assert_close(found.result, function(x, w, b), rtol=2e-2, atol=2e-2)
+    product, rest = found.kernels
+    assert "sum in" in product.autotuning.candidates[0].name
+    assert "addmm" in [candidate.name for candidate in product.autotuning.candidates]
+    assert "gelu" in rest.name
+    number = int(product.autotuning.candidates[0].name.split("sum in ")[1].split()[0])
+    # The partial results are written and read once, in float32; nothing else is added.
+    partial = number * 16 * 48 * 4
+    assert product.gpu.least == 2 * (16 * 5000 + 5000 * 48) + partial
+    assert rest.gpu.least == partial + 2 * 48 + 2 * 16 * 48
+    again = nbcompile.compile(function, options=OPTIONS)
+    assert torch.equal(again(x, w, b), found.result)
+
+
+def test_a_product_with_enough_tiles_is_whole():
+    """Nor is one whose sum is short."""
+    chip = CHIPS["sm_90"]
+    assert not list(product_parts.counts(TILE, Shape(1, 4096, 4096, 4096, 2, "narrow"), chip))
+    assert not list(product_parts.counts(TILE, Shape(1, 64, 64, 256, 2, "narrow"), chip))
+    assert list(product_parts.counts(TILE, Shape(1, 64, 64, 4096, 2, "narrow"), chip)) == [2, 4, 8, 16]
+
+
+def test_partial_results_count_as_traffic():
+    """They are written by one kernel, and read by the other."""
+    chip, shape = CHIPS["sm_90"], Shape(1, 2048, 2048, 1 << 15, 2, "narrow")
+    times = [product_parts.sum_seconds(shape, chip, 0, number) for number in (2, 4)]
+    assert times[1] - times[0] == pytest.approx(2 * 4 * 2048 * 2048 / (0.93 * chip.bytes_per_second), rel=0.1)
