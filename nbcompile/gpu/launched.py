@@ -63,7 +63,7 @@ def compile_graph(
     # Triton is imported by another process while this one lowers and schedules.
     cubins.start_workers()
     refused: dict[str, str] = {}
-    autotuner = _autotuner(gpu, backends)
+    autotuner = _autotuner(gpu, backends, graph_module)
     # Every round either returns, raises, or adds an operator to those that are refused: it ends.
     # The graph is lowered anew, as an operator that is called divides the kernel that would have
     # had it.
@@ -94,10 +94,12 @@ def compile_graph(
         refused |= more
 
 
-def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...]) -> Autotuner:
+def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...], graph_module: torch.fx.GraphModule) -> Autotuner:
     """The choice of matrix products by measurement; for a chip that the model does not know, the library's."""
     name = loading.chip_name(gpu, 0)
     # Without candidates of ours the chip is never looked at.
     if "TRITON" not in backends or name not in CHIPS:
         return Autotuner(CHIPS["sm_80"])
-    return Autotuner(CHIPS[name], backends, Benchmark(gpu, name))
+    return Autotuner(
+        CHIPS[name], backends, Benchmark(gpu, name, {node.name: node for node in graph_module.graph.nodes})
+    )

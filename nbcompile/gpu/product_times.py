@@ -52,6 +52,8 @@ class Shape:
     has_epilogue: bool = False
     """True if something is computed of the result, which takes registers for another tile: with more warps instead,
     the instructions of the matrix units would be smaller ones."""
+    is_convolution: bool = False
+    """True if the rows are pixels, and the sum goes over windows around them."""
 
     @property
     def multiplications(self) -> int:

@@ -4,9 +4,9 @@
     ->  64x128x64, 4 warps, 4 stages: 21.4 us; library: 24.0 us; ...
 
 The best candidates by the model are compiled side by side by the worker processes, and launched on tensors of the right
-layouts. The library's product is called through ATen; for other kernels that it needs, the prediction is used. What was
-measured once is known by the next process: the key has the chip, the kernel's text (sizes, strides, epilogue), the
-types, and the versions of Triton and torch.
+layouts. The library's product is the node's own operator; for other kernels that it needs, the prediction is used.
+What was measured once is known by the next process: the key has the chip, the kernel's text (sizes, strides,
+epilogue), the types, and the versions of Triton and torch.
 
 In torch: torch/_inductor/select_algorithm.py (benchmark), autotune_process.py. Read next: nbcompile/gpu/cubins.py
 """
@@ -19,21 +19,23 @@ import operator
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.codegen import triton
-from nbcompile.codegen.triton_products import Product
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu import cubins
-from nbcompile.gpu.templates import SIZE_HINT, Candidate, factor_layouts, number
+from nbcompile.gpu.templates import SIZE_HINT, Candidate, number
 from nbcompile.ir.buffer import Tensor
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.kernel import Kernel, Schedule
+from nbcompile.ir.layout import of_tensor
 from nbcompile.runtime import store
 from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
 
@@ -51,9 +53,11 @@ class Benchmark:
     gpu: GpuLauncher
     chip: str
     """Instruction set: ``sm_90``."""
+    nodes: Mapping[str, torch.fx.Node] = field(default_factory=dict)
+    """The graph's nodes by name: the library is measured by a node's own operator."""
 
     def __call__(
-        self, kernel: Kernel, planned: Schedule, parts: Product, candidates: Sequence[Candidate]
+        self, kernel: Kernel, planned: Schedule, product: str, candidates: Sequence[Candidate]
     ) -> Sequence[Candidate]:
         """Measure the best of the candidates; as predicted where the GPU has not enough memory for it."""
         # A model chooses what is measured, and measurement chooses what runs: the model has to be
@@ -75,7 +79,9 @@ class Benchmark:
         if not {candidate.label for candidate in (*ours, *library)} <= known.keys():
             try:
                 with torch_internals.dispatch_modes()._disable_current_modes(), torch.no_grad():
-                    known = dict(self._measured(kernel, planned, parts, list(zip(ours, emitted, strict=True)), library))
+                    known = dict(
+                        self._measured(kernel, planned, product, list(zip(ours, emitted, strict=True)), library)
+                    )
             except torch.OutOfMemoryError:
                 return candidates
             store.add(key, ".json", functools.partial(_write, json.dumps(known)))
@@ -100,7 +106,7 @@ class Benchmark:
         )
 
     def _measured(
-        self, kernel: Kernel, planned: Schedule, parts: Product,
+        self, kernel: Kernel, planned: Schedule, product: str,
         ours: Sequence[tuple[Candidate, EmittedKernel]], library: Sequence[Candidate],
     ) -> Iterator[tuple[str, float | None]]:  # fmt: skip
         """Iterate over times in seconds by label; None for what cannot be compiled."""
@@ -117,9 +123,7 @@ class Benchmark:
             arguments = (*(memory[name] for name in emitted.arguments), *sizes)
             yield candidate.label, seconds(functools.partial(launch, *arguments), candidate.seconds)
         if library:
-            left, right = (_filled(*layout, kernel.device) for layout in factor_layouts(parts))
-            multiply = torch.bmm if left.dim() == 3 else torch.mm
-            yield library[0].label, seconds(functools.partial(multiply, left, right), library[0].seconds)
+            yield library[0].label, seconds(_call_of(self.nodes[product], kernel.device), library[0].seconds)
 
     def _built(self, kernels: Sequence[EmittedKernel]) -> list[cubins.Cubin | None]:
         """Compile the candidates side by side; None for one that cannot be, as where shared memory does not suffice."""
@@ -158,6 +162,22 @@ def seconds(call: Callable[[], object], expected: float) -> float:
         # hidden while the GPU has work.
         times.append(began.elapsed_time(ended) * 1e-3 / calls)
     return statistics.median(times)
+
+
+def _call_of(node: torch.fx.Node, device: torch.device) -> Callable[[], object]:
+    """The call of a node's operator, with tensors of its arguments' layouts."""
+
+    def given(argument: torch.fx.Node) -> Any:
+        value = argument.meta["val"]
+        if not isinstance(value, torch.Tensor):
+            return SIZE_HINT
+        layout = of_tensor(value)
+        size, stride = (tuple(map(number, values)) for values in (layout.size, layout.stride))
+        return _filled(size, stride, value.dtype, device)
+
+    arguments, keywords = torch.fx.map_arg((node.args, node.kwargs), given)
+    assert callable(node.target)
+    return functools.partial(node.target, *arguments, **keywords)
 
 
 def _allocated(tensor: Tensor, device: torch.device) -> torch.Tensor:

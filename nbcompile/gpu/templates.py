@@ -36,6 +36,9 @@ SIZE_HINT = 1024
 TEMPLATE_REACHED = 0.9
 """Rate of a kernel of ours over that of the library with the same tile: without TMA and warps of different kinds it is
 not as fast. An assumption, after published figures."""
+WINDOW_REACHED = 0.6
+"""Rate of a convolution of ours with windows, over that of a product. An assumption."""
+CONVOLUTION = "convolution"
 LIBRARY_TILES = (
     ProductTile(128, 256, 64, 8, 4), ProductTile(128, 128, 64, 8, 4), ProductTile(64, 256, 64, 4, 4),
     ProductTile(128, 128, 32, 8, 4), ProductTile(64, 128, 64, 4, 4), ProductTile(64, 64, 64, 4, 5),
@@ -116,7 +119,7 @@ class Choice:
         return self.candidates[0]
 
 
-Timing = Callable[[Kernel, Schedule, Product, Sequence[Candidate]], Sequence[Candidate]]
+Timing = Callable[[Kernel, Schedule, str, Sequence[Candidate]], Sequence[Candidate]]
 """Replaces predicted times by others."""
 
 
@@ -175,21 +178,25 @@ class Autotuner:
         """
         assert self.parts is not None
         number, before = self.parts.get(nodes[-1]), self.choices.get(nodes)
-        if number is not None and number > 1 and before is not None:
-            if self.timing is None or before.chosen.is_measured:
-                return before
-            ours = [candidate for candidate in before.candidates if candidate.parts == number]
-            others = [candidate for candidate in before.candidates if candidate.parts == 1]
-            return replace(before, candidates=_ordered([*others, *self.timing(kernel, planned, parts, ours)]))
-        shape = _shape(parts, _has_epilogue(kernel, planned))
+        if before is not None and number is not None and number > 1:
+            return self._in_parts(kernel, before, number, planned)
+        shape = _shape(parts, _has_epilogue(kernel, planned), is_convolution=_operator(nodes) == CONVOLUTION)
         found = _candidates(kernel, parts, shape, planned, self.chip, self.backends)
-        in_parts = [candidate for candidate in found if candidate.parts > 1]
         whole: Sequence[Candidate] = [candidate for candidate in found if candidate.parts == 1]
         if self.timing is not None and whole:
-            whole = self.timing(kernel, planned, parts, whole)
+            whole = self.timing(kernel, planned, nodes[-1], whole)
         if number is not None and before is not None:  # measured in parts, and slower
-            in_parts = [candidate for candidate in before.candidates if candidate.parts > 1]
-        return Choice(kernel.name, kernel.buffers, nodes, shape, _ordered([*whole, *in_parts]), _factors(parts))
+            found = list(before.candidates)
+        ordered = _ordered([*whole, *(candidate for candidate in found if candidate.parts > 1)])
+        return Choice(kernel.name, kernel.buffers, nodes, shape, ordered, _factors(parts))
+
+    def _in_parts(self, kernel: Kernel, before: Choice, number: int, planned: Schedule) -> Choice:
+        """The candidates of a product that was lowered in parts: those are measured now, where others were."""
+        if self.timing is None or before.chosen.is_measured:
+            return before
+        ours = [candidate for candidate in before.candidates if candidate.parts == number]
+        whole = [candidate for candidate in before.candidates if candidate.parts == 1]
+        return replace(before, candidates=_ordered([*whole, *self.timing(kernel, planned, before.nodes[-1], ours)]))
 
 
 def _ordered(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -213,7 +220,7 @@ def _factor(body: Expr, loops: Sequence[Loop]) -> Factor:
 
 def described(choice: Choice) -> model.Autotuning:
     """The candidates as the record keeps them."""
-    operator = re.sub(r"_\d+$", "", choice.nodes[-1])
+    operator = _operator(choice.nodes)
     entries = tuple(
         model.Candidate(
             operator if candidate.tile is None else candidate.label, candidate.seconds * 1e6, candidate.is_measured
@@ -267,12 +274,17 @@ def total(loops: Sequence[Loop]) -> int:
     return number(product_size([loop.size for loop in loops]))
 
 
-def _shape(parts: Product, has_epilogue: bool) -> Shape:
+def _operator(nodes: Sequence[str]) -> str:
+    """The operator of a node, by its name: ``addmm`` of ``addmm_3``."""
+    return re.sub(r"_\d+$", "", nodes[-1])
+
+
+def _shape(parts: Product, has_epilogue: bool, *, is_convolution: bool) -> Shape:
     narrow = parts.left.dtype.itemsize == 2
     kind = "narrow" if narrow else "tf32" if parts.part.kind == "dot_tf32" else "float32"
     return Shape(
         total(parts.batch), total(parts.rows), number(parts.columns.size), number(parts.depth.size),
-        parts.left.dtype.itemsize, kind, has_epilogue,
+        parts.left.dtype.itemsize, kind, has_epilogue, is_convolution,
     )  # fmt: skip
 
 
@@ -288,8 +300,9 @@ def _candidates(
         # A tile that needs too much shared memory would not be launched at all; one that needs too
         # many registers would spill the result.
         fitting = [tile for tile in tiles if fits(tile, shape, chip) and not _is_wasteful(tile, shape)]
-        found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds)) for tile in fitting]
-        if constant(parts.depth.size) is not None:
+        reached = _reached(parts, shape)
+        found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds, reached)) for tile in fitting]
+        if constant(parts.depth.size) is not None and not shape.is_convolution:
             of_factors = sum(bytes_of[name] for name in _loaded(parts.left) | _loaded(parts.right))
             found += _in_parts(fitting, shape, chip, of_factors, moved - of_factors)
     if "ATEN" in backends:
@@ -307,9 +320,17 @@ def _in_parts(tiles: Sequence[ProductTile], shape: Shape, chip: Chip, factors: i
             yield Candidate(tile, product + rest, rest=rest, parts=number)
 
 
-def _slower(seconds: float) -> float:
-    # A launch costs the same for a slow kernel.
-    return LAUNCH_SECONDS + (seconds - LAUNCH_SECONDS) / TEMPLATE_REACHED
+def _slower(seconds: float, reached: float = 1.0) -> float:
+    return LAUNCH_SECONDS + (seconds - LAUNCH_SECONDS) / (TEMPLATE_REACHED * reached)
+
+
+def _reached(parts: Product, shape: Shape) -> float:
+    """Rate of a kernel of ours over that of a plain product: windows are read element by element, in part."""
+    if not shape.is_convolution or _is_plain(parts.left):
+        return 1.0
+    inner = next((node for node in walk(parts.left) if isinstance(node, Load)), None)
+    steps = stride_along(inner.index[0], parts.depth.variable) if inner is not None else None
+    return WINDOW_REACHED if steps is None else 1.0
 
 
 def _is_wasteful(tile: ProductTile, shape: Shape) -> bool:
@@ -324,17 +345,12 @@ def library_seconds(
     """Predicted time of the library, and of kernels for operands and for what follows, where there is something."""
     tensors = planned.program.tensors()
     result = shape.batch * shape.rows * shape.columns * shape.factor_bytes
+    of_factors = _loaded(parts.left) | _loaded(parts.right)
     factors = (shape.rows + shape.columns) * shape.depth * shape.batch * shape.factor_bytes
-    # The library takes the best of its tiles for each shape.
-    tiles = [tile for tile in LIBRARY_TILES if fits(tile, replace(shape, has_epilogue=False), chip)]
-    seconds = min(predict(tile, shape, chip, factors + result).seconds for tile in tiles)
-    if constant(parts.depth.size) is not None:
-        in_parts = (
-            product_seconds(tile, shape, chip, factors, number) + sum_seconds(shape, chip, result, number)
-            for tile in tiles
-            for number in counts(tile, shape, chip)
-        )
-        seconds = min([seconds, *in_parts])
+    if shape.is_convolution:  # windows overlap
+        factors = sum(bytes_of[name] for name in of_factors)
+    is_split = constant(parts.depth.size) is not None and not shape.is_convolution
+    seconds = _library_product(shape, chip, factors, result, is_split=is_split)
     bandwidth, rest = REACHED * chip.bytes_per_second, 0.0
     for operand in (parts.left, parts.right):
         #     ours       relu(x) @ w          relu is computed where a tile is loaded
@@ -344,28 +360,22 @@ def library_seconds(
             read = sum(bytes_of[name] for name in _loaded(operand))
             rest += LAUNCH_SECONDS + (read + size * shape.factor_bytes) / bandwidth
     if _has_epilogue(kernel, planned):
-        of_factors = _loaded(parts.left) | _loaded(parts.right)
         others = sum(size for name, size in bytes_of.items() if name not in of_factors and name in tensors)
         rest += LAUNCH_SECONDS + (result + others) / bandwidth
     return seconds, rest
 
 
-def factor_layouts(parts: Product) -> list[tuple[tuple[int, ...], tuple[int, ...], torch.dtype]]:
-    """Sizes, strides and type of both factors, in two dimensions or three; contiguous if they are computed."""
-    batch = [number(product_size([loop.size for loop in parts.batch]))] if parts.batch else []
-    rows, columns, depth = total(parts.rows), number(parts.columns.size), number(parts.depth.size)
-    found = []
-    for body, size, loops in (
-        (parts.left, (*batch, rows, depth), (parts.rows[-1], parts.depth)),
-        (parts.right, (*batch, depth, columns), (parts.depth, parts.columns)),
-    ):
-        inner: tuple[int, ...] = (size[-1], 1)
-        if isinstance(body, Load):
-            steps = [stride_along(body.index[0], loop.variable) for loop in loops]
-            inner = tuple(number(step) for step in steps) if None not in steps else inner
-        # Batches are laid out one after another: for a measurement their distance does not matter.
-        found.append((size, (*[size[-2] * size[-1] for _ in batch], *inner), body.dtype))
-    return found
+def _library_product(shape: Shape, chip: Chip, factors: int, result: int, *, is_split: bool) -> float:
+    """Predicted time of the library's product, with its best tile, and perhaps the sum in parts."""
+    tiles = [tile for tile in LIBRARY_TILES if fits(tile, replace(shape, has_epilogue=False), chip)]
+    times = [predict(tile, shape, chip, factors + result).seconds for tile in tiles]
+    if is_split:
+        times += [
+            product_seconds(tile, shape, chip, factors, number) + sum_seconds(shape, chip, result, number)
+            for tile in tiles
+            for number in counts(tile, shape, chip)
+        ]
+    return min(times)
 
 
 def _has_epilogue(kernel: Kernel, planned: Schedule) -> bool:

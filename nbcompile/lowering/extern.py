@@ -15,6 +15,9 @@ _FAMILIES: dict[str, str] = {
     "matrix product: a tuned library is at the hardware's limit": (
         "mm bmm addmm baddbmm addmv mv dot matmul linear _int_mm"
     ),
+    "grouped matrix product: the library's kernel finds the rows of each group on the device": (
+        "_grouped_mm _scaled_grouped_mm"
+    ),
     "convolution: a tuned library does it": "convolution convolution_backward _convolution mkldnn_convolution",
     "attention: ATen has a fused kernel": (
         "_scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_for_cpu "

@@ -34,6 +34,7 @@ from nbcompile.lowering import (
     activations,
     addmm_epilogue,
     convolution,
+    convolution_product,
     creation,
     dtype_cast,
     foreach,
@@ -116,6 +117,7 @@ def lower(
         UnsupportedGraph: a tensor is not strided, or a size depends on data.
     """
     products.mark(graph_module.graph, device, refused or {}, templates)
+    convolution_product.mark(graph_module.graph, device, refused or {}, templates)
     return _Lowering(graph_module, keep_sharing, own_random, device, refused or {}).run()
 
 
@@ -155,7 +157,11 @@ def _is_extern_operand_or_output(node: fx.Node) -> bool:
         or (
             (
                 (user.target not in LOWERINGS and products.TEMPLATE not in user.meta)
-                or (user.target is convolution.CONVOLUTION and CHANNELS_LAST not in user.meta)
+                or (
+                    user.target is convolution.CONVOLUTION
+                    and CHANNELS_LAST not in user.meta
+                    and products.TEMPLATE not in user.meta
+                )
             )
             and user.target is not operator.getitem
             # copy_ to an input has no lowering in the table, but is a kernel of ours (_lower_copy_).
@@ -336,7 +342,11 @@ class _Lowering:
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not _is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
         if products.TEMPLATE in node.meta:
-            return self._realize_results(node, products.lower_product(self.build, node, args, kwargs), predicted)
+            if node.target is convolution.CONVOLUTION:
+                lowered = convolution_product.lower_convolution(self.build, node, args)
+            else:
+                lowered = products.lower_product(self.build, node, args, kwargs)
+            return self._realize_results(node, lowered, predicted)
         # Fuel counts only decisions that bisection can change: some operators have no fallback.
         may_be_fallback = node.target in LOWERINGS and not reason and can_fall_back(node)
         if may_be_fallback and not fuel.allows("lowering", f"{node.name} ({node.target})"):

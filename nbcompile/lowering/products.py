@@ -86,7 +86,7 @@ def _is_possible(node: fx.Node, device: torch.device | None) -> bool:
 def lower_product(build: Builder, node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, float]) -> Value:
     """Lower a marked node."""
     at = FACTORS_AT[node.target]
-    left, right = (_operand(build, value) for value in args[at : at + 2])
+    left, right = (operand(build, value) for value in args[at : at + 2])
     dtype = node.meta["val"].dtype
     rows = _row_dimensions(node, left)
     product = _product if node.meta[TEMPLATE] == 1 else partial(product_in_parts, node.meta[TEMPLATE])
@@ -127,7 +127,7 @@ def _scaled(body: Expr, factor: float) -> Expr:
     return body if factor == 1 else apply("mul", body, float(factor))
 
 
-def _operand(build: Builder, value: Any) -> Value:
+def operand(build: Builder, value: Any) -> Value:
     """Keep an operand as an expression of the product's loops if it is cheap; otherwise store it."""
     if not isinstance(value, Value):
         raise NoLowering("an operand of a product is no tensor")
@@ -145,8 +145,8 @@ def _product(build: Builder, left: Value, right: Value, rows: Sequence[Index], d
     variables = [ZERO if is_one(extent) else loop_variable(at) for at, extent in enumerate(size)]
     batch_index, row = variables[: len(batch)], flatten(variables[len(batch) : -1], rows)
     factors = (
-        _at(left, (*batch_index, row, reduction_variable(0)), ranges),
-        _at(right, (*batch_index, reduction_variable(0), variables[-1]), ranges),
+        at_position(left, (*batch_index, row, reduction_variable(0)), ranges),
+        at_position(right, (*batch_index, reduction_variable(0), variables[-1]), ranges),
     )
     name, nodes = build.fresh("buf"), merge_nodes(left.from_nodes, right.from_nodes, build.origin())
     # As for the library: tf32 only where the user allowed it.
@@ -197,7 +197,7 @@ def _part(value: Value, along: int, depth: int, number: int, length: int) -> Val
     return replace(whole, body=Masked(is_there, whole.body, number_constant(0, whole.body.dtype)))
 
 
-def _at(value: Value, position: Sequence[Index], ranges: Mapping[Any, Index]) -> Expr:
+def at_position(value: Value, position: Sequence[Index], ranges: Mapping[Any, Index]) -> Expr:
     """A value's element at a position, rounded as in memory, in float32."""
     mapping = dict(zip(loop_variables(value.ndim), position, strict=True))
     body = substitute(value.body, mapping, (), lambda position: simplify(position, ranges))

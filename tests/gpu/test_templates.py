@@ -206,3 +206,39 @@ def test_tf32_is_guarded():
         torch.backends.cuda.matmul.allow_tf32 = before
     assert ['input_precision="tf32"' in source for source in sources] == [False, True]
     assert not torch.equal(*results)
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_a_convolution_of_one_pixel_with_its_epilogue():
+    """A product on the matrix units: bias, activation and residual in registers, and each byte but the tiles' once."""
+    x, w, b, r = half(1, 64, 8, 8), half(64, 64, 1, 1), half(64), half(1, 64, 8, 8)
+    (kernel,) = explained(lambda x, w, b, r: F.relu(F.conv2d(x, w, b)) + r, x, w, b, r).kernels
+    assert "HGMMA.64x64x16.F32.BF16" in sass(kernel)
+    assert kernel.gpu.least == 2 * (3 * 64 * 64 + 64 + 64 * 64)
+    assert kernel.gpu.moved <= kernel.gpu.least + 8 * 2 * 64  # each warp loads the biases of its columns
+
+
+@pytest.mark.usefixtures("one_tile")
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_a_convolution_reads_its_windows_in_place(memory_format):
+    """In either order of the channels: no copy of the windows, and strides as eager mode's."""
+    x = half(2, 16, 9, 10).to(memory_format=memory_format)
+    w, b = half(24, 16, 3, 3).to(memory_format=memory_format), half(24)
+
+    def function(x, w, b):
+        return F.silu(F.conv2d(x, w, b, stride=2, padding=(1, 2)))
+
+    found = explained(function, x, w, b)
+    (kernel,) = found.kernels
+    assert "HGMMA" in sass(kernel)
+    assert found.result.stride() == function(x, w, b).stride()
+
+
+def test_a_library_convolution_is_predicted_by_its_own_traffic():
+    """The image once, not its windows; what follows is a kernel of its own."""
+    options = {"target": "sm_90", "max_autotune": True}
+    x, w = half(1, 16, 12, 12), half(32, 16, 3, 3)
+    found = explained(lambda x, w: F.relu(F.conv2d(x, w, padding=1)), x, w, options=options)
+    tuned = next(kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
+    assert tuned.operator == "convolution"
+    assert "convolution" in [candidate.name for candidate in tuned.candidates]
