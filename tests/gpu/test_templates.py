@@ -223,7 +223,7 @@ def test_a_convolution_of_one_pixel_with_its_epilogue():
 def test_a_convolution_reads_its_windows_in_place(memory_format):
     """In either order of the channels: no copy of the windows, and strides as eager mode's."""
     x = half(2, 16, 9, 10).to(memory_format=memory_format)
-    w, b = half(24, 16, 3, 3).to(memory_format=memory_format), half(24)
+    w, b = half(40, 16, 3, 3).to(memory_format=memory_format), half(40)
 
     def function(x, w, b):
         return F.silu(F.conv2d(x, w, b, stride=2, padding=(1, 2)))
