@@ -26,6 +26,7 @@ from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.gpu.tiles import Tile
 from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.lowering import user_kernels
 from nbcompile.runtime.program import Attribute, PythonWrapper, expect
 from nbcompile.runtime.triton import load_source
 
@@ -87,7 +88,8 @@ class SimulatedGraph:
     @property
     def has_users_kernels(self) -> bool:
         """Return whether the program launches Triton kernels of the user's."""
-        return any(torch_internals.is_kernel_launch(extern.target) for extern in self.wrapped.emitted.externs)
+        launches = (each for each in self.wrapped.emitted.externs if torch_internals.is_kernel_launch(each.target))
+        return any(launch.reason == user_kernels.REASON for launch in launches)
 
     def __call__(self, *inputs: object) -> tuple[object, ...]:
         """Run the graph.

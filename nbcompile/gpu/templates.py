@@ -23,6 +23,7 @@ from nbcompile.codegen.triton_products import Product, product_of
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
+from nbcompile.gpu.product_factors import Factor, factors_of
 from nbcompile.gpu.product_parts import counts, product_seconds, sum_seconds
 from nbcompile.gpu.product_times import Shape, fits, predict
 from nbcompile.ir.buffer import Extern, Tensor
@@ -92,16 +93,6 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Factor:
-    """Sizes, strides and type of a factor, as text."""
-
-    size: str
-    stride: str
-    """``[]`` for one that is computed in the kernel."""
-    dtype: str
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """The candidates of one kernel, the best first."""
 
@@ -147,7 +138,7 @@ class Autotuner:
         if self.parts is None:
             return planned
         steps: list[Step] = list(planned.steps)
-        again = False
+        is_changed = False
         for at, step in enumerate(steps):
             if not isinstance(step, Kernel) or step.product is None:
                 continue
@@ -156,19 +147,19 @@ class Autotuner:
                 choice = self._choice(step, nodes, product_of(step), planned)
             except NoTriton as reason:
                 refused.update(dict.fromkeys(nodes, f"no code for a GPU: {reason}"))
-                again = True
+                is_changed = True
                 continue
             self.choices[nodes] = choice
             if not choice.candidates or choice.chosen.tile is None:
                 # Called through ATen: the graph is lowered again without this product's kernel.
                 refused.update(dict.fromkeys(nodes, _reason(choice)))
-                again = True
+                is_changed = True
             elif choice.chosen.parts != self.parts.get(nodes[-1], 1):
                 self.parts[nodes[-1]] = choice.chosen.parts
-                again = True
+                is_changed = True
             else:
                 steps[at] = replace(step, tile=choice.chosen.tile)
-        return None if again else replace(planned, steps=tuple(steps))
+        return None if is_changed else replace(planned, steps=tuple(steps))
 
     def _choice(self, kernel: Kernel, nodes: tuple[str, ...], parts: Product, planned: Schedule) -> Choice:
         """The candidates of one product, the best first.
@@ -188,7 +179,7 @@ class Autotuner:
         if number is not None and before is not None:  # measured in parts, and slower
             found = list(before.candidates)
         ordered = _ordered([*whole, *(candidate for candidate in found if candidate.parts > 1)])
-        return Choice(kernel.name, kernel.buffers, nodes, shape, ordered, _factors(parts))
+        return Choice(kernel.name, kernel.buffers, nodes, shape, ordered, factors_of(parts))
 
     def _in_parts(self, kernel: Kernel, before: Choice, number: int, planned: Schedule) -> Choice:
         """The candidates of a product that was lowered in parts: those are measured now, where others were."""
@@ -201,21 +192,6 @@ class Autotuner:
 
 def _ordered(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: candidate.seconds))
-
-
-def _factors(parts: Product) -> tuple[Factor, ...]:
-    """Describe both factors, over batch, rows (or the sum) and the sum (or columns)."""
-    left = (*parts.batch, *parts.rows, parts.depth)
-    right = (*parts.batch, parts.depth, parts.columns)
-    return tuple(_factor(body, loops) for body, loops in ((parts.left, left), (parts.right, right)))
-
-
-def _factor(body: Expr, loops: Sequence[Loop]) -> Factor:
-    steps: list[str] = []
-    if isinstance(body, Load):
-        steps = [str(stride_along(body.index[0], loop.variable)) for loop in loops]
-    size = "x".join(str(loop.size) for loop in loops)
-    return Factor(size, f"[{', '.join(steps)}]", str(body.dtype))
 
 
 def described(choice: Choice) -> model.Autotuning:

@@ -132,15 +132,15 @@ def _product(
     )  # fmt: skip
     variables = [index(0) if is_one(extent) else loop_variable(at) for at, extent in enumerate(layout.size)]
     first, *pixels, column = variables
-    places = [
+    positions = [
         index(step) * pixel + index(apart) * inside - index(before)
         for step, pixel, apart, inside, before in zip(
             geometry.stride, pixels, geometry.dilation, window, geometry.padding, strict=True
         )
     ]
-    left = at_position(image, (first, channel, *places), ranges)
+    left = at_position(image, (first, channel, *positions), ranges)
     right = at_position(weight, (column, channel, *window), ranges)
-    condition = _inside(places, geometry)
+    condition = _inside(positions, geometry)
     if condition is not None:
         narrow = cast(left, image.dtype)
         left = cast(Masked(condition, narrow, constant(0, image.dtype)), torch.float32)
@@ -150,11 +150,11 @@ def _product(
     return build.whole(name)
 
 
-def _inside(places: Sequence[Index], geometry: _Geometry) -> Expr | None:
-    """Condition of a place within the image; None if all are."""
+def _inside(positions: Sequence[Index], geometry: _Geometry) -> Expr | None:
+    """Condition of a position within the image; None if all are."""
     conditions: list[Expr] = []
-    for at, place in enumerate(places):
-        position = IndexOf(place, torch.int32)
+    for at, along in enumerate(positions):
+        position = IndexOf(along, torch.int32)
         if geometry.padding[at]:
             conditions.append(apply("ge", position, constant(0, torch.int32)))
         last = (geometry.result[at] - 1) * geometry.stride[at] + (geometry.window[at] - 1) * geometry.dilation[at]

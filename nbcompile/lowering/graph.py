@@ -342,11 +342,10 @@ class _Lowering:
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not _is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
         if products.TEMPLATE in node.meta:
-            if node.target is convolution.CONVOLUTION:
-                lowered = convolution_product.lower_convolution(self.build, node, args)
-            else:
-                lowered = products.lower_product(self.build, node, args, kwargs)
-            return self._realize_results(node, lowered, predicted)
+            try:
+                return self._realize_results(node, self._template(node, args, kwargs), predicted)
+            except NoLowering as error:
+                reason = str(error)
         # Fuel counts only decisions that bisection can change: some operators have no fallback.
         may_be_fallback = node.target in LOWERINGS and not reason and can_fall_back(node)
         if may_be_fallback and not fuel.allows("lowering", f"{node.name} ({node.target})"):
@@ -363,6 +362,12 @@ class _Lowering:
         result = self.build.extern(node.target, args, kwargs, predicted, reason or fallback_reason(node.target))
         self._realize_before_mutation()
         return result
+
+    def _template(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
+        """The results of an operator with matrix products inside, in a kernel of ours."""
+        if node.target is convolution.CONVOLUTION:
+            return convolution_product.lower_convolution(self.build, node, args)
+        return products.lower_product(self.build, node, args, kwargs)
 
     def _number(self, node: fx.Node, predicted: Any) -> Any:
         if isinstance(predicted, (torch.SymFloat, torch.SymBool)):

@@ -126,11 +126,11 @@ def _writable(build: Builder, node: fx.Node, value: Value) -> Value:
     # The launch is the only one to see what it writes there: no copy is needed.
     only_here = len(node.users) == 1
     if only_here and node.target in _MAKES_MEMORY:
-        return _memory(build, node.meta["val"])
+        return memory_for(build, node.meta["val"])
     return build.realize(value, of_tensor(node.meta["val"]), copy=not only_here or node.target not in _FILLS)
 
 
-def _memory(build: Builder, value: torch.Tensor) -> Value:
+def memory_for(build: Builder, value: torch.Tensor) -> Value:
     """Memory that is not filled."""
     layout = of_tensor(value)
     how = {"dtype": value.dtype, "device": value.device}
