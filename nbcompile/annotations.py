@@ -66,6 +66,14 @@ def mark_of(function: object) -> str:
     return torchs_now if not ours or torchs_now != torchs_then else ours  # whichever came last
 
 
+def is_marked(value: object) -> bool:
+    """Return whether an object that may be no function is in a table of marks; it is not asked for an attribute."""
+    if id(value) in _marks:
+        return True
+    tables = sys.modules.get("torch._dynamo.trace_rules")
+    return tables is not None and any(id(value) in getattr(tables, table, ()) for table in _TORCH_TABLES.values())
+
+
 def _mark(function: Any, mark: str) -> Any:
     if not callable(function):
         raise errors.NotCallable(f"{mark} expects a callable, not {type(function).__name__}")

@@ -193,7 +193,6 @@ NO_EFFECT = {
     "use_recursive_dict_tags_for_guards": "the guard tree uses tags of its own accord",
     "assume_dunder_attributes_remain_unchanged": "special attributes are guarded as others are",
     "optimize_ddp": "graphs are not cut for DDP's buckets",
-    "compiled_autograd": "backward passes are not traced as a whole",
     "enable_compiler_collectives": "ranks do not talk to one another while they compile",
     "repro_after": "python -m nbcompile minify script.py writes the smallest failing program",
     "repro_level": "python -m nbcompile minify script.py writes the smallest failing program",

@@ -28,7 +28,7 @@ from nbcompile.aot.refusals import (
     check_no_aliases,
     with_alias_check,
 )
-from nbcompile.aot.runtime_metadata import runtime_metadata_of
+from nbcompile.aot.runtime_metadata import RuntimeMetadata, runtime_metadata_of
 from nbcompile.ir import compiled_artifact
 from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
@@ -57,6 +57,7 @@ def compile_with_aot_autograd(
     count = len(example_inputs)
     callbacks = _Callbacks(module, compilers, recompute, count)
     wrapped, metadata = _call_aot_autograd(callbacks, example_inputs, table, mutate_in_graph)
+    runtime_metadata = callbacks.runtime_metadata(metadata)
     mutated = _mutated_inputs(metadata, example_inputs)
     programs = callbacks.inference_programs
     #     wrapper of the compiled programs, the cheapest that does:
@@ -69,7 +70,11 @@ def compile_with_aot_autograd(
     if metadata is None or any(is_subclass(value) for value in (*example_inputs, *_results(module))):
         compiled_artifact.refuse("AOTAutograd flattens tensor subclasses, and builds them again")
         return with_alias_check(wrapped, module, mutated, example_inputs)
-    compiled = _wrap_programs(metadata, programs, callbacks.halves, callbacks.inputs_without_gradient, count)
+    assert runtime_metadata is not None
+    if torch_internals.records_backward() and not programs:
+        compiled_artifact.refuse("compiled autograd takes the backward graph from AOTAutograd's own wrapper")
+        return with_alias_check(wrapped, module, mutated, example_inputs)
+    compiled = _wrap_programs(runtime_metadata, programs, callbacks.halves)
     return with_alias_check(compiled or wrapped, module, mutated, example_inputs)
 
 
@@ -141,6 +146,13 @@ class _Callbacks:
         self.halves["backward"] = _compile_as("backward", self.compilers.backward, graph, examples)
         return self.halves["backward"]
 
+    def runtime_metadata(self, aot_metadata: Any) -> RuntimeMetadata | str | None:
+        """Runtime metadata of what was compiled, as ``runtime_metadata_of``; None where AOTAutograd left none."""
+        if aot_metadata is None:
+            return None
+        without_gradient = None if self.inference_programs else self.inputs_without_gradient
+        return runtime_metadata_of(aot_metadata, without_gradient, self.inputs)
+
     def partition(self, joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         """Cut the joint graph into a forward and a backward graph."""
         check_grad_mode_ops(joint)
@@ -182,7 +194,7 @@ def _mutated_inputs(metadata: Any, example_inputs: Sequence[Any]) -> list[int]:
     """
     if metadata is None:
         return []
-    if metadata.bw_donated_idxs:
+    if metadata.bw_donated_idxs and not runtime_wrapper.donation_is_asked_for():
         # Our backward graphs do not use donated buffers as scratch memory, so backward(retain_graph=True) is fine.
         metadata.bw_donated_idxs.clear()
     if any(info.mutates_metadata for info in metadata.input_info):
@@ -201,14 +213,9 @@ def _mutated_inputs(metadata: Any, example_inputs: Sequence[Any]) -> list[int]:
 
 
 def _wrap_programs(
-    metadata: Any,
-    inference_programs: list[BoxedFunction],
-    halves: dict[str, BoxedFunction],
-    inputs_without_gradient: list[int],
-    count: int,
+    runtime_metadata: RuntimeMetadata | str, inference_programs: list[BoxedFunction], halves: dict[str, BoxedFunction]
 ) -> CompiledFunction | None:
     """Wrap the programs by our own runtime wrapper; None where AOTAutograd's is needed."""
-    runtime_metadata = runtime_metadata_of(metadata, None if inference_programs else inputs_without_gradient, count)
     if isinstance(runtime_metadata, str):
         compiled_artifact.refuse(runtime_metadata)
         return None

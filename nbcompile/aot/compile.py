@@ -83,7 +83,7 @@ def _compile(
     #     1  a tracer of ours, for inference or training    most graphs
     #     2  AOTAutograd                                     in-place operators, aliases, subclasses
     #     3  AOTAutograd with unbacked sizes                 a derivative whose sizes depend on data
-    if _has_dynamo_symbols(module):
+    if _has_dynamo_symbols(module) or torch_internals.records_backward():
         return compile_with_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     compiled = _compile_without_aot_autograd(module, example_inputs, compilers, table, recompute, mutate_in_graph)
     if compiled is not None:
@@ -190,7 +190,7 @@ def _partition_and_compile(
         compile_half("forward", forward, compilers.forward)
     for role in ("forward", "backward"):
         compiled_artifact.set_role(role)
-    runtime_metadata = traced.runtime_metadata(saved, numbers, example_inputs)
+    runtime_metadata = traced.runtime_metadata(forward, saved, numbers, example_inputs)
     compiled_artifact.set_wrapper("training", runtime_metadata)
     return runtime_wrapper.wrap_training(programs["forward"], programs["backward"], runtime_metadata)
 

@@ -67,6 +67,8 @@ class TrainingMetadata:
     """Layout of the gradient of each differentiable output."""
     deterministic: bool | None
     """True if deterministic algorithms were on when the backward program was compiled; None if that does not matter."""
+    saves_intermediates: bool = False
+    """Whether a saved tensor shares its memory with no input, output or gradient: torch's donated buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ def _training_metadata_of(aot_metadata: Any, without_gradient: Sequence[int]) ->
         differentiable_outputs=[at for at, each in enumerate(outputs) if _has_gradient(each)],
         tangent_layouts=[_layout(each.memory_format) for each in aot_metadata.subclass_tangent_meta],
         deterministic=aot_metadata.deterministic,
+        saves_intermediates=bool(aot_metadata.bw_donated_idxs),
     )
 
 

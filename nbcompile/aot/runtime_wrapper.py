@@ -24,6 +24,11 @@ from nbcompile import torch_internals
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 from nbcompile.support.process_state import STATE, Lifetime
 
+DONATED_TEXT = (
+    "This backward function was compiled with non-empty donated buffers which requires create_graph=False and "
+    "retain_graph=False. Please keep backward(create_graph=False, retain_graph=False) across all backward() function "
+    "calls, or set torch._functorch.config.donated_buffer=False to disable donated buffer."
+)
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 HIDDEN_FROM_HOOK: set[CodeType] = STATE.add("aot.runtime_wrapper.HIDDEN_FROM_HOOK", set(), Lifetime.PROCESS)
 """Code of the wrappers, which the frame hook skips."""
@@ -104,9 +109,9 @@ def _autograd_function(
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
             results = forward(*arguments)
-            ctx.save_for_backward(*map(detach_view, results[checked]))
+            ctx.save_for_backward(*_detach_views(results[checked], arguments))
             if has_more:
-                ctx.unchecked = tuple(map(detach_view, results[unchecked]))
+                ctx.unchecked = _detach_views(results[unchecked], arguments)
                 ctx.numbers = results[numbers]
             returned = list(results[:count])
             for position in views:
@@ -135,7 +140,7 @@ def _autograd_function(
             backward_inputs = [*numbers, *ctx.saved_tensors, *more, *tangents]
             # create_graph=True: somebody wants to differentiate the backward.
             if torch.is_grad_enabled():
-                return _NoDoubleBackward.apply(
+                return CompiledFunctionBackward.apply(
                     backward, len(backward_inputs), *backward_inputs, *_differentiable_input(backward_inputs)
                 )
             return tuple(backward(backward_inputs))
@@ -199,8 +204,11 @@ def _hide_from_hook(call: Any) -> Any:
     return call
 
 
-class _NoDoubleBackward(torch.autograd.Function):
-    """A backward program under ``create_graph=True``: it has no derivative, and says so if it is asked for one."""
+class CompiledFunctionBackward(torch.autograd.Function):
+    """A backward program under ``create_graph=True``: it has no derivative, and says so if it is asked for one.
+
+    Programs see its name, which is torch's, in the ``grad_fn`` of a gradient.
+    """
 
     @staticmethod
     def forward(_ctx: Any, backward: BoxedFunction, count: int, *given: Any) -> Any:
@@ -218,9 +226,25 @@ def _differentiable_input(backward_inputs: Sequence[Any]) -> tuple[torch.Tensor,
     return (torch.empty(0, requires_grad=True),)
 
 
-def detach_view(tensor: torch.Tensor) -> torch.Tensor:
-    """Detach a tensor to be saved, if it is a view: the view would keep its base alive."""
-    return tensor.detach() if tensor._is_view() else tensor
+def _detach_views(saved: Sequence[torch.Tensor], inputs: Sequence[Any]) -> list[torch.Tensor]:
+    """Detach tensors to be saved that are views: a view would keep its base alive.
+
+    Inputs stay as they are: their history is the node's anyway, and a second backward is refused by it.
+    """
+    return [
+        tensor.detach() if tensor._is_view() and not any(tensor is argument for argument in inputs) else tensor
+        for tensor in saved
+    ]
+
+
+def donation_is_asked_for() -> bool:
+    """Return whether the program itself switched ``torch._functorch.config.donated_buffer`` on.
+
+    It is on by default in torch, since Inductor's backward writes into what was saved. Ours does not, so that a graph
+    may be retained as in eager mode, unless the program asks for torch's contract.
+    """
+    settings = torch_internals.functorch_config()
+    return bool(settings.donated_buffer) and not settings._is_default("donated_buffer")
 
 
 def _with_layout(gradient: Any, layout: TangentLayout) -> Any:
@@ -245,6 +269,12 @@ def _check_backward_call(metadata: TrainingMetadata) -> None:
             "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was "
             "previously generated during the forward function while torch.use_deterministic_algorithms(False) was set."
         )
+    if (
+        metadata.saves_intermediates
+        and torch._C._autograd._get_current_graph_task_keep_graph()
+        and donation_is_asked_for()
+    ):
+        raise RuntimeError(DONATED_TEXT)
 
 
 def _mark_dynamic(results: Sequence[Any], dynamic: Sequence[Sequence[int] | None]) -> Sequence[Any]:

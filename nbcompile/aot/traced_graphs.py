@@ -40,7 +40,7 @@ class JointGraph:
     """The inputs that have a gradient."""
 
     def runtime_metadata(
-        self, saved_tensors: int, saved_numbers: int, example_inputs: Sequence[Any]
+        self, forward: torch.fx.Graph, saved_tensors: int, saved_numbers: int, example_inputs: Sequence[Any]
     ) -> RuntimeMetadata:
         """Runtime metadata of the graph, if its forward part saves this many tensors and sizes for the backward."""
         count = len(self.outputs)
@@ -66,8 +66,26 @@ class JointGraph:
             differentiable_outputs=trained,
             tangent_layouts=[_layout(self.outputs[at]) for at in trained],
             deterministic=torch.are_deterministic_algorithms_enabled(),
+            saves_intermediates=self._saves_intermediates(forward, saved_tensors),
         )
         return RuntimeMetadata(dynamic_dims(self.outputs), training=training)
+
+    def _saves_intermediates(self, forward: torch.fx.Graph, saved_tensors: int) -> bool:
+        """Return whether a saved tensor shares its memory with no input, output or gradient."""
+        count = len(self.outputs)
+        returned: Any = forward.output_node().args[0]
+        gradients: Any = self.graph.graph.output_node().args[0]
+        inputs = forward.find_nodes(op="placeholder")
+        known = set(map(_memory, (*inputs, *returned[:count], *gradients[count:])))
+        return any(_memory(node) not in known for node in returned[count : count + saved_tensors])
+
+
+def _memory(node: torch.fx.Node | None) -> int | None:
+    """What tells the memory of a node's fake tensor from that of others."""
+    value = None if node is None else node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return None
+    return value.untyped_storage()._cdata
 
 
 def _layout(output: Any) -> TangentLayout:

@@ -40,7 +40,8 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Call
         inputs = _example_inputs(graph, scope)
     # A graph for tensors with __torch_function__, or below a function mode, is compiled for plain tensors, at once.
     intercepted = overridden or bool(torch_internals.function_modes())
-    compile_graph = hooks.compile_now if intercepted else hooks.active().compile_graph
+    is_now = intercepted or torch_internals.records_backward()  # what is stored has no graph for the recorder
+    compile_graph = hooks.compile_now if is_now else hooks.active().compile_graph
     # The mode has seen the calls while they were traced: the compiler's own calls are not for it.
     with torch_internals.without_function_modes():
         compiled = compile_graph(backend, graph, inputs)

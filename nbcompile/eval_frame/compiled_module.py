@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from nbcompile import config, errors
-from nbcompile.eval_frame import wrapper
+from nbcompile.eval_frame import compiled_autograd, wrapper
 from nbcompile.eval_frame.default_backend import expect_backend
 from nbcompile.options import Options
 
@@ -37,7 +37,12 @@ def compile_callable(model: Any, options: Options, disable: bool = False) -> Any
     if isinstance(model, torch.nn.Module):
         return CompiledModule(model, options)
     original = wrapper.original_of(model)
-    return wrapper.wrap(original, wrapper.entry_of(original, wrapper.code_of(original)), options)
+    entry = wrapper.entry_of(original, wrapper.code_of(original))
+    return wrapper.wrap(original, entry, options, _backward_region(options))
+
+
+def _backward_region(options: Options) -> compiled_autograd.Region | None:
+    return compiled_autograd.region(functools.partial(compile_callable, options=options), options.dynamic)
 
 
 class CompiledModule(torch.nn.Module):
@@ -62,7 +67,7 @@ class CompiledModule(torch.nn.Module):
         object.__setattr__(self, "_nbcompile_chosen", options)
         called = wrapper.entry_of(module, getattr(type(module).forward, "__code__", None))
         # A user's module is called as it is: the hook meets its forward below torch's own call.
-        call = wrapper.wrap(module.__call__, called, options)
+        call = wrapper.wrap(module.__call__, called, options, _backward_region(options))
         call.__wrapped__ = module.forward  # type: ignore[attr-defined]  # whose signature `inspect` is to find
         object.__setattr__(self, "_nbcompile_call", call)
 

@@ -22,6 +22,7 @@ import torch
 from nbcompile import annotations as marks, config, errors
 from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
 from nbcompile.eval_frame import stances
+from nbcompile.eval_frame.compiled_autograd import Region
 from nbcompile.fast import call_path
 from nbcompile.options import Options
 from nbcompile.record import recorder
@@ -61,8 +62,10 @@ def entry_of(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any
     return library_calls.caller_of(fn)
 
 
-def wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Options) -> Callable[..., Any]:
-    """A function that looks like ``original`` and calls ``entry`` with the hook on."""
+def wrap(
+    original: Callable[..., Any], entry: Callable[..., Any], options: Options, region: Region | None = None
+) -> Callable[..., Any]:
+    """A function that looks like ``original`` and calls ``entry`` with the hook on, and in a region if there is one."""
     callback = stances.compiling(options)
     call, stance, default = callback.call, marks.stance, marks.DEFAULT
     # The list itself, and not whether it is empty: a recorder may begin to watch later.
@@ -94,10 +97,20 @@ def wrap(original: Callable[..., Any], entry: Callable[..., Any], options: Optio
             tracebacks.hide_ours(error)
             raise
 
-    setattr(compiled, ORIGINAL, original)
-    setattr(compiled, OPTIONS, options)
+    visible = compiled if region is None else _inside(region, compiled)
+    setattr(visible, ORIGINAL, original)
+    setattr(visible, OPTIONS, options)
     # The wrapper itself must not be compiled.
     hook.skip_code(compiled.__code__)  # type: ignore[attr-defined]
+    return visible
+
+
+def _inside(region: Region, call: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(call)
+    def compiled(*arguments: Any, **keywords: Any) -> Any:
+        with region():
+            return call(*arguments, **keywords)
+
     return compiled
 
 

@@ -51,6 +51,8 @@ LIVE = {
 
 BY_TORCH = {
     "annotation": "annotations of graphs",
+    "compiled_autograd": "each backward pass that is recorded, with compiled autograd",
+    "compiled_autograd_verbose": "the same, with what the engine knew of each node before",
     "graph_code_verbose": "a captured graph with symbolic sizes, before and after assertions about them are added",
     "native_dsl_compile": "each kernel of an operator that torch itself writes in a DSL, compiled or found",
     "not_implemented": "dispatch to tensor subclasses and modes that returned NotImplemented",
@@ -64,8 +66,6 @@ NOT_HERE = {
     "auto_chunker": "it has no auto chunker",
     "autotuning_inputs": "it does not time alternatives of a kernel",
     "benchmarking": "it does not time kernels while it compiles",
-    "compiled_autograd": "it has no compiled autograd",
-    "compiled_autograd_verbose": "it has no compiled autograd",
     "compute_dependencies": "see ir_pre_fusion and fusion",
     "cudagraph_static_inputs": "see cudagraphs, which tells how many inputs are copied",
     "custom_format_test_artifact": "it is for torch's own tests",

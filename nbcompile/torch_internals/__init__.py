@@ -97,6 +97,7 @@ from nbcompile.torch_internals.memory_pools import (
 )
 from nbcompile.torch_internals.modes import forward_of
 from nbcompile.torch_internals.modules import (
+    RECORDER,
     aot_autograd,
     as_module,
     body_of_triton_operator,
@@ -114,7 +115,9 @@ from nbcompile.torch_internals.modules import (
     lazy_graph_module,
     partitioners,
     proxy_tensor,
+    records_backward,
     schema_check_mode,
+    set_autograd_compiler,
     symbolic_shapes,
     sympy_functions,
     torch_numpy,
@@ -157,6 +160,7 @@ __all__ = [
     "AUTOGRAD_APPLY",
     "HAS_REGIONS",
     "OUR_REGION",
+    "RECORDER",
     "MemoryPool",
     "NamedSource",
     "PytreeNode",
@@ -247,6 +251,7 @@ __all__ = [
     "pytree_node",
     "real_dispatch",
     "real_tensors_allowed",
+    "records_backward",
     "register_hook",
     "restore_transforms",
     "rules_in_python",
@@ -254,6 +259,7 @@ __all__ = [
     "scalar_outputs",
     "schema_check_mode",
     "set_attention_backends",
+    "set_autograd_compiler",
     "set_logs",
     "set_region",
     "shape_expressions",

@@ -126,6 +126,20 @@ def partitioners() -> ModuleType:
     return importlib.import_module("torch._functorch.partitioners")
 
 
+RECORDER = "torch._dynamo.compiled_autograd"
+"""Compiled autograd: what the engine calls in place of its nodes. It is never imported here."""
+
+
+set_autograd_compiler: Callable[..., Any] = torch._C._dynamo.compiled_autograd.set_autograd_compiler
+"""Give the engine what makes a recorder (None: it runs its nodes), and whether sizes are recorded; returns the last."""
+
+
+def records_backward() -> bool:
+    """Return whether torch's recorder takes the place of the autograd engine now, since the program switched it on."""
+    recorder = sys.modules.get(RECORDER)
+    return recorder is not None and bool(getattr(recorder, "compiled_autograd_enabled", False))
+
+
 def functorch_config() -> ModuleType:
     """AOTAutograd's settings: when the backward graph is compiled."""
     return importlib.import_module("torch._functorch.config")

@@ -138,11 +138,11 @@ def test_the_command_lists_the_logs(capsys):
 def test_a_name_without_a_meaning_is_reported_once():
     """In one line, at the first compile."""
     torch_logs._warned.clear()
-    with listening(compiled_autograd_verbose=True) as said:
+    with listening(benchmarking=True) as said:
         run()
         run()
     assert [text for _, text in said] == [
-        "TORCH_LOGS=compiled_autograd_verbose prints nothing of nbcompile: it has no compiled autograd"
+        "TORCH_LOGS=benchmarking prints nothing of nbcompile: it does not time kernels while it compiles"
     ]
 
 

@@ -33,7 +33,7 @@ from nbcompile.tracing.variables.random_numbers import RandomVariable
 from nbcompile.tracing.variables.triton_kernels import TritonKernelVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
-from nbcompile.tracing.wrapping.callables import is_trusted
+from nbcompile.tracing.wrapping.callables import guard_function, is_trusted
 from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_sequence, wrap_set
 
 
@@ -98,6 +98,13 @@ def wrap_context(tracer: Tracer, value: object, source: Source | None) -> Variab
 
 def wrap_object(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
     """An instance of a class that was written in Python, with what it has from a built-in base."""
+    if callable(value) and marks.is_marked(value):
+        # What the program said of this very object; of an operator without an address nothing is promised.
+        annotation = known_annotations.annotated(value)
+        if annotation is not None:
+            guard_function(tracer, value, source)
+            annotation.source = source
+            return annotation
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     kind = FunctionModeVariable if is_plain_mode(type(value)) else ObjectVariable

@@ -1,0 +1,105 @@
+"""What a compiled backward says when its graph is kept, or differentiated again: torch's errors and class names."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch._functorch.config
+
+import nbcompile
+
+DONATED = "This backward function was compiled with non-empty donated buffers which requires create_graph=False"
+
+
+def two_results(x, y):
+    a = x.sin() @ y
+    return a.exp(), a.cos()
+
+
+def inputs_alone(x, y):
+    return x * y, x + y
+
+
+def learning(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def keeps_its_graph(function, compiled=nbcompile.compile):
+    """Run two backward passes through one graph."""
+    first, second = compiled(function)(learning(4, 4), learning(4, 4))
+    first.sum().backward(retain_graph=True)
+    second.sum().backward()
+
+
+@pytest.fixture(autouse=True)
+def unset_afterwards():
+    """Torch's ``patch`` leaves a setting set, if to its default: to ask for donation is to set it."""
+    given = torch._functorch.config._config["donated_buffer"].user_override
+    before = given.get()
+    yield
+    given.set(before)
+
+
+def donating(switch):
+    return torch._functorch.config.patch(donated_buffer=switch)
+
+
+def test_donation_that_is_asked_for_is_refused_to_a_kept_graph():
+    """With torch's text and class, where torch refuses too; the peer is asked in the same test."""
+    with donating(True), pytest.raises(RuntimeError) as ours:
+        keeps_its_graph(two_results)
+    torch.compiler.reset()
+    with donating(True), pytest.raises(RuntimeError) as torchs:
+        keeps_its_graph(two_results, torch.compile)
+    assert str(ours.value) == str(torchs.value)
+    assert DONATED in str(ours.value)
+
+
+def test_nothing_is_refused_where_inputs_alone_are_saved():
+    """An input is not the backward's to write into."""
+    with donating(True):
+        keeps_its_graph(inputs_alone)
+
+
+def test_a_graph_that_is_not_kept_may_be_donated():
+    """The error is about the second pass alone."""
+    with donating(True):
+        first, second = nbcompile.compile(two_results)(learning(4, 4), learning(4, 4))
+        (first.sum() + second.sum()).backward()
+
+
+def test_without_being_asked_a_graph_is_kept_as_in_eager():
+    """Our backward does not write into what was saved: by default a kept graph is no error."""
+    keeps_its_graph(two_results)
+    nbcompile.reset()
+    with donating(False):
+        keeps_its_graph(two_results)
+
+
+def test_a_stored_graph_refuses_as_well(tmp_path):
+    """What is saved is part of the stored metadata."""
+    run = nbcompile.compile(two_results)
+    run(learning(4, 4), learning(4, 4))
+    nbcompile.reset()
+    with donating(True), pytest.raises(RuntimeError, match=DONATED):
+        keeps_its_graph(two_results)
+
+
+def test_a_symbolic_size_changes_nothing():
+    """The saved sizes stand before the saved tensors."""
+    with donating(True), pytest.raises(RuntimeError, match=DONATED):
+        keeps_its_graph(two_results, lambda f: nbcompile.compile(f, dynamic=True))
+
+
+def test_the_node_of_a_second_backward_has_torchs_name():
+    """Programs see it in ``grad_fn``."""
+    x = learning(4)
+    (gradient,) = torch.autograd.grad(nbcompile.compile(lambda x: x.exp().sum())(x), x, create_graph=True)
+    assert type(gradient.grad_fn).__name__ == "CompiledFunctionBackwardBackward"
+
+
+def test_the_history_of_a_saved_view_is_kept():
+    """A second derivative through an input that is a view is refused, and not zero without a word."""
+    run = nbcompile.compile(lambda x: (x.sin() * x).sum())
+    with pytest.raises(RuntimeError, match="does not currently support double backward"):
+        torch.autograd.functional.hessian(run, torch.randn(4))
