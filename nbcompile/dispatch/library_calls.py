@@ -16,10 +16,14 @@ from __future__ import annotations
 import ast
 import keyword
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from functools import cache
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
 
 from nbcompile.dispatch import skipping
 
@@ -39,8 +43,31 @@ def caller_of(function: Callable[..., Any], variable: str = "", attribute: str =
     """
     name = _identifier(getattr(function, "__name__", type(function).__name__), "inner")
     variable = _identifier(variable, DEFAULT)
-    code = _code(name, variable, f"{variable}.{attribute}" if attribute else variable)
+    called = f"{variable}.{attribute}" if attribute else variable
+    # In a notebook each version has its own code, so that its entries die with it.
+    structure = _structure(function) if variable == DEFAULT else None
+    code = _code(name, variable, called) if structure is None else _shared_code(name, called, structure)
     return FunctionType(code, globals(), name, closure=(CellType(function),))
+
+
+def _structure(function: Callable[..., Any]) -> Hashable:
+    """What is equal for modules that are likely to be compiled alike; None if that is not known."""
+    if not isinstance(function, torch.nn.Module):
+        return None
+    tensors = [*function.named_parameters(), *function.named_buffers()]
+    if any(is_lazy(tensor) for _, tensor in tensors):
+        return None
+    shapes = tuple((name, tuple(tensor.shape), tensor.dtype) for name, tensor in tensors)
+    return (*map(type, function.modules()), *shapes)
+
+
+@cache
+def _shared_code(name: str, called: str, _structure: Hashable) -> CodeType:
+    """Code for the callers of modules of one structure: they share entries, as modules of a user's class do.
+
+    Modules of another structure have other code, so that they do not count for one recompile limit.
+    """
+    return _code(name, DEFAULT, called)
 
 
 def _code(name: str, variable: str, called: str) -> CodeType:
