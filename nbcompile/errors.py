@@ -206,6 +206,10 @@ class FailOnRecompileLimitHit(NbcompileError):
         super().__init__(f"{why}\n{text}")
 
 
+class InvalidMetadataGuard(NbcompileError):
+    """``__metadata_guard__`` of a tensor subclass cannot be asked whether two pieces of metadata are alike."""
+
+
 class RecompileError(NbcompileError):
     """``config.error_on_recompile``, and no entry accepts the call."""
 

@@ -14,14 +14,16 @@ from __future__ import annotations
 import cmath
 import copy
 import enum
+import inspect
 import math
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from nbcompile import config, torch_internals
+from nbcompile import config, errors, torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import (
@@ -125,15 +127,53 @@ def _wrapper(tracer: Tracer, value: Any, source: Source | None) -> VariableTrack
     """A tensor that wraps others: each of them is guarded, and what its class says beside them."""
     if source is None:
         source = tracer.keep(value, "tensor")
+    _check_metadata_guard(value)
+    inside, context = value.__tensor_flatten__()
+    metadata = _own_copy(value, context)
+    if metadata is None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+        return UnsupportedTensorVariable(value, source)
     node = tracer.output.inputs.tensor(value, source)
     tracer.guard(source, GuardKind.TENSOR_MATCH)
-    inside, context = value.__tensor_flatten__()
-    # A copy, as the class may change its metadata in place.
-    tracer.guard(source, GuardKind.TENSOR_SUBCLASS_METADATA_MATCH, copy.deepcopy(context))
+    tracer.guard(source, GuardKind.TENSOR_SUBCLASS_METADATA_MATCH, metadata[0])
     tracker = tracer.side_effects.remember(value, WrapperVariable(node, source, type(value)))
     for name in inside:
         tracer.wrap(getattr(value, name), AttrSource(source, name))
     return tracker
+
+
+def _check_metadata_guard(value: Any) -> None:
+    """Check that the class's own comparison of metadata is one that can be called.
+
+    Raises:
+        errors.InvalidMetadataGuard: it is not.
+    """
+    compare = getattr(value, "__metadata_guard__", None)
+    if compare is None:
+        return
+    try:
+        parameters = inspect.signature(compare).parameters
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidMetadataGuard(f"{type(error).__name__}: {error}") from error
+    if len(parameters) != 2:
+        raise errors.InvalidMetadataGuard(
+            "Tensor subclass method __metadata_guard__ must take exactly two subclass metadata arguments"
+        )
+    if getattr(compare, "__self__", None) is not type(value):
+        raise errors.InvalidMetadataGuard("Tensor subclass method __metadata_guard__ must be a classmethod")
+
+
+def _own_copy(value: Any, context: object) -> tuple[object] | None:
+    """A copy of a tensor's metadata, as the class may change it in place.
+
+    None where no guard could hold: it cannot be copied, or is not what it was a moment ago by its own comparison.
+    """
+    compare: Callable[[object, object], object] = getattr(type(value), "__metadata_guard__", operator.eq)
+    try:
+        metadata = copy.deepcopy(context)
+        return (metadata,) if compare(metadata, value.__tensor_flatten__()[1]) else None
+    except Exception:  # noqa: BLE001 - the program's code
+        return None
 
 
 class UnsupportedTensorVariable(UnknownVariable):
