@@ -9,6 +9,8 @@ from __future__ import annotations
 import builtins
 import importlib
 import types
+from collections.abc import Callable
+from typing import Any
 
 from nbcompile.bytecode.dialects import HERE, is_two_argument_super, loads_method, pushes_null
 from nbcompile.bytecode.instruction import Instruction
@@ -17,6 +19,7 @@ from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ModuleVariable
+from nbcompile.tracing.variables.exceptions import look_up
 from nbcompile.tracing.variables.functions import CellVariable, SkippedVariable
 from nbcompile.tracing.variables.observed import ObservedException
 
@@ -169,20 +172,28 @@ def _import(frame: Translator, instruction: Instruction) -> None:
     level = frame.pop().constant()
     # ``__import__`` resolves a relative import against the package of the traced module, whose globals it reads.
     package = {
-        "__name__": frame.scope.get("__name__"),
-        "__package__": frame.scope.get("__package__"),
-        "__spec__": frame.scope.get("__spec__"),
+        name: frame.scope[name] for name in ("__name__", "__package__", "__spec__", "__path__") if name in frame.scope
     }
     wanted = names.constant()
     try:
         # An import really runs while tracing. It runs once in eager mode too: ``sys.modules`` has the module
         # afterwards.
-        module: object = __import__(str(instruction.argval), package, None, wanted or (), level)  # type: ignore[arg-type]
+        module = _importer(frame)(str(instruction.argval), package, None, wanted or (), level)
     except ImportError as error:
         name = instruction.argval
         raise breaks.unsupported(breaks.IMPORT, f"import {name}", name=name, error=error) from error
     assert isinstance(module, types.ModuleType)
-    frame.push(frame.interpreter.wrap(module, frame.interpreter.module_source(module)))
+    # A module that is not the process's has no address: it is kept, so that what is read of it is guarded.
+    source = frame.interpreter.module_source(module) or frame.interpreter.keep(module, module.__name__)
+    frame.push(frame.interpreter.wrap(module, source))
+
+
+def _importer(frame: Translator) -> Callable[..., Any]:
+    """The ``__import__`` of the frame's own builtins: modules that torch.package has loaded have one of theirs."""
+    own: Any = frame.scope.get("__builtins__", builtins)
+    names = own if isinstance(own, dict) else vars(own)
+    importer: Callable[..., Any] = names.get("__import__", __import__)
+    return importer
 
 
 @handles("IMPORT_FROM")
@@ -207,7 +218,7 @@ def _load_attr(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
     # For a property: the value that its getter returns is pushed.
     frame.calling = None if loads_method(instruction) else owner
-    value = owner.get_attribute(frame.interpreter, str(instruction.argval))
+    value = look_up(frame.interpreter, owner, str(instruction.argval))
     _push_callable(frame, value, null=loads_method(instruction))
 
 
@@ -216,7 +227,7 @@ def _load_method(frame: Translator, instruction: Instruction) -> None:
     owner = frame.pop()
     # A method that was looked up on a tracker is bound already, so the slot for ``self`` is always NULL.
     frame.push(NullVariable())
-    frame.push(owner.get_attribute(frame.interpreter, str(instruction.argval)))
+    frame.push(look_up(frame.interpreter, owner, str(instruction.argval)))
 
 
 @handles("LOAD_SUPER_ATTR")
