@@ -32,6 +32,7 @@ from nbcompile.tracing.variables.base import (
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.exceptions import look_up
 from nbcompile.tracing.variables.functions import (
     BaseFunctionVariable,
     BuiltinVariable,
@@ -224,7 +225,7 @@ def _type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 def _getattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     owner, name = realise(tracer, arguments[0]), _attribute_name(tracer, arguments[1])
     if len(arguments) == 2:
-        return owner.get_attribute(tracer, name)
+        return look_up(tracer, owner, name)
     try:
         return owner.get_attribute(tracer, name)
     # The default hides AttributeError alone.

@@ -21,6 +21,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import HEAP_TYPE, class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 IN_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -50,6 +51,8 @@ class ExceptionVariable(ObjectVariable):
         self.cause: VariableTracker | None = None
         self.context: VariableTracker | None = None
         self.suppresses_context = False
+        self.failed_lookup: tuple[str, VariableTracker] | None = None
+        """For an AttributeError: the name that was looked up first, and on what."""
         self.traceback: VariableTracker | None = None
         """Traceback from the time when it was raised."""
 
@@ -85,6 +88,9 @@ class ExceptionVariable(ObjectVariable):
         stored = tracer.side_effects.attribute(self, name)
         if stored is not None:
             return stored
+        if name in ("name", "obj") and self.failed_lookup is not None:
+            missing, owner = self.failed_lookup
+            return ConstantVariable(missing) if name == "name" else owner
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.arguments[0] if self.arguments else ConstantVariable(None)
         return tracer.constant_or_wrap(getattr(self._real(), name, None))
@@ -169,3 +175,19 @@ class ExceptionVariable(ObjectVariable):
         linked = tuple(SetAttribute(target, name, reconstruction.recipe(value)) for name, value in known.items())
         suppressed = SetAttribute(target, "__suppress_context__", Constant(self.suppresses_context))
         return (*reconstruction.attributes(self), *linked, *((suppressed,) if self.suppresses_context else ()))
+
+
+def look_up(tracer: Tracer, owner: VariableTracker, name: str) -> VariableTracker:
+    """An attribute; an AttributeError says of which object and name, unless a look-up below it has said so.
+
+    ``__getattr__`` and properties may raise one without: the look-up that called them completes it, as in Python.
+    """
+    try:
+        return owner.get_attribute(tracer, name)
+    except ObservedException as error:
+        raised = error.value
+        if isinstance(raised, ExceptionVariable) and issubclass(raised.cls, AttributeError):
+            said = any(tracer.side_effects.attribute(raised, field) is not None for field in ("name", "obj"))
+            if raised.failed_lookup is None and not said:
+                raised.failed_lookup = (name, owner)
+        raise
