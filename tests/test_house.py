@@ -41,7 +41,7 @@ LONG_FUNCTIONS = {
 # What users write in their own programs and nbcompile recognises by name. Nothing else of these two
 # packages may be mentioned outside peer/, in code or in prose.
 ANNOTATIONS = {
-    "allow_in_graph", "assume_constant_result", "comptime", "config", "decorators", "disable", "disallow_in_graph",
+    "allow_in_graph", "assume_constant_result", "compiled_autograd", "comptime", "config", "decorators", "disable", "disallow_in_graph",
     "dont_skip_tracing", "error_on_graph_break", "forbid_in_graph", "graph_break", "is_compiling",
     "is_dynamo_compiling", "mark_dynamic", "mark_static", "mark_static_address", "mark_unbacked",
     "eval_frame", "external_utils", "OptimizedModule", "maybe_mark_dynamic", "nonstrict_trace", "optimize", "patch_dynamo_config", "reset",

@@ -68,7 +68,7 @@ class TrainingMetadata:
     deterministic: bool | None
     """True if deterministic algorithms were on when the backward program was compiled; None if that does not matter."""
     saves_intermediates: bool = False
-    """Whether a saved tensor shares its memory with no input, output or gradient: torch's donated buffers."""
+    """True if a saved tensor shares its memory with no input, output or gradient: torch's donated buffers."""
 
 
 @dataclass(frozen=True, slots=True)

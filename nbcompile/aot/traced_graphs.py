@@ -81,7 +81,7 @@ class JointGraph:
 
 
 def _memory(node: torch.fx.Node | None) -> int | None:
-    """What tells the memory of a node's fake tensor from that of others."""
+    """Address that tells the memory of a node's fake tensor from that of others."""
     value = None if node is None else node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None

@@ -51,7 +51,7 @@ def caller_of(function: Callable[..., Any], variable: str = "", attribute: str =
 
 
 def _structure(function: Callable[..., Any]) -> Hashable:
-    """What is equal for modules that are likely to be compiled alike; None if that is not known."""
+    """Key that is equal for modules which are likely to be compiled alike; None if that is not known."""
     if not isinstance(function, torch.nn.Module):
         return None
     tensors = [*function.named_parameters(), *function.named_buffers()]
