@@ -374,6 +374,7 @@ def converts_to_bool(instruction: Instruction) -> bool:
 
 def flags(instruction: Instruction) -> int:
     """The flag bits of an argument that also holds an index."""
+    #     LOAD_ATTR 7     co_names[3], as the method of a call: 7 is 3 << 1 | 1
     return (instruction.arg or 0) & ((1 << HERE.flag_bits.get(instruction.opcode, 0)) - 1)
 
 

@@ -134,6 +134,7 @@ def _empty(tensor: Tensor) -> str:
 
 def _reuse(writer: SourceWriter, tensors: dict[str, Tensor], buffer: str, memory_of: str) -> None:
     new, old = tensors[buffer], tensors[memory_of]
+    # The same object under another name, where nothing but the content differs.
     if new.dtype == old.dtype and new.layout == old.layout:
         writer.line(f"{buffer} = {memory_of}; del {memory_of}  # its memory is not needed any more")
     else:

@@ -152,6 +152,7 @@ def _shifted(op: str, a: Expr, b: Expr) -> Expr:
 
 
 def _logical(op: str, a: Expr, b: Expr) -> Expr:
+    # Of bools, exclusive or is inequality.
     a, b = cast(a, torch.bool), cast(b, torch.bool)
     return apply("ne", a, b) if op == "xor" else apply(f"logical_{op}", a, b)
 

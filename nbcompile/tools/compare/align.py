@@ -87,6 +87,8 @@ def operators(frame: CompiledFrame | None, graph: Graph | None) -> list[tuple[st
     """The operators of a graph as both compilers print them (``torch._C._nn.linear``), with their nodes."""
     if frame is None or graph is None:
         return []
+    # Out of the code that both print: our record names functions as people do, and of torch's
+    # graphs there is only the text.
     printed = {node.name: node.target for node in trace_text.graph(frame.id, graph.stage, graph.code).nodes}
     return [(printed.get(node.name, node.target), node) for node in links.operators(graph)]
 
@@ -282,6 +284,8 @@ def _of_graphs(ours: list[tuple[str, Node]], theirs: list[tuple[str, Node]]) -> 
     names = [[f"{target} {_shape(node)}" for target, node in graph] for graph in (ours, theirs)]
     if sorted(names[0]) == sorted(names[1]):
         return None  # the order is free
+    # Without ``autojunk``: from 200 operators on, difflib would take the most frequent ones for
+    # noise.
     edits = [
         edit
         for edit in difflib.SequenceMatcher(None, names[0], names[1], autojunk=False).get_opcodes()

@@ -161,6 +161,8 @@ def _is_listed(setting: str, name: str, dim: int | None = None) -> bool:
             if dim is not None and int(only) != dim:
                 continue
             entry = pattern  # noqa: PLW2901
+        # As in torch, an entry is a name, or a pattern for the beginning of one: ``L\['x'\]`` is
+        # for its attributes, too.
         if entry == name or re.match(entry, name):
             return True
     return False
