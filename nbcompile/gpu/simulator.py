@@ -26,7 +26,7 @@ from nbcompile.gpu.costs import Costs
 from nbcompile.gpu.memory import Actors, Bytes, Fault, GlobalMemory
 from nbcompile.gpu.ptx import Function, Instruction, UnsupportedInstruction, register_names
 from nbcompile.gpu.state import WARP, Copy, Product
-from nbcompile.gpu.steps import SPACES, STEPS, space_of
+from nbcompile.gpu.steps import PARAMETER_BYTES, SPACES, STEPS, space_of
 from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of, flush_subnormals, is_float, resize
 
 # A register of 32 bits is then an array of 1 MiB: large enough that NumPy's own cost for each
@@ -164,7 +164,9 @@ class Blocks:
         self.waiting = np.zeros(self.count, bool)
         # Triton adds parameters of its own at the end, for scratch memory: they are 0.
         self.parameters = dict(zip(function.parameters, [*arguments, *[0] * len(function.parameters)], strict=False))
-        self.symbols = {**function.shared, **function.local, **constants}
+        # The address of a parameter, where code selects one of several: its number, as each has eight bytes.
+        of_parameters = {name: PARAMETER_BYTES * at for at, name in enumerate(function.parameters)}
+        self.symbols = {**function.shared, **function.local, **constants, **of_parameters}
         zero = np.zeros(1, np.uint32)
         self.special = {
             # Triton launches blocks of one dimension: threads have only an x.

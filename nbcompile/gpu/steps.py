@@ -21,6 +21,8 @@ from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction, register_name
 from nbcompile.gpu.state import WARP, State
 from nbcompile.gpu.values import UNSIGNED, Array, as_bits, as_type, bits_of
 
+PARAMETER_BYTES = 8
+"""Distance of parameters in their memory, of which only code that selects one of several asks."""
 SPACES = {
     "ld": ("global", "shared", "local", "param"), "st": ("global", "shared", "local", "param"),
     "atom": ("global", "shared"), "red": ("global", "shared"),
@@ -56,15 +58,22 @@ def _move(state: State, instruction: Instruction, active: Array) -> None:
         state.write(target, state.read(source, kind), kind, active)
 
 
+def _parameter(state: State, source: str, kind: str) -> Array:
+    """A parameter, or a part of one: one number for all threads, or for each where an address was computed."""
+    name, _, offset = source.strip("[] ").partition("+")
+    known, mask, number = state.parameters, 2 ** bits_of(kind) - 1, UNSIGNED[bits_of(kind)]
+    if name.strip() in known:
+        return np.array([known[name.strip()] >> (8 * int(offset or 0)) & mask], number)
+    values = [*known.values(), 0]  # a thread that does not run may have any address
+    addresses = (min(int(address), PARAMETER_BYTES * len(known)) for address in state.address(source))
+    return np.array([values[at // PARAMETER_BYTES] >> (8 * (at % PARAMETER_BYTES)) & mask for at in addresses], number)
+
+
 def _load(state: State, instruction: Instruction, active: Array) -> None:
     target, source = instruction.operands[:2]
     kind, registers = instruction.type, register_names(target)
     if "param" in instruction.modifiers:
-        # A parameter has the same value in all threads.
-        name, _, offset = source.strip("[] ").partition("+")
-        value = state.parameters[name.strip()] >> (8 * int(offset or 0))
-        given: Array = np.array([value & (2 ** bits_of(kind) - 1)], UNSIGNED[bits_of(kind)])
-        state.write(registers[0], as_type(given, kind), kind, active)
+        state.write(registers[0], as_type(_parameter(state, source, kind), kind), kind, active)
         return
     threads = np.nonzero(active)[0]
     size = bits_of(kind) // 8

@@ -37,6 +37,7 @@ from nbcompile.lowering import (
     convolution_product,
     creation,
     dtype_cast,
+    flex_attention,
     foreach,
     indexing,
     normalisation,
@@ -341,7 +342,7 @@ class _Lowering:
         reason = self.refused.get(node.name, "")
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not _is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
-        if products.TEMPLATE in node.meta:
+        if products.TEMPLATE in node.meta or flex_attention.KERNEL in node.meta:
             try:
                 return self._realize_results(node, self._template(node, args, kwargs), predicted)
             except NoLowering as error:
@@ -367,7 +368,9 @@ class _Lowering:
         """The results of an operator with matrix products inside, in a kernel of ours."""
         if node.target is convolution.CONVOLUTION:
             return convolution_product.lower_convolution(self.build, node, args)
-        return products.lower_product(self.build, node, args, kwargs)
+        if products.TEMPLATE in node.meta:
+            return products.lower_product(self.build, node, args, kwargs)
+        return flex_attention.lower_flex_attention(self.build, node, self.values)
 
     def _number(self, node: fx.Node, predicted: Any) -> Any:
         if isinstance(predicted, (torch.SymFloat, torch.SymBool)):

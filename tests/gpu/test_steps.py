@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import nbcompile
 from nbcompile.gpu import ptx
 from nbcompile.gpu.memory import Fault
 from tests.gpu.instructions import execute
@@ -79,3 +81,13 @@ def test_an_unknown_instruction_is_named():
     """What the simulator lacks is said by its name and line."""
     with pytest.raises(ptx.UnsupportedInstruction, match=r"sad\.u32 in line 0"):
         execute("sad.u32 %r4, %r2, %r3, %r2; mov.b64 %rd6, 0;", [1])
+
+
+def test_a_parameter_that_is_selected_by_a_program():
+    """Of two kernels side by side that differ in a pointer and a constant, ptxas gets an address of a parameter."""
+
+    def function(x):
+        return torch.ones((1, 1, 1), dtype=torch.int32), torch.zeros((1, 1, 1, 1), dtype=torch.int32), x
+
+    ones, zeros, _ = nbcompile.compile(function, options={"target": "sm_90"})(torch.ones(2))
+    assert (int(ones), int(zeros)) == (1, 0)

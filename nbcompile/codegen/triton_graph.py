@@ -1,0 +1,151 @@
+"""A graph of numbers as Triton expressions: functions that a kernel asks about each element of a tile.
+
+    def score_mod(score, b, h, i, j): return score + bias[h]        s0 = tl.load(bias + ...);  s1 = scores + s0
+
+Numbers in floating point are float32, as eager mode computes scores of 16-bit types.
+
+In torch: torch/_inductor/select_algorithm.py (modification). Read next: nbcompile/codegen/triton_flex.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from nbcompile.codegen.triton_values import NoTriton
+
+Buffers = Sequence[tuple[str, torch.Tensor]]
+_TYPES = {torch.bool: "tl.int1", torch.int32: "tl.int32", torch.int64: "tl.int64"}
+_SIGNS = "(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))"
+_TEXTS = {
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "neg": "(-{0})", "abs": "tl.abs({0})",
+    "eq": "({0} == {1})", "ne": "({0} != {1})", "lt": "({0} < {1})", "le": "({0} <= {1})", "gt": "({0} > {1})",
+    "ge": "({0} >= {1})", "logical_and": "(({0} != 0) & ({1} != 0))", "logical_or": "(({0} != 0) | ({1} != 0))",
+    "logical_xor": "(({0} != 0) ^ ({1} != 0))", "logical_not": "({0} == 0)", "bitwise_and": "({0} & {1})",
+    "bitwise_or": "({0} | {1})", "bitwise_xor": "({0} ^ {1})", "bitwise_not": "(~{0})",
+    "where": "tl.where({0}, {1}, {2})", "exp": "tl.exp({0})", "log": "tl.log({0})", "sqrt": "tl.sqrt_rn({0})",
+    "exp2": "tl.exp2({0})", "sin": "tl.sin({0})", "cos": "tl.cos({0})", "rsqrt": "tl.rsqrt({0})",
+    "tanh": "libdevice.tanh({0})", "sigmoid": "(1.0 / (1.0 + tl.exp(-{0})))", "alias": "{0}", "clone": "{0}",
+    "_to_copy": "{0}", "convert_element_type": "{0}", "lift_fresh_copy": "{0}", "scalar_tensor": "{0}",
+    "maximum": "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
+    "minimum": "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
+    "relu": "tl.maximum({0}, 0.0, propagate_nan=tl.PropagateNan.ALL)", "square": "({0} * {0})",
+}  # fmt: skip
+"""Operators of ATen, by the text of their arguments."""
+_CONSTANTS = {"full": None, "new_full": None, "ones": 1, "new_ones": 1, "zeros": 0, "new_zeros": 0}
+"""Operators of a constant, which is the last argument or this number."""
+_COMPARISONS = frozenset(
+    {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}
+)
+
+
+def expressions(
+    graph: fx.GraphModule, arguments: Sequence[str], buffers: Buffers, mask: str, shape: str, prefix: str
+) -> tuple[str, list[str]]:
+    """The result's text, and lines that compute what it is made of.
+
+    Args:
+        graph: Of tensors without dimensions, and of the buffers that it indexes.
+        arguments: Texts of the numbers.
+        buffers: Names and fake tensors of the other arguments.
+        mask: Where a buffer may be read.
+        shape: Of the tile.
+        prefix: Of the names of lines.
+
+    Raises:
+        NoTriton: an operator has no text.
+    """
+    values: dict[fx.Node, Any] = {}
+    given = iter((*arguments, *buffers))
+    lines: list[str] = []
+    for node in graph.graph.nodes:
+        match node.op:
+            case "placeholder":
+                values[node] = next(given)
+            case "output":
+                (result,) = node.args if isinstance(node.args[0], fx.Node) else node.args[0]
+                return _text(values, result), lines
+            case "call_function":
+                values[node] = f"{prefix}{len(lines)}"
+                lines.append(f"{values[node]} = {_call(node, values, mask, shape)}")
+            case _:
+                raise NoTriton(f"a function of attention with {node.op} {node.target}")
+    raise NoTriton("a function of attention without a result")
+
+
+def _text(values: dict[fx.Node, Any], value: object) -> str:
+    match value:
+        case fx.Node() if isinstance(values[value], str):
+            return str(values[value])
+        case bool() | int():
+            return str(value)
+        case float():
+            return repr(value) if abs(value) < float("inf") else f"float('{value}')"
+    raise NoTriton(f"a function of attention that computes with {value}")
+
+
+def _call(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> str:
+    name = node.target.overloadpacket.__name__ if isinstance(node.target, torch._ops.OpOverload) else str(node.target)
+    result: Any = node.meta.get("val")
+    dtype = result.dtype if isinstance(result, torch.Tensor) else None
+    if name == "index":
+        return _load(node, values, mask, shape)
+    if dtype is None or result.dim() or dtype in (torch.float64, torch.complex64):
+        raise NoTriton(f"a function of attention with {name} of {dtype}")
+    kind = _TYPES.get(dtype, "tl.float32")
+    if name in _CONSTANTS:
+        number = node.args[-1] if name.endswith("full") else _CONSTANTS[name]
+        return f"tl.full([1, 1], {_text(values, number)}, {kind})"
+    extra = {"rounding_mode", "dtype", "layout", "device", "pin_memory", "memory_format"}
+    if node.kwargs.keys() - extra or (name in ("add", "sub") and len(node.args) > 2):
+        raise NoTriton(f"a function of attention with {name} and {', '.join(node.kwargs)}")
+    texts = [_text(values, argument) for argument in node.args if not isinstance(argument, torch.dtype)]
+    if name not in _COMPARISONS and name != "where" and not name.startswith("bitwise"):
+        texts = [_as(text, kind) for text in texts]
+    if name in ("div", "floor_divide", "remainder"):
+        return _division(node, name, texts, is_float=kind == "tl.float32")
+    if name not in _TEXTS:
+        raise NoTriton(f"a function of attention with {name}")
+    return _as(_TEXTS[name].format(*texts), kind)
+
+
+def _as(text: str, kind: str) -> str:
+    """The text of a value in a type; a plain number is one of Triton's."""
+    number = text.lstrip("-").replace(".", "").replace("e-", "").replace("e+", "").isdigit()
+    return f"tl.full([1, 1], {text}, {kind})" if number or text in ("True", "False") else f"({text}).to({kind})"
+
+
+def _division(node: fx.Node, name: str, texts: Sequence[str], *, is_float: bool) -> str:
+    mode = "floor" if name == "floor_divide" else node.kwargs.get("rounding_mode")
+    if name == "div" and mode is None:
+        return f"tl.div_rn({texts[0]}, {texts[1]})" if is_float else f"({texts[0]} / {texts[1]})"
+    if is_float:
+        raise NoTriton(f"a function of attention with {name} in floating point")
+    if name == "remainder":
+        return f"tl.where({_SIGNS}, {{0}} % {{1}} + {{1}}, {{0}} % {{1}})".format(*texts)
+    if mode == "trunc":
+        return f"({texts[0]} // {texts[1]})"
+    return f"tl.where({_SIGNS}, {{0}} // {{1}} - 1, {{0}} // {{1}})".format(*texts)
+
+
+def _load(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> str:
+    """An element of a buffer, at numbers along all of its dimensions; a negative one counts from the end."""
+    buffer, indices = node.args
+    if (
+        not isinstance(buffer, fx.Node)
+        or not isinstance(values[buffer], tuple)
+        or not isinstance(indices, (list, tuple))
+    ):
+        raise NoTriton("a function of attention that indexes what it computed")
+    name, tensor = values[buffer]
+    if len(indices) != tensor.dim() or not all(isinstance(extent, int) for extent in (*tensor.shape, *tensor.stride())):
+        raise NoTriton("a function of attention that takes a part of a tensor")
+    terms = []
+    for index, extent, stride in zip(indices, tensor.shape, tensor.stride(), strict=True):
+        text = _as(_text(values, index), "tl.int64")
+        terms.append(f"tl.where({text} < 0, {text} + {extent}, {text}) * {stride}")
+    loaded = f"tl.load({name} + tl.broadcast_to({' + '.join(terms)}, {shape}), {mask}, 0)"
+    return f"({loaded}).to({_TYPES.get(tensor.dtype, 'tl.float32')})"

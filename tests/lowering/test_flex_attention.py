@@ -1,0 +1,156 @@
+"""Flex attention as one kernel for a GPU: eager mode's numbers in the simulator, and the reason where there is none."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import nbcompile
+
+OPTIONS = {"target": "sm_90", "simulation_seconds": 300.0}
+
+
+@pytest.fixture(autouse=True)
+def forgetful():
+    """No test makes the sizes of another one symbolic; torch warns that its own attention is slow."""
+    nbcompile.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def tensors(dtype=torch.float16, *, batch=1, heads=2, shared=2, rows=64, keys=64, width=16, value_width=16):
+    """Query, keys, values."""
+    torch.manual_seed(0)
+    sizes = (batch, heads, rows, width), (batch, shared, keys, width), (batch, shared, keys, value_width)
+    return [torch.randn(size).to(dtype) for size in sizes]
+
+
+def explained(function, *inputs, kernel=True, options=OPTIONS):
+    """Compile and run; results and strides are eager's, in one kernel without scores in memory."""
+    found = nbcompile.explain(function, options=options)(*inputs)
+    expected = function(*inputs)
+    results = [each if isinstance(each, tuple) else (each,) for each in (found.result, expected)]
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if inputs[0].dtype == torch.float32 else {"rtol": 2e-2, "atol": 1e-2}
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, **tolerance)
+        assert mine.stride() == theirs.stride()
+    names = [each.name for each in found.kernels]
+    assert names.count("triton_flex_attention") == kernel
+    return found
+
+
+def causal(b, h, i, j):
+    return i >= j
+
+
+def window(b, h, i, j):
+    return (i >= j) & (i - j < 20)
+
+
+def nothing_for_some(b, h, i, j):
+    return (i > 5) & (j % 3 != 0)
+
+
+def relative(s, b, h, i, j):
+    return s + (i - j) * 0.1
+
+
+def soft_cap(s, b, h, i, j):
+    return torch.tanh(s / 2.0) * 2.0
+
+
+def by_case(s, b, h, i, j):
+    return torch.where((i // 4) % 2 == j % 2, s * 2, torch.maximum(s, -s) - h)
+
+
+@pytest.mark.parametrize(("score", "mask", "keys"), [
+    (None, None, 64), (None, causal, 64), (relative, None, 64), (relative, window, 70), (soft_cap, window, 64),
+    (by_case, nothing_for_some, 40), (None, nothing_for_some, 64),
+])  # fmt: skip
+def test_scores_and_masks_in_one_kernel(score, mask, keys):
+    """Any function of score, batch, head, row and key; a row without a key is 0, and its sum minus infinity."""
+    q, k, v = tensors(keys=keys)
+    blocks = create_block_mask(mask, None, None, 64, keys, device="cpu") if mask else None
+    explained(lambda q, k, v: flex_attention(q, k, v, score_mod=score, block_mask=blocks, return_lse=True), q, k, v)
+
+
+@pytest.mark.parametrize("sizes", [
+    {"dtype": torch.bfloat16}, {"dtype": torch.float32, "width": 20}, {"heads": 4, "shared": 2},
+    {"rows": 3, "keys": 100}, {"rows": 70, "keys": 33, "width": 24, "value_width": 40}, {"batch": 2, "width": 80},
+], ids=str)  # fmt: skip
+def test_types_and_sizes(sizes):
+    """Shared heads, few rows (decoding), sizes that are no multiples of a tile; another width of the values."""
+    q, k, v = tensors(**sizes)
+    gqa = q.size(1) != k.size(1)
+    explained(lambda q, k, v: flex_attention(q, k, v, score_mod=relative, enable_gqa=gqa), q, k, v)
+
+
+def test_what_the_mask_does_not_list_is_not_read():
+    """Of 4 x 4 blocks a causal mask lists ten, of which six are full and ask nothing."""
+    q, k, v = tensors(heads=1, shared=1, rows=256, keys=256)
+    causal_blocks = create_block_mask(causal, None, None, 256, 256, device="cpu", BLOCK_SIZE=64)
+    moved = []
+    for blocks in (None, causal_blocks):
+        found = explained(lambda q, k, v: flex_attention(q, k, v, block_mask=blocks), q, k, v)  # noqa: B023
+        (kernel,) = (each for each in found.kernels if each.name == "triton_flex_attention")
+        moved.append(kernel.gpu.moved)
+        # Scores would be 256 x 256 numbers.
+        assert kernel.gpu.least < 4 * 2 * 256 * 16 + 4 * 256 + 1024
+        nbcompile.reset()
+    assert moved[1] < 0.75 * moved[0]
+
+
+def test_tensors_that_the_functions_read():
+    """Biases by head and distance, documents by row and key."""
+    q, k, v = tensors()
+    slopes, documents = torch.randn(2), torch.arange(64) // 24
+
+    def function(q, k, v, slopes):
+        def score(s, b, h, i, j):
+            return s + slopes[h] * (j - i)
+
+        return flex_attention(q, k, v, score_mod=score, block_mask=blocks)
+
+    def same_document(b, h, i, j):
+        return documents[i] == documents[j]
+
+    blocks = create_block_mask(same_document, None, None, 64, 64, device="cpu")
+    explained(function, q, k, v, slopes)
+
+
+def blocks_of(rows, keys):
+    return create_block_mask(causal, None, None, rows, keys, device="cpu")
+
+
+def test_strides():
+    """Transposed heads and rows, as projections give them, without a copy."""
+    q, k, v = (each.transpose(1, 2).contiguous().transpose(1, 2) for each in tensors())
+    blocks = blocks_of(64, 64)
+    found = explained(lambda q, k, v: flex_attention(q, k, v, scale=0.3, block_mask=blocks), q, k, v)
+    assert [each.language for each in found.kernels].count("triton") == 1
+
+
+def test_operators_beside_it_are_kernels():
+    """What is computed before and after is fused as ever."""
+    q, k, v = tensors()
+    blocks = blocks_of(64, 64)
+    found = explained(lambda q, k, v: torch.relu(flex_attention(q * 2, k, v, block_mask=blocks) + 1), q, k, v)
+    assert [each.language for each in found.kernels].count("triton") == 3
+
+
+@pytest.mark.parametrize(("function", "reason"), [
+    (lambda s, b, h, i, j: torch.erf(s), "erf"),
+    (lambda s, b, h, i, j: s + torch.remainder(s, 2.0), "remainder in floating point"),
+])  # fmt: skip
+def test_what_has_no_code_is_called_with_the_reason(function, reason):
+    """Through ATen, as before."""
+    found = explained(lambda q, k, v: flex_attention(q, k, v, score_mod=function), *tensors(), kernel=False)
+    assert any(reason in each.reason for each in found.kernels)
