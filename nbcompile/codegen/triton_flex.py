@@ -28,8 +28,8 @@ Strides = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    """Sizes of an attention; all are known."""
+class FlexSizes:
+    """FlexSizes of an attention; all are known."""
 
     batch: int
     heads: int
@@ -56,7 +56,7 @@ class BlockMask:
     keys: int
     """Rows and keys of a block."""
     lists: tuple[tuple[str, str, tuple[int, ...], Strides, tuple[int, ...], Strides], ...]
-    """Of blocks that ask the mask, and of full ones: names, sizes and strides of the counts and of the positions."""
+    """Names, sizes and strides of counts and positions: of the blocks that ask the mask, and of full ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Tensors:
 class Flex:
     """One attention."""
 
-    sizes: Sizes
+    sizes: FlexSizes
     strides: Tensors
     blocks: BlockMask
     scale: float

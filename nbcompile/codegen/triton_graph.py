@@ -37,6 +37,8 @@ _TEXTS = {
 """Operators of ATen, by the text of their arguments."""
 _CONSTANTS = {"full": None, "new_full": None, "ones": 1, "new_ones": 1, "zeros": 0, "new_zeros": 0}
 """Operators of a constant, which is the last argument or this number."""
+_WITHOUT_EFFECT = {"rounding_mode", "dtype", "layout", "device", "pin_memory", "memory_format"}
+"""Options that the result's type has, or that :func:`_division` looks at."""
 _COMPARISONS = frozenset(
     {"eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not"}
 )
@@ -89,19 +91,12 @@ def _text(values: dict[fx.Node, Any], value: object) -> str:
 
 def _call(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> str:
     name = node.target.overloadpacket.__name__ if isinstance(node.target, torch._ops.OpOverload) else str(node.target)
-    result: Any = node.meta.get("val")
-    dtype = result.dtype if isinstance(result, torch.Tensor) else None
     if name == "index":
         return _load(node, values, mask, shape)
-    if dtype is None or result.dim() or dtype in (torch.float64, torch.complex64):
-        raise NoTriton(f"a function of attention with {name} of {dtype}")
-    kind = _TYPES.get(dtype, "tl.float32")
+    kind = _kind(node, name)
     if name in _CONSTANTS:
         number = node.args[-1] if name.endswith("full") else _CONSTANTS[name]
         return f"tl.full([1, 1], {_text(values, number)}, {kind})"
-    extra = {"rounding_mode", "dtype", "layout", "device", "pin_memory", "memory_format"}
-    if node.kwargs.keys() - extra or (name in ("add", "sub") and len(node.args) > 2):
-        raise NoTriton(f"a function of attention with {name} and {', '.join(node.kwargs)}")
     texts = [_text(values, argument) for argument in node.args if not isinstance(argument, torch.dtype)]
     if name not in _COMPARISONS and name != "where" and not name.startswith("bitwise"):
         texts = [_as(text, kind) for text in texts]
@@ -110,6 +105,17 @@ def _call(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> s
     if name not in _TEXTS:
         raise NoTriton(f"a function of attention with {name}")
     return _as(_TEXTS[name].format(*texts), kind)
+
+
+def _kind(node: fx.Node, name: str) -> str:
+    """Triton's type of a result, of a number; its operator has no options that would change it."""
+    result: Any = node.meta.get("val")
+    dtype = result.dtype if isinstance(result, torch.Tensor) else None
+    if dtype is None or result.dim() or dtype in (torch.float64, torch.complex64):
+        raise NoTriton(f"a function of attention with {name} of {dtype}")
+    if node.kwargs.keys() - _WITHOUT_EFFECT or (name in ("add", "sub") and len(node.args) > 2):
+        raise NoTriton(f"a function of attention with {name} and {', '.join(node.kwargs)}")
+    return _TYPES.get(dtype, "tl.float32")
 
 
 def _as(text: str, kind: str) -> str:

@@ -19,7 +19,7 @@ import torch.fx
 from torch import fx
 
 from nbcompile import torch_internals
-from nbcompile.codegen.triton_flex import BlockMask, Flex, Sizes, Tensors, emit
+from nbcompile.codegen.triton_flex import BlockMask, Flex, FlexSizes, Tensors, emit
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.lowering.flex_attention import KERNEL, OPERATOR, FlexLaunch
 from nbcompile.lowering.registry import NoLowering
@@ -61,7 +61,7 @@ def _function(source: str) -> Any:
 
 
 def _described(node: fx.Node, module: fx.GraphModule) -> tuple[Flex, list[fx.Node]]:
-    """Sizes, strides and functions of an attention, and what is passed beside its results."""
+    """FlexSizes, strides and functions of an attention, and what is passed beside its results."""
     given: Any = node.args
     query, key, value, score, blocks, scale, _, *buffers = given
     fakes = [argument.meta["val"] for argument in (query, key, value)]
@@ -85,9 +85,9 @@ def _described(node: fx.Node, module: fx.GraphModule) -> tuple[Flex, list[fx.Nod
     return flex, [query, key, value, *lists, *buffers[0], *buffers[1]]
 
 
-def _sizes(fakes: Sequence[torch.Tensor]) -> Sizes:
+def _sizes(fakes: Sequence[torch.Tensor]) -> FlexSizes:
     (batch, heads, rows, width), (of_keys, heads_of_keys, keys, _), (*_, value_width) = (fake.shape for fake in fakes)
-    return Sizes(batch, heads, rows, keys, width, value_width, of_keys, heads_of_keys)
+    return FlexSizes(batch, heads, rows, keys, width, value_width, of_keys, heads_of_keys)
 
 
 def _expect_supported(node: fx.Node, fakes: Sequence[torch.Tensor]) -> None:
