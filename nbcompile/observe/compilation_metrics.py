@@ -5,6 +5,7 @@
 
 Like the counters, it is filled from the moment on at which the program has imported that module. Fields of which
 nothing is known here (torch's remote caches, its Triton autotuner) stay None; a backward graph has no row of its own.
+An entry from the store has a row without a graph.
 
 In torch: CompilationMetrics in torch/_dynamo/utils.py. Read next: nbcompile/observe/metrics.py
 """
@@ -94,8 +95,8 @@ class CompilationMetrics:
         if self._torchs is None:
             yield
             return
-        started, began = time.time_ns() // 1000, time.perf_counter()
-        self.note(start_time_us=started, has_guarded_code=False)
+        began = time.perf_counter()
+        self.note(has_guarded_code=False)
         try:
             yield
             self.note(has_guarded_code=True)
@@ -103,15 +104,28 @@ class CompilationMetrics:
             self.note(**_failure(error))
             raise
         finally:
-            duration = _microseconds(began)
-            self.note(duration_us=duration, dynamo_cumulative_compile_time_us=duration, end_time_us=started + duration)
-            self._hand_over()
+            self.finish(began)
+
+    def finish(self, began: float, **facts: Any) -> None:
+        """Add how long the compile took, and give torch the whole."""
+        if self._torchs is None:
+            return
+        duration, ended = _microseconds(began), time.time_ns() // 1000
+        self.note(start_time_us=ended - duration, end_time_us=ended, **facts)
+        self.note(duration_us=duration, dynamo_cumulative_compile_time_us=duration)
+        self._hand_over()
 
     def _hand_over(self) -> None:
         cls = self._torchs.CompilationMetrics
         known = {each.name for each in dataclasses.fields(cls)}  # they differ between versions of torch
         facts = {name: value for name, value in self.facts.items() if name in known}
         self._torchs._compilation_metrics.append(cls.create(facts))
+
+
+def note_loaded(code: CodeType, compile_id: str, began: float) -> None:
+    """Add a row for an entry from the store: it has code and guards, while nothing was traced."""
+    metrics = CompilationMetrics(code, compile_id)
+    metrics.finish(began, has_guarded_code=True)
 
 
 def _failure(error: BaseException) -> dict[str, object]:

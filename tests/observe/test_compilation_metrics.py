@@ -91,6 +91,23 @@ def test_times_and_guards():
     assert failed.fail_type and failed.fail_reason and not failed.has_guarded_code
 
 
+def test_an_entry_from_the_store_has_a_row(tmp_path):
+    """A later process reads that there is code and guards, how long it took, and no graph: nothing was traced."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import torch, torch._dynamo.utils, nbcompile\n"
+        "def doubled(x):\n    return x * 2 + 1\n"
+        "nbcompile.compile(doubled)(torch.ones(3))\n"
+        "(row,) = torch._dynamo.utils.get_compilation_metrics()\n"
+        "print(row.co_name, row.has_guarded_code, row.graph_op_count, row.duration_us > 0)\n"
+    )
+    said = [
+        subprocess.run([sys.executable, program], check=True, timeout=240, capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
+    assert said == ["doubled True 2 True\n", "doubled True None True\n"]
+
+
 def test_torchs_module_is_not_imported_for_it():
     """A program that does not look at the list never imports torch's compiler."""
     program = (
