@@ -89,6 +89,23 @@ int raise(const std::exception &error) {
 
 const c10::impl::DeviceGuardImplInterface *guard() { return c10::impl::getDeviceGuardImpl(CUDA); }
 
+thread_local bool has_context = false;
+
+/* A thread that has not used CUDA yet has no current context, and torch's guard makes none where its device is the first
+ * one: memory may come from torch's cache, and the driver would refuse the launch. The device's primary context is the
+ * one that torch uses. */
+int with_context(int device, PyObject *kernel) {
+  void *context = nullptr;
+  int result = driver.context(&context);
+  if (!result && !context && !(result = driver.retain(&context, device))) result = driver.set_context(context);
+  has_context = !result;
+  return result ? fail(result, "enter the device", kernel) : 0;
+}
+
+void leave(const GpuState *state) {
+  if (state->before != state->device) guard()->uncheckedSetDevice(c10::Device(CUDA, (c10::DeviceIndex)state->before));
+}
+
 /* Make the device current in this thread, and find its stream. */
 int enter(int device, GpuState *state) {
   try {
@@ -97,14 +114,12 @@ int enter(int device, GpuState *state) {
     state->before = impl->exchangeDevice(wanted).index();
     state->device = device;
     state->stream = impl->getStreamNativeHandle(impl->getStream(wanted));
-    return 0;
   } catch (const std::exception &error) {
     return raise(error);
   }
-}
-
-void leave(const GpuState *state) {
-  if (state->before != state->device) guard()->uncheckedSetDevice(c10::Device(CUDA, (c10::DeviceIndex)state->before));
+  if (has_context || !with_context(device, nullptr)) return 0;
+  leave(state);
+  return -1;
 }
 
 struct Entered {
@@ -159,12 +174,9 @@ int load(GpuKernel *kernel, int which, PyObject *made) {
   }
   Entered entered(kernel->device);
   if (!entered.inside) return -1;
-  void *context = nullptr, *module = nullptr, *function = nullptr;
-  /* A thread that has not used CUDA yet has no current context. The device's primary context is the one that
-   * torch uses. */
-  int result = driver.context(&context);
-  if (!result && !context && !(result = driver.retain(&context, kernel->device))) result = driver.set_context(context);
-  if (result) return fail(result, "enter the device", kernel->name);
+  void *module = nullptr, *function = nullptr;
+  int result = with_context(kernel->device, kernel->name);
+  if (result) return result;
   if ((result = driver.load(&module, image))) return fail(result, "load", kernel->name);
   result = driver.function(&function, module, entry);
   /* A function gets more than 48 KiB of dynamic shared memory only after this call. */

@@ -54,7 +54,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return CUDA; }
   c10::Device exchangeDevice(c10::Device device) const override {
     c10::Device before(CUDA, current);
-    enter(device.index());
+    if (device != before) enter(device.index()); /* as torch's: a new thread has no context for it */
     return before;
   }
   c10::Device getDevice() const override { return c10::Device(CUDA, current); }

@@ -5,6 +5,7 @@ What a launch, a capture and a replay return is in test_faults.py.
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import warnings
 from types import SimpleNamespace
@@ -126,4 +127,36 @@ def test_what_cannot_be_destroyed_is_left(here, function, result):
     here.driver.recover()
     if found is not None:
         torch.testing.assert_close(found, expected)
+    right_now(x, before)
+
+
+def in_a_new_thread(function):
+    """Result of a function in a thread that has not used the driver."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(function).result()
+
+
+def test_a_new_thread_gets_the_devices_context():
+    """The first launch of a thread needs one, as does the first kernel that it loads."""
+    x = torch.randn(8, 32, device="cuda")
+    assert in_a_new_thread(prepared)
+    compiled = nbcompile.compile(plus_one)
+    expected = compiled(x)
+    torch.testing.assert_close(in_a_new_thread(lambda: compiled(x)), expected)
+
+
+@pytest.mark.parametrize("result", OF_A_MODULE)
+@pytest.mark.parametrize("function", ["cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"])
+def test_a_thread_that_gets_no_context(here, function, result):
+    """Torch's error class with the driver's number; inputs are unchanged, and the next thread gets one."""
+    x = torch.randn(8, 32, device="cuda")
+    before = x.cpu()
+    compiled = nbcompile.compile(plus_one)
+    expected = compiled(x)
+    here.driver.fail(function, result)
+    kind = torch.OutOfMemoryError if result == gpu_launcher.OUT_OF_MEMORY else ACCELERATOR
+    with pytest.raises(kind, match=f"CUDA driver error {result} .*to enter the device"):
+        in_a_new_thread(lambda: compiled(x))
+    here.driver.recover()
+    torch.testing.assert_close(in_a_new_thread(lambda: compiled(x)), expected)
     right_now(x, before)
