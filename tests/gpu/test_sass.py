@@ -12,6 +12,8 @@ import nbcompile
 from nbcompile.gpu import sass
 from nbcompile.record import links
 
+pytestmark = pytest.mark.prints_machine_code
+
 
 def softmax(x):
     y = torch.exp(x - x.amax(-1, keepdim=True))

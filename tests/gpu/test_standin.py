@@ -14,16 +14,45 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 ROOT = Path(__file__).parents[2]
-FILES = sorted((ROOT / "tests/gpu/standin").glob("test_*.py"))
+FOLDER = ROOT / "tests/gpu/standin"
+# Each process imports everything anew and compiles the same first kernels: a few seconds that files can share.
+PROCESSES = {
+    "launches": ("launches", "driver", "driver_results", "product_tuning"),
+    "recordings": ("recording", "faults", "user_kernels"),
+}
+pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="the stand-in device needs a torch without CUDA")
 
 
-@pytest.mark.skipif(torch.version.cuda is not None, reason="the stand-in device needs a torch without CUDA")
-@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
-def test_all_of_a_file_holds_on_the_stand_in_device(file):
-    """Each test of the file passes."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(file)]
+def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """The tests of some files, in a process that has the stand-in device."""
+    files = [str(FOLDER / f"test_{file}.py") for file in PROCESSES[name]]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, *files]
     environment = {**os.environ, "NBCOMPILE_STANDIN": "1"}
     environment.pop("PYTEST_XDIST_WORKER", None)
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=580, check=False)
+
+
+def test_every_file_is_in_a_process():
+    """A new file is not forgotten."""
+    assert sorted(f"test_{file}.py" for files in PROCESSES.values() for file in files) == sorted(
+        path.name for path in FOLDER.glob("test_*.py")
+    )
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PROCESSES)
+def test_all_of_its_files_hold_on_the_stand_in_device(name):
+    """Each test passes."""
+    ran = run(name)
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
+    assert " passed" in ran.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PROCESSES)
+def test_the_cases_that_rotate_hold_on_the_stand_in_device(name):
+    """Those that this source of the package leaves out above."""
+    ran = run(name, "-m", "slow")
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout

@@ -50,6 +50,7 @@ def sass(kernel) -> str:
     return " ".join(text for line in kernel.gpu.lines for text in line.sass)
 
 
+@pytest.mark.prints_machine_code
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.usefixtures("one_tile")
 def test_a_product_with_its_epilogue_on_the_matrix_units_of_sm_90(dtype):
@@ -61,6 +62,7 @@ def test_a_product_with_its_epilogue_on_the_matrix_units_of_sm_90(dtype):
     assert kernel.gpu.spills == 0
 
 
+@pytest.mark.prints_machine_code
 @pytest.mark.usefixtures("one_tile")
 def test_sm_80_multiplies_by_warps():
     """``mma``, HMMA in SASS."""
@@ -69,6 +71,7 @@ def test_sm_80_multiplies_by_warps():
     assert "HMMA.16816.F32.BF16" in sass(kernel)
 
 
+@pytest.mark.prints_machine_code
 def test_float32_has_no_matrix_units_unless_eager_allows_them():
     """Each number as exact as eager's; with tf32 within 10 bits of the factors."""
     x, w = torch.randn(32, 32), torch.randn(32, 32)

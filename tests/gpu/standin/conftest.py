@@ -5,6 +5,7 @@ tests/gpu/test_standin.py starts the process. By hand: NBCOMPILE_STANDIN=1 pytes
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -12,8 +13,21 @@ import pytest
 collect_ignore_glob = [] if os.environ.get("NBCOMPILE_STANDIN") else ["*"]
 
 if os.environ.get("NBCOMPILE_STANDIN"):
+    import torch
+
     import nbcompile
     from nbcompile.gpu.standin import device
+
+    @pytest.fixture(scope="session", autouse=True)
+    def collections_pass_over_modules():
+        """After each of many tests all garbage is collected: what one compile imports is not looked at each time."""
+        with device.standin():
+            nbcompile.compile(torch.sin)(torch.randn(8, device="cuda"))
+        nbcompile.reset()
+        gc.collect()
+        gc.freeze()
+        yield
+        gc.unfreeze()  # at the end of the process they are garbage, too
 
     @pytest.fixture(autouse=True)
     def here():

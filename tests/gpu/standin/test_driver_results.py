@@ -35,6 +35,7 @@ def right_now(x, before) -> None:
     torch.testing.assert_close(nbcompile.compile(plus_one)(x), plus_one(x))
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("result", AT_THE_START)
 @pytest.mark.parametrize("function", ["cuInit", "cuDriverGetVersion", "cuDeviceGetCount"])
 def test_a_driver_that_does_not_start(here, function, result):
@@ -55,6 +56,7 @@ def test_a_driver_that_does_not_start(here, function, result):
     assert any(line.startswith("launch ") for line in here.driver.log())
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("result", OF_A_MODULE)
 @pytest.mark.parametrize(
     "function", ["cuDeviceGetAttribute", "cuCtxGetCurrent", "cuModuleLoadData", "cuModuleGetFunction"]
@@ -94,6 +96,7 @@ def prepared(shared: int = 0) -> object:
     return launcher.prepare(kernel, image, 0, unaligned=lambda: image)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", OF_A_MODULE)
 def test_shared_memory_that_is_refused(here, result):
     """The error names the kernel, and the next attempt succeeds."""
@@ -106,6 +109,7 @@ def test_shared_memory_that_is_refused(here, result):
     assert prepared(64 << 10)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", OF_A_DESTRUCTION)
 @pytest.mark.parametrize("function", ["cuGraphDestroy", "cuGraphExecDestroy", "cuModuleUnload"])
 def test_what_cannot_be_destroyed_is_left(here, function, result):

@@ -189,6 +189,7 @@ def expect_eagers_error(here, compiled, x, before, result):
     torch.testing.assert_close(compiled(x), plus_one(x))
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", NOT_LOST)
 @pytest.mark.parametrize("function", WHILE_RECORDING)
 def test_a_capture_that_fails_is_plain_launches(here, function, result):
@@ -203,6 +204,7 @@ def test_a_capture_that_fails_is_plain_launches(here, function, result):
     assert not here.driver.library.standin_is_capturing(None)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", LOST)
 @pytest.mark.parametrize("function", WHILE_RECORDING)
 def test_a_device_that_is_lost_in_a_capture_is_eagers_error(here, function, result):
@@ -214,6 +216,7 @@ def test_a_device_that_is_lost_in_a_capture_is_eagers_error(here, function, resu
     expect_eagers_error(here, compiled, x, before, result)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", NOT_LOST)
 @pytest.mark.parametrize("function", IN_A_REPLAY)
 def test_a_replay_that_fails_is_plain_launches(here, function, result):
@@ -225,6 +228,7 @@ def test_a_replay_that_fails_is_plain_launches(here, function, result):
     expect_plain_launches(here, compiled, x, before)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("result", LOST)
 @pytest.mark.parametrize("function", IN_A_REPLAY)
 def test_a_device_that_is_lost_in_a_replay_is_eagers_error(here, function, result):

@@ -91,6 +91,7 @@ def test_results_are_eagers(here, name):
     assert here.executor.reasons == []
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_are_those_of_a_target(here, name):
     """What is launched is what is generated, simulated and costed for a target without a GPU: the same text."""
