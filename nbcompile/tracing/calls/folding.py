@@ -119,6 +119,19 @@ def _folded(function: object, tracer: Tracer, arguments: Arguments, keywords: Ke
     return fold(tracer, function, arguments, keywords)
 
 
+def folds_or_traces(function: object, polyfill: Callable[..., object]) -> None:
+    """Register a pure function that is computed while tracing if its arguments are known, and traced through a
+    polyfill if they are not. (A row of ``add_polyfill`` would do nothing for it: handlers go first.)
+    """
+
+    def meaning(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if all(whole(tracer, each) is not None for each in (*arguments, *keywords.values())):
+            return fold(tracer, function, arguments, keywords)
+        return tracer.call(tracer.wrap(polyfill, None), arguments, keywords)
+
+    handles(function)(meaning)
+
+
 def folds_of_process(*functions: object) -> None:
     """Register functions whose answer stays the same while the process lives: computed while tracing, and asked again
     by a later process. No guard compares it: what can change between two calls needs :func:`folds_with_guard`.

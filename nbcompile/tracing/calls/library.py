@@ -17,9 +17,11 @@ import gc
 import heapq
 import inspect
 import itertools
+import math
 import operator
 import os
 import random
+import re
 import struct
 import sys
 import types
@@ -29,9 +31,17 @@ import weakref
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.folding import fold, folds, folds_with_guard
+from nbcompile.tracing.calls.folding import fold, folds, folds_or_traces, folds_with_guard
 from nbcompile.tracing.calls.registry import add_polyfill, handles, handles_named
-from nbcompile.tracing.polyfills import builtins as polyfills, copying, heaps, itertools as iteration, operators
+from nbcompile.tracing.polyfills import (
+    builtins as polyfills,
+    copying,
+    heaps,
+    itertools as iteration,
+    operators,
+    substitution,
+    sums,
+)
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import regular_expressions
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -333,6 +343,14 @@ for _value, _polyfill in (
     (torch._C._group_tensors_by_device_and_dtype, polyfills.group_tensors),
 ):
     add_polyfill(_value, _polyfill)
+
+for _function, _meaning in (
+    (math.fsum, sums.fsum),
+    (math.dist, sums.dist),
+    (re.sub, substitution.sub),
+    (re.subn, substitution.subn),
+):
+    folds_or_traces(_function, _meaning)
 
 
 @handles(torch.nn.Module.__getattr__)

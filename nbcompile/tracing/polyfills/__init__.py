@@ -1,7 +1,8 @@
 """Polyfills: functions that are written in C, said again in Python, which the tracer can inline.
 
-A polyfill takes effect by a row of the table at the end of nbcompile/tracing/calls/library.py. What the standard
-library says in Python itself (heapq.merge) needs none: it is traced like the user's code.
+A polyfill takes effect by a row of the tables at the end of nbcompile/tracing/calls/library.py: the second is for
+functions that are computed while tracing where their arguments are known. What the standard library says in Python
+itself (heapq.merge) needs none: it is traced like the user's code.
 
 In torch: torch/_dynamo/polyfills. Read next: nbcompile/tracing/calls/library.py
 """

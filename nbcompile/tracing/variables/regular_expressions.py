@@ -1,6 +1,7 @@
 """Compiled patterns and matches: what is asked of them about known text is answered while tracing.
 
     NAME.match("layer.3").group(1)     "3"
+    NAME.sub(f, "layer.3")             f is traced, with each match (polyfills/substitution.py)
 
 In torch: ConstantLikeVariable of torch/_dynamo/variables/misc.py. Read next:
 nbcompile/tracing/variables/ranges.py
@@ -9,20 +10,26 @@ nbcompile/tracing/variables/ranges.py
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import Source
+from nbcompile.tracing.polyfills import substitution
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
 
 RegularExpression = re.Pattern[str] | re.Pattern[bytes] | re.Match[str] | re.Match[bytes]
 FUNCTIONS = (
-    re.compile, re.search, re.match, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape,
+    re.compile, re.search, re.match, re.fullmatch, re.split, re.findall, re.escape,
 )  # fmt: skip
-"""Functions of re that are computed while tracing if their arguments are known."""
+"""Functions of re that are computed while tracing if their arguments are known; ``sub`` may be given a function."""
+
+_SUBSTITUTIONS: dict[str, Callable[..., object]] = {"sub": substitution.pattern_sub, "subn": substitution.pattern_subn}
+"""Methods of a pattern that may be given a function."""
 
 
 class RegularExpressionVariable(VariableTracker):
@@ -57,11 +64,30 @@ class RegularExpressionVariable(VariableTracker):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         given = [_text(tracer, each) for each in arguments]
         named_ones = {key: _text(tracer, each) for key, each in keywords.items()}
+        replacement = given[0] if given else named_ones.get("repl")
+        if name in _SUBSTITUTIONS and replacement is not None and _is_function(tracer, replacement):
+            return self._substitute(tracer, name, replacement, given, named_ones)
         if not all(each.is_constant() for each in (*given, *named_ones.values())):
             self.no_method(name)
         values = [each.constant() for each in given]
         named = {key: each.constant() for key, each in named_ones.items()}
         return tracer.constant_or_wrap(tracer.evaluate(getattr(self.value, name), values, named))
+
+    def _substitute(
+        self, tracer: Tracer, name: str, function: VariableTracker, given: Arguments, named: Keywords
+    ) -> VariableTracker:
+        """``PATTERN.sub(function, text)``: C says which matches there are, and what is wrong with the arguments."""
+        others = [each for each in (*given, *named.values()) if each is not function]
+        if not all(each.is_constant() for each in others):
+            self.no_method(name)
+        matches: list[re.Match[str] | re.Match[bytes]] = []
+        values = [matches.append if each is function else each.constant() for each in given]
+        keyed = {key: matches.append if each is function else each.constant() for key, each in named.items()}
+        unchanged = tracer.evaluate(getattr(self.value, name), values, keyed)
+        if not matches:
+            return tracer.constant_or_wrap(unchanged)
+        found = TupleVariable([tracer.constant_or_wrap(match) for match in matches])
+        return tracer.call_python(_SUBSTITUTIONS[name], function, ConstantVariable(matches[0].string), found)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         return self.call_method(tracer, "__getitem__", [key], {})
@@ -70,6 +96,10 @@ class RegularExpressionVariable(VariableTracker):
         if self.source is not None:
             return super().recipe(reconstruction)
         return Constant(self.value, type(self.value).__name__)
+
+
+def _is_function(tracer: Tracer, value: VariableTracker) -> bool:
+    return not value.is_constant() and bool(tracer.call(tracer.wrap(callable, None), [value]).constant())
 
 
 def _text(tracer: Tracer, value: VariableTracker) -> VariableTracker:

@@ -1,0 +1,139 @@
+"""``math.fsum`` and ``math.dist`` of whatever can be iterated: traced, with eager's numbers and errors."""
+
+from __future__ import annotations
+
+import fractions
+import itertools
+import math
+import statistics
+
+import pytest
+import torch
+
+import nbcompile
+
+X = torch.arange(3.0)
+
+
+class Length:
+    """A number only by ``__float__``."""
+
+    def __init__(self, metres):
+        self.metres = metres
+
+    def __float__(self):
+        return self.metres
+
+
+class Position:
+    """A number only by ``__index__``."""
+
+    def __index__(self):
+        return 3
+
+
+class Doubled(float):
+    """C reads what a float holds, and does not ask its ``__float__``."""
+
+    def __float__(self):
+        return 2 * super().__float__()
+
+
+class Pair(tuple):
+    """C reads the items of a tuple, and does not ask for its iterator."""
+
+    __slots__ = ()
+
+    def __iter__(self):
+        return iter([0.0, 0.0])
+
+
+def tenths(count):
+    for _ in range(count):
+        yield 0.1
+
+
+PROGRAMS = {
+    "a sum of a generator expression": lambda: math.fsum(0.1 * each for each in range(10)),
+    "a sum of a generator": lambda: math.fsum(tenths(10)),
+    "a sum of map": lambda: math.fsum(map(float, ("0.1", "1e16", "-1e16"))),
+    "a sum of islice": lambda: math.fsum(itertools.islice(itertools.count(0.1, 0.1), 5)),
+    "a sum of nothing": lambda: math.fsum(iter(())),
+    "a sum of objects": lambda: math.fsum([Length(0.1), Position(), True, 2**70]),
+    "a sum of fractions": lambda: math.fsum(fractions.Fraction(1, each) for each in (3, 6, 7)),
+    "a sum of a subclass": lambda: math.fsum([Doubled(1.5), Length(1.0)]),
+    "a sum with a negative zero": lambda: math.copysign(1.0, math.fsum(-each for each in (0.0, 0.0))),
+    "a sum with infinity": lambda: math.fsum(each for each in (1.0, math.inf, 2.0)),
+    "a sum without a number": lambda: str(math.fsum(each for each in (1.0, math.nan))),
+    "a sum that only a partial sum overflows": lambda: math.fsum(each for each in (1e308, -1e308, 1e308)),
+    "a distance of generators": lambda: math.dist((each for each in (1, 2)), map(float, (4, 6))),
+    "a distance of objects": lambda: math.dist([Length(1.0), Position()], (Length(4.0), 7)),
+    "a distance of a subclass": lambda: math.dist(Pair([3.0, 4.0]), (Length(0.0), 0)),
+    "a mean of a generator": lambda: statistics.fmean(tenths(7)),
+    "a weighted mean": lambda: statistics.fmean([1, 2], weights=[3, 4]),
+    "a geometric mean": lambda: statistics.geometric_mean([54, 24, 36]),
+    "a correlation": lambda: statistics.correlation([1, 2, 3.0], [2, 3, 5.0]),
+    "a regression": lambda: tuple(statistics.linear_regression([1, 2, 3.0], [2, 3, 5.0])),
+}
+
+
+def one_graph(function, *arguments):
+    explained = nbcompile.explain(function, backend="eager")(*arguments)
+    assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained.breaks
+    return explained.result
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numbers_are_eagers(name):
+    """The very bits, in one graph."""
+    program = PROGRAMS[name]
+    assert one_graph(lambda x: (x + 1, program()), X)[1] == program()
+
+
+REFUSED = {
+    "a text among the numbers": lambda seen: math.fsum(noted(seen, (1.0, "2", 3.0))),
+    "None among the numbers": lambda seen: math.fsum(noted(seen, (None, 3.0))),
+    "a complex number": lambda seen: math.fsum(noted(seen, (1j, 3.0))),
+    "an int that is too large": lambda seen: math.fsum(noted(seen, (10**400, 3.0))),
+    "an overflow on the way": lambda seen: math.fsum(noted(seen, (1e308, 1e308, 3.0))),
+    "infinities of both signs": lambda seen: math.fsum(noted(seen, (math.inf, -math.inf, 3.0))),
+    "no iterable": lambda seen: math.fsum(Length(1.0)),
+    "a generator that raises": lambda seen: math.fsum(1 / each for each in noted(seen, (1, 0, 2))),
+    "two arguments": lambda seen: math.fsum(noted(seen, (1,)), 2),
+    "points of several dimensions": lambda seen: math.dist(noted(seen, (1, "2")), noted(seen, (3,))),
+    "a text as coordinate": lambda seen: math.dist(noted(seen, (1, "2")), noted(seen, (3, 4))),
+    "a second point that is none": lambda seen: math.dist(noted(seen, (1, 2)), Length(1.0)),
+}
+
+
+def noted(seen, items):
+    for item in items:
+        seen.append(item)
+        yield item
+
+
+@pytest.mark.parametrize("refused", REFUSED)
+def test_refusals_are_pythons_own(refused):
+    """The class of the exception, its text, and how far the iterator was read by then."""
+    act = REFUSED[refused]
+
+    def function(x):
+        seen = []
+        try:
+            return x + 1, act(seen), seen
+        except Exception as error:
+            return x - 1, type(error), str(error), seen
+
+    nbcompile.reset()
+    assert nbcompile.compile(function, backend="eager", fullgraph=True)(X)[1:] == function(X)[1:]
+
+
+def test_a_size_is_specialised():
+    """As by the other functions of math that have no form for symbols."""
+
+    def function(x):
+        return x * math.fsum(float(size) for size in x.shape)
+
+    compiled = nbcompile.compile(function, backend="eager", fullgraph=True, dynamic=True)
+    for size in (3, 4):
+        assert torch.equal(compiled(torch.ones(size, 2)), function(torch.ones(size, 2)))
