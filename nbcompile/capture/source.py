@@ -440,9 +440,17 @@ def iterator_item(iterator: object, index: int) -> object:
     return remaining(iterator)[index]
 
 
+_MISSING = object()
+
+
 def _item(container: object, key: object) -> object:
-    # Without the container's own __getitem__: looking must not run user code.
-    kinds: tuple[Any, ...] = (dict, list, tuple)
+    # Without the container's own __getitem__ and __missing__: looking must not run user code, nor add a default.
+    if isinstance(container, dict):
+        found = dict.get(container, key, _MISSING)
+        if found is _MISSING:
+            raise KeyError(key)
+        return found
+    kinds: tuple[Any, ...] = (list, tuple)
     for plain in kinds:
         if isinstance(container, plain):
             return plain.__getitem__(container, key)

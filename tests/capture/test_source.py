@@ -1,11 +1,13 @@
 """Addresses of values: spelled as torch spells them, and resolved in the scope of a call."""
 
+import collections
 import weakref
 
 import numpy as np
 import pytest
 import torch
 
+import nbcompile
 from nbcompile.capture import source
 from nbcompile.capture.source import (
     ArraySource,
@@ -164,3 +166,24 @@ def test_a_member_is_looked_up_after_some_of_the_bases():
 def test_draws_are_spelled_by_their_number():
     """A random number is drawn before the graph runs; its address is its number in order."""
     assert expression(DrawSource(2)) == "random_value_2"
+
+
+def test_looking_at_an_item_adds_no_default(scope):
+    """What an entry for other dicts reads of a defaultdict is not added to it."""
+    defaults = collections.defaultdict(list, f=6)
+    with pytest.raises(KeyError):
+        source.resolve(ItemSource(ConstantSource("d", defaults), "a"), scope)
+    assert defaults == {"f": 6}
+
+
+def test_a_call_adds_no_default():
+    """The same for calls: entries for dicts are asked, and none is the one for a defaultdict."""
+
+    def function(x, d):
+        return x + len(d), list(d.values())
+
+    compiled = nbcompile.compile(function)
+    compiled(torch.ones(1), {"a": 1})
+    defaults = collections.defaultdict(list, f=6)
+    assert compiled(torch.ones(1), defaults)[1] == [6]
+    assert defaults == {"f": 6}

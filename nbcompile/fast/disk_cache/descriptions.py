@@ -145,10 +145,19 @@ def _describe(value: Any, depth: int) -> Description:
     if isinstance(value, _OPERATORS):
         return _operator(value, depth)
     if isinstance(value, enum.Enum):
-        return ["member", describe(type(value), depth), value.name]
+        return _of_enum(value, depth)
     if isinstance(value, types.CodeType):
         return ["code", code_digest(value)]
     return ["value", encode(value)]
+
+
+def _of_enum(value: enum.Enum, depth: int) -> Description:
+    """A member by its name; a combination of flags has none of its own and is described by its number."""
+    if type(value)._member_map_.get(str(value.name)) is value:
+        return ["member", describe(type(value), depth), value.name]
+    if isinstance(value, enum.Flag):
+        return ["flags", describe(type(value), depth), value.value]
+    raise NotStorable(f"a value of {type(value).__qualname__} that is none of its members")
 
 
 def _function(value: types.FunctionType, depth: int) -> Description:
@@ -378,6 +387,8 @@ def find(description: Description) -> Any:
             found = _found_operator(name)
         case ["member", list(of), str(name)]:
             found = find(of)[name]
+        case ["flags", list(of), int(number)]:
+            found = find(of)(number)
         case _:
             raise Unreadable(f"nothing to be found: {description!r:.80}")
     # The name is a hint; the comparison of descriptions decides.

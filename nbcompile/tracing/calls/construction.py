@@ -51,7 +51,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     version_counters,
     warning_filters,
 )
-from nbcompile.tracing.calls.folding import fold, whole
+from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -60,6 +60,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
+from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable

@@ -16,7 +16,6 @@ from typing import TypeVar
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.folding import whole
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
@@ -28,6 +27,7 @@ from nbcompile.tracing.variables.base import (
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
+from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import TextVariable

@@ -10,10 +10,8 @@ In torch: can_constant_fold_through of torch/_dynamo/variables/builtin.py and to
 
 from __future__ import annotations
 
-import collections
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource, NoArgsCallSource
@@ -27,65 +25,7 @@ from nbcompile.tracing.variables.base import (
     VariableTracker,
     realise,
 )
-from nbcompile.tracing.variables.deques import DequeVariable
-from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
-from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
-
-
-def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
-    """The real value of a container of constants (also nested ones), in a tuple; None if something is not known."""
-    value = realise(tracer, value)
-    if value.is_constant():
-        return (value.constant(),)
-    for kind, copied in _CONTAINERS.items():
-        if isinstance(value, kind):
-            return copied(tracer, value)
-    return None
-
-
-def _whole_sequence(tracer: Tracer, value: ListVariable | TupleVariable) -> tuple[object] | None:
-    if isinstance(value, ListVariable) and value.cls is not list:
-        return None
-    parts = [whole(tracer, item) for item in value.unpack(tracer)]
-    items = [part[0] for part in parts if part is not None]
-    copy = value.cls(*items) if hasattr(value.cls, "_fields") else value.cls(items)
-    return (copy,) if len(items) == len(parts) else None
-
-
-def _whole_deque(tracer: Tracer, value: DequeVariable) -> tuple[object] | None:
-    listed: Any = whole(tracer, ListVariable(value.items))
-    return None if listed is None else (collections.deque(listed[0], value.maxlen),)
-
-
-def _whole_dict(tracer: Tracer, value: DictVariable) -> tuple[object] | None:
-    if value.cls not in (dict, collections.OrderedDict):
-        return None
-    pairs = [(key, whole(tracer, value.get_item(tracer, key))) for key in value.keys(tracer)]
-    known = {key.constant(): part[0] for key, part in pairs if part is not None and key.is_constant()}
-    return (value.cls(known),) if len(known) == len(pairs) else None
-
-
-def _whole_view(tracer: Tracer, value: DictViewVariable) -> tuple[object] | None:
-    owner = whole(tracer, value.owner)
-    return None if owner is None else (getattr(owner[0], value.which)(),)
-
-
-def _whole_set(tracer: Tracer, value: SetVariable) -> tuple[object] | None:
-    items = value.unpack(tracer)
-    if value.cls is not set or not all(item.is_constant() for item in items):
-        return None
-    return ({item.constant() for item in items},)
-
-
-_CONTAINERS: Mapping[Any, Callable[[Tracer, Any], tuple[object] | None]] = {
-    DequeVariable: _whole_deque,  # before lists: a deque is one of them
-    ListVariable: _whole_sequence,
-    TupleVariable: _whole_sequence,
-    DictVariable: _whole_dict,
-    DictViewVariable: _whole_view,
-    SetVariable: _whole_set,
-}
-"""Containers by the tracker, and how a real copy is made; the first that matches."""
+from nbcompile.tracing.variables.known_values import whole
 
 
 def fold(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywords) -> VariableTracker:

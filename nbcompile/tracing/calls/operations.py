@@ -24,7 +24,7 @@ from nbcompile import torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import numbers
+from nbcompile.tracing.calls import dict_union, numbers
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
 from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
@@ -34,6 +34,7 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
+from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
@@ -109,7 +110,8 @@ def binary(
     rule = BINARY[symbol]
     # The order follows Python: constants, then ``__iadd__``, then the operands' own methods, then built-in values.
     if left.is_constant() and right.is_constant() and not isinstance(left, SequenceVariable):
-        return tracer.constant_or_wrap(tracer.evaluate(rule.function, (left.constant(), right.constant())))
+        function = rule.in_place if in_place and rule.in_place is not None else rule.function  # the error names it
+        return tracer.constant_or_wrap(tracer.evaluate(function, (left.constant(), right.constant())))
     if in_place and rule.in_place is not None:  # the object itself changes
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
@@ -146,17 +148,21 @@ def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: Vari
 
 def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
     """``"%d of %s" % values``, where all of them are known (symbolic numbers are specialised)."""
-    values = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
-    plain = [ConstantVariable(each.specialise()) if isinstance(each, SymbolicVariable) else each for each in values]
-    known: object
-    if isinstance(right, DictVariable) and all(each.is_constant() for each in right.values(tracer)):
-        known = {key.constant(): right.get_item(tracer, key).constant() for key in right.keys(tracer)}
-    elif all(each.is_constant() for each in plain):
-        found = [each.constant() for each in plain]
-        known = tuple(found) if isinstance(right, TupleVariable) else found[0]
-    else:
-        return _unsupported(tracer, "%", template, right)
-    return ConstantVariable(tracer.evaluate(operator.mod, (template.value, known)))
+    if isinstance(right, TupleVariable):
+        right = TupleVariable([_specialised(value) for value in right.unpack(tracer)])
+    known = whole(tracer, _specialised(right))
+    if known is None:  # what ``str`` or a format makes of a value that is not known, Python finds out
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_OPERATOR,
+            f"{template.describe()} % {right.describe()}",
+            symbol="%",
+            types=f"{template.type_name()}, {right.type_name()}",
+        )
+    return ConstantVariable(tracer.evaluate(operator.mod, (template.value, known[0])))
+
+
+def _specialised(value: VariableTracker) -> VariableTracker:
+    return ConstantVariable(value.specialise()) if isinstance(value, SymbolicVariable) else value
 
 
 def _by_method(
@@ -172,6 +178,8 @@ def _by_method(
     found = _special(tracer, rule, left, right)
     if found is not None:
         return found
+    if rule.method == "__or__" and all(isinstance(built_in_part(part), DictVariable) for part in (left, right)):
+        return dict_union.union(tracer, left, right)
     parts = built_in_part(left), built_in_part(right)
     return None if parts == (left, right) else operate(*parts)
 
@@ -199,10 +207,11 @@ def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracke
 
 def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
     """The special methods of user classes, the subclass's reflected one first."""
-    # Python asks the left operand first, unless the right one's class derives from the left one's: then its reflected
-    # method comes first.
+    # Python asks the left operand first, unless the right one's class derives from the left one's and has a reflected
+    # method of its own: then that comes first. A comparison asks the derived class first in any case.
     attempts = [(left, rule.method, right), (right, rule.reflected, left)]
-    if left.python_type() is not right.python_type() and issubclass(right.python_type(), left.python_type()):
+    kinds = left.python_type(), right.python_type()
+    if kinds[0] is not kinds[1] and issubclass(kinds[1], kinds[0]) and _overrides(kinds[1], kinds[0], rule):
         attempts.reverse()
     for owner, name, other in attempts:
         if _has_method(tracer, owner, name):
@@ -253,6 +262,12 @@ def _is_taken(kind: type, name: str, operand: type) -> bool:
             return method(_SAMPLES[kind](), _SAMPLES[operand]()) is not NotImplemented
         except Exception:  # noqa: BLE001 - it answers, with an error
             return True
+
+
+def _overrides(derived: type, base: type, rule: Operator) -> bool:
+    return rule in COMPARISONS.values() or getattr(derived, rule.reflected, None) is not getattr(
+        base, rule.reflected, None
+    )
 
 
 def _has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
@@ -306,6 +321,13 @@ def _has_torch_function(tracer: Tracer, value: VariableTracker) -> bool:
     return isinstance(value, ObjectVariable) and value.has_special(tracer, "__torch_function__")
 
 
+def _repeats(value: VariableTracker) -> bool:
+    """True for a sequence that ``*`` repeats: a str or bytes, or one that the program made."""
+    if isinstance(value, ConstantVariable):
+        return isinstance(value.value, (str, bytes))
+    return isinstance(value, SequenceVariable)
+
+
 def built_in_part(value: VariableTracker) -> VariableTracker:
     """Tracker of the items of an object whose class derives from list, dict ..."""
     return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value
@@ -328,10 +350,12 @@ def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
             return left.like(left.items * _times(tracer, right))
         case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():
             return right.like(right.items * _times(tracer, left))
+        case "*", _, ObjectVariable() if _repeats(left):
+            return binary(tracer, symbol, left, ConstantVariable(index_of(tracer, right)))
+        case "*", ObjectVariable(), _ if _repeats(right):
+            return binary(tracer, symbol, ConstantVariable(index_of(tracer, left)), right)
         case "|", DictVariable(), DictVariable():
-            merged = left.call_method(tracer, "copy", [], {})
-            merged.call_method(tracer, "update", [right], {})
-            return merged
+            return dict_union.union(tracer, left, right)
     names = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
     if symbol not in names or not isinstance(left, (SetVariable, DictViewVariable)):
         return None

@@ -63,7 +63,9 @@ def handles_instances(cls: type) -> Callable[[Callable[..., VariableTracker]], C
 
 
 def add_polyfill(value: object, function: object) -> None:
-    """Register a polyfill."""
+    """Register a polyfill. It is asked only if no handler knows the function (wrapping/callables.py): for one that is
+    computed while tracing where its arguments are known, use :func:`folding.folds_or_traces`.
+    """
     assert isinstance(function, FunctionType)
     assert _key(value) not in _POLYFILLS, f"{value} has two polyfills"
     _POLYFILLS[_key(value)] = (value, function)

@@ -62,3 +62,11 @@ def checked_hint(hint: Any, default: int = 0) -> int:
 def call(function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
     """``operator.call``."""
     return function(*arguments, **keywords)
+
+
+def ordered_union(cls: type, left: Any, right: Any) -> Any:
+    """``left | right`` of an ``OrderedDict`` and another dict."""
+    union = cls(left)
+    for key, value in right.items():
+        union[key] = value
+    return union

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 import functools
 import math
+import re
 import types
 
 import pytest
@@ -141,3 +143,14 @@ def test_a_class_is_described_once_in_a_block(monkeypatch):
     assert descriptions.describe(Layer) != first[0]
     with descriptions.memoized():
         assert descriptions.describe(Layer) != first[0]
+
+
+class Colour(enum.Flag):
+    RED = 1
+    BLUE = 2
+
+
+@pytest.mark.parametrize("value", [Colour.RED, Colour.RED | Colour.BLUE, Colour(0), re.IGNORECASE | re.MULTILINE])
+def test_flags_are_found_again(value):
+    """A member has a name; a combination has a number."""
+    assert find(describe(value)) is value

@@ -1,0 +1,64 @@
+"""``left | right`` of dicts: which class the result has.
+
+    {} | {}                       dict
+    OrderedDict() | {}            OrderedDict; so is {} | OrderedDict(), a subclass that has the operator itself
+    Counter() | {}                dict: Counter's own method refuses, and that of dict makes a dict
+
+In torch: DictVariable of torch/_dynamo/variables/dicts.py. Read next: nbcompile/tracing/calls/operations.py
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.polyfills.operators import ordered_union
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.objects import ObjectVariable
+
+_IN_C = (collections.OrderedDict, collections.defaultdict, dict)
+"""Classes that implement the operator in C, the most derived first."""
+
+
+def union(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    """The union of two dicts, or objects of classes that derive from dict; methods in Python were asked before."""
+    implemented = _implementation(left.python_type(), right.python_type())
+    owner = left if issubclass(left.python_type(), implemented) else right
+    cls = owner.python_type() if implemented is not dict else dict
+    if isinstance(owner, ObjectVariable) and implemented is not dict:
+        if implemented is collections.OrderedDict:
+            return tracer.call_python(ordered_union, ClassVariable(cls), left, right)
+        raise breaks.unsupported(  # its C code calls the class with a factory
+            breaks.UNSUPPORTED_OPERATOR,
+            f"{left.describe()} | {right.describe()}",
+            symbol="|",
+            types=f"{left.type_name()}, {right.type_name()}",
+        )
+    default = owner.default if isinstance(owner, DictVariable) and implemented is not dict else None
+    result = DictVariable(tracer, (), cls=cls, default=default)
+    for operand in (left, right):
+        result.call_method(tracer, "update", [_items_of(operand)], {})
+    return result
+
+
+def _implementation(left: type, right: type) -> type:
+    """The class whose ``|`` in C makes the result, in CPython's order."""
+    found = [_own(left), _own(right)]
+    if left is not right and issubclass(right, left) and found[0] is not found[1]:
+        found.reverse()
+    return next((owner for owner in found if owner is not None), dict)
+
+
+def _own(cls: type) -> type | None:
+    """The class that gives this one its operator; None if that is written in Python."""
+    if isinstance(getattr(cls, "__or__", None), types.FunctionType):
+        return None
+    return next(owner for owner in _IN_C if issubclass(cls, owner))
+
+
+def _items_of(operand: VariableTracker) -> VariableTracker:
+    return operand.base_items if isinstance(operand, ObjectVariable) and operand.base_items is not None else operand
