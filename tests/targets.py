@@ -7,6 +7,7 @@ schedules and inputs go in, results (or why there are none) come out.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import functools
 import importlib.util
 import os
@@ -16,10 +17,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from nbcompile.backends import attribute_of
 from nbcompile.codegen import cpp
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.ir.buffer import Extern, GraphAttribute
+from nbcompile.ir.expr import FLOAT8
 from nbcompile.ir.kernel import Schedule
 from nbcompile.runtime import program, toolchain
 
@@ -60,6 +64,25 @@ def interpreter() -> subprocess.Popen[bytes]:
     return process
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bits:
+    """A tensor whose type cannot be pickled, as whole numbers."""
+
+    words: torch.Tensor
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(value: Any) -> Any:
+        """Replace such a tensor."""
+        is_float8 = isinstance(value, torch.Tensor) and value.dtype in FLOAT8
+        return Bits(value.view(torch.uint8), value.dtype) if is_float8 else value
+
+    @staticmethod
+    def value(given: Any) -> Any:
+        """The tensor again."""
+        return given.words.view(given.dtype) if isinstance(given, Bits) else given
+
+
 def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
     """The schedule's Triton kernels, interpreted.
 
@@ -73,7 +96,7 @@ def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
     process = interpreter()
     assert process.stdin is not None and process.stdout is not None
     try:
-        pickle.dump((planned, inputs), process.stdin)
+        pickle.dump((planned, [Bits.of(value) for value in inputs]), process.stdin)
         process.stdin.flush()
         answer = pickle.load(process.stdout)
     except BaseException:  # a time limit: the answer that is still to come must not be the next test's
@@ -82,8 +105,7 @@ def run_triton(planned: Schedule, inputs: Any) -> tuple[Any, ...]:
         raise
     if isinstance(answer, Exception):
         raise answer
-    results: tuple[Any, ...] = answer
-    return results
+    return tuple(map(Bits.value, answer))
 
 
 def _libdevice() -> None:
@@ -161,7 +183,8 @@ def _serve() -> None:
         answer: Any
         try:
             emitted = generator.emit(planned)
-            answer = runtime.load(emitted).positional(*inputs)
+            results = runtime.load(emitted).positional(*map(Bits.value, inputs))
+            answer = tuple(Bits.of(value) for value in results)
         except generator.NoTriton as reason:
             answer = Refused(str(reason))
         except Exception as error:  # noqa: BLE001

@@ -19,7 +19,7 @@ from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.kernel import Schedule
 
 
-def emit(schedule: Schedule) -> EmittedProgram:
+def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
     """Generate every kernel in the language of its device, the wrapper and the launch plan.
 
     Raises:
@@ -30,7 +30,9 @@ def emit(schedule: Schedule) -> EmittedProgram:
     for kernel in schedule.kernels():
         try:
             on_gpu = kernel.device.type == "cuda"
-            kernels.append(triton.emit_kernel(kernel, schedule) if on_gpu else emit_kernel(kernel, schedule))
+            kernels.append(
+                triton.emit_kernel(kernel, schedule, capability) if on_gpu else emit_kernel(kernel, schedule)
+            )
         except NoTriton as reason:
             refused.update(reason.refused)
     if refused:

@@ -58,6 +58,7 @@ from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import Extern, GraphInput
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
+from nbcompile.ir.expr import FLOAT8
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Loop, Nest, Schedule, Update
 
@@ -65,19 +66,24 @@ POINTERS = {
     torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.bool: "*i1",
     torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
     torch.uint8: "*u8", torch.uint16: "*u16", torch.uint32: "*u32", torch.uint64: "*u64",
+    **dict.fromkeys(FLOAT8, "*u8"),
 }  # fmt: skip
 
 PRELUDE = Path(__file__).with_name("triton_functions.py").read_text()
 """Source of the helper functions that every generated module contains."""
 
 
-def emit(schedule: Schedule) -> EmittedProgram:
+def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
     """A Python module with one Triton kernel for each kernel of the schedule.
+
+    Args:
+        schedule: The kernels.
+        capability: Of the GPU that they are for (90 for sm_90); 0 for text that every GPU and the interpreter can run.
 
     Raises:
         NoTriton: an operation has no Triton form.
     """
-    kernels = _emitted(schedule)
+    kernels = _emitted(schedule, capability)
     source = PRELUDE + "".join("\n\n" + kernel.source for kernel in kernels)
     externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
     return EmittedProgram(
@@ -92,12 +98,12 @@ def emit(schedule: Schedule) -> EmittedProgram:
     )
 
 
-def _emitted(schedule: Schedule) -> tuple[EmittedKernel, ...]:
+def _emitted(schedule: Schedule, capability: int) -> tuple[EmittedKernel, ...]:
     kernels: list[EmittedKernel] = []
     refused: dict[str, tuple[str, tuple[str, ...]]] = {}
     for kernel in schedule.kernels():
         try:
-            kernels.append(emit_kernel(kernel, schedule))
+            kernels.append(emit_kernel(kernel, schedule, capability))
         # All refusals of a graph are gathered, so that it is lowered once more for them and not for
         # each.
         except NoTriton as reason:
@@ -122,7 +128,7 @@ def signature(kernel: EmittedKernel) -> dict[str, str]:
     return dict(zip(names, kernel.types, strict=True))
 
 
-def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
+def emit_kernel(kernel: Kernel, schedule: Schedule, capability: int = 0) -> EmittedKernel:
     """Emit one kernel as a Triton function, and its grid as a Python function.
 
     Raises:
@@ -133,7 +139,9 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     writer = SourceWriter()
     try:
         emitter, programs = (
-            _emit_parts(kernel, schedule, writer) if kernel.parts else _emit_function(kernel, schedule, writer, sizes)
+            _emit_parts(kernel, schedule, writer, capability)
+            if kernel.parts
+            else _emit_function(kernel, schedule, writer, sizes, capability)
         )
     except NoTriton as reason:
         asking = tuple(node for _, nodes in reason.refused.values() for node in nodes)
@@ -170,11 +178,12 @@ def _arguments(kernel: Kernel) -> tuple[str, ...]:
 
 
 def _emit_function(
-    kernel: Kernel, schedule: Schedule, writer: SourceWriter, sizes: Sequence[str], program: str = ""
+    kernel: Kernel, schedule: Schedule, writer: SourceWriter, sizes: Sequence[str], capability: int, program: str = ""
 ) -> tuple[TritonEmitter, str]:
     """Emit a function; return the number of its programs, too. ``program`` names the argument that is a program's."""
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
     emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=buffer_origins(kernel, schedule.program))
+    emitter.capability = capability
     # Addresses are computed from the program's number: where it has 64 bits, all that is added to
     # it has.
     emitter.int64_cast = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
@@ -202,12 +211,12 @@ def _programs(emitter: TritonEmitter) -> str:
     return _columns(emitter) if vectorises_outer_loop(emitter.kernel) else rows(emitter)
 
 
-def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter) -> tuple[TritonEmitter, str]:
+def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter, capability: int) -> tuple[TritonEmitter, str]:
     """Emit kernels side by side: each as a function, and one function that calls that of the program."""
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
     # Written once into nothing: the function that calls them comes first, and needs their numbers
     # of programs.
-    functions = [_emit_function(part, schedule, SourceWriter(), (), "program") for part in kernel.parts]
+    functions = [_emit_function(part, schedule, SourceWriter(), (), capability, "program") for part in kernel.parts]
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join(pointers.values())}):", kernel.from_nodes, "surrounds")
     writer.depth += 2
@@ -229,7 +238,7 @@ def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter) -> tup
     writer.line("")
     writer.line("")
     for part in kernel.parts:
-        _emit_function(part, schedule, writer, (), "program")
+        _emit_function(part, schedule, writer, (), capability, "program")
     return functions[0][0], str(first)
 
 

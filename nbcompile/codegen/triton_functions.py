@@ -9,7 +9,7 @@ In torch: torch/_inductor/runtime/triton_helpers.py. Read next:
 nbcompile/codegen/triton.py
 """
 
-# mypy: allow-untyped-defs
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators
 # ruff: noqa: ANN001, ANN201, ANN202, D103, PLR0124  (Triton reads annotations as its own; x != x asks for nan)
 import triton
 import triton.language as tl
@@ -137,6 +137,58 @@ def next_squares(mean, total, x, share, valid):
     apart = x - mean
     moved = tl.where(valid, mean + apart * share, mean)
     return moved, tl.where(valid, total + apart * (x - moved), total)
+
+
+@triton.jit
+def from_float8_e5m2(bits):
+    return (bits.to(tl.uint16) << 8).to(tl.float16, bitcast=True).to(tl.float32)  # the upper half of a float16
+
+
+@triton.jit
+def from_float8_e4m3fn(bits, hardware: tl.constexpr):
+    if hardware:
+        return bits.to(tl.float8e4nv, bitcast=True).to(tl.float32)
+    size = (bits & 0x7F).to(tl.int32)
+    normal = ((size << 20) + (120 << 23)).to(tl.float32, bitcast=True)
+    number = tl.where(size < 8, size.to(tl.float32) * 0.001953125, normal)  # subnormals: multiples of 2**-9
+    number = tl.where(size == 0x7F, float("nan"), number)
+    return tl.where(bits > 0x7F, -number, number)
+
+
+@triton.jit
+def to_float8_e4m3fn(x, hardware: tl.constexpr, saturates: tl.constexpr):
+    sign = (x.to(tl.int32, bitcast=True) >> 24).to(tl.uint8) & 0x80
+    if hardware:
+        bits = x.to(tl.float8e4nv).to(tl.uint8, bitcast=True)  # saturates; NaN is positive
+        if not saturates:
+            bits = tl.where(tl.abs(x) > 464.0, 0x7F, bits).to(tl.uint8)
+    else:
+        bits = rounded_bits(x, 3, 7, 16384.0, 0x7E if saturates else 0x7F)
+    return bits | sign
+
+
+@triton.jit
+def to_float8_e5m2(x, hardware: tl.constexpr):
+    sign = (x.to(tl.int32, bitcast=True) >> 24).to(tl.uint8) & 0x80
+    if hardware:
+        bits = x.to(tl.float8e5).to(tl.uint8, bitcast=True)  # saturates; NaN is positive
+        bits = tl.where(tl.abs(x) >= 61440.0, 0x7C, bits).to(tl.uint8)
+    else:
+        bits = rounded_bits(x, 2, 15, 128.0, 0x7C)
+    return bits | sign
+
+
+@triton.jit
+def rounded_bits(x, digits: tl.constexpr, bias: tl.constexpr, ulp: tl.constexpr, largest: tl.constexpr):
+    # Half to even. Subnormals are multiples of the last place of ulp: adding it rounds to such a multiple.
+    size = x.to(tl.int32, bitcast=True) & 0x7FFFFFFF
+    dropped: tl.constexpr = 23 - digits
+    normal = ((size + ((1 << (dropped - 1)) - 1) + ((size >> dropped) & 1)) >> dropped) - ((127 - bias) << digits)
+    start = tl.full([1], ulp, tl.float32)
+    small = (tl.abs(x) + start).to(tl.int32, bitcast=True) - start.to(tl.int32, bitcast=True)
+    number = tl.where(size < ((128 - bias) << 23), small, normal)
+    number = tl.where(number > largest, largest, number)
+    return tl.where(size > 0x7F800000, 0x7F, number).to(tl.uint8)
 
 
 @triton.jit

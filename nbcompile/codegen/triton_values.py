@@ -17,11 +17,23 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from nbcompile.codegen import triton_eviction
+from nbcompile.codegen import triton_eviction, triton_float8
 from nbcompile.codegen.printers import TRITON, print_index
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.emitted import ZERO_DIVISION
-from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, walk
+from nbcompile.ir.expr import (
+    FLOAT8,
+    NARROW_FLOATS,
+    Apply,
+    Constant,
+    Expr,
+    Gather,
+    IndexOf,
+    Load,
+    Local,
+    Masked,
+    walk,
+)
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Kernel, Let, Loop, Schedule, Store, Update
 
@@ -30,6 +42,7 @@ TYPES = {
     torch.bfloat16: "tl.bfloat16", torch.float16: "tl.float16", torch.bool: "tl.int1",
     torch.int8: "tl.int8", torch.int16: "tl.int16", torch.int32: "tl.int32", torch.int64: "tl.int64",
     torch.uint8: "tl.uint8", torch.uint16: "tl.uint16", torch.uint32: "tl.uint32", torch.uint64: "tl.uint64",
+    **dict.fromkeys(FLOAT8, "tl.uint8"),
 }  # fmt: skip
 LIBDEVICE = ["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "erfinv", "lgamma"]
 
@@ -98,6 +111,8 @@ class TritonEmitter:
     """Registers of a thread that are left for early loads."""
     program: str = "tl.program_id(0)"
     """Number of the program that runs."""
+    capability: int = 0
+    """Of the GPU (90 for sm_90), for what newer ones have instructions for; 0 if the text is for all."""
     int64_cast: str = ""
     """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4
@@ -201,10 +216,7 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
         case Local(name):
             return emitter.locals[name]
         case Apply("cast", (inner,), dtype):
-            text = value_text(emitter, inner)
-            if dtype in (torch.bfloat16, torch.float16) and inner.dtype != torch.float32:
-                text = f"({text}).to(tl.float32)"  # as in eager, and as every GPU can
-            return f"({text} != 0)" if dtype == torch.bool else f"({text}).to({TYPES[dtype]})"
+            return _cast_text(value_text(emitter, inner), inner.dtype, dtype, emitter.capability)
         case Apply(op, args):
             if op not in OPERATIONS:
                 raise NoTriton(f"the operation {op}")
@@ -229,6 +241,18 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             outside = value_text(emitter, otherwise)
             emitter.mask = before
             return named(emitter, f"tl.where({name}, {inside}, {outside})")
+
+
+def _cast_text(text: str, source: torch.dtype, dtype: torch.dtype, capability: int) -> str:
+    if source in FLOAT8:
+        text, source = triton_float8.widened(text, source, capability), torch.float32
+    if dtype in NARROW_FLOATS and source != torch.float32:
+        text = f"({text}).to(tl.float32)"  # as in eager, and as every GPU can
+    if dtype in FLOAT8:
+        return triton_float8.rounded(text, dtype, capability)
+    if dtype == torch.bool:
+        return f"({text} != 0)"
+    return text if source == dtype else f"({text}).to({TYPES[dtype]})"
 
 
 def _checked_divisor(emitter: TritonEmitter, divisor: Expr, text: str) -> str:
@@ -256,6 +280,8 @@ def named(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
 def _constant(value: bool | float, dtype: torch.dtype) -> str:
     if dtype == torch.bool:
         return f"tl.full([1], {int(value)}, tl.int1)"
+    if dtype in FLOAT8:
+        return f"tl.full([1], {triton_float8.bits_of(value, dtype)}, tl.uint8)"
     text = f"float({str(float(value))!r})" if dtype.is_floating_point and (not math.isfinite(value)) else repr(value)
     return f"tl.full([1], {text}, {TYPES[dtype]})"
 
@@ -282,7 +308,7 @@ def load_text(emitter: TritonEmitter, load: Load) -> str:
     if load.buffer in emitter.rows:
         return emitter.rows[load.buffer]
     _gathers(emitter, load.gathers, load.index[0])
-    zero = "0.0" if load.dtype.is_floating_point else "0"
+    zero = "0.0" if load.dtype.is_floating_point and load.dtype not in FLOAT8 else "0"
     mask, spread = _mask_and_shape(emitter, load)
     mask = f", {mask}, {zero}" if mask else ""
     address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){spread}"

@@ -28,12 +28,18 @@ def operand_types(instruction: Instruction) -> tuple[str, ...]:
     if instruction.opcode in ("mad", "madc") and "wide" in instruction.modifiers:
         # mad.wide adds a number that is twice as wide as those it multiplies.
         return kind, kind, f"{kind[0]}{2 * bits_of(kind)}"
-    if instruction.opcode == "fma" and len(instruction.modifiers) > 2 and instruction.modifiers[-2] == "f32":
-        return kind, kind, "f32"  # fma.rn.f32.bf16
+    if _is_mixed(instruction):
+        return (kind, kind, "f32") if instruction.opcode == "fma" else (kind, "f32")
     if instruction.opcode == "cvt":
         return (kind,)
     types = _OPERANDS.get(instruction.opcode)
     return types(kind) if types else (kind,)
+
+
+def _is_mixed(instruction: Instruction) -> bool:
+    """Return whether it computes in float32 with operands of 16 bits: ``fma.rn.f32.bf16``, ``add.f32.f16``."""
+    is_sum = instruction.opcode in ("add", "sub", "fma")
+    return is_sum and instruction.type in ("f16", "bf16") and instruction.modifiers[-2:-1] == ("f32",)
 
 
 _OPERANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
@@ -57,7 +63,7 @@ def result_type(instruction: Instruction) -> str:
         return "pred"
     if instruction.opcode in ("popc", "clz"):
         return "u32"
-    if instruction.opcode == "cvt":
+    if instruction.opcode == "cvt" or _is_mixed(instruction):
         return instruction.modifiers[-2]
     if instruction.opcode in ("mul", "mad") and "wide" in instruction.modifiers:
         return f"{kind[0]}{2 * bits_of(kind)}"
@@ -112,7 +118,7 @@ def _fused(a: Array, b: Array, c: Array) -> Array:
     # 24: that differs from one rounding only where the first one gives a number in the middle of
     # two.
     if a.dtype != np.float64:
-        return (a.astype(np.float64) * b + c).astype(a.dtype)
+        return (a.astype(np.float64) * b + c).astype(c.dtype)
     product, rest = _two_product(a, b)
     # The error of the sum, exactly, whichever of both is larger (Knuth's TwoSum).
     total = product + c

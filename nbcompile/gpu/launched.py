@@ -78,7 +78,7 @@ def compile_graph(
         planned = tuned
         try:
             with recorder.stage("codegen"):
-                emitted = devices.emit(planned)
+                emitted = devices.emit(planned, _capability(planned, gpu))
                 emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))
                 if how.cuda_graphs:
                     emitted = replace(emitted, capture=capture_facts(graph_module, planned, emitted))
@@ -93,6 +93,12 @@ def compile_graph(
         if not more.keys() - refused.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
         refused |= more
+
+
+def _capability(planned: Schedule, gpu: GpuLauncher) -> int:
+    """What all GPUs of a graph have instructions for: 90."""
+    used = {kernel.device.index or 0 for kernel in planned.kernels() if kernel.device.type == "cuda"}
+    return min((loading.capability(gpu, device) for device in used), default=0)
 
 
 def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...], graph_module: torch.fx.GraphModule) -> Autotuner:

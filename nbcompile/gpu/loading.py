@@ -185,8 +185,13 @@ def load_stored(
 
 def chip_name(gpu: GpuLauncher, device: int) -> str:
     """``sm_90``."""
+    return f"sm_{capability(gpu, device)}"
+
+
+def capability(gpu: GpuLauncher, device: int) -> int:
+    """``90``."""
     major, minor, _ = gpu.capability(device)
-    return f"sm_{major}{minor}"
+    return 10 * major + minor
 
 
 def _unaligned(kernel: EmittedKernel, chip: str) -> Callable[[], Image]:

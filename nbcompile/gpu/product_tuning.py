@@ -68,7 +68,9 @@ class Benchmark:
         library = [candidate for candidate in candidates if candidate.tile is None]
         try:
             emitted = [
-                triton.emit_kernel(replace(kernel, name=f"{kernel.name}_{at}", tile=candidate.tile), planned)
+                triton.emit_kernel(
+                    replace(kernel, name=f"{kernel.name}_{at}", tile=candidate.tile), planned, self._capability
+                )
                 for at, candidate in enumerate(ours)
             ]
         except NoTriton:
@@ -92,6 +94,10 @@ class Benchmark:
             for candidate in (*ours, *library)
             if (seconds := known.get(candidate.label)) is not None
         ]
+
+    @property
+    def _capability(self) -> int:
+        return int(self.chip.removeprefix("sm_"))
 
     def _key(self, kernel: Kernel, emitted: Sequence[EmittedKernel]) -> str:
         """Key in the store: all that a time depends on, and no name of this graph."""

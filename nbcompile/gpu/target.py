@@ -82,7 +82,7 @@ def compile_graph(
         planned = tuned
         try:
             with recorder.stage("codegen"):
-                emitted = triton.emit(planned)
+                emitted = triton.emit(planned, chip.capability)
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
                 loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds, SimulatedKernel)
         except NoTriton as reason:

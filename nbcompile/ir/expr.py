@@ -9,8 +9,8 @@ The loop variables in the indices of a body are bound by the buffer
 
 Nothing is implicit. Every node has the dtype of its value; all operands of an
 operation have the dtype that it computes in, casts are operations, and
-bfloat16 and float16 are cast to float32 after the load: only loads, ``cast``
-and ``where`` have values of a 16-bit floating type.
+bfloat16, float16 and the types of :data:`FLOAT8` are cast to float32 after the
+load: only loads, ``cast`` and ``where`` have values of such a type.
 
 In torch: torch/_inductor/ops_handler.py (where a body is a closure). Read
 next: nbcompile/ir/buffer.py
@@ -229,9 +229,15 @@ OPERATIONS: dict[str, Operation] = {
 _NEUTRAL: dict[str, bool | int] = {"logical_and": True, "logical_or": False, "mul": 1}
 
 
+FLOAT8 = frozenset({torch.float8_e4m3fn, torch.float8_e5m2})
+"""Floating types of 8 bits that kernels for a GPU cast from and to."""
+NARROW_FLOATS = FLOAT8 | {torch.bfloat16, torch.float16}
+"""Floating types that are computed in float32."""
+
+
 def compute_dtype(dtype: torch.dtype) -> torch.dtype:
     """The type in which operations on a dtype are computed inside a kernel."""
-    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
+    return torch.float32 if dtype in NARROW_FLOATS else dtype
 
 
 def apply(op: str, *args: object) -> Expr:

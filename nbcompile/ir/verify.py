@@ -26,7 +26,19 @@ from nbcompile.ir.buffer import (
     Tensor,
     ranges,
 )
-from nbcompile.ir.expr import OPERATIONS, Apply, Constant, Expr, IndexOf, Load, Local, Masked, children, walk
+from nbcompile.ir.expr import (
+    NARROW_FLOATS,
+    OPERATIONS,
+    Apply,
+    Constant,
+    Expr,
+    IndexOf,
+    Load,
+    Local,
+    Masked,
+    children,
+    walk,
+)
 from nbcompile.ir.index import Index, Symbol, is_one
 from nbcompile.ir.kernel import (
     Accumulate,
@@ -48,7 +60,6 @@ from nbcompile.ir.kernel import (
 REDUCTIONS = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin", *PRODUCT_KINDS}
 SCANS = {"sum", "prod", "max", "min", "logsumexp", "argmax", "argmin"}
 SCATTERS = {"store", "sum", "prod", "max", "min", "any"}
-_HALF = (torch.bfloat16, torch.float16)
 
 
 class InvalidIR(AssertionError):
@@ -190,8 +201,8 @@ def _verify_types(op: str, args: list[torch.dtype], result: torch.dtype, where: 
     if op == "where":
         require(args[0] == torch.bool and result == args[1], text)
         return
-    # Kernels compute in float32: of bfloat16 and float16 there are loads, stores, casts and ``where``, no arithmetic.
-    require(operands[0] not in _HALF, text)
+    # Kernels compute in float32: of narrow types there are loads, stores, casts and ``where``, no arithmetic.
+    require(operands[0] not in NARROW_FLOATS, text)
     match operation.kind:
         case "comparison":
             require(result == torch.bool, text)

@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 import torch
 
-from nbcompile.ir.expr import apply, cast, compute_dtype, constant
+from nbcompile.ir.expr import FLOAT8, Apply, Load, apply, cast, compute_dtype, constant
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.elementwise import SUPPORTED, common_device, operand, promoted, require_representable
 from nbcompile.lowering.registry import NoLowering, lowering
@@ -53,10 +53,26 @@ def masked_fill(build: Builder, x: Value, mask: Value, value: Any) -> Value:
     return Value(x.dtype, device, size, body, merge_nodes(x.from_nodes, mask.from_nodes, build.origin()))
 
 
+def is_castable(dtype: torch.dtype, device: torch.device) -> bool:
+    """Return whether kernels for a device cast from and to a dtype."""
+    return dtype in SUPPORTED or (dtype in FLOAT8 and device.type == "cuda")
+
+
+def is_only_cast(value: Value) -> bool:
+    """Return whether a value of 8 floating bits is a cast to its type or elements of a tensor, and a kernel's value."""
+    body = value.body
+    if isinstance(body, Apply) and body.op == "cast" and body.dtype == compute_dtype(value.dtype):
+        body = body.args[0]
+    is_cast = isinstance(body, Load) or (isinstance(body, Apply) and body.op == "cast")
+    return is_castable(value.dtype, value.device) and is_cast and body.dtype == value.dtype
+
+
 def convert(build: Builder, x: Value, dtype: torch.dtype) -> Value:
     """Cast to another dtype, with the rounding of a store."""
-    if dtype not in SUPPORTED or x.dtype not in SUPPORTED:
-        raise NoLowering(f"a cast from {x.dtype} to {dtype}")
+    refused = [end for end in (x.dtype, dtype) if not is_castable(end, x.device)]
+    if refused:
+        why = ", a type that no GPU of NVIDIA's has" if x.device.type == "cuda" and "fnuz" in str(refused[0]) else ""
+        raise NoLowering(f"a cast from {x.dtype} to {dtype}{why}")
     if x.dtype == dtype:
         return x
     #     to float16       float32(float16(x))      rounded to 11 bits, and computed with in float32

@@ -54,7 +54,7 @@ from nbcompile.lowering import (
     views,
 )
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, PhiloxState
-from nbcompile.lowering.dtype_cast import convert
+from nbcompile.lowering.dtype_cast import convert, is_castable, is_only_cast
 from nbcompile.lowering.elementwise import SUPPORTED
 from nbcompile.lowering.extern import fallback_reason
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
@@ -417,7 +417,8 @@ class _Lowering:
         shared = _storage(representative) in self.shared and not is_view
         needs_buffer = shared or should_realize(result, representative) or (same and _reaches_output(representative))
         # Kernels do not compute with such a type (a complex one), but a view moves no elements.
-        if result.dtype not in SUPPORTED and (needs_buffer or view is None or _has_other_strides(view, predicted)):
+        is_written = needs_buffer or view is None or _has_other_strides(view, predicted)
+        if is_written and result.dtype not in SUPPORTED and not is_only_cast(result):
             raise NoLowering(f"{result.dtype} is not computed with")
         if needs_buffer:
             return self.build.realize(result, copy=same)
@@ -440,7 +441,9 @@ class _Lowering:
         view = self.build.view_of(target)
         whole = view is not None and self.build.realize(target) is target
         refused = self.refused.get(node.name, "")
-        if refused or view is None or not whole or source.device != target.device or source.dtype not in SUPPORTED:
+        same_device = source.device == target.device
+        is_cast = same_device and all(is_castable(end.dtype, end.device) for end in (source, target))
+        if refused or view is None or not whole or not is_cast:
             reason = refused or "a copy into a part of a tensor, or from another device"
             result: Value = self.build.extern(node.target, (target, source), {}, node.meta["val"], reason)
             return result

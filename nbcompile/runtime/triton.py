@@ -20,6 +20,7 @@ import torch
 import triton
 
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
+from nbcompile.ir.expr import FLOAT8
 from nbcompile.runtime import store
 from nbcompile.runtime.program import Attribute, PythonWrapper
 
@@ -61,9 +62,15 @@ def launcher(module: ModuleType, kernel: EmittedKernel) -> Callable[..., None]:
         grid = grid_of(*arguments[tensors:])
         # CUDA refuses an empty grid, which a tensor without elements asks for.
         if grid[0] > 0:
-            function[grid](*arguments, **options)
+            function[grid](*map(_bits, arguments), **options)
 
     return launch
+
+
+def _bits(argument: object) -> object:
+    """Kernels have elements of 8 floating bits as whole numbers."""
+    is_float8 = isinstance(argument, torch.Tensor) and argument.dtype in FLOAT8
+    return argument.view(torch.uint8) if is_float8 else argument  # type: ignore[attr-defined]
 
 
 def compile_options(source: str, warps: int = 4, stages: int = 3) -> dict[str, bool | int]:

@@ -63,6 +63,18 @@ INSTRUCTIONS = [
     ("add.bf16x2 %r4, %r2, %r3; cvt.u64.u32 %rd6, %r4;", halves(0x3F804000, 0x3F804000), 0x40004080),
     ("add.rn.f32x2 %rd6, %rd5, %rd5;", halves(bits(1.5), bits(-2.0)), halves(bits(3.0), bits(-4.0))),
     ("fma.rn.f32x2 %rd6, %rd5, %rd5, %rd5;", halves(bits(1.5), bits(-2.0)), halves(bits(3.75), bits(2.0))),
+    ("add.rn.f32.f16 %r4, %rs1, %r3; cvt.u64.u32 %rd6, %r4;", halves(0x3C01, bits(2**-20)), bits(1 + 2**-10 + 2**-20)),
+    ("sub.rn.f32.bf16 %r4, %rs1, %r3; cvt.u64.u32 %rd6, %r4;", halves(0x3F81, bits(2**-20)), bits(1 + 2**-7 - 2**-20)),
+    (
+        "fma.rn.f32.f16 %r4, %rs1, %rs1, %r3; cvt.u64.u32 %rd6, %r4;",
+        halves(0x3C01, bits(2**-21)),
+        bits(1 + 2**-9 + 2**-20 + 2**-21),
+    ),
+    (
+        "fma.rn.f32.bf16 %r4, %rs1, %rs1, %r3; cvt.u64.u32 %rd6, %r4;",
+        halves(0x3F81, bits(-1.0)),
+        bits(2**-6 + 2**-14),
+    ),
     ("setp.ltu.f32 %p1, %r2, %r3; selp.b64 %rd6, 1, 2, %p1;", halves(bits(float("nan")), bits(1.0)), 1),
     ("setp.lt.f32 %p1, %r2, %r3; selp.b64 %rd6, 1, 2, %p1;", halves(bits(float("nan")), bits(1.0)), 2),
     ("setp.lt.s32 %p1|%p2, %r2, %r3; selp.b64 %rd6, 1, 2, %p2;", halves(-1, 1), 2),

@@ -242,3 +242,17 @@ def test_whole_numbers_are_divided_by_zero_without_an_error(here):
     assert "device_assert" not in kernel.source
     for ours, eager in zip(found.result, (x // y.clamp(min=1), x % y.clamp(min=1)), strict=True):
         assert torch.equal(ours[y > 0], eager[y > 0])
+
+
+def test_elements_of_8_floating_bits_are_cast_in_kernels(here):
+    """Arguments, results and what is allocated between; a GPU older than sm_89 has no instruction for it."""
+
+    def cast(x, y):
+        return (x * y.float()).to(torch.float8_e4m3fn), x.to(torch.float8_e5m2)
+
+    x = torch.randn(1000, device="cuda") * 300
+    y = torch.randn(1000, device="cuda").to(torch.float8_e5m2)
+    compiled = nbcompile.compile(cast)
+    for found, expected in zip(compiled(x, y), cast(x, y), strict=True):
+        assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))
+    assert len(launches(here.driver.log())) == 1
