@@ -46,11 +46,13 @@ ENOUGH_PROGRAMS = 264
 """Number of programs, two per multiprocessor, from which on splitting gains nothing."""
 COLUMNS_PER_PROGRAM = 32
 """Columns of one program in an outer reduction (codegen/triton.py)."""
-MIN_ROW, MIN_COLUMN = 2048, 16
-"""Elements of the shortest parts."""
+MIN_ROW, MIN_COLUMN = 2048, 64
+"""Elements of the shortest parts. A part of so many columns' elements is one tile without a loop."""
 MANY_ELEMENTS, MIN_COLUMN_OF_MANY = 1 << 21, 128
 """Elements: from the first number on memory takes longer than the waits of a program. A partial result of a column
 moves a sector of its own, which is few bytes compared with a part of the second length."""
+FEW_PARTS = 64
+"""Parts of columns that one tile without a loop adds up (codegen/machine_model.py, MOST_STEPS)."""
 SHORT_COLUMN = 128
 """Elements. A program reduces a shorter column in less time than a second launch takes."""
 MIN_FUSED_ROW, FEWEST_ROWS, MOST_ROWS = 256, 32, 8192
@@ -170,8 +172,18 @@ def in_parts(
     at = len(kept_dims)
     if kind in INDEX_KINDS:
         return _first_index(build, split, at, kind, dtype, accumulate)
-    partial = build.reduce(split, [at + 1], False, kind, accumulate, accumulate)
+    if number <= FEW_PARTS and _reads_along_columns(build, value, kept_dims, reduced_dims):
+        split, at = _parts_first(split), 0
+    partial = build.reduce(split, [split.ndim - 1], False, kind, accumulate, accumulate)
     return build.reduce(partial, [at], False, kind, dtype, accumulate)
+
+
+def _parts_first(split: Value) -> Value:
+    """The same with the parts as first dimension: partial results of adjacent columns are adjacent, too."""
+    last = split.ndim - 1
+    kept = [loop_variable(at) for at in range(1, last)]
+    size = (split.size[last - 1], *split.size[: last - 1], split.size[last])
+    return reindexed(split, size, [*kept, loop_variable(0), loop_variable(last)])
 
 
 def parts(

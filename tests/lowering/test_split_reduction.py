@@ -24,7 +24,7 @@ GPU = torch.device("cuda", 0)
         ((), (1 << 14,), "sum", False, 1),
         ((32,), (32000,), "max", False, 10),
         ((512,), (1 << 20,), "sum", False, 1),
-        ((256,), (4096,), "sum", True, 256),
+        ((256,), (4096,), "sum", True, 64),
         ((1 << 16,), (4096,), "sum", True, 1),
         ((256,), (127,), "sum", True, 1),
         ((), (1 << 20,), "argmax", False, 512),
@@ -125,3 +125,18 @@ def test_parts_give_eagers_result(name):
     found = nbcompile.compile(function, options={"target": "sm_90"})(x)
     torch.testing.assert_close(found, function(x), rtol=1e-3 if name == "half precision" else 1e-4, atol=1e-2)
     assert len(reductions(function, x)) >= 2
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"), [(lambda x: x.sum(0), (1000, 300)), (lambda x: x.amax(1), (3, 512, 64))]
+)
+def test_partial_results_of_adjacent_columns_are_adjacent(function, shape):
+    """A program stores whole sectors of them, and the second step reads whole ones; the results are eager's."""
+    pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+    torch.manual_seed(0)
+    nbcompile.reset()
+    x = torch.randn(shape)
+    found = nbcompile.explain(function, options={"target": "sm_90"})(x)
+    torch.testing.assert_close(found.result, function(x), rtol=1e-4, atol=1e-4)
+    assert len(found.kernels) == 2
+    assert min(kernel.gpu.coalescing for kernel in found.kernels) >= 0.85
