@@ -112,7 +112,7 @@ class TritonEmitter:
     program: str = "tl.program_id(0)"
     """Number of the program that runs."""
     capability: int = 0
-    """Of the GPU (90 for sm_90), for what newer ones have instructions for; 0 if the text is for all."""
+    """Capability of the GPU (90 for sm_90), for what newer ones have instructions for; 0 if the text is for all."""
     int64_cast: str = ""
     """Cast of the program id to int64, for kernels whose indices may need it."""
     warps: int = 4

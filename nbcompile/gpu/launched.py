@@ -96,7 +96,7 @@ def compile_graph(
 
 
 def _capability(planned: Schedule, gpu: GpuLauncher) -> int:
-    """What all GPUs of a graph have instructions for: 90."""
+    """Capability that all GPUs of a graph have: 90."""
     used = {kernel.device.index or 0 for kernel in planned.kernels() if kernel.device.type == "cuda"}
     return min((loading.capability(gpu, device) for device in used), default=0)
 

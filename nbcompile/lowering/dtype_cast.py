@@ -58,8 +58,10 @@ def is_castable(dtype: torch.dtype, device: torch.device) -> bool:
     return dtype in SUPPORTED or (dtype in FLOAT8 and device.type == "cuda")
 
 
-def is_only_cast(value: Value) -> bool:
-    """Return whether a value of 8 floating bits is a cast to its type or elements of a tensor, and a kernel's value."""
+def is_computable(value: Value) -> bool:
+    """Return whether a kernel can store a value: of 8 floating bits, elements of a tensor and what is cast to them."""
+    if value.dtype in SUPPORTED:
+        return True
     body = value.body
     if isinstance(body, Apply) and body.op == "cast" and body.dtype == compute_dtype(value.dtype):
         body = body.args[0]

@@ -54,8 +54,7 @@ from nbcompile.lowering import (
     views,
 )
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, PhiloxState
-from nbcompile.lowering.dtype_cast import convert, is_castable, is_only_cast
-from nbcompile.lowering.elementwise import SUPPORTED
+from nbcompile.lowering.dtype_cast import convert, is_castable, is_computable
 from nbcompile.lowering.extern import fallback_reason
 from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
 from nbcompile.lowering.value import Value, broadcast_to, is_free
@@ -417,8 +416,8 @@ class _Lowering:
         shared = _storage(representative) in self.shared and not is_view
         needs_buffer = shared or should_realize(result, representative) or (same and _reaches_output(representative))
         # Kernels do not compute with such a type (a complex one), but a view moves no elements.
-        is_written = needs_buffer or view is None or _has_other_strides(view, predicted)
-        if is_written and result.dtype not in SUPPORTED and not is_only_cast(result):
+        is_kept = view is not None and not needs_buffer and not _has_other_strides(view, predicted)
+        if not (is_kept or is_computable(result)):
             raise NoLowering(f"{result.dtype} is not computed with")
         if needs_buffer:
             return self.build.realize(result, copy=same)
