@@ -89,7 +89,8 @@ class Flex:
         """Rows and keys of a program's tile; few rows (decoding) have a flat one."""
         wide = max(self.sizes.padded) > 64 or self.dtype == torch.float32
         rows = 16 if self.sizes.rows <= 16 else 32 if wide and self.dtype == torch.float32 else 64
-        return ProductTile(rows, 32 if wide else 64, max(self.sizes.padded), 4, 2)
+        # One stage: with two, the simulator finds a result that is used while matrix units still write it.
+        return ProductTile(rows, 32 if wide else 64, max(self.sizes.padded), 4, 1)
 
     @property
     def parameters(self) -> tuple[str, ...]:
