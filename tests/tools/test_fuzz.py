@@ -15,10 +15,12 @@ import torch
 import nbcompile
 from nbcompile.tools.fuzz import (
     __main__ as command,
+    batches,
     campaign,
     guards,
     networks,
     oracle,
+    preludes,
     program,
     python,
     reduction,
@@ -61,9 +63,9 @@ def test_a_batch_and_its_programs(monkeypatch):
     """A batch of tensor programs is one function; halves of it can be played, down to single programs."""
     monkeypatch.setattr(tensors, "BATCH", 3)
     batch = tensors.generate("7")
-    halves = list(tensors.halves(batch))
+    halves = list(batches.halves(batch))
     assert [half.size for half in halves] == [1, 2]
-    assert not list(tensors.halves(halves[0]))
+    assert not list(batches.halves(halves[0]))
     for played in [batch, *halves]:
         assert oracle.play(played, lambda function: function).error is None
 
@@ -71,7 +73,7 @@ def test_a_batch_and_its_programs(monkeypatch):
 def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
     """Of a batch all programs that differ are found, each by itself; what takes several is found whole."""
     functions = [(f"def p(a):\n    return a + {number}\n", "(1,)") for number in range(5)]
-    batch = program.Program("tensor", "test", tensors.module(functions), size=5)
+    batch = program.Program("tensor", "test", batches.module(functions, tensors.PRELUDE), size=5)
     wrong = oracle.Difference("bits", "", "", "")
 
     def differs_with(*needed):
@@ -92,7 +94,7 @@ def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
 def test_which_programs_of_a_batch_differ():
     """Results say which; what a program does to its inputs counts as its result."""
     functions = [(f"def p(a):\n    return a + {number}\n", "(torch.ones(2),)") for number in range(4)]
-    batch = program.Program("tensor", "test", tensors.module(functions), size=4)
+    batch = program.Program("tensor", "test", batches.module(functions, tensors.PRELUDE), size=4)
 
     def compiler(function):
         def compiled(inputs):
@@ -118,12 +120,25 @@ def test_a_distance_hides_nothing():
     assert oracle.examine(approximate, compiler).difference.aspect == "metadata"
 
 
-def test_one_program_does_not_take_the_batch_from_the_code_generator():
-    """Programs that change sizes of an input in place run operator by operator: they have batches of their own."""
-    column = torch.ones(3, 1)
-    layout = tensors._layout(column)
-    assert not tensors._runs_as_captured(column, layout)
-    assert tensors._runs_as_captured(column.t_(), layout)
+@pytest.mark.parametrize(
+    ("lines", "alone"),
+    [
+        (["a.t_()"], True),
+        (["v0 = a.t()"], False),
+        (["a.add_(1)"], False),
+        (["v0 = a.expand(2, 3, 2)"], False),
+        (["v0 = a.expand(2, 3, 2)", "v0[0].copy_(v0[-1])"], True),
+        (["v0 = a.expand(2, 3, 2)", "v1 = v0 + 1", "v1.add_(1)"], False),
+        (["v0 = a.view(torch.int32)"], True),
+        (["v0 = a.double()", "v1 = v0.view(torch.uint8)"], True),
+        (["v0 = a.t()", "v0.fill_diagonal_(1)"], True),
+    ],
+)
+def test_one_program_does_not_take_the_batch_from_the_code_generator(lines, alone):
+    """Programs that make a graph run operator by operator are told, so that they have batches of their own."""
+    returned = ["a"] + [line.partition(" = ")[0] for line in lines if " = " in line]
+    scope = {"torch": torch}
+    assert tensors.runs_by_operator(lines, {"a": torch.ones(3, 2)}, scope, returned) == alone
 
 
 def test_what_is_known_is_not_generated():
@@ -142,6 +157,32 @@ def test_only_objects_that_are_used_are_made():
     assert "meta = Meta()" in text
     assert "return (x, y, z, n, i, j, items, table, thing, out, s, meta)" in text
     assert "slotted = " not in text
+
+
+def test_only_definitions_that_are_used_are_made():
+    """A program has the imports, what it names, what that names in turn, and what registers itself there."""
+    prelude = (
+        "import math\n\n\nclass Base: pass\n\n\n@made\nclass Child(Base): pass\n\n\ndef made(c): return c\n\n\n"
+        "def other(): return Base\n\n\n@kinds.register\ndef _(): pass\n\n\ndef kinds(): pass\na, b = 1, 2\n"
+    )
+    assert preludes.used(prelude, "Child()").count("def ") == 1
+    assert "class Base" in preludes.used(prelude, "Child()")
+    assert "_(" in preludes.used(prelude, "kinds()")
+    assert preludes.used(prelude, "b").split() == "import math a, b = 1, 2".split()
+
+
+def test_a_batch_of_python_programs(monkeypatch):
+    """Small programs that neither raise nor break are called from one function; a member can be played alone."""
+    monkeypatch.setattr(python, "BATCHED", 1.0)
+    monkeypatch.setattr(python, "BATCH", 4)
+    batch = python.generate("5")
+    assert batch.size == 4
+    expected = oracle.play(batch, lambda function: function)
+    assert expected.error is None
+    assert len(expected.seen) == 3  # results and arguments, the state, what is printed
+    (member,) = batches.members(batch, [2])
+    assert oracle.play(member, lambda function: function).error is None
+    assert oracle.examine(batch, lambda f: lambda inputs: f(inputs)[:2] + f(inputs)[2:]).members
 
 
 def test_equal_programs_are_equal():

@@ -61,7 +61,7 @@ def generate(seed: str) -> Program:
     lines = [f"    out.append({GRAMMAR.draw(chance, '<READ>')})" for _ in range(chance.randint(1, 5))]
     if chance.random() < 0.3:
         lines.insert(chance.randint(0, len(lines)), "    graph_break()")
-    if chance.random() < 0.5 and not stored:
+    if chance.random() < 0.25 and not stored:
         lines += python.body(chance, 4)
     text = python.source(lines, calls(chance), PRELUDE)
     return Program("guards", seed, text, "inductor" if stored else "eager", stored=stored, approximate=stored)
@@ -71,7 +71,7 @@ def calls(chance: random.Random) -> list[str]:
     """Calls with changes between them; ``global`` so that a change of a global is one."""
     lines = ["    global G"]
     x, n = chance.choice(INPUTS), chance.choice(NUMBERS)
-    for _ in range(chance.randint(3, 6)):
+    for _ in range(chance.randint(2, 4)):
         if chance.random() < 0.4:
             x = chance.choice(INPUTS)
         if chance.random() < 0.2:

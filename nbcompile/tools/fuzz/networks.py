@@ -59,7 +59,7 @@ def generate(seed: str) -> Program:
         f"    step = {'compiled(step)' if what == 'step' else 'step'}",
         "    def seen_now(result): return [result, x, y, model, seen, optimizer and optimizer.state_dict()]",
     ]
-    for _ in range(chance.randint(2, 4)):
+    for _ in range(chance.randint(1, 3)):
         lines.append("    yield seen_now(tried(step, x, y))")
         lines += ["    if optimizer: optimizer.step()"] * (apart and trains)
         lines += [f"    {drawn('CHANGE')}" for _ in range(chance.randint(0, 2))]

@@ -109,7 +109,7 @@ def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> 
 
 
 _numbers = STATE.add("tools.fuzz.program._numbers", itertools.count(), Lifetime.PROCESS)
-_BEGINNING = re.compile(r"^def (?:f|play)\(", re.MULTILINE)
+_BEGINNING = re.compile(r"^def (?:f|play|p0)\(", re.MULTILINE)
 """Marker before a program's own text; the prelude above it is the same for all programs of a kind."""
 
 

@@ -9,19 +9,26 @@
 
 A program is drawn from ``tables/python.txt`` and is called with several sets of arguments; each time its result, the
 arguments afterwards, the globals and the objects are observed. Graphs run as they were captured, so no C++ compiler
-is waited for.
+is waited for. Half of the files hold a batch of small programs, each called once from one compiled function. What
+raises, breaks the graph, or is asked again for other arguments, is in files of its own.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/guards.py
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import random
 import re
 import warnings
+from typing import Any
 
-from nbcompile.tools.fuzz import grammar
-from nbcompile.tools.fuzz.program import Program
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nbcompile.tools.fuzz import batches, grammar, preludes
+from nbcompile.tools.fuzz.program import Program, load
 
 PRELUDE = (grammar.TABLES / "python_prelude.txt").read_text(encoding="utf-8")
 """Classes and functions that the programs use."""
@@ -56,11 +63,77 @@ def play(compiled):
 
 """
 CALLS = grammar.Grammar(grammar.read("calls.txt"))
+BATCH = 24
+BATCHED = 0.5
+"""Share of batches."""
+SMALL = 4
+"""Statements of a program in a batch, at most."""
+BREAKING = 0.02
+"""Share of programs with graph breaks that stay in a batch: each splits the frame that calls all of them."""
+BREAKS = re.compile(r"\b(class|random|globals|manual_seed|tolist|data_ptr|warn\w*|slow|lazy|equal)\b")
+"""Words of statements with which a graph breaks."""
+STATE = "G, G2, SEEN, REGISTRY, Thing.step, Child.made, Meta.kinds, vars(net)"
 
 
 def generate(seed: str, size: int = 14) -> Program:
-    """Generate the program of a seed."""
+    """Generate the program of a seed, or its batch."""
     chance = random.Random(seed)
+    return batch(seed, chance) if chance.random() < BATCHED else single(seed, chance, size)
+
+
+def batch(seed: str, chance: random.Random, size: int = BATCH) -> Program:
+    """Small programs that eager plays without an exception: it would end all of them."""
+    functions: list[tuple[str, str]] = []
+    scope = load(PRELUDE)
+    while len(functions) < size:
+        text = "\n".join(body(chance, SMALL))
+        text = f"def p(x, n, items, table, thing, flag, s):\n{function(text)}"
+        call = CALLS.draw(chance, "<CALL>")
+        for name, value in (("thing", "Thing(1)"), ("items", "[1]"), ("table", '{"a": 1}')):
+            call = re.sub(rf"\b{name}\b", value, call)
+        if _plays(text, f"({call})", scope, may_break=chance.random() < BREAKING):
+            functions.append((text, f"({call})"))
+    afterwards = f"    yield [{STATE}]\n"
+    used = preludes.used(PRELUDE, " ".join([STATE, "Thing", *(part for pair in functions for part in pair)]))
+    return Program("python", seed, batches.module(functions, used, afterwards), size=size)
+
+
+def _plays(text: str, call: str, scope: dict[str, Any], may_break: bool) -> bool:
+    dtype, grad, printed = torch.get_default_dtype(), torch.is_grad_enabled(), io.StringIO()
+    broken = _Broken()
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+            warnings.simplefilter("ignore")
+            exec(text, scope)
+            scope["graph_break"] = broken.count
+            with broken:
+                scope["p"](*eval(call, scope))
+    except Exception:  # noqa: BLE001 - another one, then
+        return False
+    finally:
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(grad)
+    return may_break or not (broken.times or printed.getvalue() or BREAKS.search(text))
+
+
+class _Broken(TorchDispatchMode):
+    """Counts what breaks a graph: calls of ``graph_break``, and numbers that Python asks of tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+
+    def count(self, *_: object) -> None:
+        """A call that breaks the graph."""
+        self.times += 1
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.times += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def single(seed: str, chance: random.Random, size: int) -> Program:
+    """One program, called with several sets of arguments."""
     calls = [f"    yield call({CALLS.draw(chance, '<CALL>')})" for _ in range(chance.randint(2, 4))]
     return Program("python", seed, source(body(chance, size), calls))
 
@@ -82,9 +155,14 @@ def source(lines: list[str], calls: list[str], prelude: str = PRELUDE) -> str:
     """A module: the function, and what is done with it."""
     text = "\n".join(lines)
     done = "\n".join(calls)
-    head = "\n\ndef f(x, n, items, table, thing, flag, s):\n"
+    rest = f"\n\ndef f(x, n, items, table, thing, flag, s):\n{function(text)}\n{PLAY}{done}\n"
+    return preludes.used(prelude, rest) + rest
+
+
+def function(text: str) -> str:
+    """The body of a function: the objects that its statements use, the statements, and what it returns."""
     used = [name for name in OBJECTS if re.search(rf"\b{name}\b", text)]
     start = START + "".join(f"    {name} = {OBJECTS[name][0]}\n" for name in used)
     returned = "x, y, z, n, i, j, items, table, thing, out, s"
     returned = ", ".join([returned, *(OBJECTS[name][1] for name in used)])
-    return f"{prelude}{head}{start}{text}\n    return ({returned})\n\n{PLAY}{done}\n"
+    return f"{start}{text}\n    return ({returned})\n"

@@ -16,16 +16,16 @@ In torch: nothing. Read next: nbcompile/tools/fuzz/layouts.py
 
 from __future__ import annotations
 
-import ast
 import random
+import re
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from nbcompile.tools.fuzz import database, grammar
+from nbcompile.tools.fuzz import batches, database, grammar
 from nbcompile.tools.fuzz.excluded import excluded
 from nbcompile.tools.fuzz.layouts import DTYPES, FLOATS, LAYOUTS, OTHERS, made
 from nbcompile.tools.fuzz.program import Program
@@ -50,6 +50,7 @@ SHAPES = (
 TABLES = grammar.read("tensors.txt")
 PRELUDE = "import torch\nfrom nbcompile.tools.fuzz.layouts import made\n"
 TRIES = 8
+NOT_INVERTED = re.compile(r"\b(expand\w*|broadcast_\w+|meshgrid|unfold)\(")
 FROM_DATABASE = 0.3
 MOST_ELEMENTS = 2000
 
@@ -61,76 +62,73 @@ def generate(seed: str) -> Program:
     size = BATCH // 4 if captured else BATCH
     functions = [_playable(chance, exact, captured) for _ in range(size)]
     dynamic = True if chance.random() < 0.1 else None
-    return Program("tensor", seed, module(functions), "inductor", dynamic, size=size, approximate=not exact)
+    return Program(
+        "tensor", seed, batches.module(functions, PRELUDE), "inductor", dynamic, size=size, approximate=not exact
+    )
 
 
 def _playable(chance: random.Random, exact: bool, captured: bool) -> tuple[str, str]:
     """A program that eager plays from the start: a step that failed half way may have changed what later ones met."""
     while True:
-        text, inputs = _Author(chance, exact).written()
+        author = _Author(chance, exact)
+        text, inputs = author.written()
         scope: dict[str, Any] = {"torch": torch, "made": made}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                exec(text, scope)
-                tensors = eval(inputs, scope)
-                before = [_layout(tensor) for tensor in tensors]
-                scope["p"](*tensors)
+                tensors = dict(zip("abcdefghijkl", eval(inputs, scope), strict=False))
+                alone = runs_by_operator(author.lines, tensors, scope, author.returned)
         except Exception:  # noqa: BLE001, S112 - another one, then
             continue
-        if captured == any(map(_runs_as_captured, tensors, before)):
+        if captured == alone:
             return text, inputs
+
+
+def runs_by_operator(
+    lines: Sequence[str], tensors: dict[str, torch.Tensor], scope: dict[str, Any], returned: Sequence[str]
+) -> bool:
+    """Play a program's statements; return whether a graph with them runs operator by operator, not as generated code.
+
+    An input gets other sizes or strides in place; a tensor is written whose elements share memory, or a view of a kind
+    that AOTAutograd does not invert; two results have one memory and unlike dtypes.
+
+    Args:
+        lines: the statements.
+        tensors: the inputs, by name.
+        scope: what else the statements name.
+        returned: names of the results.
+    """
+    before = {name: _layout(tensor) for name, tensor in tensors.items()}
+    values: dict[str, Any] = dict(tensors)
+    watched = [tensor for tensor in tensors.values() if _shares_elements(tensor)]
+    for line in lines:
+        versions = [tensor._version for tensor in watched]
+        partial = "fill_diagonal_" in line and any(
+            isinstance(value, torch.Tensor) and (value._is_view() or not value.is_contiguous())
+            for value in values.values()
+        )
+        space = scope | values
+        exec(line, space)
+        values = {name: value for name, value in space.items() if name not in scope and name != "__builtins__"}
+        if partial or versions != [tensor._version for tensor in watched]:
+            return True
+        made_here = values.get(line.partition(" = ")[0])
+        if isinstance(made_here, torch.Tensor) and made_here._is_view() and NOT_INVERTED.search(line):
+            watched.append(made_here)
+    if any(_layout(tensor) != before[name] for name, tensor in tensors.items()):
+        return True
+    results = [values[name] for name in returned if isinstance(values[name], torch.Tensor)]
+    results += [tensor for tensor in tensors.values() if tensor._version]  # what a graph writes, it returns
+    dtypes: dict[int, torch.dtype] = {}
+    return any(dtypes.setdefault(one.untyped_storage()._cdata, one.dtype) != one.dtype for one in results)
 
 
 def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(tensor.shape), tuple(tensor.stride())
 
 
-def _runs_as_captured(tensor: torch.Tensor, before: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    """Return whether a mutation of an input makes the whole graph, with all programs in it, fall back to eager.
-
-    An input gets other sizes or strides in place, or one is written whose elements share memory.
-    """
-    shares = any(step == 0 and size > 1 for size, step in zip(*before, strict=True))
-    return _layout(tensor) != before or (shares and tensor._version > 0)
-
-
-def module(functions: list[tuple[str, str]]) -> str:
-    """Functions and their inputs, and one function that calls them all."""
-    numbers = range(len(functions))
-    called = ", ".join(f"p{number}(*inputs[{number}])" for number in numbers)
-    given = ", ".join(inputs for _, inputs in functions)
-    texts = "\n".join(text.replace("def p(", f"def p{number}(") for number, (text, _) in enumerate(functions))
-    play = f"def play(compiled):\n    inputs = [{given}]\n    yield list(zip(compiled(f)(inputs), inputs))\n"
-    return f"{PRELUDE}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
-
-
-def halves(program: Program) -> Iterator[Program]:
-    """The programs of a batch, as two batches; none of a single one."""
-    if program.size > 1:
-        middle = program.size // 2
-        yield from _batches(program, (range(middle), range(middle, program.size)))
-
-
-def members(program: Program, numbers: Iterable[int]) -> Iterator[Program]:
-    """Programs of a batch, alone."""
-    yield from _batches(program, [(number,) for number in numbers])
-
-
-def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Program]:
-    tree = ast.parse(program.source)
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    given = functions["play"].body[0]
-    assert isinstance(given, ast.Assign)
-    assert isinstance(given.value, ast.List)
-    inputs = [ast.unparse(one) for one in given.value.elts]
-    for numbers in choices:
-        for number in numbers:
-            # As they were written: ``module`` numbers the functions of the new batch.
-            functions[f"p{number}"].name = "p"
-        texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
-        source = module(list(zip(texts, [inputs[number] for number in numbers], strict=True)))
-        yield replace(program, source=source, size=len(numbers))
+def _shares_elements(tensor: torch.Tensor) -> bool:
+    return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 @dataclass
@@ -140,6 +138,7 @@ class _Author:
     lines: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
+    returned: list[str] = field(default_factory=list)
 
     def written(self) -> tuple[str, str]:
         """The text of the function and of its inputs."""
@@ -151,7 +150,7 @@ class _Author:
             for _ in range(chance.randint(1, 5)):
                 self.step()
         names = [chr(97 + k) for k in range(len(self.inputs))]
-        returned = [name for name in self.values if name not in names][-3:] or names
+        self.returned = returned = [name for name in self.values if name not in names][-3:] or names
         body = "".join(f"    {line}\n" for line in self.lines)
         text = f"def p({', '.join(names)}):\n{body}    return {', '.join(returned)},\n"
         return text, f"({', '.join(self.inputs)},)"

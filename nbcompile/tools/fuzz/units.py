@@ -20,18 +20,18 @@ from typing import Any
 
 import torch
 
-from nbcompile.tools.fuzz import database, guards, networks, oracle, python, reduction, tensors
+from nbcompile.tools.fuzz import batches, database, guards, networks, oracle, python, reduction, tensors
 from nbcompile.tools.fuzz.compare import Difference
 from nbcompile.tools.fuzz.program import Program
 
 GENERATORS: dict[str, tuple[Callable[[str], Program], int]] = {
-    "python": (python.generate, 150),
+    "python": (python.generate, 80),
     "guards": (guards.generate, 120),
     "nn": (networks.generate, 48),
-    "tensor": (tensors.generate, 6),
+    "tensor": (tensors.generate, 12),
 }
-"""Generator of each kind of program, and the number of programs in a unit."""
-WARM = {"python": 20, "guards": 16, "nn": 16, "tensor": 1}
+"""Generator of each kind of program, and the number of programs (or batches of them) in a unit."""
+WARM = {"python": 20, "guards": 16, "nn": 16, "tensor": 4}
 """Number of programs that are played before the first fork: caches of torch, SymPy and ours that are filled by then."""
 PEER_SECONDS = 900
 
@@ -88,10 +88,10 @@ def apart(program: Program, outcome: oracle.Verdict) -> list[tuple[Program, Diff
     """Split a program of many into those that differ on their own; the whole, if only a combination differs."""
     if outcome.difference is None:
         return []
-    found = [*_apart(tensors.members(program, outcome.members))] if program.size > 1 else []
+    found = [*_apart(batches.members(program, outcome.members))] if program.size > 1 else []
     if found or (outcome.members and outcome.difference.aspect == "value"):
         return found  # distances that are rounding, if none
-    return [*_apart(tensors.halves(program))] or [(program, outcome.difference)]
+    return [*_apart(batches.halves(program))] or [(program, outcome.difference)]
 
 
 def _apart(parts: Iterable[Program]) -> Iterator[tuple[Program, Difference]]:

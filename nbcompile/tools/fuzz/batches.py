@@ -1,0 +1,72 @@
+"""Many small programs in one compiled function, and the way back to single ones.
+
+    def p0(a): ...                                          def play(compiled):
+    def p1(a, b): ...                                           inputs = [(made(...),), (made(...), made(...))]
+    def f(inputs): return [p0(*inputs[0]), p1(*inputs[1])]      yield list(zip(compiled(f)(inputs), inputs))
+
+Guards, residual program and compiler are paid for once. A batch that differs is taken apart until single programs are
+found.
+
+In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from nbcompile.tools.fuzz.program import Program
+
+_FIRST = re.compile(r"^def p\d+\(", re.MULTILINE)
+
+
+def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "") -> str:
+    """The text of a batch.
+
+    Args:
+        functions: each ``def p(...)`` and the text of its arguments, a tuple.
+        prelude: what is before them.
+        afterwards: statements of ``play`` that follow.
+    """
+    numbers = range(len(functions))
+    called = ", ".join(f"p{number}(*inputs[{number}])" for number in numbers)
+    given = ", ".join(inputs for _, inputs in functions)
+    texts = "\n".join(text.replace("def p(", f"def p{number}(", 1) for number, (text, _) in enumerate(functions))
+    play = (
+        f"def play(compiled):\n    inputs = [{given}]\n    yield list(zip(compiled(f)(inputs), inputs))\n{afterwards}"
+    )
+    return f"{prelude}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
+
+
+def halves(program: Program) -> Iterator[Program]:
+    """The programs of a batch, as two batches; none of a single one."""
+    if program.size > 1:
+        middle = program.size // 2
+        yield from _batches(program, (range(middle), range(middle, program.size)))
+
+
+def members(program: Program, numbers: Iterable[int]) -> Iterator[Program]:
+    """Programs of a batch, alone."""
+    yield from _batches(program, [(number,) for number in numbers])
+
+
+def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Program]:
+    first = _FIRST.search(program.source)
+    assert first is not None
+    prelude = program.source[: first.start()]
+    tree = ast.parse(program.source[first.start() :])
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    given = functions["play"].body[0]
+    assert isinstance(given, ast.Assign)
+    assert isinstance(given.value, ast.List)
+    inputs = [ast.unparse(one) for one in given.value.elts]
+    afterwards = "".join(f"    {ast.unparse(node)}\n" for node in functions["play"].body[2:])
+    for numbers in choices:
+        for number in numbers:
+            # As they were written: ``module`` numbers the functions of the new batch.
+            functions[f"p{number}"].name = "p"
+        texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
+        source = module(list(zip(texts, [inputs[number] for number in numbers], strict=True)), prelude, afterwards)
+        yield replace(program, source=source, size=len(numbers))

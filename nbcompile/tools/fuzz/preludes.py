@@ -1,0 +1,69 @@
+"""Definitions that programs of a kind may use: each program has those that it names.
+
+    used(prelude, "child = Child(1)")    the imports, ``class Child``, and ``class Base``, of which it is made
+
+To make the classes of a whole prelude takes longer than most programs that use one of them.
+
+In torch: nothing. Read next: nbcompile/tools/fuzz/python.py
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from dataclasses import dataclass
+
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    text: str
+    gives: frozenset[str]
+    """The names, for one of which it is needed; none: it is always there."""
+    asks: frozenset[str]
+
+
+@functools.lru_cache(maxsize=8)
+def _definitions(prelude: str) -> tuple[_Definition, ...]:
+    lines = prelude.splitlines(keepends=True)
+    found: list[_Definition] = []
+    end = 0
+    for node in ast.parse(prelude).body:
+        assert node.end_lineno is not None
+        # Blank lines, comments and decorators before a definition are a part of it.
+        text, end = "".join(lines[end : node.end_lineno]), node.end_lineno
+        found.append(_Definition(text, frozenset(_given(node)), frozenset(WORD.findall(text))))
+    return tuple(found)
+
+
+def _given(node: ast.stmt) -> set[str]:
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        # ``@kinds.register`` adds to ``kinds``.
+        registers = {
+            decorator.value.id
+            for decorator in node.decorator_list
+            if isinstance(decorator, ast.Attribute)
+            and decorator.attr == "register"
+            and isinstance(decorator.value, ast.Name)
+        }
+        return {node.name} | registers
+    if isinstance(node, ast.Assign):
+        return {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    return set()
+
+
+def used(prelude: str, text: str) -> str:
+    """The part of a prelude that a text needs: imports, what the text names, and what that names in turn."""
+    definitions = _definitions(prelude)
+    wanted = set(WORD.findall(text))
+    chosen = [not definition.gives for definition in definitions]
+    grown = True
+    while grown:
+        grown = False
+        for number, definition in enumerate(definitions):
+            if not chosen[number] and definition.gives & wanted:
+                chosen[number] = grown = True
+                wanted |= definition.asks
+    return "".join(definition.text for definition, is_chosen in zip(definitions, chosen, strict=True) if is_chosen)
