@@ -20,7 +20,6 @@ from nbcompile.tools.fuzz import (
     guards,
     networks,
     oracle,
-    preludes,
     program,
     python,
     reduction,
@@ -157,32 +156,6 @@ def test_only_objects_that_are_used_are_made():
     assert "meta = Meta()" in text
     assert "return (x, y, z, n, i, j, items, table, thing, out, s, meta)" in text
     assert "slotted = " not in text
-
-
-def test_only_definitions_that_are_used_are_made():
-    """A program has the imports, what it names, what that names in turn, and what registers itself there."""
-    prelude = (
-        "import math\n\n\nclass Base: pass\n\n\n@made\nclass Child(Base): pass\n\n\ndef made(c): return c\n\n\n"
-        "def other(): return Base\n\n\n@kinds.register\ndef _(): pass\n\n\ndef kinds(): pass\na, b = 1, 2\n"
-    )
-    assert preludes.used(prelude, "Child()").count("def ") == 1
-    assert "class Base" in preludes.used(prelude, "Child()")
-    assert "_(" in preludes.used(prelude, "kinds()")
-    assert preludes.used(prelude, "b").split() == "import math a, b = 1, 2".split()
-
-
-def test_a_batch_of_python_programs(monkeypatch):
-    """Small programs that neither raise nor break are called from one function; a member can be played alone."""
-    monkeypatch.setattr(python, "BATCHED", 1.0)
-    monkeypatch.setattr(python, "BATCH", 4)
-    batch = python.generate("5")
-    assert batch.size == 4
-    expected = oracle.play(batch, lambda function: function)
-    assert expected.error is None
-    assert len(expected.seen) == 3  # results and arguments, the state, what is printed
-    (member,) = batches.members(batch, [2])
-    assert oracle.play(member, lambda function: function).error is None
-    assert oracle.examine(batch, lambda f: lambda inputs: f(inputs)[:2] + f(inputs)[2:]).members
 
 
 def test_equal_programs_are_equal():

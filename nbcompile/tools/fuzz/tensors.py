@@ -103,10 +103,7 @@ def runs_by_operator(
     watched = [tensor for tensor in tensors.values() if _shares_elements(tensor)]
     for line in lines:
         versions = [tensor._version for tensor in watched]
-        partial = "fill_diagonal_" in line and any(
-            isinstance(value, torch.Tensor) and (value._is_view() or not value.is_contiguous())
-            for value in values.values()
-        )
+        partial = "fill_diagonal_" in line and any(map(_is_part, values.values()))
         space = scope | values
         exec(line, space)
         values = {name: value for name, value in space.items() if name not in scope and name != "__builtins__"}
@@ -115,12 +112,19 @@ def runs_by_operator(
         made_here = values.get(line.partition(" = ")[0])
         if isinstance(made_here, torch.Tensor) and made_here._is_view() and NOT_INVERTED.search(line):
             watched.append(made_here)
-    if any(_layout(tensor) != before[name] for name, tensor in tensors.items()):
-        return True
-    results = [values[name] for name in returned if isinstance(values[name], torch.Tensor)]
-    results += [tensor for tensor in tensors.values() if tensor._version]  # what a graph writes, it returns
+    results = [*map(values.get, returned), *(tensor for tensor in tensors.values() if tensor._version)]
+    return _has_unlike_dtypes(results) or any(_layout(tensor) != before[name] for name, tensor in tensors.items())
+
+
+def _is_part(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and (value._is_view() or not value.is_contiguous())
+
+
+def _has_unlike_dtypes(results: Sequence[object]) -> bool:
+    """Return whether two results have one memory and unlike dtypes; what a graph writes is a result, too."""
     dtypes: dict[int, torch.dtype] = {}
-    return any(dtypes.setdefault(one.untyped_storage()._cdata, one.dtype) != one.dtype for one in results)
+    tensors = [value for value in results if isinstance(value, torch.Tensor)]
+    return any(dtypes.setdefault(one.untyped_storage()._cdata, one.dtype) != one.dtype for one in tensors)
 
 
 def _layout(tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
