@@ -109,11 +109,14 @@ def runs_by_operator(
         values = {name: value for name, value in space.items() if name not in scope and name != "__builtins__"}
         if partial or versions != [tensor._version for tensor in watched]:
             return True
-        made_here = values.get(line.partition(" = ")[0])
-        if isinstance(made_here, torch.Tensor) and made_here._is_view() and NOT_INVERTED.search(line):
-            watched.append(made_here)
+        watched += _not_inverted(values.get(line.partition(" = ")[0]), line)
     results = [*map(values.get, returned), *(tensor for tensor in tensors.values() if tensor._version)]
     return _has_unlike_dtypes(results) or any(_layout(tensor) != before[name] for name, tensor in tensors.items())
+
+
+def _not_inverted(value: object, line: str) -> list[torch.Tensor]:
+    """The value of a statement, if it is a view whose writes AOTAutograd would add up."""
+    return [value] if isinstance(value, torch.Tensor) and value._is_view() and NOT_INVERTED.search(line) else []
 
 
 def _is_part(value: object) -> bool:
