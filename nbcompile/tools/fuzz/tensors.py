@@ -104,14 +104,18 @@ def runs_by_operator(
     for line in lines:
         versions = [tensor._version for tensor in watched]
         partial = "fill_diagonal_" in line and any(map(_is_part, values.values()))
-        space = scope | values
-        exec(line, space)
-        values = {name: value for name, value in space.items() if name not in scope and name != "__builtins__"}
+        values = _after(line, scope, values)
         if partial or versions != [tensor._version for tensor in watched]:
             return True
         watched += _not_inverted(values.get(line.partition(" = ")[0]), line)
     results = [*map(values.get, returned), *(tensor for tensor in tensors.values() if tensor._version)]
     return _has_unlike_dtypes(results) or any(_layout(tensor) != before[name] for name, tensor in tensors.items())
+
+
+def _after(line: str, scope: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    space = scope | values
+    exec(line, space)
+    return {name: value for name, value in space.items() if name not in scope and name != "__builtins__"}
 
 
 def _not_inverted(value: object, line: str) -> list[torch.Tensor]:
