@@ -248,6 +248,15 @@ def _position_table(units: list[_EncodedInstruction], first_line: int) -> bytes:
     return bytes(written)
 
 
+def _short_entry(delta: int, column: int, end_column: int, size: int) -> bytes | None:
+    """A short form of a position within one line, ``delta`` lines further; None if the numbers are too large."""
+    if delta == 0 and column < 80 and 0 <= end_column - column < 16:
+        return _entry(_SHORT_COLUMN + column // 8, size, bytes((column % 8 << 4 | end_column - column,)))
+    if 0 <= delta <= 2 and column < 128 and end_column < 128:
+        return _entry(_ONE_LINE + delta, size, bytes((column, end_column)))
+    return None
+
+
 def _position_entry(position: Position, size: int, previous_line: int) -> bytes:
     line, end_line, column, end_column = position
     if line is None:
@@ -259,10 +268,9 @@ def _position_entry(position: Position, size: int, previous_line: int) -> bytes:
     if column is None and end_column is None and end_line in (None, line):
         return _entry(_NO_COLUMNS, size, _signed(delta))
     if column is not None and end_column is not None and end_line == line:
-        if delta == 0 and column < 80 and 0 <= end_column - column < 16:
-            return _entry(_SHORT_COLUMN + column // 8, size, bytes((column % 8 << 4 | end_column - column,)))
-        if 0 <= delta <= 2 and column < 128 and end_column < 128:
-            return _entry(_ONE_LINE + delta, size, bytes((column, end_column)))
+        short = _short_entry(delta, column, end_column, size)
+        if short is not None:
+            return short
     # Column 0 is stored as 1: zero means that there is none.
     columns = ((each if each is not None else -1) + 1 for each in (column, end_column))
     lines = (end_line if end_line is not None else line) - line

@@ -12,7 +12,7 @@ nbcompile/codegen/kernels.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -140,25 +140,39 @@ def _emit_row_loops(emitter: KernelEmitter, nest: Nest) -> None:
         begin, end = f"{name}_begin", f"min_of({name}_begin + {BLOCKED_SUM_LENGTH}, {end})"
     open_loop(writer, name, begin, end)
     with _for_each_part(emitter) as scope:
-        for part in nest.body:
-            if isinstance(part, (Accumulate, Carry)):
-                label, stem = emitter.label(part.name), "_partial" if is_blocked else "_acc"
-                # Lanes beyond the last column are never stored: no mask is needed.
-                emit_combine(emitter, scope, part, f"{label}{stem}[part]", "All{}")
-                if isinstance(part, Carry):
-                    bind_scan_result(emitter, scope, part, _running_value(part, label, is_blocked))
-            else:
-                emit_statement(emitter, scope, part)
+        _emit_row(emitter, scope, nest, is_blocked)
     close_loop(writer)
     if is_blocked:
         for part in accumulators:
-            label, element = emitter.label(part.name), C_TYPES[part.value.dtype]
-            folded = f"fold<{combiner(part)}, {element}, W>({label}_acc[part], {label}_partial[part]);"
-            origin = emitter.origins.get(part.name, ())
-            writer.line(f"for_each_part(parts, [&](int part) STEP {{ {folded} }});", origin)
+            _fold_partial(emitter, part)
         close_loop(writer)
     for _ in loops:
         close_loop(writer)
+    _bind_results(emitter, accumulators, is_blocked)
+
+
+def _emit_row(emitter: KernelEmitter, scope: Scope, nest: Nest, is_blocked: bool) -> None:
+    """Emit what one row does to the accumulators of its columns."""
+    for part in nest.body:
+        if isinstance(part, (Accumulate, Carry)):
+            label, stem = emitter.label(part.name), "_partial" if is_blocked else "_acc"
+            # Lanes beyond the last column are never stored: no mask is needed.
+            emit_combine(emitter, scope, part, f"{label}{stem}[part]", "All{}")
+            if isinstance(part, Carry):
+                bind_scan_result(emitter, scope, part, _running_value(part, label, is_blocked))
+        else:
+            emit_statement(emitter, scope, part)
+
+
+def _fold_partial(emitter: KernelEmitter, part: Accumulate | Carry) -> None:
+    """Emit the addition of a block's short sum to the long one."""
+    label, element = emitter.label(part.name), C_TYPES[part.value.dtype]
+    folded = f"fold<{combiner(part)}, {element}, W>({label}_acc[part], {label}_partial[part]);"
+    emitter.writer.line(f"for_each_part(parts, [&](int part) STEP {{ {folded} }});", emitter.origins.get(part.name, ()))
+
+
+def _bind_results(emitter: KernelEmitter, accumulators: Sequence[Accumulate | Carry], is_blocked: bool) -> None:
+    """Give the results of reductions their names; a scan has stored its results already."""
     for part in accumulators:
         if isinstance(part, Carry):
             continue

@@ -67,17 +67,18 @@ def scope_of(emitter: KernelEmitter, vector: Symbol | None, **more: object) -> S
     return Scope(emitter.writer, emitter.names, vector, emitter.locals, **more)  # type: ignore[arg-type]
 
 
+def _loop_header(loop: Loop) -> str:
+    variable = loop.variable.name
+    return f"for (i64 {variable} = 0; {variable} < {c_index(loop.size)}; {variable}++) {{"
+
+
 @contextmanager
 def outer_loops(
     emitter: KernelEmitter, loops: Sequence[Loop], *extra: str, buffers: Sequence[Scratch] = ()
 ) -> Iterator[None]:
     """Emit the parallel loops; ``extra`` are headers of loops to collapse with them, ``buffers`` scratch memory."""
     writer = emitter.writer
-    headers = [
-        f"for (i64 {loop.variable.name} = 0; {loop.variable.name} < {c_index(loop.size)}; {loop.variable.name}++) {{"
-        for loop in loops
-    ]
-    headers += extra
+    headers = [*map(_loop_header, loops), *extra]
     region, shared = _pragmas(emitter.kernel, loops, len(headers), bool(extra))
     # The two forms, without and with something that each thread owns:
     #     #pragma omp parallel for              #pragma omp parallel

@@ -125,13 +125,20 @@ def prefetched_rows(kernel: Kernel, nest: Nest) -> tuple[Load, ...]:
     # Each of the later passes prefetches its share of the first pass's loads: ``found[at :: len(later)]``.
     first, *later = [statement for statement in kernel.body if isinstance(statement, Nest)] or [nest]
     later = [nest for nest in later if len(nest.loops) == 1 and nest.loops[0].size == first.loops[-1].size]
-    length, rows = indexing.constant(first.loops[-1].size), trip_count(kernel.loops)
     at = next((at for at, other in enumerate(later) if other is nest), None)
-    if at is None or not kernel.loops or len(first.loops) != 1 or length is None or rows is None:
+    if at is None or not kernel.loops or len(first.loops) != 1:
         return ()
     found = _loads_of_a_row(kernel, first, nest.loops[0].variable)
-    row = sum(length * load.dtype.itemsize for load in found)
-    return tuple(found[at :: len(later)]) if row <= PREFETCH_ROW_BYTES and row * rows >= PREFETCH_MIN_BYTES else ()
+    return tuple(found[at :: len(later)]) if _is_worth_prefetching(kernel, first, found) else ()
+
+
+def _is_worth_prefetching(kernel: Kernel, nest: Nest, loads: Sequence[Load]) -> bool:
+    """True if a row of the loads stays in the cache, and all rows do not."""
+    length, rows = indexing.constant(nest.loops[-1].size), trip_count(kernel.loops)
+    if length is None or rows is None:
+        return False
+    row = sum(length * load.dtype.itemsize for load in loads)
+    return row <= PREFETCH_ROW_BYTES and row * rows >= PREFETCH_MIN_BYTES
 
 
 def _loads_of_a_row(kernel: Kernel, nest: Nest, variable: Symbol) -> list[Load]:

@@ -136,6 +136,11 @@ def _prologue(
         # The compiler evaluates the index for every iteration, so that a loop with quotients and remainders loads
         # them.
         writer.line(f"static constexpr auto {name} = offsets_of<{emitter.names.extents[variable]}>({function});")
+    _declare_vector_types(emitter, writer)
+
+
+def _declare_vector_types(emitter: KernelEmitter, writer: SourceWriter) -> None:
+    """Declare the number of lanes, and a short name for each vector type that the kernel uses."""
     if any(is_vector for _, is_vector in emitter.names.used_types) or emitter.kernel.vector_variable is not None:
         writer.line(f"constexpr int W = {'LANES64' if emitter.index_dtype == torch.int64 else 'LANES32'};")
     for name, is_vector in sorted(emitter.names.used_types):

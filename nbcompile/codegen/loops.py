@@ -33,6 +33,7 @@ from nbcompile.codegen.machine_model import (
 )
 from nbcompile.codegen.printers import c_index
 from nbcompile.codegen.statements import emit_statement
+from nbcompile.codegen.vector_expr import Scope
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import cost
@@ -117,6 +118,19 @@ def _emit_serial_nest(emitter: KernelEmitter, nest: Nest) -> None:
         close_loop(emitter.writer)
 
 
+def _emit_step(emitter: KernelEmitter, scope: Scope, nest: Nest) -> None:
+    """Emit what one vector of iterations does."""
+    for part in nest.body:
+        if isinstance(part, Accumulate):
+            emit_combine(emitter, scope, part, f"{emitter.label(part.name)}_acc[part]")
+        elif isinstance(part, Carry):
+            emit_scan_step(emitter, scope, part)
+        else:
+            emit_statement(emitter, scope, part)
+    for load in prefetched_rows(emitter.kernel, nest):
+        emitter.writer.line(f"prefetch_l2({emitter.names.pointers[load.buffer]} + {c_index(load.index[0])});")
+
+
 def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, unroll: int, count: int | None) -> None:
     """Emit the step and the loops that call it: unrolled main loop, single vectors, tail."""
     writer = emitter.writer
@@ -136,15 +150,7 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
             stored=stored_buffers(nest.body),
             transposed_loads=emitter.packed_loads,
         )
-        for part in nest.body:
-            if isinstance(part, Accumulate):
-                emit_combine(emitter, scope, part, f"{emitter.label(part.name)}_acc[part]")
-            elif isinstance(part, Carry):
-                emit_scan_step(emitter, scope, part)
-            else:
-                emit_statement(emitter, scope, part)
-        for load in prefetched_rows(emitter.kernel, nest):
-            writer.line(f"prefetch_l2({emitter.names.pointers[load.buffer]} + {c_index(load.index[0])});")
+        _emit_step(emitter, scope, nest)
     emitter.locals.clear()
     emitter.locals.update(before)
     writer.insert(shared_at, shared)

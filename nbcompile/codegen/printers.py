@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import sympy
@@ -145,37 +145,40 @@ def print_index(expression: Index, dialect: Dialect, names: Mapping[Symbol, str]
                 for part in parts[1:]:
                     printed = pattern.format(printed, part)
                 return printed
-        is_index = [arg.is_integer or dialect is not PYTHON for arg in node.args]
-        parts = [
-            text(arg, True) if whole else _python_operand(arg) for arg, whole in zip(node.args, is_index, strict=True)
-        ]
-        kind = type(node).__name__
-        if kind in dialect.functions:
-            return dialect.functions[kind].format(*parts)
-        match kind:
-            case _ if isinstance(node, sympy.core.relational.Relational):
-                return f"({parts[0]} {node.rel_op} {parts[1]})"
-            case "And" | "Or" if dialect is PYTHON:
-                return f"({f' {kind.lower()} '.join(parts)})"
-            case _ if kind.startswith(_UNARY) and dialect.unary:
-                return f"{dialect.unary}{kind.removeprefix(_UNARY)}({parts[0]})"
-            case "FloorDiv" | "CleanDiv":
-                return _division(node, dialect, "/", dialect.floor_div, parts)
-            case "Mod" | "PythonMod":
-                return _division(node, dialect, "%", dialect.mod, parts)
-            # x // divisor % modulus, torch's name for what a view of several dimensions divides
-            # out.
-            case "ModularIndexing":
-                return dialect.mod.format(dialect.floor_div.format(parts[0], parts[1]), parts[2])
-            case "CeilDiv":
-                return dialect.floor_div.format(f"({parts[0]} + {parts[1]} - 1)", parts[1])
-            case _ if kind in SIGNS:
-                return f"({parts[0]} {SIGNS[kind]} {parts[1]})"
-            case "PowByNatural":  # Triton has none for integers
-                raise UnprintableIndex(f"a power of symbols, {node}, in an index")
-        raise NotImplementedError(f"no text for the index {node} ({kind})")
+        return _function(node, dialect, text)
 
     return text(expression, False)
+
+
+def _function(node: sympy.Basic, dialect: Dialect, operand: Callable[[sympy.Basic, bool], str]) -> str:
+    """A function of integers, or a comparison, as text; ``operand`` prints an argument, in parentheses if asked."""
+    parts = [
+        operand(arg, True) if arg.is_integer or dialect is not PYTHON else _python_operand(arg) for arg in node.args
+    ]
+    kind = type(node).__name__
+    if kind in dialect.functions:
+        return dialect.functions[kind].format(*parts)
+    match kind:
+        case _ if isinstance(node, sympy.core.relational.Relational):
+            return f"({parts[0]} {node.rel_op} {parts[1]})"
+        case "And" | "Or" if dialect is PYTHON:
+            return f"({f' {kind.lower()} '.join(parts)})"
+        case _ if kind.startswith(_UNARY) and dialect.unary:
+            return f"{dialect.unary}{kind.removeprefix(_UNARY)}({parts[0]})"
+        case "FloorDiv" | "CleanDiv":
+            return _division(node, dialect, "/", dialect.floor_div, parts)
+        case "Mod" | "PythonMod":
+            return _division(node, dialect, "%", dialect.mod, parts)
+        # x // divisor % modulus, torch's name for what a view of several dimensions divides out.
+        case "ModularIndexing":
+            return dialect.mod.format(dialect.floor_div.format(parts[0], parts[1]), parts[2])
+        case "CeilDiv":
+            return dialect.floor_div.format(f"({parts[0]} + {parts[1]} - 1)", parts[1])
+        case _ if kind in SIGNS:
+            return f"({parts[0]} {SIGNS[kind]} {parts[1]})"
+        case "PowByNatural":  # Triton has none for integers
+            raise UnprintableIndex(f"a power of symbols, {node}, in an index")
+    raise NotImplementedError(f"no text for the index {node} ({kind})")
 
 
 def _terms(total: sympy.Add) -> tuple[sympy.Basic, ...]:

@@ -64,17 +64,23 @@ def product_of(kernel: Kernel) -> Product:
     left, right = part.value.args
     if left.dtype != torch.float32 or right.dtype != torch.float32 or len(nest.loops) != 1:
         raise NoTriton("a product of matrices in this type")
+    (depth,) = nest.loops
+    batch, rows, columns = _sides(kernel.loops, left, right)
+    return Product(part, *_narrowed(left, right), batch, rows, columns, depth)
+
+
+def _sides(loops: Sequence[Loop], left: Expr, right: Expr) -> tuple[tuple[Loop, ...], tuple[Loop, ...], Loop]:
+    """The loops over products, rows and columns: both factors, the left one and the right one depend on them."""
     #     out[i0, i1, i2] = sum of x[i0, i1, r0] * w[i0, r0, i2]
     #     i0    in both factors      batch
     #     i1    in the left one      rows; several loops of rows are one, split again for addresses
     #     i2    the last loop        columns
-    used, (*others, columns) = _variables(right), kernel.loops
+    used, (*others, columns) = _variables(right), loops
     batch = tuple(loop for loop in others if loop.variable in used)
     rows = tuple(loop for loop in others if loop not in batch)
-    (depth,) = nest.loops
     if not rows or columns.variable in _variables(left):
         raise NoTriton("a product of matrices without rows and columns of its own")
-    return Product(part, *_narrowed(left, right), batch, rows, columns, depth)
+    return batch, rows, columns
 
 
 def _variables(body: Expr) -> frozenset[Symbol]:

@@ -18,17 +18,13 @@ from nbcompile.codegen.kernel_analysis import flatten_statements
 from nbcompile.codegen.machine_model import MIN_TRITON_TILE
 from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.index import ONE, Index, Symbol, constant, stride_along
-from nbcompile.ir.kernel import Kernel, Loop, Nest, Store, Update
+from nbcompile.ir.kernel import Inner, Kernel, Loop, Nest, Store, Update
 
 
 def find(kernel: Kernel) -> tuple[Loop, Loop] | None:
     """Choose the loops of the tile's columns and rows; None if no tile helps."""
     parts = list(flatten_statements(kernel.body))
-    if any(isinstance(part, (Nest, Update)) for part in parts) or len(kernel.loops) < 2:
-        return None
-    stores = [part for part in parts if isinstance(part, Store)]
-    if not stores or not all(any(isinstance(node, Load) for node in walk(part.value)) for part in stores):
-        return None
+    stores = _copying_stores(parts) if len(kernel.loops) >= 2 else []
     # The loop along which most stores are contiguous is the tile's columns, that of most other
     # loads its rows.
     along = Counter(filter(None, (_adjacent(kernel, part.offset) for part in stores)))
@@ -42,6 +38,14 @@ def find(kernel: Kernel) -> tuple[Loop, Loop] | None:
     loops = {loop.variable: loop for loop in kernel.loops}
     chosen = (loops[columns], loops[others[0]]) if others else None
     return chosen if chosen and all(_is_long(loop.size) for loop in chosen) else None
+
+
+def _copying_stores(parts: Sequence[Inner | Nest]) -> list[Store]:
+    """The stores of a kernel without inner loops or updates whose values are all loaded; else none."""
+    stores = [part for part in parts if isinstance(part, Store)]
+    if any(isinstance(part, (Nest, Update)) for part in parts):
+        return []
+    return stores if all(any(isinstance(node, Load) for node in walk(store.value)) for store in stores) else []
 
 
 def _is_long(size: Index) -> bool:

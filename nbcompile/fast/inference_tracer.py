@@ -355,13 +355,18 @@ class Replay(torch.fx.Interpreter):
 # --- eligibility -----------------------------------------------------------------------------------------------------
 
 
+def _is_strided(tensor: torch.Tensor) -> bool:
+    """True for a tensor of no subclass that has strides."""
+    return torch_internals.is_plain(tensor) and tensor.layout == torch.strided
+
+
 def is_eligible(module: torch.fx.GraphModule, example_inputs: Sequence[Any], allow_mutation: bool = False) -> bool:
     """True if a graph may be traced in one pass; if in doubt, False."""
     # Autocast and inference mode change which operators run: AOTAutograd knows all of that.
     if torch._C._is_any_autocast_enabled() or torch.is_inference_mode_enabled():
         return False
     tensors = [each for each in example_inputs if isinstance(each, torch.Tensor)]
-    if not tensors or not all(torch_internals.is_plain(each) and each.layout == torch.strided for each in tensors):
+    if not tensors or not all(map(_is_strided, tensors)):
         return False
     if torch_internals.has_symbolic_floats(fake_mode_of(example_inputs).shape_env):
         return False  # AOTAutograd decides which of them must be constants, even those that no operator reads

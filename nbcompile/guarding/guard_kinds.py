@@ -206,15 +206,18 @@ class _SafeRepr(reprlib.Repr):
 _safe_repr = _SafeRepr()
 
 
+def _are_same_values(values: tuple[object, ...], expected: tuple[object, ...]) -> bool:
+    if set(map(type, expected)) == {str} == set(map(type, values)):
+        return values == expected  # the fast path: keys of a dict, most often
+    return len(values) == len(expected) and all(map(is_same_value, values, expected))
+
+
 def is_same_value(value: object, expected: object) -> bool:
     """Return whether two values are identical: ``1``, ``True``, ``1.0`` differ, so do ``0.0``, ``-0.0``; NaN is NaN."""
     if type(value) is not type(expected):
         return False
     if isinstance(expected, tuple):
-        if set(map(type, expected)) == {str} == set(map(type, cast("tuple[object, ...]", value))):
-            return value == expected  # the fast path: keys of a dict, most often
-        pairs = zip(cast("tuple[object, ...]", value), expected, strict=False)
-        return len(value) == len(expected) and all(is_same_value(a, b) for a, b in pairs)  # type: ignore[arg-type]
+        return _are_same_values(cast("tuple[object, ...]", value), expected)
     if isinstance(expected, slice):
         return is_same_value(_parts(value), _parts(expected))
     if isinstance(expected, frozenset):

@@ -395,11 +395,11 @@ def piecewise_stride(offset: Index, variable: Symbol) -> tuple[int, int] | None:
         return 1, 0
     match type(offset).__name__:
         case "Add":
-            parts = [piecewise_stride(each, variable) for each in offset.args]
-            if all(part is not None for part in parts):
+            parts = [piecewise_stride(term, variable) for term in offset.args]
+            known = [part for part in parts if part is not None]
+            if len(known) == len(parts):
                 # A sum is linear where all its terms are, so its pieces have a common divisor of the lengths. gcd(0, n)
                 # is n: a term of one piece does not limit the others.
-                known = [part for part in parts if part is not None]
                 return sum(step for step, _ in known), math.gcd(*(length for _, length in known))
         case "Mul" if len(offset.args) == 2 and isinstance(offset.args[0], sympy.Integer):
             part = piecewise_stride(offset.args[1], variable)

@@ -193,17 +193,7 @@ _WITH_VALUE = {"--seconds", "-o", "--output", "-s", "--show", "-b", "--backend",
 
 def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespace, str]:
     """Part a magic's line into options, which come first, and the code after them, verbatim."""
-    words, rest = [], line.strip()
-    while rest.startswith("-"):
-        word, _, rest = rest.partition(" ")
-        rest = rest.lstrip()
-        if word == "--":
-            break
-        words.append(word)
-        if word in _WITH_VALUE and rest:
-            value, _, rest = rest.partition(" ")
-            words.append(value)
-            rest = rest.lstrip()
+    words, code = _words(line.strip())
     try:
         options = parse_argstring(magic, " ".join(words))
     except ValueError as error:  # quotes that do not close
@@ -222,7 +212,23 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
         backends.read_settings(options.mode, {})
     except (InvalidBackend, InvalidMode) as error:
         raise UsageError(str(error)) from None
-    return options, rest
+    return options, code
+
+
+def _words(rest: str) -> tuple[list[str], str]:
+    """The words of the options, and the code after them."""
+    words = []
+    while rest.startswith("-"):
+        word, _, rest = rest.partition(" ")
+        rest = rest.lstrip()
+        if word == "--":
+            break
+        words.append(word)
+        if word in _WITH_VALUE and rest:
+            value, _, rest = rest.partition(" ")
+            words.append(value)
+            rest = rest.lstrip()
+    return words, rest
 
 
 def _sections(wanted: str | None) -> tuple[str, ...] | None:

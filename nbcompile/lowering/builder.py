@@ -21,6 +21,7 @@ from torch import fx
 from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import (
+    Expr,
     Gather,
     IndexOf,
     UnsupportedDtype,
@@ -205,15 +206,14 @@ class Builder:
         mapping |= {loop_variable(at): ZERO for at, extent in enumerate(value.size) if is_one(extent)}
         body = cast(substitute(value.body, mapping), accumulate)
         size = tuple(value.size[at] for at in kept_dims)
+        reduced = tuple(value.size[at] for at in reduced_dims)
         nodes = merge_nodes(value.from_nodes, self.origin())
-        if reduced_dims:
-            name, reduced = self.fresh("buf"), tuple(value.size[at] for at in reduced_dims)
+        if reduced:
+            name = self.fresh("buf")
             self.add(ir.Reduction(name, dtype, value.device, contiguous(size), body, kind, reduced, accumulate, nodes))
             result = self.whole(name)
         else:
-            # The reduction of one element is the element, and its index is 0.
-            single_element = constant(0, dtype) if kind.startswith("arg") else cast(body, compute_dtype(dtype))
-            result = Value(dtype, value.device, size, single_element, nodes)
+            result = Value(dtype, value.device, size, _single_element(body, kind, dtype), nodes)
         return _keep_dims(result, value.size, kept_dims) if keepdim else result
 
     def scan(self, value: Value, dim: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype) -> Value:
@@ -276,7 +276,10 @@ class Builder:
             if view.layout.size and expected is not None and not any_stride:
                 return ir.BufferView(view.buffer, Layout(view.layout.size, expected.stride, view.layout.offset))
             return view
-        layout = expected if expected is not None else contiguous(value.size)
+        return self._copy_for_argument(value, expected if expected is not None else contiguous(value.size))
+
+    def _copy_for_argument(self, value: Value, layout: Layout) -> ir.BufferView:
+        """A buffer that holds the value, seen with a layout."""
         # Along a stride of 0 all elements are the same: only one is computed.
         repeated = [at for at, step in enumerate(layout.stride) if step == 0 and not is_one(layout.size[at])]
         size = tuple(ONE if at in repeated else extent for at, extent in enumerate(layout.size))
@@ -343,6 +346,11 @@ class Builder:
         if isinstance(result, (tuple, list)):
             return tuple(self._results(extern, each, (*path, at)) for at, each in enumerate(result))
         return result
+
+
+def _single_element(body: Expr, kind: str, dtype: torch.dtype) -> Expr:
+    """The reduction of one element: the element itself, or its index, which is 0."""
+    return constant(0, dtype) if kind.startswith("arg") else cast(body, compute_dtype(dtype))
 
 
 def _keep_dims(result: Value, size: Sequence[Index], kept_dims: Sequence[int]) -> Value:

@@ -10,6 +10,7 @@ nbcompile/lowering/scatter.py
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -20,6 +21,7 @@ from nbcompile.ir.index import (
     ZERO,
     Index,
     Mod,
+    Ranges,
     constant as known_number,
     divide,
     flatten,
@@ -120,26 +122,34 @@ def as_strided_scatter(
         raise NoLowering("as_strided_scatter through a view that may overlap itself")
     if any(extent == 0 for _, extent, _ in steps):
         return x
-    if start < 0 or start + sum((extent - 1) * step for _, extent, step in steps) >= elements:
+    last = start + sum((extent - 1) * step for _, extent, step in steps)
+    if start < 0 or last >= elements:
         raise NoLowering("as_strided_scatter out of bounds of its tensor")
     ranges = x.ranges()
-    conditions, position = [], [ZERO] * len(indices(size))
+    rest = flatten(loop_variables(x.ndim), x.size) - start
+    found, conditions = _in_view(rest, steps, ranges)
+    position = [found.get(dim, ZERO) for dim in range(len(indices(size)))]
+    conditions = [at_least(rest, ZERO), *conditions] if start else conditions
+    inner = reindexed(convert(build, broadcast_to(source, indices(size)), x.dtype), x.size, position)
+    body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
+    return Value(x.dtype, x.device, x.size, body, merge_nodes(x.from_nodes, source.from_nodes, build.origin()))
+
+
+def _in_view(rest: Index, steps: Sequence[tuple[int, int, int]], ranges: Ranges) -> tuple[dict[int, Index], list[Expr]]:
+    """The position of an offset along each dimension of a strided view, and the conditions under which it has one."""
     # The other way round than a read: for each element of x, is it in the view, and where? The offset is divided by
     # the strides, from the largest on, as a number into its digits:
     #     position of dim = rest // stride,  must be below its extent;  rest = rest % stride
     # What is left in the end must be 0: elements between those of the view keep x.
-    rest = flatten(loop_variables(x.ndim), x.size) - start
-    if start:
-        conditions.append(at_least(rest, ZERO))
+    position: dict[int, Index] = {}
+    conditions = []
     for dim, extent, step in steps:
         position[dim] = divide(rest, index(step), ranges)
         conditions.append(below(position[dim], index(extent)))
         rest = remainder(rest, index(step), ranges)
     if rest != ZERO:
         conditions.append(apply("eq", IndexOf(rest, torch.int64), 0))
-    inner = reindexed(convert(build, broadcast_to(source, indices(size)), x.dtype), x.size, position)
-    body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
-    return Value(x.dtype, x.device, x.size, body, merge_nodes(x.from_nodes, source.from_nodes, build.origin()))
+    return position, conditions
 
 
 def _steps(size: tuple[Index, ...], stride: tuple[Index, ...]) -> list[tuple[int, int, int]] | None:

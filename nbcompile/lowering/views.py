@@ -12,6 +12,7 @@ nbcompile/lowering/indexing.py
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -450,17 +451,15 @@ def cat(build: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
     dtype = promoted(*tensors)
     dim = dimension(dim, parts[0].ndim)
     # A part that is empty along the dimension contributes no element: nothing may be loaded from it.
-    parts = [each for each in parts if each.size[dim] != 0] or parts[:1]
-    parts = [convert(build, each, dtype) for each in parts]
-    total = sympy.Add(*(each.size[dim] for each in parts))
+    filled = [part for part in parts if part.size[dim] != 0] or parts[:1]
+    parts = [convert(build, part, dtype) for part in filled]
+    ends: list[Index] = list(itertools.accumulate(part.size[dim] for part in parts))
+    total = ends[-1]
     size = (*parts[0].size[:dim], total, *parts[0].size[dim + 1 :])
     along = loop_variable(dim)
-    ends: list[Index] = []
-    for part in parts:
-        ends.append((ends[-1] if ends else ZERO) + part.size[dim])
     # From the last part on, which needs no condition:  a where i < 4, else (b where i < 6, else c).
     body: Expr | None = None
-    for part, end in reversed(list(zip(parts, ends, strict=True))):
+    for part, end in zip(reversed(parts), reversed(ends), strict=True):
         # Where a part of one row is read at all, it is read at 0.
         coordinate = ZERO if is_one(part.size[dim]) else along - (end - part.size[dim])
         piece = moved_along(part, dim, total, coordinate).body

@@ -139,16 +139,23 @@ def _number(size: str) -> int | str:
     return int(size) if size.lstrip("-").isdigit() else size
 
 
+def _failure(frame: CompiledFrame) -> dict[str, Any]:
+    """What the metrics say about a frame that could not be compiled, and where it was; None for all others."""
+    failed = frame.status == "failed"
+    last = frame.breaks[-1].stack[-1] if failed and frame.breaks and frame.breaks[-1].stack else None
+    return {
+        "fail_type": "InternalTorchDynamoError" if failed else None,
+        "fail_reason": frame.skip_reason if failed else None,
+        "fail_user_frame_filename": last.file if last else None,
+        "fail_user_frame_lineno": last.line if last else None,
+    }
+
+
 def metrics(frame: CompiledFrame, timings: Sequence[Timing]) -> dict[str, Any]:
     """Torch's CompilationMetrics, as far as a record knows them."""
-    seconds: dict[str, float] = {}
-    for timing in timings:
-        if timing.inside != EACH_CALL:
-            seconds[timing.stage] = seconds.get(timing.stage, 0.0) + timing.seconds
     outer = [timing for timing in timings if not timing.inside]
     nodes = frame.graph.nodes if frame.graph else ()
-    failed = frame.status == "failed"
-    last = frame.breaks[-1].stack[-1] if frame.breaks and frame.breaks[-1].stack else None
+    backend = [timing.seconds for timing in timings if timing.stage == "backend" and timing.inside != EACH_CALL]
     return {
         "compile_id": frame.id,
         "co_name": frame.function,
@@ -163,11 +170,8 @@ def metrics(frame: CompiledFrame, timings: Sequence[Timing]) -> dict[str, Any]:
         "graph_input_count": sum(node.op == "placeholder" for node in nodes),
         "start_time": _epoch(min((timing.began for timing in outer), default=0.0)),
         "entire_frame_compile_time_s": sum(timing.seconds for timing in outer),
-        "backend_compile_time_s": seconds.get("backend"),
-        "fail_type": "InternalTorchDynamoError" if failed else None,
-        "fail_reason": frame.skip_reason if failed else None,
-        "fail_user_frame_filename": last.file if failed and last else None,
-        "fail_user_frame_lineno": last.line if failed and last else None,
+        "backend_compile_time_s": sum(backend) if backend else None,
+        **_failure(frame),
         "non_compliant_ops": [],
         "compliant_custom_ops": [],
         "restart_reasons": [],

@@ -189,6 +189,8 @@ def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
         # All arguments are passed by position: ``*args`` is an ordinary local that holds a tuple by now.
         co_flags=original.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
     )
+    # The jump at the prologue's end has the offset of its target: a nested call may break before it.
+    of_jump = {} if body[0].label is target else {offsets[len(prologue) - 1]: point.offset}
     info = ResumeInfo(
         original=weakref.ref(original),
         function=point.function,
@@ -200,17 +202,15 @@ def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
         cells=tuple(name for name in layout.freevars if name not in original.co_freevars),
         closure=layout.freevars,
         parent=None if point.parent is None else weakref.ref(point.parent),
-        original_offsets={
-            # The jump at the prologue's end has the offset of its target: a nested call may break before it.
-            **({} if body[0].label is target else {offsets[len(prologue) - 1]: point.offset}),
-            **{
-                offset: instruction.offset
-                for instruction, offset in zip(body, offsets[len(prologue) :], strict=True)
-                if instruction.offset >= 0
-            },
-        },
+        original_offsets=of_jump | _original_offsets(body, offsets[len(prologue) :]),
     )
     return code, info
+
+
+def _original_offsets(body: Sequence[Instruction], offsets: Sequence[int]) -> dict[int, int]:
+    """The offset in the user's code of each instruction that comes from there, by its offset in the resume function."""
+    pairs = zip(body, offsets, strict=True)
+    return {offset: instruction.offset for instruction, offset in pairs if instruction.offset >= 0}
 
 
 def _comprehension_body(instructions: Sequence[Instruction], start: int, end: int) -> list[Instruction]:

@@ -89,13 +89,18 @@ class ResumeLayout:
     """Cell variables that come in under another name; the prologue moves them to the slot that the body names."""
 
 
+def _named_variables(body: Sequence[Instruction]) -> tuple[set[str], set[str]]:
+    """The variables that a body names as locals, and those that it names as cells."""
+    # An instruction names a variable as a local or as a cell; which it is decides where the resume function keeps it.
+    accesses = [found for instruction in body for found in variable_accesses(instruction)]
+    cells = {name for access, name in accesses if access == "cell"}
+    return {name for access, name in accesses if access != "cell"}, cells
+
+
 def layout_of(point: ResumeTarget, body: Sequence[Instruction]) -> ResumeLayout:
     """The arguments, locals, cells and free variables of the resume function whose body this is."""
     code = point.original
-    # An instruction names a variable as a local or as a cell; which it is decides where the resume function keeps it.
-    accesses = [found for instruction in body for found in variable_accesses(instruction)]
-    used = {name for access, name in accesses if access != "cell"}
-    shared = {name for access, name in accesses if access == "cell"}
+    used, shared = _named_variables(body)
     # locals() would show the other name, and it shows variables that nothing else names.
     shows_all = bool(INTROSPECTION.intersection(code.co_names))
     moved = _moved_names(point, used, shows_all)

@@ -186,6 +186,11 @@ def _unify(
         mapping[position] = target
 
 
+def _loops_of_length(group: Group) -> list[Symbol]:
+    """The loops of a group that have more than one iteration, in order."""
+    return [variable for variable, size in group.loops.items() if not is_one(size)]
+
+
 def _complete_mapping(
     group: Group, outer: dict[Symbol, Index], reduced: dict[Symbol, Index], mapping: dict[Symbol, Index]
 ) -> tuple[Group, dict[Symbol, Index]]:
@@ -198,9 +203,7 @@ def _complete_mapping(
     own = outer | reduced
     mapping = dict(mapping)
     unmatched = [variable for variable in own if variable not in mapping]
-    available = [
-        variable for variable in group.loops if variable not in mapping.values() and not is_one(group.loops[variable])
-    ]
+    available = [variable for variable in _loops_of_length(group) if variable not in mapping.values()]
     if not unmatched:
         return group, mapping
     # The same sizes in the same order: one loop nest serves both, as for two pointwise buffers of one shape.
@@ -213,6 +216,13 @@ def _complete_mapping(
     # The inner loops have to be the last ones: then a row is contiguous, and the vector loop loads it whole.
     if unmatched != list(own)[-len(unmatched) :]:
         raise Incompatible("its rows would not be contiguous in memory")
+    return _with_inner_loops(group, own, unmatched, mapping)
+
+
+def _with_inner_loops(
+    group: Group, own: dict[Symbol, Index], unmatched: list[Symbol], mapping: dict[Symbol, Index]
+) -> tuple[Group, dict[Symbol, Index]]:
+    """The group with new inner loops for a buffer's loops that match none of its own."""
     # The group has only loops over rows so far: the new buffer's other loops are nested in them.
     added = {variable: loop_variable(group.counter + at) for at, variable in enumerate(unmatched)}
     loops = group.loops | {added[variable]: own[variable] for variable in unmatched}
@@ -234,8 +244,8 @@ def _inner_loops_with(
     """The inner loops of the group together with the new buffer."""
     results = {mapping[variable] for variable in outer}
     inside = frozenset(mapping[variable] for variable in reduced)
-    everything = {variable for variable, size in group.loops.items() if not is_one(size)}
-    inner = frozenset(variable for variable in group.inner if not is_one(group.loops[variable]))
+    everything = set(_loops_of_length(group))
+    inner = group.inner & everything
     # A kernel is a nest of outer loops with one inner nest: rows of which each is reduced. The first reduction
     # decides which loops are inner; what comes after must use the same.
     #     outer loops = group.loops - inner      one result for each row lives here
@@ -247,9 +257,7 @@ def _inner_loops_with(
         if inner and inner != inside:
             raise Incompatible(f"it {what} along other loops than the kernel")
         return inside
-    if results == everything:
-        return group.inner
-    if results == everything - inner and group.inner:
+    if results == everything or (results == everything - inner and group.inner):
         return group.inner
     if not group.inner and results < everything:
         raise Incompatible("it has fewer elements, and the kernel has no rows")

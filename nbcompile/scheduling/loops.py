@@ -216,14 +216,22 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
     # A scratch buffer holds one row along the inner loop; lanes along the outer loop would need W of them.
     if last_outer is None or is_one(kernel.loops[-1].size) or kernel.scratch:
         return last_inner
-    inner_size, outer_size = constant(nests[0].loops[-1].size), constant(kernel.loops[-1].size)
-    if (
-        inner_size is not None
-        and inner_size < FEW_LANES
-        and len(nests) == 1
-        and (outer_size is None or outer_size >= FEW_LANES)
-    ):
-        return last_outer  # a pooling window: most lanes would be idle
+    if len(nests) == 1 and _is_window(nests[0].loops[-1].size, kernel.loops[-1].size):
+        return last_outer
+    inner_weight, outer_weight, is_mixed = _votes(kernel, last_inner, last_outer)
+    if is_mixed and kernel.device.type == "cpu" and is_short_row(nests[0].loops):
+        return last_inner  # transposed accesses are packed into panels first (codegen/packed_panels.py)
+    return last_outer if outer_weight > inner_weight else last_inner
+
+
+def _is_window(inner_size: Index, outer_size: Index) -> bool:
+    """True for a short inner loop in a long one, such as a pooling window: most lanes would be idle along it."""
+    inner, outer = constant(inner_size), constant(outer_size)
+    return inner is not None and inner < FEW_LANES and (outer is None or outer >= FEW_LANES)
+
+
+def _votes(kernel: Kernel, last_inner: Symbol, last_outer: Symbol) -> tuple[int, int, bool]:
+    """The weights of accesses along either loop, and whether some are contiguous along one and some along the other."""
     inner_weight = outer_weight = 0
     is_mixed = False
     for index, in_memory in indices(kernel):
@@ -240,9 +248,7 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
         )
         outer_weight += 8 * (varies and stride_along(load.index[0], last_outer) == 1)
         is_mixed &= not varies
-    if is_mixed and kernel.device.type == "cpu" and is_short_row(nests[0].loops):
-        return last_inner  # transposed accesses are packed into panels first (codegen/packed_panels.py)
-    return last_outer if outer_weight > inner_weight else last_inner
+    return inner_weight, outer_weight, is_mixed
 
 
 def _gathering_loads(kernel: Kernel) -> Iterator[Load]:

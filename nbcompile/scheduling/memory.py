@@ -17,7 +17,7 @@ ReuseLine). Read next: nbcompile/scheduling/plan.py
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from nbcompile.ir.buffer import Extern, ExternOutput, LoopBuffer, Program, Scatter, Tensor, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
@@ -42,10 +42,7 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     the peak of live bytes, which the graph needs in any case; beyond it, the oldest one is freed.
     """
     tensors = program.tensors()
-    outputs_of: dict[str, list[str]] = {}
-    for tensor in tensors.values():
-        if isinstance(tensor, ExternOutput):
-            outputs_of.setdefault(tensor.extern, []).append(tensor.name)
+    outputs_of = _outputs_of(tensors)
     # Their memory is not ours to reuse: outputs outlive the graph, and an extern call may return its argument's memory.
     outliving = {view.buffer for view in views_in(program.outputs)} | _aliased(program, outputs_of)
     updated_in_place = {tensor.into for tensor in tensors.values() if isinstance(tensor, Scatter)}
@@ -54,21 +51,18 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     headroom = _headroom(
         launches, outputs_of, _live_range_ends(last_use, outliving, tensors, len(launches)), sizes, tensors
     )
-    steps: list[Step] = []
-    free_list: list[str] = []
     # A buffer that a scatter updates lives on in the scatter's result, which has the same memory.
     dead = [name for name in last_use if name not in outliving and name not in updated_in_place]
     freed = [name for name in dead if isinstance(tensors[name], ExternOutput) and not _is_reusable(tensors[name])]
     dying: dict[int, list[str]] = {}
     for name in filter(lambda name: _is_reusable(tensors[name]), dead):
         dying.setdefault(last_use[name], []).append(name)
+    steps: list[Step] = []
+    free_list: list[str] = []
     for at, launch in enumerate(launches):
         # Before the launch: memory for its results. Extern calls allocate their own.
         if isinstance(launch, Kernel):
-            allocated = [name for name in launch.writes if isinstance(tensors[name], LoopBuffer)]
-            steps += [_memory_for(name, free_list, tensors, reusable=name not in outliving) for name in allocated]
-            changed = [tensors[name] for name in launch.writes]
-            steps += [Reuse(tensor.name, tensor.into) for tensor in changed if isinstance(tensor, Scatter)]
+            steps += _memory_for_results(launch, free_list, tensors, outliving)
         # The oldest first: what was used last is the most likely to be in a cache still.
         while sum(sizes[name] for name in free_list) > headroom[at]:
             freed.append(free_list.pop(0))
@@ -77,6 +71,27 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
         free_list += dying.get(at, ())
     # What was not reused is freed after its last use.
     return _with_frees(steps, freed + free_list, last_use, launches)
+
+
+def _outputs_of(tensors: Mapping[str, Tensor]) -> dict[str, list[str]]:
+    """The names of the results of each extern call."""
+    outputs: dict[str, list[str]] = {}
+    for tensor in tensors.values():
+        if isinstance(tensor, ExternOutput):
+            outputs.setdefault(tensor.extern, []).append(tensor.name)
+    return outputs
+
+
+def _memory_for_results(
+    kernel: Kernel, free_list: list[str], tensors: Mapping[str, Tensor], outliving: Container[str]
+) -> list[Step]:
+    """New or reused memory for the buffers that a kernel writes; a scatter has the memory of what it updates."""
+    allocated = [name for name in kernel.writes if isinstance(tensors[name], LoopBuffer)]
+    changed = [tensors[name] for name in kernel.writes]
+    return [
+        *(_memory_for(name, free_list, tensors, reusable=name not in outliving) for name in allocated),
+        *(Reuse(tensor.name, tensor.into) for tensor in changed if isinstance(tensor, Scatter)),
+    ]
 
 
 def _headroom(
@@ -159,7 +174,7 @@ def _is_reusable(tensor: Tensor) -> bool:
     return isinstance(tensor, ExternOutput) and same_addresses(tensor.layout, contiguous(tensor.layout.size))
 
 
-def _memory_for(name: str, free_list: list[str], tensors: dict[str, Tensor], *, reusable: bool) -> Step:
+def _memory_for(name: str, free_list: list[str], tensors: Mapping[str, Tensor], *, reusable: bool) -> Step:
     requested = tensors[name]
     if reusable:
         # The newest first: it was used last, and is the most likely to be in a cache.

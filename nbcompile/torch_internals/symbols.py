@@ -144,13 +144,6 @@ def symbolic_context(
         inside: of a tensor that wraps others, their contexts.
     """
     shapes = symbolic_shapes()
-    of_unbacked: dict[str, Any] = {}
-    if "unbacked_bounds" in shapes.StatefulSymbolicContext.__dataclass_fields__:  # since torch 2.12
-        unbacked = [(dim, each) for dim, each in enumerate(dims) if each.size == "unbacked"]
-        of_unbacked["shape_ids"] = {dim: each.shape_id for dim, each in unbacked if each.shape_id} or None
-        of_unbacked["unbacked_bounds"] = {
-            dim: (bounds.least, bounds.most) for dim, bounds in unbacked if (bounds.least, bounds.most) != (None, None)
-        } or None
     kinds = shapes.DimDynamic
     sizes = {"static": kinds.STATIC, "dynamic": kinds.DYNAMIC, "duck": kinds.DUCK, "unbacked": kinds.UNBACKED}
     context_class = shapes.StatefulSymbolicContext
@@ -163,8 +156,20 @@ def symbolic_context(
         constraint_strides=[None for _ in dims],
         view_base_context=base,
         tensor_source=NamedSource(expression),
-        **of_unbacked,
+        **_of_unbacked(dims),
     )
+
+
+def _of_unbacked(dims: Sequence[SymbolicDim]) -> dict[str, Any]:
+    """The arguments of a context about unbacked dimensions: shared names and bounds, by dimension."""
+    if "unbacked_bounds" not in symbolic_shapes().StatefulSymbolicContext.__dataclass_fields__:  # before torch 2.12
+        return {}
+    unbacked = {at: dim for at, dim in enumerate(dims) if dim.size == "unbacked"}
+    bounds = {at: (dim.least, dim.most) for at, dim in unbacked.items()}
+    return {
+        "shape_ids": {at: dim.shape_id for at, dim in unbacked.items() if dim.shape_id} or None,
+        "unbacked_bounds": {at: pair for at, pair in bounds.items() if pair != (None, None)} or None,
+    }
 
 
 def _constraint(dim: SymbolicDim) -> Any:

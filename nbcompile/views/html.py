@@ -18,7 +18,7 @@ the imports, in page order.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from markupsafe import Markup, escape
 
@@ -199,6 +199,17 @@ def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup
     return join(parts)
 
 
+def _followers(
+    frame: CompiledFrame,
+    shown: Sequence[CompiledFrame],
+    first_of: dict[str, str],
+    render: Callable[[CompiledFrame, list[CompiledFrame]], Markup],
+) -> Iterator[Markup]:
+    """The list of the frames that are shown with this one, if there are any."""
+    if followers := [other for other in shown if first_of.get(other.id) == frame.id]:
+        yield render(frame, followers)
+
+
 def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
     """Frames with their sections; repetitions and further entries are listed with the first one that is like them."""
     shown = record.frames[: limits.frames]
@@ -209,9 +220,8 @@ def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator
         if frame.id in like or frame.id in further or _is_foreign(frame, shown):
             continue
         yield _frame(record, frame, wanted, limits, opened=index == 0 and not is_about_calls)
-        for first_of, render in ((like, _repetitions), (further, _others)):
-            if followers := [other for other in shown if first_of.get(other.id) == frame.id]:
-                yield render(frame, followers)
+        yield from _followers(frame, shown, like, _repetitions)
+        yield from _followers(frame, shown, further, _others)
     yield from _foreign(record, [frame for frame in shown if _is_foreign(frame, shown)], wanted, limits)
     if hidden := len(record.frames) - len(shown):
         more = f"… and {facts.count(hidden, 'more frame')}: see the full report."

@@ -91,6 +91,7 @@ def test_a_missing_compiler_is_told_once(monkeypatch, tmp_path):
     assert call_twice(2.0) == []
 
 
+@pytest.mark.fast_path
 def test_a_full_disk_costs_two_warnings(monkeypatch, tmp_path):
     """Nothing can be written where kernels are kept, nor where entries are: the graph runs through ATen."""
     call_twice(1.0)

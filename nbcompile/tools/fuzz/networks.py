@@ -23,6 +23,12 @@ GRAMMAR = grammar.Grammar(grammar.read("networks.txt"), depth=2)
 BACKENDS = ("eager",) * 12 + ("aot_eager",) * 7 + ("inductor",)
 
 
+def _updates(chance: random.Random, apart: bool) -> list[str]:
+    """The lines of a training step after the backward pass; ``apart``: the optimizer runs between the steps."""
+    lines = ["        if optimizer: optimizer.step()"] if chance.random() < 0.6 and not apart else []
+    return lines + (["        if optimizer: optimizer.zero_grad()"] if chance.random() < 0.3 else [])
+
+
 def generate(seed: str) -> Program:
     """Generate the program of a seed."""
     chance = random.Random(seed)
@@ -53,8 +59,7 @@ def generate(seed: str) -> Program:
         "        out = forward(x, y)",
         "        loss = loss_of(out)",
         *(["        if loss.requires_grad: loss.backward()"] if trains else []),
-        *(["        if optimizer: optimizer.step()"] if trains and chance.random() < 0.6 and not apart else []),
-        *(["        if optimizer: optimizer.zero_grad()"] if trains and chance.random() < 0.3 else []),
+        *(_updates(chance, apart) if trains else []),
         "        return out, loss",
         f"    step = {'compiled(step)' if what == 'step' else 'step'}",
         "    def seen_now(result): return [result, x, y, model, seen, optimizer and optimizer.state_dict()]",

@@ -164,15 +164,16 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
         state = vars(value)
         held = {**state["_parameters"], **state["_buffers"], **state["_modules"]}
         yield from ((f".{name}", part) for name, part in held.items())
+    yield from ((f".{name}", getattr(value, name)) for name in _attribute_names(value) if hasattr(value, name))
+
+
+def _attribute_names(value: object) -> list[str]:
+    """The names of an object's own attributes, without private ones."""
     names = dict.fromkeys(getattr(value, "__dict__", ()))
     for base in type(value).__mro__:
         slots = base.__dict__.get("__slots__", ())
         names.update(dict.fromkeys([slots] if isinstance(slots, str) else slots))
-    yield from (
-        (f".{name}", getattr(value, name))
-        for name in names
-        if isinstance(name, str) and not name.startswith("_") and hasattr(value, name)
-    )
+    return [name for name in names if isinstance(name, str) and not name.startswith("_")]
 
 
 def _content(cell: types.CellType) -> object:

@@ -82,27 +82,32 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     classes = class_values(tracer, wanted)
     if wanted.is_constant() and wanted.constant() not in (None, ()):
         tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
+    candidates = _flat(classes)
     # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
-    if (answer := _metaclass_answer(tracer, value, wanted, _flat(classes))) is not None:
+    if (answer := _metaclass_answer(tracer, value, wanted, candidates)) is not None:
         return ConstantVariable(answer)
     _assume_answers(tracer, value, wanted)
-    has_hook = any(type(candidate).__instancecheck__ is not type.__instancecheck__ for candidate in _flat(classes))
-    if has_hook and isinstance(value, ObjectVariable) and not instances.is_changed(tracer, value):
-        return ConstantVariable(tracer.evaluate(isinstance, (value.value, classes)))
-    if has_hook and (sample := instances.sample(value)) is not MISSING:
-        return ConstantVariable(tracer.evaluate(isinstance, (sample, classes)))
-    if any(instances.meets(tracer, value, candidate) for candidate in _flat(classes)):
+    if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
+        return ConstantVariable(tracer.evaluate(isinstance, (asked, classes)))
+    if any(instances.meets(tracer, value, candidate) for candidate in candidates):
         return ConstantVariable(True)
     if isinstance(value, TensorVariable):
-        is_instance = instances.is_tensor_instance(tracer, value, _flat(classes))
+        is_instance = instances.is_tensor_instance(tracer, value, candidates)
         return ConstantVariable(is_instance or _is_of_a_form(tracer, value, _forms(classes)))
-    if issubclass(cls, torch.Tensor) and any(
-        instances.is_marked(tracer, value, candidate) for candidate in _flat(classes)
-    ):
+    if issubclass(cls, torch.Tensor) and any(instances.is_marked(tracer, value, candidate) for candidate in candidates):
         return ConstantVariable(True)
-    if any(map(instances.is_protocol, _flat(classes))):
-        classes = tuple(candidate for candidate in _flat(classes) if instances.is_nominal(cls, candidate))
+    if any(map(instances.is_protocol, candidates)):
+        classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
     return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
+
+
+def _asked_by_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[type]) -> object:
+    """The object that an ``__instancecheck__`` may be called with: the value or one like it; else ``MISSING``."""
+    if all(type(candidate).__instancecheck__ is type.__instancecheck__ for candidate in candidates):
+        return MISSING
+    if isinstance(value, ObjectVariable) and not instances.is_changed(tracer, value):
+        return value.value
+    return instances.sample(value)
 
 
 def _metaclass_answer(

@@ -85,14 +85,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return handler(tracer, arguments, keywords)
     polyfill = registry.polyfill(cls)
     if polyfill is not None:
-        # CPython calls ``iter`` on the arguments when the object is made.
-        for argument in arguments[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
-            realise(tracer, argument).refuse_iteration(tracer)
-        if cls in CHECKED:
-            _check_numbers(tracer, cls, arguments, keywords)
-        if cls in READ_AT_ONCE:
-            arguments, keywords = _read_at_once(tracer, cls, arguments, keywords)
-        return tracer.call(FunctionVariable(polyfill), arguments, keywords)
+        return tracer.call(FunctionVariable(polyfill), *_for_polyfill(tracer, cls, arguments, keywords))
     manager = contexts.from_call(cls, tracer, arguments, keywords)
     if manager is not None:
         return manager
@@ -102,6 +95,12 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return fold(tracer, cls, [_class_as_constant(tracer, argument) for argument in arguments], keywords)
     if arrays.is_scalar_class(cls) and config.trace_numpy:
         return make_scalar(tracer, cls, arguments, keywords)
+    return _of_base_class(tracer, owner, arguments, keywords)
+
+
+def _of_base_class(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """An object of a class of which nothing but its base classes says how it is made."""
+    cls = owner.value
     if issubclass(cls, torch.Tensor) and torch_internals.is_wrapper(cls):
         return tracer.apply(cls, arguments, keywords)
     if issubclass(cls, BaseException):
@@ -112,6 +111,22 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     if cls is torch.nn.CrossEntropyLoss:
         _forget_log(tracer)
     return instance
+
+
+def _for_polyfill(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> tuple[Arguments, Keywords]:
+    """The arguments as the Python code that makes the object in place of C code takes them.
+
+    Raises:
+        what the class itself raises for them: the Python code would do so later, or not at all.
+    """
+    # CPython calls ``iter`` on the arguments when the object is made.
+    for argument in arguments[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
+        realise(tracer, argument).refuse_iteration(tracer)
+    if cls in CHECKED:
+        _check_numbers(tracer, cls, arguments, keywords)
+    if cls in READ_AT_ONCE:
+        arguments, keywords = _read_at_once(tracer, cls, arguments, keywords)
+    return arguments, keywords
 
 
 def _class_as_constant(tracer: Tracer, argument: VariableTracker) -> VariableTracker:

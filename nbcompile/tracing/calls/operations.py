@@ -120,9 +120,16 @@ def binary(
         return found
     if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
         return _text(tracer, left, right)
+    return _binary_of_values(tracer, symbol, left, right, in_place)
+
+
+def _binary_of_values(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, in_place: bool
+) -> VariableTracker:
+    """An operation that no method of the operands answered: on tensors, containers and types."""
     # A tensor beside anything else that has not answered yet: the operator becomes a node, and torch itself refuses.
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
-        return _in_graph(tracer, rule.function, left, right)
+        return _in_graph(tracer, BINARY[symbol].function, left, right)
     combined = _containers(tracer, symbol, left, right)
     if combined is not None:
         return combined

@@ -22,6 +22,7 @@ from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.inputs.dynamism import is_module_state
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Change
+from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.functions import CellVariable
 
 MARKS = (
@@ -69,17 +70,18 @@ def _guard_changed(interpreter: Interpreter) -> None:
     # name would have to show through the other: so they are guarded to be different, by class, where one is changed.
     effects = interpreter.side_effects
     changed = [change.tracker for change in effects.order if isinstance(change, Change)]
-    cells = [tracker for tracker in effects.trackers.values() if isinstance(tracker, CellVariable)]
-    others = [
-        tracker
-        for tracker in effects.trackers.values()
-        if tracker.source is not None and not isinstance(tracker, CellVariable)
-    ]
     if any(isinstance(tracker, CellVariable) for tracker in changed):
+        cells = [tracker for tracker in effects.trackers.values() if isinstance(tracker, CellVariable)]
         _guard_distinct(interpreter, [cell.address() for cell in cells])
     for kind in {tracker.python_type() for tracker in changed if tracker.source is not None}:
         if not issubclass(kind, (torch.Tensor, types.CellType)):
-            _guard_distinct(interpreter, [tracker.source for tracker in others if tracker.python_type() is kind])
+            _guard_distinct(interpreter, _sources_of_kind(effects.trackers.values(), kind))
+
+
+def _sources_of_kind(trackers: Iterable[VariableTracker], kind: type) -> list[Source | None]:
+    """The sources of the objects of a class that the frame can read; a cell is guarded by its address."""
+    found = [tracker for tracker in trackers if tracker.source is not None and not isinstance(tracker, CellVariable)]
+    return [tracker.source for tracker in found if tracker.python_type() is kind]
 
 
 def _guard_distinct(interpreter: Interpreter, sources: Iterable[Source | None]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 import types
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import torch
 import torch.nn.attention
@@ -156,10 +156,8 @@ class ConstantMethodVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         values = [realise(tracer, value) for value in arguments]
         named = {name: realise(tracer, value) for name, value in keywords.items()}
-        if self.name == "join" and isinstance(self.owner.value, (str, bytes)) and len(values) == 1:
-            parts = values[0].unpack(tracer)
-            if all(part.is_constant() for part in parts):
-                return ConstantVariable(tracer.evaluate(self.owner.value.join, ([part.constant() for part in parts],)))
+        if self.name == "join" and (joined := self._join(tracer, values)) is not None:
+            return joined
         if all(value.is_constant() for value in (*values, *named.values())):
             plain = [value.constant() for value in values]
             keyed = {name: value.constant() for name, value in named.items()}
@@ -169,6 +167,15 @@ class ConstantMethodVariable(VariableTracker):
         if self.name == "format" and isinstance(self.owner.value, str):
             return tracer.format_string(self.owner.value, values, named)
         self.owner.no_method(self.name)
+
+    def _join(self, tracer: Tracer, values: Sequence[VariableTracker]) -> VariableTracker | None:
+        separator = self.owner.value
+        if not isinstance(separator, (str, bytes)) or len(values) != 1:
+            return None
+        parts = values[0].unpack(tracer)
+        if not all(part.is_constant() for part in parts):
+            return None
+        return ConstantVariable(tracer.evaluate(separator.join, ([part.constant() for part in parts],)))
 
     def _with_dict(self, tracer: Tracer, argument: VariableTracker) -> VariableTracker:
         """``format_map`` or ``translate`` with a dict, some of whose values may be unknown."""

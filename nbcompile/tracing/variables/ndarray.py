@@ -184,6 +184,10 @@ class NumpyFunctionVariable(VariableTracker):
         return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 
+def _is_known_array(tracker: VariableTracker) -> bool:
+    return arrays.is_array(getattr(tracker, "value", None))
+
+
 def apply(
     tracer: Tracer, target: ArrayFunction | ArrayMethod, name: str, arguments: Arguments, keywords: Keywords,
     original: Callable[..., object] | None = None, named_so: Keywords | None = None,
@@ -199,17 +203,19 @@ def apply(
         original: NumPy's own, which says what dtype and rank the result has.
         named_so: the keywords as the original names them.
     """
-    values = [_plain(realise(tracer, each)) for each in arguments]
-    named = {key: _plain(realise(tracer, each)) for key, each in keywords.items()}
-    if original is None and any(arrays.is_array(getattr(each, "value", None)) for each in (*values, *named.values())):
+    values = [_plain(realise(tracer, value)) for value in arguments]
+    named = {key: _plain(realise(tracer, value)) for key, value in keywords.items()}
+    if original is None and any(map(_is_known_array, (*values, *named.values()))):
         # NumPy is not asked for the dtype of a method's result, and np.float64(1) gives another one than 1.0.
         raise breaks.unsupported(breaks.NDARRAY_METHOD, f"{name} of a scalar that is known", name=name)
     result = as_array(tracer.apply(target, values, named), name)
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
         asked = _asked(tracer, original, arguments, keywords if named_so is None else named_so)
         result = _as_numpy_has_it(tracer, result, target, values, named, asked)
-    if isinstance(result, NdarrayVariable) and name in KEEP_RANK and values and isinstance(values[0], NdarrayVariable):
-        result.kind = values[0].kind
+    if isinstance(result, NdarrayVariable):
+        if name in KEEP_RANK and values and isinstance(values[0], NdarrayVariable):
+            result.kind = values[0].kind
+        return result
     return ListVariable(result.items) if name in LISTS and isinstance(result, TupleVariable) else result
 
 
