@@ -10,7 +10,8 @@ An entry is complete or absent. It is built under a temporary name and then rena
 which is atomic, so neither Ctrl-C nor a second process building the same kernel
 leaves a partial file (the loser of such a race replaces a file by an equal one, so
 no lock is needed). A file with its checksum is next to it: a damaged entry is not
-mapped into the process, it is built again.
+mapped into the process, it is built again. What a process leaves that was killed while
+it built is removed by the next process that builds, an hour later.
 
 In torch: torch/_inductor/codecache.py (CppCodeCache, get_path)
 Read next: nbcompile/runtime/cpp.py
@@ -19,13 +20,16 @@ Read next: nbcompile/runtime/cpp.py
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -40,6 +44,16 @@ FORMAT = "2"
 """Part of every key: raise it when entries of an older nbcompile must not be used."""
 LARGEST = 1 << 30
 """No entry is longer, in bytes: such a file is not read."""
+DRAFT = ".draft"
+"""The end of the name of a file that is being written."""
+UNFINISHED = 3600.0
+"""Seconds after which nobody writes it any more. A clock may jump in both directions."""
+
+_FOLDER_OF_ENTRIES = re.compile(r"[0-9a-f]{2}")
+_FOLDER_OF_A_BUILD = r"[0-9a-f]{8}-[0-9a-f]{16}"
+_DRAFT_OF_A_CHECKSUM = rf"[0-9a-f]{{8}}-\w{{8}}{re.escape(DRAFT)}"
+_UNFINISHED_NAME = re.compile(f"{_FOLDER_OF_A_BUILD}|{_DRAFT_OF_A_CHECKSUM}")
+"""What has another name is not ours to remove."""
 
 
 def directory() -> Path:
@@ -74,6 +88,46 @@ def _danger(folder: str) -> str:
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "other users may write to it; chmod go-w makes it safe"
     return ""
+
+
+def is_abandoned(path: Path) -> bool:
+    """True if nobody has written to a file, or into a folder, for so long that nobody will."""
+    try:
+        written = [each.stat().st_mtime for each in (path, *files(path))]
+    except OSError:  # somebody has just renamed it or taken it away
+        return False
+    return all(abs(time.time() - when) > UNFINISHED for when in written)
+
+
+def unfinished(folder: Path) -> Iterator[Path]:
+    """What processes left in a store that were killed while they built: folders of builds, drafts of checksums."""
+    for inner in filter(_FOLDER_OF_ENTRIES.fullmatch, _names(folder)):
+        for name in filter(_UNFINISHED_NAME.fullmatch, _names(folder / inner)):
+            if is_abandoned(folder / inner / name):
+                yield folder / inner / name
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Throw away what killed processes left. The folders around it stay: another process may be about to use them."""
+    for path in unfinished(folder):
+        discard(path)
+
+
+def discard(path: Path) -> bool:
+    """Remove a file or a folder with all that it holds; True if it is gone."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    return not os.path.lexists(path)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone: a store may hold tens of thousands
+    except (OSError, ValueError):  # no folder, or none that may be read
+        return []
 
 
 def key_of(*parts: str) -> str:
@@ -141,10 +195,17 @@ if hasattr(os, "register_at_fork"):  # the threads that build are not in the chi
     os.register_at_fork(after_in_child=_in_progress.clear)
 
 
+_looked_through: set[Path] = STATE.add("runtime.store._looked_through", set(), Lifetime.PROCESS)
+"""The stores from which this process has removed what killed ones left."""
+
+
 def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     """Make an entry: ``build`` writes the file it is given, which then becomes the entry."""
     path = _path(key, suffix)
     folder = _writable(path.parent)
+    if directory() not in _looked_through:  # once in a process: to look at all folders takes some milliseconds
+        _looked_through.add(directory())
+        remove_unfinished(directory())
     drafts = folder / f"{key[:8]}-{secrets.token_hex(8)}"  # named before it exists: Ctrl-C may come in between
     draft = drafts / f"draft{suffix}"
     try:
@@ -213,7 +274,7 @@ def _private(refused: str, reason: str) -> Path:
 
 
 def _write(path: Path, text: str) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name[:8]}-", suffix=DRAFT)
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(text)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import pytest
 import torch
@@ -100,6 +101,85 @@ def test_what_killed_processes_left_is_thrown_away_first(folder):
     storage.shrink(1000)
     assert new.exists()
     assert [entry for _, entry in storage.entries("frame")] == [{"kept": True}]
+
+
+def age(*paths):
+    """As if nobody had written there for a long time."""
+    for path in paths:
+        for each in (path, *path.rglob("*")):
+            os.utime(each, (LONG_AGO, LONG_AGO))
+
+
+def killed_before(action, monkeypatch, work):
+    """Run ``work`` in a process that is killed right before ``Path.<action>`` of a path with this end."""
+    name, end = action
+
+    def strike(n):
+        plain = getattr(Path, name)
+
+        def struck(path, *arguments, **keywords):
+            if str(arguments[0] if name == "replace" else path).endswith(end):
+                os.kill(os.getpid(), signal.SIGKILL)
+            return plain(path, *arguments, **keywords)
+
+        monkeypatch.setattr(Path, name, struck)
+        work()
+
+    assert in_children(1, strike) == [signal.SIGKILL]
+
+
+@forks
+@pytest.mark.parametrize("action", [("touch", ".so"), ("replace", ".so"), ("replace", ".sha256")])
+def test_what_killed_builders_left_is_removed_by_a_later_process(folder, monkeypatch, action):
+    """At its first build; what may still be written stays, and so does what somebody else put there."""
+    killed, key = store.key_of("killed"), store.key_of("later")
+
+    def build():
+        store.add(killed, ".so", lambda draft: draft.write_bytes(b"x" * 1000))
+
+    killed_before(action, monkeypatch, build)
+    old = set((folder / killed[:2]).glob("*-*"))
+    killed_before(action, monkeypatch, build)
+    new = set((folder / killed[:2]).glob("*-*")) - old
+    assert old and new
+    foreign = folder / killed[:2] / "my-notes"
+    foreign.mkdir()
+    age(*old, foreign)
+    assert in_children(1, lambda n: store.add(key, ".so", lambda draft: draft.write_bytes(b"y"))) == [0]
+    assert set((folder / killed[:2]).glob("*-*")) == new | {foreign}
+    assert store.fetch(key, ".so")
+
+
+def test_a_build_that_takes_long_keeps_its_folder(folder):
+    """A file that was written a moment ago shows that somebody is at work, however old the folder is."""
+    drafts = []
+
+    def build(draft):
+        draft.write_bytes(b"built")
+        os.utime(draft.parent, (LONG_AGO, LONG_AGO))
+        drafts.append(draft)
+        store.remove_unfinished(folder)
+
+    path = store.add(store.key_of("slow"), ".so", build)
+    assert path.read_bytes() == b"built"
+    assert not drafts[0].exists()
+
+
+@forks
+def test_a_record_whose_entry_was_never_written(folder, monkeypatch):
+    """It is removed, with its folder: no entry leads to it, and its size would push entries out for ever."""
+    killed_before(("replace", ".json"), monkeypatch, lambda: storage.add("killed", {"a": 1}, {"page": "x" * 10_000}))
+    killed = storage.folder("killed")
+    assert {path.suffix for path in killed.iterdir()} == {".page", ".draft"}
+    assert storage.add("frame", {"kept": True}, {"page": 1})
+    storage.shrink(10_000)
+    assert killed.exists()  # its entry may come
+    assert storage.add("frame", {"kept": True}, {"page": 1})
+    age(killed, storage.folder("frame"))
+    storage.shrink(10_000)
+    assert not killed.exists()
+    [(path, _)] = storage.entries("frame")
+    assert storage.record(path) == {"page": 1}
 
 
 @pytest.mark.parametrize("when", [LONG_AGO, FAR_AHEAD])

@@ -7,7 +7,7 @@ A folder holds the entries of one key (one function, one way to compile it), the
 file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever
 is killed when. What is damaged or truncated is passed over with one warning, and thrown away; what cannot be read
 for a reason of the process (no file descriptor is left) is passed over and stays. When all entries
-together grow beyond the limit, those that were not used for longest go.
+together grow beyond the limit, those that were not used for longest go; before them, what killed processes left.
 
 In torch: torch/_inductor/codecache.py (FxGraphCache). Read next: nbcompile/fast/disk_cache/entry.py
 """
@@ -20,7 +20,6 @@ import hashlib
 import json
 import os
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,11 +34,6 @@ ENTRIES_OF_ONE_KEY = 16
 LOOKED_AT = 32
 """Number of added entries after which the size of the store is checked."""
 MEGABYTE = 1 << 20
-
-DRAFT = ".draft"
-"""The end of the name of a file that is being written."""
-UNFINISHED = 3600.0
-"""Seconds after which nobody writes it any more. A clock may jump in both directions."""
 
 _OF_THE_PROCESS = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EINTR, errno.EAGAIN, errno.EIO)
@@ -166,7 +160,10 @@ def size(where: Path | None = None) -> int:
 def shrink(limit: int, where: Path | None = None) -> None:
     """Throw away what was not used for longest, until the rest is within the limit."""
     where = directory() if where is None else where
-    _remove_unfinished(where)
+    for path in unfinished(where):
+        store.discard(path)
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()  # only where it is empty
     excess = size(where) - limit
     if excess <= 0:
         return
@@ -178,12 +175,13 @@ def shrink(limit: int, where: Path | None = None) -> None:
         _remove(path)
 
 
-def _remove_unfinished(where: Path) -> None:
-    """Throw away what processes left that were killed while they wrote."""
-    for path in _by_age(where, f"*/*{DRAFT}"):
-        if abs(time.time() - _last_used(path)) > UNFINISHED:
-            with contextlib.suppress(OSError):
-                path.unlink()
+def unfinished(where: Path | None = None) -> list[Path]:
+    """What processes left that were killed while they wrote: drafts, and records whose entries never came."""
+    where = directory() if where is None else where
+    # The records first: one whose entry comes meanwhile is no orphan.
+    records, entries = _by_age(where, "*/*.page"), set(_by_age(where, "*/*.json"))
+    orphans = [path for path in records if path.with_suffix(".json") not in entries]
+    return [path for path in (*_by_age(where, f"*/*{store.DRAFT}"), *orphans) if store.is_abandoned(path)]
 
 
 def warn(kind: str, text: str) -> None:
@@ -195,7 +193,7 @@ def warn(kind: str, text: str) -> None:
 
 def _write(path: Path, text: bytes) -> None:
     # Written under another name and renamed, which is atomic: a reader sees the whole file or none.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=DRAFT)
+    descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=store.DRAFT)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(_checksum(path, text) + b"\n" + text)

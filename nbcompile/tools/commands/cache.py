@@ -27,11 +27,13 @@ OWN_NAMES = re.compile(r"[0-9a-f]{8,64}(\.[\w.]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of a store."""
+    """One file of a store; or the folder of a build whose process was killed."""
 
     store: str
     path: str
     bytes: int
+    unfinished: bool = False
+    """True if a process left it that was killed, and no entry is made of it."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -62,6 +64,13 @@ def _cache(options: argparse.Namespace) -> int:
     for summary in [] if options.json else summaries:
         size = int(str(summary["bytes"])) / storage.MEGABYTE
         print(f"{summary['store']:9}  {summary['files']:>6} files  {size:8.1f} MiB  {summary['folder']}")
+    left = [entry for entry in entries if entry.unfinished]
+    if left and not options.json:
+        size = sum(entry.bytes for entry in left) / storage.MEGABYTE
+        print(
+            f"left by processes that were killed: {len(left)} of these ({size:.1f} MiB); the next process that compiles"
+            " something new removes them, `cache clear` now, with all entries"
+        )
     return 0
 
 
@@ -71,18 +80,31 @@ def _folders() -> tuple[tuple[str, Path], ...]:
 
 def _summary(name: str, folder: Path, entries: list[Entry]) -> dict[str, object]:
     own = [entry for entry in entries if entry.store == name]
-    return {"store": name, "folder": str(folder), "files": len(own), "bytes": sum(entry.bytes for entry in own)}
+    return {
+        "store": name,
+        "folder": str(folder),
+        "files": len(own),
+        "bytes": sum(entry.bytes for entry in own),
+        "unfinished": sum(entry.unfinished for entry in own),
+    }
 
 
 def find_entries() -> Iterator[Entry]:
-    """Every file of both stores; files of other names in these folders are not ours."""
+    """Every file of both stores; files of other names in these folders are not ours, nor is what is being written."""
     functions = storage.directory()
+    left = {"functions": storage.unfinished(), "kernels": list(store.unfinished(store.directory()))}
+    for name, paths in left.items():
+        yield from (Entry(name, str(path), _size(path), unfinished=True) for path in paths)
     for name, folder in _folders():
         for path in sorted(path for path in store.files(folder) if path.parent.parent == folder):
             inside_functions = name == "kernels" and path.is_relative_to(functions)
+<<<<<<< HEAD
             # The folder of one store may lie in that of the other, and a folder may be a user's
             # own: nothing but files that we named is counted or deleted.
             if inside_functions or not OWN_NAMES.fullmatch(path.name):
+=======
+            if inside_functions or path in left[name] or not OWN_NAMES.fullmatch(path.name):
+>>>>>>> 0cd001b (Remove what killed processes left in the stores, and say so in the cache command)
                 continue
             with contextlib.suppress(FileNotFoundError):  # another process has just removed it
                 status = path.lstat()
@@ -90,15 +112,28 @@ def find_entries() -> Iterator[Entry]:
                     yield Entry(name, str(path), status.st_size)
 
 
+def _size(path: Path) -> int:
+    """The size of a file, or of all files in a folder."""
+    size = 0
+    for file in store.files(path) if path.is_dir() else (path,):
+        with contextlib.suppress(FileNotFoundError):
+            size += file.lstat().st_size
+    return size
+
+
 def clear(entries: list[Entry]) -> int:
     """Delete entries and the folders that they leave empty; how many files are gone."""
     removed = 0
     for entry in entries:
         path = Path(entry.path)
+<<<<<<< HEAD
         # A file that another process has removed, or that may not be removed: it is not counted.
         with contextlib.suppress(OSError):
             path.unlink()
             removed += 1
+=======
+        removed += store.discard(path)
+>>>>>>> 0cd001b (Remove what killed processes left in the stores, and say so in the cache command)
         with contextlib.suppress(OSError):
             path.parent.rmdir()  # only where it is empty
     return removed
