@@ -98,13 +98,9 @@ def find_entries() -> Iterator[Entry]:
     for name, folder in _folders():
         for path in sorted(path for path in store.files(folder) if path.parent.parent == folder):
             inside_functions = name == "kernels" and path.is_relative_to(functions)
-<<<<<<< HEAD
             # The folder of one store may lie in that of the other, and a folder may be a user's
             # own: nothing but files that we named is counted or deleted.
-            if inside_functions or not OWN_NAMES.fullmatch(path.name):
-=======
             if inside_functions or path in left[name] or not OWN_NAMES.fullmatch(path.name):
->>>>>>> 0cd001b (Remove what killed processes left in the stores, and say so in the cache command)
                 continue
             with contextlib.suppress(FileNotFoundError):  # another process has just removed it
                 status = path.lstat()
@@ -126,14 +122,8 @@ def clear(entries: list[Entry]) -> int:
     removed = 0
     for entry in entries:
         path = Path(entry.path)
-<<<<<<< HEAD
-        # A file that another process has removed, or that may not be removed: it is not counted.
-        with contextlib.suppress(OSError):
-            path.unlink()
-            removed += 1
-=======
+        # What another process has removed is gone as well; what may not be removed is not counted.
         removed += store.discard(path)
->>>>>>> 0cd001b (Remove what killed processes left in the stores, and say so in the cache command)
         with contextlib.suppress(OSError):
             path.parent.rmdir()  # only where it is empty
     return removed
