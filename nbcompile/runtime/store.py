@@ -53,7 +53,7 @@ _FOLDER_OF_ENTRIES = re.compile(r"[0-9a-f]{2}")
 _FOLDER_OF_A_BUILD = r"[0-9a-f]{8}-[0-9a-f]{16}"
 _DRAFT_OF_A_CHECKSUM = rf"[0-9a-f]{{8}}-\w{{8}}{re.escape(DRAFT)}"
 _UNFINISHED_NAME = re.compile(f"{_FOLDER_OF_A_BUILD}|{_DRAFT_OF_A_CHECKSUM}")
-"""What has another name is not ours to remove."""
+"""Names of what may be removed: whatever has another name is not ours."""
 
 
 def directory() -> Path:
@@ -100,7 +100,7 @@ def is_abandoned(path: Path) -> bool:
 
 
 def unfinished(folder: Path) -> Iterator[Path]:
-    """What processes left in a store that were killed while they built: folders of builds, drafts of checksums."""
+    """Leftovers of processes that were killed while they built: folders of builds, drafts of checksums."""
     for inner in filter(_FOLDER_OF_ENTRIES.fullmatch, _names(folder)):
         for name in filter(_UNFINISHED_NAME.fullmatch, _names(folder / inner)):
             if is_abandoned(folder / inner / name):

@@ -176,7 +176,7 @@ def shrink(limit: int, where: Path | None = None) -> None:
 
 
 def unfinished(where: Path | None = None) -> list[Path]:
-    """What processes left that were killed while they wrote: drafts, and records whose entries never came."""
+    """Files of processes that were killed while they wrote: drafts, and records whose entries never came."""
     where = directory() if where is None else where
     # The records first: one whose entry comes meanwhile is no orphan.
     records, entries = _by_age(where, "*/*.page"), set(_by_age(where, "*/*.json"))
