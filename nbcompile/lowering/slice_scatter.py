@@ -129,7 +129,7 @@ def as_strided_scatter(
     rest = flatten(loop_variables(x.ndim), x.size) - start
     found, conditions = _in_view(rest, steps, ranges)
     position = [found.get(dim, ZERO) for dim in range(len(indices(size)))]
-    conditions = [at_least(rest, ZERO), *conditions] if start else conditions
+    conditions = [at_least(rest, ZERO)] * (start > 0) + conditions
     inner = reindexed(convert(build, broadcast_to(source, indices(size)), x.dtype), x.size, position)
     body = Masked(both(conditions), inner.body, x.body) if conditions else inner.body
     return Value(x.dtype, x.device, x.size, body, merge_nodes(x.from_nodes, source.from_nodes, build.origin()))

@@ -140,7 +140,7 @@ def _number(size: str) -> int | str:
 
 
 def _failure(frame: CompiledFrame) -> dict[str, Any]:
-    """What the metrics say about a frame that could not be compiled, and where it was; None for all others."""
+    """Fields of the metrics about a frame that could not be compiled, and where it was; None for all others."""
     failed = frame.status == "failed"
     last = frame.breaks[-1].stack[-1] if failed and frame.breaks and frame.breaks[-1].stack else None
     return {

@@ -35,7 +35,8 @@ class Body:
     def fresh(self, base: str) -> str:
         """A name that nothing else uses."""
         name, number = base, 0
-        while name in self.taken or name in self.constants:
+        # A global of that name may be read by it, before or after this.
+        while name in self.taken or name in self.constants or name in self.frame.globals:
             number += 1
             name = f"{base}_{number}"
         self.taken.add(name)
@@ -51,7 +52,11 @@ class Body:
         number = 0
         candidate = wanted
         # The same object under the same name is bound once; another object gets a number.
-        while candidate in self.taken or (candidate in self.constants and self.constants[candidate] is not value):
+        while (
+            candidate in self.taken
+            or candidate in self.frame.globals
+            or (candidate in self.constants and self.constants[candidate] is not value)
+        ):
             number += 1
             candidate = f"{wanted}_{number}"
         self.constants[candidate] = value

@@ -247,10 +247,9 @@ def forget_new_symbols(shape_env: Any) -> None:
 
 def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
     """Say each symbolic number once, in terms of the inputs; assert in the graph what only the run can check."""
+    asserts = importlib.import_module("torch.fx.passes.runtime_assert")
     with torch._C._EnableTorchFunction():  # functions such as torch.sym_sum are given nodes of the graph
-        importlib.import_module("torch.fx.passes.runtime_assert").insert_deferred_runtime_asserts(
-            module, shape_env, name
-        )
+        asserts.insert_deferred_runtime_asserts(module, shape_env, name)
 
 
 def is_size_accessor(node: torch.fx.Node) -> bool:

@@ -35,6 +35,7 @@ from nbcompile.capture.source import (
     KeySource,
     LocalSource,
     MethodFunctionSource,
+    NoArgsCallSource,
     Scope,
     SizeSource,
     TypeSource,
@@ -137,6 +138,10 @@ def changed(source, scope, value):
                 with changed(base, scope, _rebuilt(owner, items)) as now:
                     yield now
                 return
+        case NoArgsCallSource(base):
+            with changed(base, scope, lambda: value) as now:
+                yield now
+            return
     raise Cannot(f"nothing else can be put at a {type(source).__name__}")
 
 

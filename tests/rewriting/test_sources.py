@@ -44,3 +44,28 @@ def test_a_tensors_class_is_asked_as_often_as_by_eager(function, backend):
             kinds.append([type(item) for item in results] if isinstance(results, tuple) else type(results))
     assert calls[:2] == calls[2:]
     assert kinds[:2] == kinds[2:]
+
+
+class Holder(torch.nn.Module):
+    """A module whose parameters a function reads through a global."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+
+parameters = Holder()
+"""Named as the local would be that the residual program reads its parameters with."""
+
+
+def through_a_global(x):
+    return x @ parameters.linear.weight + parameters.linear.bias
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_a_local_of_the_residual_program_hides_no_global(backend):
+    """Names of the residual program's own are no names of globals."""
+    x = torch.randn(2, 3)
+    compiled = nbcompile.compile(through_a_global, backend=backend)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), through_a_global(x))

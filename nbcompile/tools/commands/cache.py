@@ -61,17 +61,21 @@ def _cache(options: argparse.Namespace) -> int:
     summaries = [_summary(name, folder, entries) for name, folder in _folders()]
     if options.json:
         terminal.print_json(summaries)
-    for summary in [] if options.json else summaries:
+    else:
+        _print_summaries(summaries, [entry for entry in entries if entry.unfinished])
+    return 0
+
+
+def _print_summaries(summaries: list[dict[str, object]], left: list[Entry]) -> None:
+    for summary in summaries:
         size = int(str(summary["bytes"])) / storage.MEGABYTE
         print(f"{summary['store']:9}  {summary['files']:>6} files  {size:8.1f} MiB  {summary['folder']}")
-    left = [entry for entry in entries if entry.unfinished]
-    if left and not options.json:
+    if left:
         size = sum(entry.bytes for entry in left) / storage.MEGABYTE
         print(
             f"left by processes that were killed: {len(left)} of these ({size:.1f} MiB); the next process that compiles"
             " something new removes them, `cache clear` now, with all entries"
         )
-    return 0
 
 
 def _folders() -> tuple[tuple[str, Path], ...]:
