@@ -296,14 +296,10 @@ def is_limit_of_tracing(error: BaseException) -> bool:
     What an operator says about its arguments (RuntimeError, TypeError, ...) is no such limit: it is the user's.
     """
     fake = fake_tensor()
-    about_data = (
-        fake.DataDependentOutputException,
-        fake.DynamicOutputShapeException,
-        fake.UnsupportedFakeTensorException,
-    )
-    about_sizes = symbolic_shapes().GuardOnDataDependentSymNode
+    about_data = (fake.DataDependentOutputException, fake.DynamicOutputShapeException)
+    limits = (*about_data, fake.UnsupportedFakeTensorException, symbolic_shapes().GuardOnDataDependentSymNode)
     own = (AssertionError, AttributeError, KeyError, RecursionError)
-    return isinstance(error, (*about_data, about_sizes, *own))
+    return isinstance(error, (*limits, *own))
 
 
 def floats_to_be_constant(error: BaseException) -> set[str] | None:
@@ -341,8 +337,7 @@ def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
     for symbol, bounds in shape_env.var_to_range.items():
         sources = tuple(each.name for each in shape_env.var_to_sources.get(symbol, ()))
         hint = shape_env.backed_var_to_val.get(symbol)
-        upper = str(bounds.upper)
-        facts[str(symbol)] = sources, "" if hint is None else str(hint), f"[{bounds.lower}, {upper}]"
+        facts[str(symbol)] = sources, "" if hint is None else str(hint), f"[{bounds.lower}, {bounds.upper}]"
     return facts
 
 
