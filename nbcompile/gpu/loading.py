@@ -218,7 +218,7 @@ def _positions(emitted: Runnable) -> dict[str, str]:
 
 def _teller() -> Callable[[str], None]:
     """Tell the record, and the log of CUDA graphs, also after the frame is finished."""
-    # Taken now: what is told later is told in calls, after the frame's record has ended.
+    # Taken now: what is recorded later is recorded in calls, after the frame's record has ended.
     page = recorder.draft()
 
     def tell(text: str) -> None:
