@@ -50,7 +50,7 @@ class CompiledModule(torch.nn.Module):
 
     As torch's OptimizedModule: parameters are shared, ``state_dict`` keys get the
     prefix ``_orig_mod.``, other attributes are those of the module. Libraries that ask
-    ``isinstance(model, torch._dynamo.OptimizedModule)`` answer that it is one (``__class__``).
+    ``isinstance(model, torch._dynamo.OptimizedModule)`` are answered that it is one (``__class__``).
     """
 
     def __init__(self, module: torch.nn.Module, options: Options) -> None:
