@@ -57,6 +57,7 @@ from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
@@ -276,6 +277,8 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
         context.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
     elif builtin is list:
         context.base_items = ListVariable([])
+    elif builtin is collections.deque:
+        context.base_items = DequeVariable([])
     elif issubclass(builtin, dict):
         context.base_items = DictVariable(tracer, [], cls=builtin)
     elif builtin is set:
@@ -296,7 +299,7 @@ def _tracker(cls: type) -> type[ObjectVariable]:
 SCALARS = (int, float, complex, str, bytes)
 
 
-CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, set)
+CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, collections.deque, set)
 
 
 def builtin_base(cls: type) -> type:

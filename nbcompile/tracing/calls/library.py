@@ -47,7 +47,7 @@ from nbcompile.tracing.variables import regular_expressions
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.deques import DequeVariable, limit_of
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
@@ -120,12 +120,7 @@ def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
 @handles(collections.deque)
 def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
-    limit = realise(tracer, limit)
-    none = limit.is_constant() and limit.constant() is None
-    maxlen = None if none else index_of(tracer, limit, functools.partial(collections.deque, ()))
-    maxlen = typing.cast(
-        typing.Any, tracer.evaluate(collections.deque, ((), maxlen))
-    ).maxlen  # a negative one is refused
+    maxlen = limit_of(tracer, realise(tracer, limit))
     given = arguments[0] if arguments else keywords.get("iterable")
     items = [] if given is None else realise(tracer, given).unpack(tracer)
     return DequeVariable(items, maxlen=maxlen)

@@ -9,7 +9,6 @@ nbcompile/tracing/frame/handlers/operators.py
 
 from __future__ import annotations
 
-import builtins
 import collections
 import functools
 import operator
@@ -24,12 +23,13 @@ from nbcompile import torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import dict_union, numbers
+from nbcompile.tracing.calls import deque_copies, dict_union, numbers
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
 from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
@@ -39,6 +39,7 @@ from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.plain_values import compared
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
@@ -103,54 +104,110 @@ WITH_METHODS = (ObjectVariable, TupleVariable)
 """Trackers whose value may be of a class of the program, which defines its operators."""
 
 
+Written = tuple[str, VariableTracker, VariableTracker]
+"""An operator and its operands as the program wrote them, which errors name."""
+
+
 def binary(
-    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, in_place: bool = False
+    tracer: Tracer,
+    symbol: str,
+    left: VariableTracker,
+    right: VariableTracker,
+    in_place: bool = False,
+    written: Written | None = None,
 ) -> VariableTracker:
-    """``left symbol right`` or ``left symbol= right``."""
+    """``left symbol right`` or ``left symbol= right``; ``written``: how the program wrote it, where that differs."""
     rule = BINARY[symbol]
     # The order follows Python: constants, then ``__iadd__``, then the operands' own methods, then built-in values.
     if left.is_constant() and right.is_constant() and not isinstance(left, SequenceVariable):
         function = rule.in_place if in_place and rule.in_place is not None else rule.function  # the error names it
-        return tracer.constant_or_wrap(tracer.evaluate(function, (left.constant(), right.constant())))
+        return tracer.constant_or_wrap(_evaluated(tracer, function, left, right, written))
+    written = written or (f"{symbol}=" if in_place else symbol, left, right)
     if in_place and rule.in_place is not None:  # the object itself changes
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
             return changed
-    if (found := _by_method(tracer, rule, left, right, functools.partial(binary, tracer, symbol))) is not None:
+    if (
+        found := _by_method(tracer, rule, left, right, functools.partial(binary, tracer, symbol, written=written))
+    ) is not None:
         return found
     if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
         return _text(tracer, left, right)
-    return _binary_of_values(tracer, symbol, left, right, in_place)
+    return _binary_of_values(tracer, symbol, left, right, written)
 
 
 def _binary_of_values(
-    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, in_place: bool
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, written: Written
 ) -> VariableTracker:
     """An operation that no method of the operands answered: on tensors, containers and types."""
     # A tensor beside anything else that has not answered yet: the operator becomes a node, and torch itself refuses.
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
         return _in_graph(tracer, BINARY[symbol].function, left, right)
-    combined = _containers(tracer, symbol, left, right)
+    combined = _containers(tracer, symbol, left, right, written)
     if combined is not None:
         return combined
     if symbol == "|" and isinstance(left, TYPES) and isinstance(right, TYPES):
         return tracer.wrap(tracer.evaluate(operator.or_, (left.value, right.value)), None)
-    return _unsupported(tracer, f"{symbol}=" if in_place else symbol, left, right)
+    return _unsupported(tracer, *written)
+
+
+def _evaluated(
+    tracer: Tracer,
+    function: Callable[..., object],
+    left: VariableTracker,
+    right: VariableTracker,
+    written: Written | None,
+) -> Any:
+    """Python's answer for two constants; its TypeError names the operands that the program wrote."""
+    try:
+        return tracer.evaluate(function, (left.constant(), right.constant()))
+    except ObservedException as error:
+        formats = written is not None and written[0] in ("%", "%=")  # whose errors are about the template
+        if written is None or formats or error.value.python_type() is not TypeError:
+            raise
+        return _unsupported(tracer, *written)
 
 
 def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     # Trackers of WHOLE implement all operators of their values, so what is left over is Python's TypeError. For others
     # the compiler may be at fault, and Python runs the operator.
     if isinstance(left, WHOLE) and isinstance(right, WHOLE):
-        names = f"'{left.type_name()}' and '{right.type_name()}'"
+        names = f"'{left.error_name()}' and '{right.error_name()}'"
+        _refuse_sequences(tracer, symbol, left, right)
         if symbol in COMPARISONS:
             tracer.raise_exception(TypeError, f"'{symbol}' not supported between instances of {names}")
-        shown = "** or pow()" if symbol == "**" else symbol
+        shown = {"**": "** or pow()", "**=": "**="}.get(symbol, symbol)
         tracer.raise_exception(TypeError, f"unsupported operand type(s) for {shown}: {names}")
     types = f"{left.type_name()}, {right.type_name()}"
     raise breaks.unsupported(
         breaks.UNSUPPORTED_OPERATOR, f"{left.describe()} {symbol} {right.describe()}", symbol=symbol, types=types
     )
+
+
+_REPEATED = (str, bytes, list, tuple, collections.deque)
+
+
+def _refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
+    """Raise the TypeErrors of ``+`` and ``*`` of sequences, which Python asks last."""
+    kinds = left.python_type(), right.python_type()
+    own = next((kind for kind in _REPEATED if issubclass(kinds[0], kind)), None)
+    if symbol in ("+", "+=") and own is not None:
+        name = own.__name__
+        other = right.error_name()
+        message = (
+            f"can't concat {other} to bytes"
+            if own is bytes
+            else f'can only concatenate {name} (not "{other}") to {name}'
+        )
+        tracer.raise_exception(TypeError, message)
+    if symbol not in ("*", "*="):
+        return
+    if own is not None:
+        tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{right.error_name()}'")
+    # In place, the right operand is not asked where the left one's class has any method of a sequence.
+    asked = symbol == "*" or not (isinstance(left, ObjectVariable) or hasattr(kinds[0], "__len__"))
+    if asked and issubclass(kinds[1], _REPEATED):
+        tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{left.error_name()}'")
 
 
 def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
@@ -187,6 +244,8 @@ def _by_method(
         return found
     if rule.method == "__or__" and all(isinstance(built_in_part(part), DictVariable) for part in (left, right)):
         return dict_union.union(tracer, left, right)
+    if (copied := deque_copies.operate(tracer, rule.method, left, right)) is not None:
+        return copied
     parts = built_in_part(left), built_in_part(right)
     return None if parts == (left, right) else operate(*parts)
 
@@ -292,17 +351,17 @@ def _in_place(
             assert rule.in_place is not None
             return _in_graph(tracer, rule.in_place, left, right) if _may_change(tracer, left, rule, right) else None
         case ListVariable(), "*":
-            left.changes(tracer)
-            # In place: all names of the list see the change.
-            left.items[:] = left.items * index_of(tracer, right, [].__imul__)
+            left.repeat(tracer, index_of(tracer, right, functools.partial(operator.imul, [])))
             return left
         case ListVariable(), "+":
             method = "extend"
         case DictVariable(), "|":
             method = "update"
         # Only another set: of a view of a dict Python makes a new set, and of a list nothing (its methods take both).
-        case SetVariable(cls=builtins.set), "|" | "&" | "-" | "^" if isinstance(right, SetVariable):
-            method = _SET_UPDATES[symbol]
+        case SetVariable(), "|" | "&" | "-" | "^" if issubclass(left.cls, set) and _is_any_set(right):
+            method, right = _SET_UPDATES[symbol], built_in_part(right)
+        case ObjectVariable(base_items=ContainerVariable() as items), _ if left.is_built_in(rule.in_place_method):
+            return left if _in_place(tracer, symbol, rule, items, right) is items else None
         case ObjectVariable(), _ if left.has_special(tracer, rule.in_place_method):
             # Also where it is the built-in part's own: the object changes, and stays what it is.
             result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
@@ -335,12 +394,18 @@ def _repeats(value: VariableTracker) -> bool:
     return isinstance(value, SequenceVariable)
 
 
+def _is_any_set(value: VariableTracker) -> bool:
+    return isinstance(built_in_part(value), SetVariable)
+
+
 def built_in_part(value: VariableTracker) -> VariableTracker:
     """Tracker of the items of an object whose class derives from list, dict ..."""
     return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value
 
 
-def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
+def _containers(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, written: Written
+) -> VariableTracker | None:
     left, right = built_in_part(left), built_in_part(right)
     match symbol, left, right:
         # One operand empty: CPython returns the other tuple itself, and ``is`` can see that.
@@ -349,10 +414,9 @@ def _containers(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
                 return left if left.items else right
             return left.like([*left.items, *right.items])
         case "+", SequenceVariable(), _:
-            tracer.raise_exception(
-                TypeError,
-                f'can only concatenate {left.cls.__name__} (not "{right.type_name()}") to {left.cls.__name__}',
-            )
+            _refuse_sequences(tracer, *written)
+        case "*", SequenceVariable(), ConstantVariable() if not hasattr(right.value, "__index__"):
+            _refuse_sequences(tracer, *written)
         case "*", SequenceVariable(), ConstantVariable() | SymbolicVariable():
             return left.like(left.items * _times(tracer, right))
         case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():
@@ -426,29 +490,38 @@ def unary(tracer: Tracer, symbol: str, operand: VariableTracker) -> VariableTrac
     raise breaks.unsupported(breaks.UNSUPPORTED_OPERATOR, operand.describe(), symbol=symbol, types=operand.type_name())
 
 
-def compare(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+def compare(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, written: Written | None = None
+) -> VariableTracker:
     """``left < right`` and its like; ``==`` of anything."""
     rule = COMPARISONS[symbol]
-    if (found := _by_method(tracer, rule, left, right, functools.partial(compare, tracer, symbol))) is not None:
+    written = written or (symbol, left, right)
+    operate = functools.partial(compare, tracer, symbol, written=written)
+    if (found := _by_method(tracer, rule, left, right, operate)) is not None:
         return found
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
-        if _comparable_in_graph(tracer, left, right):
-            if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
-                return _in_graph(tracer, _MIRRORED[rule.function], right, left)
-            return _in_graph(tracer, rule.function, left, right)
-        # A tensor never equals a string or a list: torch's ``__eq__`` gives up, and Python falls back to identity.
-        return ConstantVariable(symbol == "!=")
+        return _compare_in_graph(tracer, symbol, left, right)
     if (values := compared(tracer, left, right)) is not None:
         return ConstantVariable(tracer.evaluate(rule.function, values))
     if symbol in ("==", "!="):
         return ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
     if left.is_constant() and right.is_constant():
-        return ConstantVariable(tracer.evaluate(rule.function, (left.constant(), right.constant())))
+        return ConstantVariable(_evaluated(tracer, rule.function, left, right, written))
     if _is_like_a_set(left) and _is_like_a_set(right):
         return _compare_sets(tracer, symbol, left, right)
-    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable) and _same_kind(left, right):
         return _compare_sequences(tracer, symbol, left, right)
-    return _unsupported(tracer, symbol, left, right)
+    return _unsupported(tracer, *written)
+
+
+def _compare_in_graph(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    function = COMPARISONS[symbol].function
+    if _comparable_in_graph(tracer, left, right):
+        if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
+            return _in_graph(tracer, _MIRRORED[function], right, left)
+        return _in_graph(tracer, function, left, right)
+    # A tensor never equals a string or a list: torch's ``__eq__`` gives up, and Python falls back to identity.
+    return ConstantVariable(symbol == "!=")
 
 
 def _comparable_in_graph(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
@@ -673,4 +746,6 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
     # Both may represent one object that existed before: its trackers hold it under one of two names.
     names = ("value", "function")
     real = [getattr(operand, name) for operand in (left, right) for name in names if hasattr(operand, name)]
-    return len(real) == 2 and real[0] is real[1] and not isinstance(left, (ConstantVariable, SymbolicVariable))
+    # A None there is no object: the tracker of a tuple has one only for a class with attributes.
+    known = len(real) == 2 and real[0] is not None and real[0] is real[1]
+    return known and not isinstance(left, (ConstantVariable, SymbolicVariable))

@@ -202,6 +202,9 @@ class Reconstruction:
             completing.append(recipes.StoreItems(target, pairs, plain=base.cls))
         elif isinstance(base, ListVariable):
             completing.append(recipes.AppendItems(target, tuple(map(self.recipe, base.items)), plain=base.cls))
+        elif isinstance(base, SetVariable) and base.cls is set:
+            items = tuple(map(self.recipe, base.members.values()))
+            completing.append(recipes.ReplaceItems(target, "set", items, plain=set))
         # The class's own ``__setattr__`` was traced: what it decided to store is stored, without asking it again.
         completing += [
             recipes.SetAttribute(target, name, self.recipe(value), plain=object)

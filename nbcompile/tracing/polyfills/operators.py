@@ -7,6 +7,7 @@ nbcompile/tracing/calls/library.py
 # Nothing here runs by itself: the tracer reads the bytecode.
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -70,3 +71,22 @@ def ordered_union(cls: type, left: Any, right: Any) -> Any:
     for key, value in right.items():
         union[key] = value
     return union
+
+
+def copied_deque(deque: Any, maxlen: int | None) -> Any:
+    """``deque.copy()``: the class is called."""
+    return type(deque)(deque) if maxlen is None else type(deque)(deque, maxlen)
+
+
+def joined_deque(deque: Any, maxlen: int | None, other: Any) -> Any:
+    """``deque + other``."""
+    result = copied_deque(deque, maxlen)
+    collections.deque.extend(result, other)
+    return result
+
+
+def repeated_deque(deque: Any, maxlen: int | None, count: Any) -> Any:
+    """``deque * count``."""
+    result = copied_deque(deque, maxlen)
+    collections.deque.__imul__(result, count)
+    return result

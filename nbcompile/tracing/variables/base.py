@@ -83,7 +83,7 @@ class VariableTracker:
     def hash_key(self, tracer: Tracer) -> Hashable:
         """Key of the value in a dict or set: equal keys, equal values."""
         if self.is_unhashable():
-            raise Unhashable(f"unhashable type: '{self.type_name()}'")
+            raise Unhashable(f"unhashable type: '{self.error_name()}'")
         if self.is_constant():
             return self.constant()
         raise breaks.unsupported(
@@ -221,10 +221,17 @@ class VariableTracker:
         except NotImplementedError:
             return type(self).__name__
 
+    def error_name(self) -> str:
+        """The name of the value's class as Python's own errors give it."""
+        try:
+            return name_in_errors(self.python_type())
+        except NotImplementedError:
+            return type(self).__name__
+
     def _refuse(self, tracer: Tracer, *methods: str) -> NoReturn:
         """Raise Python's TypeError where the class has none of the methods; break where it has one."""
         if self.lacks(*methods):
-            tracer.raise_exception(TypeError, REFUSALS[methods[0]].format(self.type_name()))
+            tracer.raise_exception(TypeError, REFUSALS[methods[0]].format(self.error_name()))
         self.no_method(methods[0])
 
     def lacks(self, *methods: str) -> bool:
@@ -244,6 +251,15 @@ class VariableTracker:
 def _is_method_in_c(cls: type, name: str) -> bool:
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
     return isinstance(found, (MethodDescriptorType, WrapperDescriptorType))
+
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
+
+
+def name_in_errors(cls: type) -> str:
+    """The name of a class in errors of Python's: one in C, outside ``builtins``, with its module."""
+    static = not cls.__flags__ & _HEAP_TYPE and cls.__module__ != "builtins"
+    return f"{cls.__module__}.{cls.__name__}" if static else cls.__name__
 
 
 class UntracedMethodVariable(VariableTracker):

@@ -6,6 +6,7 @@ In torch: DequeVariable of torch/_dynamo/variables/lists.py. Read next: sequence
 from __future__ import annotations
 
 import collections
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -37,6 +38,20 @@ class DequeVariable(ListVariable):
 
     def like(self, items: Sequence[VariableTracker]) -> SequenceVariable:
         return DequeVariable(items, maxlen=self.maxlen)
+
+    def method___init__(
+        self, tracer: Tracer, iterable: VariableTracker | None = None, maxlen: VariableTracker | None = None
+    ) -> None:
+        limit = None if maxlen is None else limit_of(tracer, maxlen)
+        self.method_clear(tracer)
+        self.maxlen = limit
+        if iterable is not None:
+            self.method_extend(tracer, iterable)
+
+    def repeat(self, tracer: Tracer, count: int) -> None:
+        super().repeat(tracer, count)
+        if self.maxlen is not None:
+            del self.items[: max(0, len(self.items) - self.maxlen)]
 
     def method_append(self, tracer: Tracer, item: VariableTracker) -> None:
         super().method_append(tracer, item)
@@ -108,3 +123,18 @@ class DequeVariable(ListVariable):
     def _build(self, reconstruction: Reconstructor) -> Recipe:
         limit = () if self.maxlen is None else (Constant(self.maxlen),)
         return Call(Constant(self.cls, self.cls.__name__), (super()._build(reconstruction), *limit))
+
+
+def limit_of(tracer: Tracer, maxlen: VariableTracker) -> int | None:
+    """The greatest length that a deque is made with; Python refuses what is none."""
+    none = maxlen.is_constant() and maxlen.constant() is None
+    limit = None if none else index_of(tracer, maxlen, functools.partial(collections.deque, ()))
+    empty: Any = tracer.evaluate(collections.deque, ((), limit))
+    return empty.maxlen
+
+
+def empty_deque(cls: Any, maxlen: int | None) -> Any:
+    """A new deque of a subclass, without running code of the class."""
+    empty = collections.deque.__new__(cls)
+    collections.deque.__init__(empty, (), maxlen)
+    return empty

@@ -375,7 +375,7 @@ class SetVariable(ContainerVariable):
         return iterator.watching(lambda: frozenset(self.members))
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return item.hash_key(tracer) in self.members
+        return _sought(tracer, item) in self.members
 
     def length(self, tracer: Tracer) -> VariableTracker:
         return ConstantVariable(len(self.members))
@@ -393,10 +393,10 @@ class SetVariable(ContainerVariable):
 
     def method_discard(self, tracer: Tracer, item: VariableTracker) -> None:
         self.changes(tracer)
-        self.members.pop(item.hash_key(tracer), None)
+        self.members.pop(_sought(tracer, item), None)
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
-        if item.hash_key(tracer) not in self.members:
+        if _sought(tracer, item) not in self.members:
             tracer.raise_exception(KeyError, item)
         self.method_discard(tracer, item)
 
@@ -412,7 +412,12 @@ class SetVariable(ContainerVariable):
         self.members.clear()
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
-        return SetVariable(tracer, self.members.values(), cls=self.cls)
+        # Of a frozenset Python gives the object itself.
+        return self if self.cls is frozenset else self.like(tracer, self.members.values())
+
+    def like(self, tracer: Tracer, items: Iterable[VariableTracker]) -> SetVariable:
+        """A new set as this one's methods in C make it: never one of a subclass."""
+        return SetVariable(tracer, items, cls=set if issubclass(self.cls, set) else frozenset)
 
     def method_update(self, tracer: Tracer, *others: VariableTracker) -> None:
         self.changes(tracer)
@@ -437,7 +442,7 @@ class SetVariable(ContainerVariable):
                     mine = _without(mine, theirs)
                 case _:
                     mine = {**_without(theirs, mine), **_without(mine, theirs)}
-        return SetVariable(tracer, mine.values(), cls=self.cls)
+        return self.like(tracer, mine.values())
 
     def method_union(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
         return self.combine(tracer, "union", others)
@@ -492,6 +497,14 @@ class SetVariable(ContainerVariable):
         if self.cls is set and items:
             return Build("set", items)
         return Call(Constant(self.cls, self.cls.__name__), (Build("list", items),))
+
+
+def _sought(tracer: Tracer, item: VariableTracker) -> Hashable:
+    """The key that a set looks an item up by: that of a frozenset for a set, which has no hash of its own."""
+    part = getattr(item, "base_items", None) or item
+    if isinstance(part, SetVariable) and issubclass(part.cls, set) and item.is_unhashable():
+        return frozenset(part.members)
+    return item.hash_key(tracer)
 
 
 def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:

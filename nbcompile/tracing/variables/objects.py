@@ -29,11 +29,13 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
+from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.deques import DequeVariable, empty_deque
 from nbcompile.tracing.variables.functions import MethodVariable, PolyfillVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.keys import TracedKey
@@ -54,6 +56,12 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import TupleVariable
 
+DEQUE_COPIES: dict[str, Callable[..., object]] = {
+    "copy": copied_deque, "__copy__": copied_deque, "__add__": joined_deque,
+    "__mul__": repeated_deque, "__rmul__": repeated_deque,
+}  # fmt: skip
+"""Methods of deques whose result is of the object's own class."""
+IN_PLACE = ("__iadd__", "__imul__", "__ior__", "__iand__", "__ixor__", "__isub__")
 METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
 
@@ -407,7 +415,12 @@ class ObjectVariable(VariableTracker):
             if isinstance(method, PolyfillVariable):
                 return method.call(tracer, [self, *arguments], keywords)
         if self.base_items is not None:
-            return self.base_items.call_method(tracer, name, arguments, keywords)
+            if name in DEQUE_COPIES and isinstance(self.base_items, DequeVariable):
+                limit = ConstantVariable(self.base_items.maxlen)
+                return tracer.call_python(DEQUE_COPIES[name], self, limit, *arguments)
+            result = self.base_items.call_method(tracer, name, arguments, keywords)
+            # An operator in place gives the object that it changed.
+            return self if result is self.base_items and name in IN_PLACE else result
         self.no_method(name)
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -509,6 +522,8 @@ class ObjectVariable(VariableTracker):
         if isinstance(self.base_items, TupleVariable):
             items = tuple(reconstruction.recipe(item) for item in self.base_items.items)
             return Call(Constant(tuple.__new__, "new"), (cls, Build("tuple", items)))
+        if isinstance(self.base_items, DequeVariable):
+            return Call(Constant(empty_deque, "empty_deque"), (cls, Constant(self.base_items.maxlen)))
         base = object if self.base_items is None else self.base_items.python_type()
         given = (reconstruction.recipe(self.base_items),) if isinstance(self.base_items, ConstantVariable) else ()
         return Call(Constant(base.__new__, "new"), (cls, *given))

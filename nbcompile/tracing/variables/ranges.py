@@ -45,7 +45,12 @@ class RangeVariable(VariableTracker):
             return self.length(tracer)
         if name == "__iter__":
             return self.iterate(tracer)
-        values = [_known(realise(tracer, each)) for each in arguments]
+        given = [realise(tracer, each) for each in arguments]
+        if name == "__contains__":
+            return ConstantVariable(self.contains(tracer, *given))
+        if not all(map(_is_known, given)):
+            self.no_method(name)
+        values = [_known(each) for each in given]
         return ConstantVariable(tracer.evaluate(getattr(self.value, name), values))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
@@ -54,7 +59,10 @@ class RangeVariable(VariableTracker):
         return RangeVariable(item) if isinstance(item, range) else ConstantVariable(item)
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return _known(item) in self.value
+        if _is_known(item):
+            return _known(item) in self.value
+        # As CPython for what is no int: number by number.
+        return any(tracer.equal(number, item) for number in self.unpack(tracer))
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         return RangeIteratorVariable(self.value)
@@ -107,6 +115,10 @@ class RangeIteratorVariable(SequenceIteratorVariable):
             return super().recipe(reconstruction)
         constructor = Call(Constant(iter, "iter"), (Constant(self.value, "range"),))
         return reconstruction.shared(self, lambda: moved(constructor, self.taken()))
+
+
+def _is_known(value: VariableTracker) -> bool:
+    return isinstance(value, SymbolicVariable) or value.is_constant()
 
 
 def _known(value: VariableTracker) -> object:

@@ -167,6 +167,11 @@ class ListVariable(SequenceVariable):
         self.changes(tracer)
         self.items.extend(items.listed(tracer))
 
+    def repeat(self, tracer: Tracer, count: int) -> None:
+        """``xs *= count``: all names of the list see the change."""
+        self.changes(tracer)
+        self.items[:] = self.items * count
+
     def method_insert(self, tracer: Tracer, index: VariableTracker, item: VariableTracker) -> None:
         self.changes(tracer)
         position = index_of(tracer, index)

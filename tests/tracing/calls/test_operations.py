@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import operator
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -191,3 +193,152 @@ def test_the_error_of_an_operator_in_place_names_it():
 
     x = torch.ones(2)
     assert nbcompile.compile(function)(x)[1] == function(x)[1]
+
+
+class Set(set):
+    """A subclass of a built-in class, as those below."""
+
+
+class Frozen(frozenset):
+    pass
+
+
+class List(list):
+    pass
+
+
+class Tuple(tuple):  # noqa: SLOT001 - as programs have it
+    pass
+
+
+class Text(str):  # noqa: SLOT000 - as programs have it
+    pass
+
+
+class Dict(dict):
+    pass
+
+
+SET = Set([1, 3])
+
+OPERANDS = {
+    "set": {1, 2}, "frozenset": frozenset([2, 3]), "Set": Set([3, 1]), "Frozen": Frozen([4]), "list": [1],
+    "List": List([2]), "tuple": (1,), "Tuple": Tuple([2]), "Text": Text("b"), "deque": collections.deque([1]), "two": 2,
+    "Dict": Dict(a=1), "none": None, "range": range(2), "bytes": b"x",
+}  # fmt: skip
+MADE = {kind.__name__: kind for kind in (Set, Frozen, List, Tuple, Dict, set, frozenset, list, tuple)}
+
+
+def _tried_here(operation):
+    try:
+        return operation()
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
+def _operated(left, right):
+    return [
+        _tried_here(lambda: left | right), _tried_here(lambda: left & right), _tried_here(lambda: left - right),
+        _tried_here(lambda: left ^ right), _tried_here(lambda: left + right), _tried_here(lambda: left * right),
+        _tried_here(lambda: left <= right), _tried_here(lambda: right in left), left == right, left != right,
+    ]  # fmt: skip
+
+
+def _operated_in_place(kind, given, right):
+    results = []
+    for operation in (operator.ior, operator.iand, operator.isub, operator.ixor, operator.iadd, operator.imul):
+        left = kind(given)
+        result = _tried_here(lambda operation=operation, left=left: operation(left, right))
+        results += [result, result is left, left]
+    return results
+
+
+def _told(values):
+    return [(type(v), sorted(map(repr, v)) if isinstance(v, (set, frozenset)) else repr(v)) for v in values]
+
+
+@pytest.mark.parametrize("right", OPERANDS)
+@pytest.mark.parametrize("left", OPERANDS)
+def test_operators_of_containers(left, right):
+    """Values, their classes and the texts of errors are Python's, of arguments and of objects made inside."""
+
+    def function(x, left_value, right_value):
+        results = _operated(left_value, right_value)
+        if left in MADE:
+            kind = MADE[left]
+            results += _operated(kind(left_value), right_value)
+            results += _operated_in_place(kind, left_value, right_value)
+        return x + 1, results
+
+    nbcompile.reset()
+    arguments = torch.ones(1), OPERANDS[left], OPERANDS[right]
+    expected, found = function(*arguments), nbcompile.compile(function, backend="eager")(*arguments)
+    assert _told(found[1]) == _told(expected[1])
+
+
+def _set_in_place(x, s):
+    alias, t = s, Set([5])
+    s |= {9}
+    t |= s
+    t -= {1}
+    return x + 1, [s, alias, s is alias, t]
+
+
+def _methods_of_a_set(x, s):
+    return x + 1, [s.union([7]), s.copy(), s.difference({1}), s.intersection({1}), s.symmetric_difference({1, 8})]
+
+
+def _sets_by_name(x, s):
+    return x + 1, [s.__or__({7}), s.__ior__({8}) is s, s, SET | s, SET & s, operator.or_(s, SET)]
+
+
+def _returned(x, s):
+    return x + 1, [Set([1, 2]), Set(s), {"a": Set("ab")}["a"]]
+
+
+def _looked_up(x, s):
+    found = {frozenset([1]), frozenset([2]), 3}
+    answers = [{1} in found, Set([2]) in found, {3} in found, set() in frozenset([frozenset()])]
+    found.discard({1})
+    found.remove(Set([2]))
+    return x + 1, [*answers, found]
+
+
+@pytest.mark.parametrize("function", [_set_in_place, _methods_of_a_set, _sets_by_name, _returned, _looked_up])
+def test_subclasses_of_set(function):
+    """An operator makes a set, one in place keeps the object; a set is looked up as a frozenset."""
+    x = torch.ones(1)
+    expected, given = function(x, Set([1, 3])), Set([1, 3])
+    found = nbcompile.compile(function, backend="eager", fullgraph=True)(x, given)
+    assert _told(found[1]) == _told(expected[1])
+
+
+def test_a_set_that_is_not_there_cannot_be_removed():
+    """The KeyError has the set itself."""
+
+    def program():
+        try:
+            {frozenset([1])}.remove({2})
+        except KeyError as error:
+            return error.args
+        return None
+
+    require_same_answer(program)
+
+
+class Pair(NamedTuple):
+    """A tuple with names."""
+
+    a: int
+    b: int
+
+
+def test_a_tuple_is_neither_none_nor_another_tuple():
+    """``is``, ``==`` and the items of a list tell them apart."""
+
+    def function(x, t, p, q):
+        return x + 1, [t is None, t == None, t != None, None is t, p is q, [p] == [q], p is None, [p] == [p]]  # noqa: E711
+
+    arguments = torch.ones(1), (1,), Pair(1, 2), Pair(3, 4)
+    expected = [False, False, True, False, False, False, False, True]
+    assert nbcompile.compile(function, fullgraph=True)(*arguments)[1] == function(*arguments)[1] == expected

@@ -112,3 +112,26 @@ def test_an_iterator_that_is_an_argument():
         (found, left), (expected, left_in_eager) = compiled(torch.ones(2), mine), f(torch.ones(2), theirs)
         assert torch.equal(found, expected)
         assert left == left_in_eager
+
+
+class Text(str):  # noqa: SLOT000 - as programs have it
+    """A subclass of str."""
+
+
+class Two:
+    """Equal to a number of the range."""
+
+    def __eq__(self, other: object) -> bool:
+        return other == 2
+
+
+def test_what_is_no_number_is_compared_with_each_number():
+    """``value in range``: a text, a list, an object with ``__eq__``."""
+
+    def f(x, text):
+        numbers = range(3)
+        return x + 1, [text in numbers, [1] in numbers, Two() in numbers, None in numbers, numbers.__contains__(text)]
+
+    arguments = torch.ones(1), Text("b")
+    expected = [False, False, True, False, False]
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(*arguments)[1] == f(*arguments)[1] == expected
