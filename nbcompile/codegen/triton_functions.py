@@ -83,6 +83,18 @@ def latest_smaller(a, at, b, bt):
 
 
 @triton.jit
+def divide(a, b):
+    # Rounded correctly, as in eager mode: Triton's own quotient of float32 is off by up to 2 ulp, and 6 / 3, truncated,
+    # would be 1.
+    return tl.div_rn(a, b) if a.dtype == tl.float32 else a / b
+
+
+@triton.jit
+def reciprocal(x):
+    return tl.div_rn(1.0, x) if x.dtype == tl.float32 else 1.0 / x
+
+
+@triton.jit
 def square_root(x):
     # Rounded correctly, as a double's always is.
     return tl.sqrt(x) if x.dtype == tl.float64 else tl.sqrt_rn(x)
@@ -95,7 +107,7 @@ def normal_cdf(x):
 
 @triton.jit
 def sigmoid(x):
-    return 1.0 / (1.0 + tl.exp(-x))
+    return reciprocal(1.0 + tl.exp(-x))
 
 
 @triton.jit
@@ -245,7 +257,7 @@ def c_remainder(a, b):
 
 @triton.jit
 def truncate_divide(a, b):
-    return a // b if a.dtype.is_int() else truncate(a / b)
+    return a // b if a.dtype.is_int() else truncate(divide(a, b))
 
 
 @triton.jit
@@ -269,7 +281,8 @@ def _floor_divide_whole(a, b):
 def _floor_divide_floats(a, b):
     left = libdevice.fmod(a, b)
     down = (left != 0) & ((left < 0) != (b < 0))
-    quotient = tl.where(down, (a - left) / b - 1.0, (a - left) / b)
+    quotient = divide(a - left, b)
+    quotient = tl.where(down, quotient - 1.0, quotient)
     below = tl.floor(quotient)
     whole = tl.where(quotient - below > 0.5, below + 1.0, below)
     whole = tl.where(quotient == 0, with_sign(whole * 0.0, a / b), whole)

@@ -132,7 +132,7 @@ def combine(emitter: TritonEmitter, first: Accumulate, second: Second, value: st
     emitter.line(f"{largest} = tl.where({valid}, {largest} + {value}, {largest})")
     mean, kind = f"{second.part.name}_mean", TYPES[second.part.value.dtype]
     # Each element of the block has seen one number in every round so far: that is their count.
-    share = f"tl.full([1], 1, {kind}) / (begin // {block} + 1)"
+    share = f"reciprocal(tl.full([1], 1, {kind}) + begin // {block})"
     emitter.line(f"{mean}, {total} = next_squares({mean}, {total}, {value}, {share}, {valid})")
 
 

@@ -47,7 +47,7 @@ TYPES = {
 LIBDEVICE = ["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "erfinv", "lgamma"]
 
 OPERATIONS = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "divide({0}, {1})", "neg": "-{0}",
     "eq": "{0} == {1}", "ne": "{0} != {1}",
     "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
     "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_not": "{0} == 0",
@@ -59,7 +59,8 @@ OPERATIONS = {
     "erf": "tl.erf({0})", "ndtr": "normal_cdf({0})", "gelu": "{0} * normal_cdf({0})",
     "abs": "tl.abs({0})", "floor": "tl.floor({0})",
     "ceil": "tl.ceil({0})", "exp2": "tl.exp2({0})",
-    "log2": "tl.log2({0})", "rsqrt": "1.0 / square_root({0})", "reciprocal": "1.0 / {0}", "isnan": "{0} != {0}",
+    "log2": "tl.log2({0})", "rsqrt": "reciprocal(square_root({0}))", "reciprocal": "reciprocal({0})",
+    "isnan": "{0} != {0}",
     "sigmoid": "sigmoid({0})", "tanh": "tanh({0})", "expm1": "expm1({0})", "log1p": "log1p({0})", "log10": "log10({0})",
     "isinf": "is_infinite({0})", "sign": "sign({0})", "round": "round_half_even({0})", "trunc": "truncate({0})",
     "signbit": "sign_bit({0})", "floor_div": "floor_divide({0}, {1})", "trunc_div": "truncate_divide({0}, {1})",
