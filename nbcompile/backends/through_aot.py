@@ -22,6 +22,7 @@ from nbcompile.aot import (
     checkpoints,
     hidden_writes,
     input_aliasing,
+    overlapping_operands,
     returned_arguments,
     self_overlapping_writes,
     unused_rng,
@@ -82,6 +83,8 @@ def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[An
         return unused_rng.REASON
     if self_overlapping_writes.writes_to_self_overlapping_view(graph_module):
         return self_overlapping_writes.REASON
+    if overlapping_operands.reads_what_it_writes(graph_module):
+        return overlapping_operands.REASON
     if hidden_writes.writes_unseen(graph_module):
         return hidden_writes.REASON
     if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):

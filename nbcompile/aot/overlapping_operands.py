@@ -1,0 +1,131 @@
+"""Operators that read memory which they write: eager reads some of it before the write, some of it after.
+
+    F.batch_norm(x, mean, var, weight=var, training=True)    eager updates var, and multiplies by the new one
+    a.addmm_(a, b)                                           eager multiplies numbers that it has written
+    a.sub_(a[:, :1])                                         the first column is 0 before others read it
+
+Functionalised, all is read first. Such a graph runs as it was captured, and raises an error where eager does. A
+pointwise operator whose operands are at the same places reads each number before it writes it: ``a.mul_(a)`` is exact.
+
+In torch: aten/src/ATen/MemoryOverlap.cpp raises the errors; torch.compile reads all first. Read next:
+nbcompile/aot/self_overlapping_writes.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.fx
+from torch.utils import _pytree as pytree
+
+from nbcompile import torch_internals
+from nbcompile.aot.graph_calls import IN_PLACE_OPERATORS, name_of_target
+from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
+
+REASON = "an operator of the graph writes memory that it also reads as another operand; AOTAutograd would read it first"
+
+_NORMS = frozenset({
+    "batch_norm", "instance_norm", "native_batch_norm", "_batch_norm_impl_index", "_native_batch_norm_legit",
+    "_batch_norm_with_update", "cudnn_batch_norm", "miopen_batch_norm",
+})  # fmt: skip
+"""They update running statistics, and read weight and bias afterwards."""
+
+
+def reads_what_it_writes(module: torch.fx.GraphModule) -> bool:
+    """Return whether an operator of a captured graph writes to memory that another operand of it reads."""
+    graphs = [part.graph for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+    return any(_reads_what_it_writes(node) for graph in graphs for node in graph.nodes)
+
+
+def _reads_what_it_writes(node: torch.fx.Node) -> bool:
+    if not node.op.startswith("call_"):
+        return False
+    name = name_of_target(node).partition(".")[0]
+    operands = _nodes((node.args, node.kwargs))
+    if name in _NORMS:
+        return any(_overlap(one, other) for one, other in itertools.combinations(operands, 2))
+    if name.startswith("_foreach_") and name.endswith("_"):
+        written = _nodes(node.args[:1])
+        return len(set(written)) < len(written)
+    target = mutated_argument(node)
+    # A setitem names the whole tensor: which part of it is written, its index says.
+    if target is None or node.target is operator.setitem:
+        return False
+    # One of the nodes is the target itself.
+    operands.remove(target)
+    pointwise = _is_pointwise(node, name)
+    return any(_overlap(target, one) and not (pointwise and _at_same_places(target, one)) for one in operands)
+
+
+def _nodes(arguments: object) -> list[torch.fx.Node]:
+    return [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.fx.Node)]
+
+
+def _is_pointwise(node: torch.fx.Node, name: str) -> bool:
+    """True if an operator makes each element of those at its place; what has no ATen name is taken to do so."""
+    base = name[1:] if node.target in IN_PLACE_OPERATORS else name.rstrip("_")
+    packet = getattr(torch.ops.aten, base, None)
+    if packet is None or base == "copy":
+        return True
+    return any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads())
+
+
+def _at_same_places(one: torch.fx.Node, other: torch.fx.Node) -> bool:
+    return one is other or _layout(one.meta["example_value"]) == _layout(other.meta["example_value"])
+
+
+def _overlap(one: torch.fx.Node, other: torch.fx.Node) -> bool:
+    """True if two tensors have a byte in common."""
+    first, second = one.meta.get("example_value"), other.meta.get("example_value")
+    if not (_is_strided(first) and _is_strided(second)) or set(storages(one)).isdisjoint(storages(other)):
+        return False
+    first_steps, second_steps = _steps(first), _steps(second)
+    distance = _start(second) - _start(first)
+    # In the first a step is taken 0 to n times, in the second as well: as one sum, -m to n times.
+    steps = sorted({*first_steps, *second_steps}, reverse=True)
+    times = [(step, -second_steps.get(step, 0), first_steps.get(step, 0)) for step in steps]
+    return first.numel() != 0 and second.numel() != 0 and _reaches(distance, times)
+
+
+def _reaches(distance: int, times: Sequence[tuple[int, int, int]]) -> bool:
+    """True if steps, each from the least to the most number of times, add up to a distance; the largest step first."""
+    if not times:
+        return distance == 0
+    (step, least, most), rest = times[0], times[1:]
+    lowest = sum(size * few for size, few, _ in rest)
+    highest = sum(size * many for size, _, many in rest)
+    # What is left has to be within reach of the smaller steps: few numbers of times are tried.
+    first = max(least, -((highest - distance) // step))
+    last = min(most, (distance - lowest) // step)
+    return any(_reaches(distance - step * count, rest) for count in range(first, last + 1))
+
+
+def _is_strided(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided and not torch_internals.is_wrapper(value)
+
+
+def _layout(tensor: torch.Tensor) -> tuple[int, ...]:
+    return tuple(map(torch_internals.example_of, (tensor.storage_offset(), *tensor.shape, *tensor.stride())))
+
+
+def _start(tensor: torch.Tensor) -> int:
+    return int(torch_internals.example_of(tensor.storage_offset())) * tensor.element_size()
+
+
+def _steps(tensor: torch.Tensor) -> dict[int, int]:
+    """How often each step in memory is taken at most, by its size in bytes."""
+    steps = {1: tensor.element_size() - 1} if tensor.element_size() > 1 else {}
+    for stride, size in _dimensions(tensor):
+        step = stride * tensor.element_size()
+        if step and size > 1:
+            steps[step] = steps.get(step, 0) + size - 1
+    return steps
+
+
+def _dimensions(tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
+    example = torch_internals.example_of
+    for stride, size in zip(tensor.stride(), tensor.shape, strict=True):
+        yield int(example(stride)), int(example(size))

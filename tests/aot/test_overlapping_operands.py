@@ -1,0 +1,120 @@
+"""Operators that read what they write give what eager gives, whatever functionalisation makes of them.
+
+Read next: tests/aot/test_self_overlapping_writes.py
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import nbcompile
+from nbcompile.aot import overlapping_operands
+
+
+def weight_is_variance(x: torch.Tensor, a: torch.Tensor) -> object:
+    mean, variance = a[0].clone(), a[1].abs()
+    return F.batch_norm(x, mean, variance, variance, mean, training=True), mean, variance
+
+
+def weight_is_a_view(x: torch.Tensor, a: torch.Tensor) -> object:
+    return F.batch_norm(x, a[0], a[1], a[1].view(3), a[0], training=True), a
+
+
+def weight_is_a_part(x: torch.Tensor, a: torch.Tensor) -> object:
+    flat = a.view(-1)
+    return F.batch_norm(x, flat[:3], flat[3:6], flat[1:4], training=True), a
+
+
+def native(x: torch.Tensor, a: torch.Tensor) -> object:
+    return *torch._native_batch_norm_legit(x, a[1], a[0], a[0], a[1], True, 0.1, 1e-5), a
+
+
+def statistics_of_instances(x: torch.Tensor, a: torch.Tensor) -> object:
+    return F.instance_norm(x[:, :, None].expand(4, 3, 2) * 1.5, a[0], a[1], a[1], a[0], use_input_stats=True), a
+
+
+def product(x: torch.Tensor, a: torch.Tensor) -> object:
+    return a.addmm_(a, a)
+
+
+def product_in_out(x: torch.Tensor, a: torch.Tensor) -> object:
+    return torch.mm(a, a, out=a)
+
+
+def column(x: torch.Tensor, a: torch.Tensor) -> object:
+    return a.sub_(a[:, :1])
+
+
+def transposed(x: torch.Tensor, a: torch.Tensor) -> object:
+    return a.add_(a.t())
+
+
+def twice_in_a_list(x: torch.Tensor, a: torch.Tensor) -> object:
+    torch._foreach_add_([a, a], [a, a])
+    return a
+
+
+READING = [
+    weight_is_variance, weight_is_a_view, weight_is_a_part, native, statistics_of_instances, product, product_in_out,
+    column, transposed, twice_in_a_list,
+]  # fmt: skip
+
+
+def itself(x: torch.Tensor, a: torch.Tensor) -> object:
+    return a.mul_(a).copy_(a)
+
+
+def rows(x: torch.Tensor, a: torch.Tensor) -> object:
+    a[0].addcmul_(a[1], a[2])
+    return torch.add(a[0], a[1], out=a[0])
+
+
+def columns(x: torch.Tensor, a: torch.Tensor) -> object:
+    a[:, 0].mul_(a[:, 1])
+    a[:, :1].sub_(a[:, 1:2])
+    a += a
+    return a
+
+
+def halves(x: torch.Tensor, a: torch.Tensor) -> object:
+    a.view(-1)[::2][:4].add_(a.view(-1)[1::2])
+    return F.batch_norm(x, a[0], a[1], a[2], training=True), a
+
+
+APART = [itself, rows, columns, halves]
+
+
+def outcome(function, seed=0):
+    torch.manual_seed(seed)
+    arguments = torch.randn(4, 3), torch.rand(3, 3) + 0.5
+    try:
+        results = function(*arguments)
+    except RuntimeError as error:
+        return [str(error)]
+    return [*(results if isinstance(results, tuple) else [results]), *arguments]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("function", READING + APART, ids=lambda function: function.__name__)
+def test_results_are_those_of_eager(function, dynamic):
+    """Values, what was written, and the error about memory that is read and written."""
+    nbcompile.reset()
+    wanted, found = outcome(function), outcome(nbcompile.compile(function, dynamic=dynamic))
+    for one, other in zip(wanted, found, strict=True):
+        assert one == other if isinstance(one, str) else torch.allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", READING + APART, ids=lambda function: function.__name__)
+def test_only_graphs_that_read_what_they_write_run_as_captured(function):
+    """Rows, columns and other parts of one tensor that have no number in common are compiled."""
+    seen = []
+
+    def backend(graph_module, examples):
+        seen.append(overlapping_operands.reads_what_it_writes(graph_module))
+        return graph_module.forward
+
+    nbcompile.reset()
+    outcome(nbcompile.compile(function, backend=backend))
+    assert seen == [function in READING]
