@@ -90,6 +90,17 @@ DIFFERENCES = (
         "rounding depends on the order",
     ),
     Difference(
+        "large_variance",
+        "`var`, `std`, `layer_norm`, `batch_norm`, `group_norm` of float32 and bfloat16 numbers whose sum, or the sum of whose "
+        "squared distances from the mean, is above 3.4e38 (17 numbers, 4.5e18 from their mean)",
+        "`var` and `std` of float32 are calculated in float64, so that the variance itself has to be above 3.4e38 to be "
+        "infinite, and `std` hardly ever is; of the others some are NaN, some 0, depending on the operator and on the length of "
+        "a row",
+        "the variance is infinite (or NaN, if the mean is not finite); a number divided by its root is a zero of either sign, or "
+        "NaN. Up to that sum the error is as small as that of other numbers",
+        "sums are those of float32, as in `torch.compile`, which gives infinity as well; vectors of float64 have half as many lanes",
+    ),
+    Difference(
         "nan_window", "index of `max_pool` for a window that holds only NaN", "the last one", "the first one",
         "the value is NaN either way",
     ),

@@ -103,6 +103,37 @@ def sums():
     assert all(map(torch.equal, found, again))
 
 
+def large_variance():
+    """On both sides of the bound, for rows of several lengths; with an infinite mean, too."""
+
+    def f(x):
+        columns = x.t()
+        return (
+            x.var(1),
+            x.std(1),
+            torch.var_mean(x, 1)[0],
+            F.layer_norm(x, x.shape[1:]),
+            F.batch_norm(columns, None, None, training=True),
+        )
+
+    for width in (5, 17, 300):
+        torch.manual_seed(0)
+        unit = (torch.finfo(torch.float32).max / width) ** 0.5
+        x = torch.arange(width) % 2 * 2 - 1 + 0.1 * torch.rand(4, width)
+        found, _ = run(f, x * unit * 0.8)
+        for result, exact in zip(found, f((x * unit * 0.8).double()), strict=True):
+            assert torch.allclose(result.double(), exact, rtol=2e-6, atol=1e-6)
+        found, wanted = run(f, x * unit * 4)
+        assert all(result.isinf().all() for result in found[:3])
+        assert all((result == 0).all() for result in found[3:])
+        assert wanted[1].isfinite().all()
+    (variance, *_, rows, columns), (_, deviation, *_) = run(f, torch.full((4, 300), 3e38))
+    assert not variance.isfinite().any()
+    assert rows.isnan().all()
+    assert columns.isnan().all()
+    assert (deviation == 0).all()
+
+
 def nan_window():
     """The values are eager's."""
     x = torch.full((1, 1, 6), float("nan"))
@@ -132,6 +163,7 @@ CHECKS = {
         hyperbolic,
         equal_rows,
         sums,
+        large_variance,
         nan_window,
         strides,
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 import torch
 import torch.fx
@@ -103,7 +104,7 @@ def _reaches(distance: int, times: Sequence[tuple[int, int, int]]) -> bool:
     return any(_reaches(distance - step * count, rest) for count in range(first, last + 1))
 
 
-def _is_strided(value: object) -> bool:
+def _is_strided(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided and not torch_internals.is_wrapper(value)
 
 
@@ -116,7 +117,7 @@ def _start(tensor: torch.Tensor) -> int:
 
 
 def _steps(tensor: torch.Tensor) -> dict[int, int]:
-    """How often each step in memory is taken at most, by its size in bytes."""
+    """Largest number of times of each step in memory, by its size in bytes."""
     steps = {1: tensor.element_size() - 1} if tensor.element_size() > 1 else {}
     for stride, size in _dimensions(tensor):
         step = stride * tensor.element_size()
