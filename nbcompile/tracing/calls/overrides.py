@@ -37,7 +37,9 @@ from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariabl
 from nbcompile.tracing.variables.subclasses import DEFAULT, SubclassVariable, converted, overrides
 from nbcompile.tracing.variables.tensor import TensorVariable
 
-SILENT = frozenset((getattr, torch._C._log_api_usage_once, torch._check, torch._assert_async))
+SILENT = frozenset(
+    (getattr, torch._C._log_api_usage_once, torch._check, torch._assert_async, torch.ops.aten.alias.default)
+)
 """Targets of nodes that call no function with an override."""
 
 

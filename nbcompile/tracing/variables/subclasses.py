@@ -120,7 +120,11 @@ def _as_subclass(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
     (cls,) = (*arguments, *keywords.values())
-    return made_of(tensor, getattr(realise(tracer, cls), "value", None))
+    asked = getattr(realise(tracer, cls), "value", None)
+    if asked is torch.Tensor:
+        # A tensor of its own on the same memory. The operand is plain, so no class is asked, as in eager mode.
+        return tracer.apply(torch.ops.aten.alias.default, (TensorVariable(tensor.node),))
+    return made_of(tensor, asked)
 
 
 def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTracker:
