@@ -12,10 +12,11 @@ In torch: nothing. Read next: nbcompile/gpu/memory.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from nbcompile.gpu.multiply_add import fused
 from nbcompile.gpu.ptx import Instruction
 from nbcompile.gpu.values import UNSIGNED, Array, as_type, bits_of, is_float
 
@@ -108,38 +109,8 @@ def _high(a: Array, b: Array) -> Array:
 
 def _multiply_add(instruction: Instruction, a: Array, b: Array, c: Array) -> Array:
     if is_float(instruction.type):
-        return _fused(a, b, c)
+        return fused(a, b, c, result_type(instruction))
     return _multiply(instruction, a, b) + c
-
-
-def _fused(a: Array, b: Array, c: Array) -> Array:
-    """``a * b + c``; one rounding, but for float64 where errors of the parts are added."""
-    # The product of two float32 is exact in float64. The sum is rounded twice, to 53 bits and to
-    # 24: that differs from one rounding only where the first one gives a number in the middle of
-    # two.
-    if a.dtype != np.float64:
-        return (a.astype(np.float64) * b + c).astype(c.dtype)
-    product, rest = _two_product(a, b)
-    # The error of the sum, exactly, whichever of both is larger (Knuth's TwoSum).
-    total = product + c
-    back = total - product
-    rest = rest + ((product - (total - back)) + (c - back))
-    # Where a part overflows its error is NaN, and the plain sum is right.
-    return np.where(np.isfinite(rest), total + rest, total)
-
-
-def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
-    """A product and what its rounding lost."""
-    product = a * b
-    (ah, al), (bh, bl) = _halves(a), _halves(b)
-    return product, ((ah * bh - product) + ah * bl + al * bh) + al * bl
-
-
-def _halves(value: Array) -> tuple[Array, Array]:
-    # 2**27 + 1 (Veltkamp): halves of 26 bits, products of which are exact.
-    large = value * 134217729.0
-    high = large - (large - value)
-    return high, value - high
 
 
 def _divide(_: Instruction, a: Array, b: Array) -> Array:
@@ -307,8 +278,19 @@ _COMBINE: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xo
 
 
 def compare(instruction: Instruction, a: Array, b: Array, *other: Array) -> Array:
-    """``setp.lt.and.f32``: a comparison, combined with a predicate if there is one."""
+    """``setp.lt.and.f32``: a comparison, combined with a predicate if there is one. Of pairs, that of the lower parts."""
     found = _compared(instruction.modifiers[0], a, b)
+    return _combined(instruction, found[:, 0] if found.ndim == 2 else found, other)
+
+
+def second_predicate(instruction: Instruction, a: Array, b: Array, *other: Array) -> Array:
+    """What ``setp`` writes to the second of two predicates: the opposite, or for pairs what their upper parts give."""
+    found = _compared(instruction.modifiers[0], a, b)
+    # PTX combines the opposite, too: with "and" both predicates may be false.
+    return _combined(instruction, found[:, 1] if found.ndim == 2 else ~found, other)
+
+
+def _combined(instruction: Instruction, found: Array, other: Sequence[Array]) -> Array:
     return _COMBINE[instruction.modifiers[1]](found, other[0]) if other else found
 
 

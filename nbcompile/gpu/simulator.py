@@ -265,6 +265,8 @@ class Blocks:
 
     def read(self, operand: str, kind: str) -> Array:
         """An operand as numbers of a type: one a thread, or one for all."""
+        if operand.startswith("!"):
+            return ~self.read(operand[1:], kind)
         if operand in self.special:
             return as_type(resize(self.special[operand], bits_of(kind)), kind)
         if operand.startswith("%") or operand in self.function.registers:
@@ -319,16 +321,10 @@ class Blocks:
                 np.isnan(found), found.dtype.type(0), np.clip(found, found.dtype.type(0), found.dtype.type(1))
             )
         kind = arithmetic.result_type(instruction)
-        # setp writes one predicate or two: the second is the negation of the first, or for a pair
-        # of numbers (f16x2) the result of its upper half.
         target, _, second = instruction.operands[0].partition("|")
-        if kind == "pred" and found.ndim == 2:  # of a pair of numbers, one each
-            found, other = found[:, 0], found[:, 1]
-        else:
-            other = ~found if second else found
         self.write(target, found, kind, active)
         if second:
-            self.write(second, other, kind, active)
+            self.write(second, arithmetic.second_predicate(instruction, *values), kind, active)
 
     # --- memory ----------------------------------------------------------------------------------------------------
 

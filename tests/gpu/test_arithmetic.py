@@ -88,6 +88,31 @@ INSTRUCTIONS = [
         halves(0x3F803F80, 0x3F804000),
         1,
     ),
+    (  # the opposite is combined, too: both predicates are false
+        "setp.eq.s32 %p3, 0, 1; setp.lt.and.s32 %p1|%p2, %r2, %r3, %p3; selp.b64 %rd6, 1, 2, %p2;",
+        halves(-1, 1),
+        2,
+    ),
+    (
+        "setp.eq.s32 %p3, 0, 0; setp.lt.or.s32 %p1|%p2, %r2, %r3, %p3; selp.b64 %rd6, 1, 2, %p2;",
+        halves(-1, 1),
+        1,
+    ),
+    (
+        "setp.eq.s32 %p3, 0, 1; setp.lt.and.s32 %p1, %r2, %r3, !%p3; selp.b64 %rd6, 1, 2, %p1;",
+        halves(-1, 1),
+        1,
+    ),
+    (
+        "setp.eq.s32 %p3, 0, 0; setp.lt.and.bf16x2 %p1|%p2, %r2, %r3, %p3; selp.b64 %rd6, 1, 2, %p2;",
+        halves(0x3F803F80, 0x40003F80),
+        1,
+    ),
+    (
+        "fma.rn.f32 %r4, %r2, %r2, %r3; cvt.u64.u32 %rd6, %r4;",
+        halves(bits(1 + 2**-12), bits(2**-60)),
+        bits(1 + 2**-11 + 2**-23),
+    ),
     ("testp.infinite.f32 %p1, %r2; selp.b64 %rd6, 1, 2, %p1;", halves(bits(float("-inf")), 0), 1),
     ("copysign.f32 %r4, %r2, %r3; cvt.u64.u32 %rd6, %r4;", halves(bits(-0.0), bits(3.0)), bits(-3.0)),
     ("mov.b64 %rd6, {%r3, %r2};", halves(1, 2), halves(2, 1)),
