@@ -18,7 +18,13 @@ from torch import fx
 from nbcompile.codegen.triton_values import NoTriton
 
 Buffers = Sequence[tuple[str, torch.Tensor]]
-_TYPES = {torch.bool: "tl.int1", torch.int32: "tl.int32", torch.int64: "tl.int64"}
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+_TYPES = {
+    torch.bool: "tl.int1", torch.int32: "tl.int32", torch.int64: "tl.int64", **dict.fromkeys(_FLOATS, "tl.float32"),
+}  # fmt: skip
+"""Of numbers that are computed."""
+_LOADED = {**_TYPES, **dict.fromkeys((torch.int8, torch.uint8, torch.int16), "tl.int32")}
+"""Of elements of buffers."""
 _SIGNS = "(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))"
 _TEXTS = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "neg": "(-{0})", "abs": "tl.abs({0})",
@@ -111,17 +117,18 @@ def _kind(node: fx.Node, name: str) -> str:
     """Triton's type of a result, of a number; its operator has no options that would change it."""
     result: Any = node.meta.get("val")
     dtype = result.dtype if isinstance(result, torch.Tensor) else None
-    if dtype is None or result.dim() or dtype in (torch.float64, torch.complex64):
+    if dtype not in _TYPES or result.dim():
         raise NoTriton(f"a function of attention with {name} of {dtype}")
     if node.kwargs.keys() - _WITHOUT_EFFECT or (name in ("add", "sub") and len(node.args) > 2):
         raise NoTriton(f"a function of attention with {name} and {', '.join(node.kwargs)}")
-    return _TYPES.get(dtype, "tl.float32")
+    return _TYPES[dtype]
 
 
 def _as(text: str, kind: str) -> str:
     """The text of a value in a type; a plain number is one of Triton's."""
-    number = text.lstrip("-").replace(".", "").replace("e-", "").replace("e+", "").isdigit()
-    return f"tl.full([1, 1], {text}, {kind})" if number or text in ("True", "False") else f"({text}).to({kind})"
+    digits = text.lstrip("-").replace(".", "").replace("e-", "").replace("e+", "").isdigit()
+    is_number = digits or text in ("True", "False") or text.startswith("float(")
+    return f"tl.full([1, 1], {text}, {kind})" if is_number else f"({text}).to({kind})"
 
 
 def _division(node: fx.Node, name: str, texts: Sequence[str], *, is_float: bool) -> str:
@@ -149,9 +156,11 @@ def _load(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> s
     name, tensor = values[buffer]
     if len(indices) != tensor.dim() or not all(isinstance(extent, int) for extent in (*tensor.shape, *tensor.stride())):
         raise NoTriton("a function of attention that takes a part of a tensor")
+    if tensor.dtype not in _LOADED:
+        raise NoTriton(f"a function of attention that reads a tensor of {tensor.dtype}")
     terms = []
     for index, extent, stride in zip(indices, tensor.shape, tensor.stride(), strict=True):
         text = _as(_text(values, index), "tl.int64")
         terms.append(f"tl.where({text} < 0, {text} + {extent}, {text}) * {stride}")
     loaded = f"tl.load({name} + tl.broadcast_to({' + '.join(terms)}, {shape}), {mask}, 0)"
-    return f"({loaded}).to({_TYPES.get(tensor.dtype, 'tl.float32')})"
+    return f"({loaded}).to({_LOADED[tensor.dtype]})"

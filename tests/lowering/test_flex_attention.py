@@ -47,6 +47,9 @@ def explained(function, *inputs, kernel=True, options=OPTIONS):
     return found
 
 
+PRECISE = torch.full((64,), 1e-60, dtype=torch.float64)
+
+
 def causal(b, h, i, j):
     return i >= j
 
@@ -126,6 +129,36 @@ def test_tensors_that_the_functions_read():
     explained(function, q, k, v, slopes)
 
 
+def test_numbers_that_are_not_finite():
+    """Minus infinity where a score does not count, as many programs write it; NaN and infinity as eager mode has them."""
+    q, k, v = tensors()
+    documents = torch.arange(64) // 24
+
+    def score(s, b, h, i, j):
+        found = torch.where(documents[i] == documents[j], s, -float("inf"))
+        found = torch.where((i == 3) & (j == 2), float("inf"), found)
+        return torch.where(i == 40, float("nan"), found)
+
+    def function(q, k, v):
+        return flex_attention(q, k, v, score_mod=score).nan_to_num(7.0)
+
+    explained(function, q, k, v)
+
+
+def test_narrow_integers_are_read():
+    """Tables of 8 and 16 bits, of which one is an index."""
+    q, k, v = tensors()
+    tables = [torch.randint(0, 2, (64,)).to(dtype) for dtype in (torch.int8, torch.uint8, torch.int16, torch.bool)]
+    slopes = torch.tensor([0.5, -0.25])
+
+    def score(s, b, h, i, j):
+        signed, unsigned, short, flag = tables
+        found = torch.where((signed[i] == unsigned[j]) & flag[j], s, s - 1)
+        return found + slopes[short[j].to(torch.int32)]
+
+    explained(lambda q, k, v: flex_attention(q, k, v, score_mod=score), q, k, v)
+
+
 def blocks_of(rows, keys):
     return create_block_mask(causal, None, None, rows, keys, device="cpu")
 
@@ -149,6 +182,8 @@ def test_operators_beside_it_are_kernels():
 @pytest.mark.parametrize(("function", "reason"), [
     (lambda s, b, h, i, j: torch.erf(s), "erf"),
     (lambda s, b, h, i, j: s + torch.remainder(s, 2.0), "remainder in floating point"),
+    (lambda s, b, h, i, j: s + (s * 100).to(torch.int8), "of torch.int8"),
+    (lambda s, b, h, i, j: s + torch.where(PRECISE[j] > 0, 1.0, 2.0), "reads a tensor of torch.float64"),
 ])  # fmt: skip
 def test_what_has_no_code_is_called_with_the_reason(function, reason):
     """Through ATen, as before."""
