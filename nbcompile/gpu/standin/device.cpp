@@ -247,6 +247,9 @@ PyObject *set_device(PyObject *, PyObject *arguments) {
   return PyLong_FromLong(before);
 }
 
+/* current_device(): as torch's, it makes no context in a new thread */
+PyObject *current_device(PyObject *, PyObject *) { return PyLong_FromLong(current); }
+
 /* begin_pool(number): what this thread allocates comes from the pool; end_pool(); release_pool(number) */
 PyObject *begin_pool(PyObject *, PyObject *number) {
   auto &pool = pools[(int)PyLong_AsLong(number)];
@@ -303,6 +306,7 @@ PyMethodDef functions[] = {
     {"end_pool", end_pool, METH_NOARGS, "Allocate as usual."},
     {"release_pool", release_pool, METH_O, "Free what a pool keeps."},
     {"current_stream", current_stream, METH_O, "The stream that is current in this thread."},
+    {"current_device", current_device, METH_NOARGS, "The device that is current in this thread."},
     {"set_device", set_device, METH_VARARGS, "Make a device current in this thread."},
     {nullptr},
 };

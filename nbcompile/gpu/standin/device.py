@@ -69,7 +69,7 @@ def standin(devices: int = 1) -> Iterator[StandIn]:
     before = os.environ.get(gpu_launcher.VARIABLE)
     os.environ[gpu_launcher.VARIABLE] = str(here.driver.path)
     functions: dict[str, Any] = {
-        "_lazy_init": lambda: None, "current_device": lambda: here.module.set_device(here.module.set_device(0)),
+        "_lazy_init": lambda: None, "current_device": here.module.current_device,
         "synchronize": lambda device=None: here.driver.library.cuStreamSynchronize(None),
     }  # fmt: skip
     # This torch was built without CUDA: these functions would raise, or do not exist.

@@ -256,3 +256,16 @@ def test_elements_of_8_floating_bits_are_cast_in_kernels(here):
     for found, expected in zip(compiled(x, y), cast(x, y), strict=True):
         assert torch.equal(found.view(torch.uint8), expected.view(torch.uint8))
     assert len(launches(here.driver.log())) == 1
+
+
+def test_the_current_device_is_where_tensors_are_made(here):
+    """Of two devices the second, while it is current."""
+    here.driver.set_devices(2)
+    before = here.module.set_device(1)
+    try:
+        assert torch.cuda.current_device() == 1
+        x = torch.ones(4, device="cuda")
+        assert x.device.index == (x + 1).device.index == torch.cuda.current_device() == 1
+    finally:
+        here.module.set_device(before)
+    assert torch.cuda.current_device() == before
