@@ -278,7 +278,7 @@ _COMBINE: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xo
 
 
 def compare(instruction: Instruction, a: Array, b: Array, *other: Array) -> Array:
-    """``setp.lt.and.f32``: a comparison (of pairs that of the lower parts), combined with a predicate if there is one."""
+    """``setp.lt.and.f32``: a comparison, combined with a predicate if there is one; of lower parts for pairs."""
     found = _compared(instruction.modifiers[0], a, b)
     return _combined(instruction, found[:, 0] if found.ndim == 2 else found, other)
 
