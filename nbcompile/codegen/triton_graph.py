@@ -22,9 +22,9 @@ _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 _TYPES = {
     torch.bool: "tl.int1", torch.int32: "tl.int32", torch.int64: "tl.int64", **dict.fromkeys(_FLOATS, "tl.float32"),
 }  # fmt: skip
-"""Of numbers that are computed."""
+"""Types of numbers that are computed."""
 _LOADED = {**_TYPES, **dict.fromkeys((torch.int8, torch.uint8, torch.int16), "tl.int32")}
-"""Of elements of buffers."""
+"""Types of elements of buffers."""
 _SIGNS = "(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))"
 _TEXTS = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "neg": "(-{0})", "abs": "tl.abs({0})",

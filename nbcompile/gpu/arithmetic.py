@@ -284,7 +284,7 @@ def compare(instruction: Instruction, a: Array, b: Array, *other: Array) -> Arra
 
 
 def second_predicate(instruction: Instruction, a: Array, b: Array, *other: Array) -> Array:
-    """What ``setp`` writes to the second of two predicates: the opposite, or for pairs what their upper parts give."""
+    """The second predicate that ``setp`` writes: the opposite, or for pairs what their upper parts give."""
     found = _compared(instruction.modifiers[0], a, b)
     # PTX combines the opposite, too: with "and" both predicates may be false.
     return _combined(instruction, found[:, 1] if found.ndim == 2 else ~found, other)

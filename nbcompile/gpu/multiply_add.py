@@ -33,8 +33,8 @@ def fused(a: Array, b: Array, c: Array, kind: str) -> Array:
 def _to_odd(rounded: Array, rest: Array) -> Array:
     """A sum that was rounded to the nearest, rounded to odd: ``rest`` is what it lost."""
     bits = rounded.view(f"i{rounded.dtype.itemsize}")
-    beside = np.nextafter(rounded, np.copysign(np.inf, rest).astype(rounded.dtype))
-    return np.where(np.isfinite(rest) & (rest != 0) & (bits & 1 == 0), beside, rounded)
+    neighbour = np.nextafter(rounded, np.copysign(np.inf, rest).astype(rounded.dtype))
+    return np.where(np.isfinite(rest) & (rest != 0) & (bits & 1 == 0), neighbour, rounded)
 
 
 def _of_float64(a: Array, b: Array, c: Array) -> Array:
