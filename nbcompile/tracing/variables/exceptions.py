@@ -172,6 +172,8 @@ class ExceptionVariable(ObjectVariable):
         target = self.recipe(reconstruction)
         links = {"__cause__": self.cause, "__context__": self.context}
         known = {name: value for name, value in links.items() if value is not None}
+        if self.failed_lookup is not None:
+            known |= {"name": ConstantVariable(self.failed_lookup[0]), "obj": self.failed_lookup[1]}
         linked = tuple(SetAttribute(target, name, reconstruction.recipe(value)) for name, value in known.items())
         suppressed = SetAttribute(target, "__suppress_context__", Constant(self.suppresses_context))
         return (*reconstruction.attributes(self), *linked, *((suppressed,) if self.suppresses_context else ()))

@@ -112,3 +112,24 @@ def test_an_error_that_leaves_has_them(prepare):
         return str(error.value), error.value.name, type(error.value.obj), lines
 
     assert met(nbcompile.compile(leaving, backend="eager")) == met(leaving)
+
+
+@pytest.mark.parametrize("prepare", PROGRAMS, ids=lambda prepare: prepare.__name__)
+def test_an_error_that_is_returned_has_them(prepare):
+    """A caught error that outlives the frame is made with them."""
+
+    def kept(x):
+        made, look = prepare(x)
+        try:
+            look()
+        except AttributeError as error:
+            return x.sin(), made, error
+
+    nbcompile.reset()
+    run = nbcompile.compile(kept, backend="eager", fullgraph=True)
+    for _ in range(2):
+        _, made, error = run(torch.ones(2))
+        _, meant, expected = kept(torch.ones(2))
+        assert error.name == expected.name
+        assert (error.obj is made) == (expected.obj is meant)
+        assert type(error.obj) is type(expected.obj)
