@@ -9,6 +9,8 @@ In torch: as_python_constant of torch/_dynamo/variables/base.py. Read next: nbco
 from __future__ import annotations
 
 import collections
+import functools
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,12 +33,28 @@ def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
 
 
 def _whole_sequence(tracer: Tracer, value: ListVariable | TupleVariable) -> tuple[object] | None:
-    if isinstance(value, ListVariable) and value.cls is not list:
+    if (isinstance(value, ListVariable) and value.cls is not list) or _has_methods_in_python(value.cls):
         return None
     parts = [whole(tracer, item) for item in value.unpack(tracer)]
     items = [part[0] for part in parts if part is not None]
-    copy = value.cls(*items) if hasattr(value.cls, "_fields") else value.cls(items)
+    # A named tuple's own ``__new__`` may take something else than the items.
+    copy = tuple.__new__(value.cls, items) if hasattr(value.cls, "_fields") else value.cls(items)
     return (copy,) if len(items) == len(parts) else None
+
+
+@functools.cache
+def _has_methods_in_python(cls: type) -> bool:
+    """True for a named tuple with a special method of the program's: C would call it on the copy, while tracing."""
+    members = [(name, member) for base in cls.__mro__ for name, member in vars(base).items()]
+    methods = [(name, member) for name, member in members if isinstance(member, types.FunctionType)]
+    return any(
+        name.startswith("__") and name != "__new__" and method.__code__.co_filename != _NAMED_TUPLES
+        for name, method in methods
+    )
+
+
+_NAMED_TUPLES = collections.namedtuple.__code__.co_filename  # type: ignore[attr-defined]
+"""The file of the methods that every named tuple has."""
 
 
 def _whole_deque(tracer: Tracer, value: DequeVariable) -> tuple[object] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +26,24 @@ class Number(int):
         return "number"
 
 
-SHOWN, TENSOR, CYCLE = Shown(), torch.ones(2), [1]
+class Pair(collections.namedtuple("Pair", "a b")):
+    """A named tuple that is made of one number."""
+
+    def __new__(cls, number: int) -> Any:
+        return super().__new__(cls, number, number)
+
+
+class Told(collections.namedtuple("Told", "a b")):
+    """A named tuple with a text of its own, which counts how often it is asked."""
+
+    asked = 0
+
+    def __repr__(self) -> str:
+        Told.asked += 1
+        return "told"
+
+
+SHOWN, TENSOR, CYCLE, PAIR = Shown(), torch.ones(2), [1], Pair(1)
 CYCLE.append(CYCLE)  # type: ignore[arg-type]
 
 TEXTS: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -59,6 +77,7 @@ def test_a_text_of_values(name: str):
         except TypeError as error:
             return x - 1, str(error)
 
+    nbcompile.reset()  # each text is compiled: beyond the limit of recompiles the function would run in eager mode
     ours, eager = (run(torch.ones(2, 3)) for run in (nbcompile.compile(function), function))
     assert torch.equal(ours[0], eager[0])
     assert ours[1] == eager[1]
@@ -68,3 +87,19 @@ def test_a_text_of_a_list_is_one_graph():
     """Where all values are known, nothing breaks the graph."""
     x = torch.ones(2)
     assert nbcompile.compile(lambda x: (x + 1, "%s" % [1, [2]]), fullgraph=True)(x)[1] == "[1, [2]]"
+
+
+def test_a_named_tuple_that_is_made_of_something_else():
+    """Its ``__new__`` does not run again for the text."""
+    x = torch.ones(2)
+    assert nbcompile.compile(lambda x: (x + 1, "%s" % (PAIR,)), fullgraph=True)(x)[1] == "Pair(a=1, b=1)"
+
+
+def test_a_text_of_a_named_tuple_is_made_in_each_call():
+    """Its own method runs as often as in eager mode."""
+    told = Told(1, 2)
+    compiled = nbcompile.compile(lambda x: (x + 1, "%s" % (told,), str([told])))
+    for calls in range(1, 4):
+        Told.asked = 0
+        assert compiled(torch.ones(2))[1:] == ("told", "[told]")
+        assert Told.asked == 2, calls
