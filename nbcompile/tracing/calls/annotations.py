@@ -62,8 +62,9 @@ def substitute(value: object) -> FunctionType | None:
 # -- one function per annotation -------------------------------------------------------------
 
 
-def _allowed(value: Callable[..., object]) -> VariableTracker:
-    return OperatorVariable(value)
+def _allowed(value: Callable[..., object]) -> VariableTracker | None:
+    # A node's target has a name, by which its code calls it: an object without one is traced.
+    return OperatorVariable(value) if hasattr(value, "__name__") else None
 
 
 def _disallowed(value: Callable[..., object]) -> VariableTracker:
@@ -111,7 +112,7 @@ def _constant_result(value: Callable[..., object]) -> VariableTracker:
     return BuiltinVariable(value, call)
 
 
-_KINDS: dict[str, Callable[[Any], VariableTracker]] = {
+_KINDS: dict[str, Callable[[Any], VariableTracker | None]] = {
     "allow_in_graph": _allowed,
     "disallow_in_graph": _disallowed,
     "forbid_in_graph": _forbidden,
