@@ -305,8 +305,7 @@ def _kind(value: VariableTracker) -> type:
     value = built_in_part(value)
     if isinstance(value, TensorVariable):
         return torch.Tensor
-    kind = value.python_type()
-    return kind if kind in _SAMPLES else object
+    return next(base for base in value.python_type().__mro__ if base in _SAMPLES)
 
 
 _SAMPLES: dict[type, Callable[[], object]] = {

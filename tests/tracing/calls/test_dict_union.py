@@ -60,3 +60,26 @@ def test_the_union_of_dicts_that_the_function_makes(pair: tuple[type, type]):
     ours, eager = (run(torch.ones(1))[1] for run in (nbcompile.compile(function), function))
     assert type(ours) is type(eager)
     assert repr(ours) == repr(eager)
+
+
+class Reflected(dict):
+    """A subclass with a reflected method, and no other one."""
+
+    def __ror__(self, other: Any) -> str:
+        return "reflected"
+
+
+@pytest.mark.parametrize("left", [*dicts(), "the same class"])
+def test_a_reflected_method_is_asked_where_python_asks_it(left: str):
+    """The C code of the left operand answers first, unless the right one's class derives from the left one's."""
+
+    def function(x: torch.Tensor, left: Any, right: Any) -> Any:
+        return x + 1, left | right
+
+    def given() -> tuple[torch.Tensor, Any, Any]:
+        return torch.ones(1), Reflected(z=1) if left == "the same class" else dicts()[left], Reflected(y=2)
+
+    nbcompile.reset()
+    ours, eager = (run(*given())[1] for run in (nbcompile.compile(function), function))
+    assert type(ours) is type(eager)
+    assert repr(ours) == repr(eager)
