@@ -53,7 +53,7 @@ def _has_methods_in_python(cls: type) -> bool:
     )
 
 
-_NAMED_TUPLES = collections.namedtuple.__code__.co_filename  # type: ignore[attr-defined]
+_NAMED_TUPLES = collections.Counter.total.__code__.co_filename
 """The file of the methods that every named tuple has."""
 
 

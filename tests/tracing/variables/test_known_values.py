@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -26,14 +25,21 @@ class Number(int):
         return "number"
 
 
-class Pair(collections.namedtuple("Pair", "a b")):
+class Numbers(NamedTuple):
+    """Two numbers."""
+
+    a: int
+    b: int
+
+
+class Pair(Numbers):
     """A named tuple that is made of one number."""
 
     def __new__(cls, number: int) -> Any:
         return super().__new__(cls, number, number)
 
 
-class Told(collections.namedtuple("Told", "a b")):
+class Told(Numbers):
     """A named tuple with a text of its own, which counts how often it is asked."""
 
     asked = 0
