@@ -26,6 +26,10 @@ _IN_C = (collections.OrderedDict, collections.defaultdict, dict)
 
 def union(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """The union of two dicts, or objects of classes that derive from dict; methods in Python were asked before."""
+    if left.python_type() is right.python_type() and _own(left.python_type()) is None:
+        # Its method in Python has refused already, and of two operands of one class only the left one is asked.
+        name = left.type_name()
+        tracer.raise_exception(TypeError, f"unsupported operand type(s) for |: '{name}' and '{name}'")
     implemented = _implementation(left.python_type(), right.python_type())
     owner = left if issubclass(left.python_type(), implemented) else right
     cls = owner.python_type() if implemented is not dict else dict

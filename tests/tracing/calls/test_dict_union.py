@@ -83,3 +83,26 @@ def test_a_reflected_method_is_asked_where_python_asks_it(left: str):
     ours, eager = (run(*given())[1] for run in (nbcompile.compile(function), function))
     assert type(ours) is type(eager)
     assert repr(ours) == repr(eager)
+
+
+class Refusing(dict):
+    """A subclass whose own method takes nothing."""
+
+    def __or__(self, other: Any) -> Any:
+        return NotImplemented
+
+
+def test_two_dicts_of_a_class_that_refuses():
+    """A TypeError: of two operands of one class Python asks the left one alone; another dict's C code answers."""
+
+    def function(x: torch.Tensor, left: Any, right: Any) -> Any:
+        try:
+            return x + 1, left | right
+        except TypeError as error:
+            return x - 1, str(error)
+
+    compiled = nbcompile.compile(function)
+    for right in (Refusing(b=2), {"b": 2}, collections.Counter("b")):
+        ours, eager = (run(torch.ones(1), Refusing(a=1), right) for run in (compiled, function))
+        assert torch.equal(ours[0], eager[0])
+        assert ours[1] == eager[1]
