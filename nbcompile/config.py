@@ -180,7 +180,7 @@ warm_start_megabytes: int = 512
 # -- other machinery of torch
 optimize_ddp: bool = True
 compiled_autograd: bool = False
-"""If True, backward passes are recorded and compiled, where the program has imported torch._dynamo.compiled_autograd."""
+"""If True, backward passes are recorded and compiled, if the program has imported torch._dynamo.compiled_autograd."""
 enable_compiler_collectives: bool = False
 repro_after: str | None = os.environ.get("TORCHDYNAMO_REPRO_AFTER") or None
 repro_level: int = _number("TORCHDYNAMO_REPRO_LEVEL", 2)
