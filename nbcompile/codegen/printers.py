@@ -200,6 +200,10 @@ def _division(node: sympy.Basic, dialect: Dialect, operator: str, general: str, 
     known = isinstance(node.args[1], sympy.Integer) and int(node.args[1]) > 0 and node.args[0].is_nonnegative
     if dialect is C and known:
         return f"({parts[0]} {operator} {parts[1]})"
+    if dialect is TRITON and not node.args[0].is_nonnegative:
+        # Triton's operators are C's, which round towards zero; divisors are positive.
+        rest = f"(({parts[0]} % {parts[1]} + {parts[1]}) % {parts[1]})"
+        return rest if operator == "%" else f"(({parts[0]} - {rest}) // {parts[1]})"
     return general.format(*parts)
 
 

@@ -1,4 +1,4 @@
-"""Sizes and symbolic numbers as Python text."""
+"""Sizes and symbolic numbers as Python text, and divisions as Triton's."""
 
 import math
 
@@ -8,7 +8,8 @@ import torch
 from torch.utils._sympy import functions
 
 import nbcompile
-from nbcompile.codegen.printers import python_index
+from nbcompile.codegen.printers import TRITON, print_index, python_index
+from nbcompile.ir.index import FloorDiv, Mod, loop_variable
 
 NUMBER = sympy.Symbol("n", real=True)
 ROUNDINGS = {
@@ -113,3 +114,35 @@ def _equal_to_eager(f, dynamic):
         for expected, found in zip(f(x), compiled(x), strict=True):
             assert type(found) is type(expected)
             assert torch.equal(found, expected) if isinstance(expected, torch.Tensor) else found == expected
+
+
+class Truncated(int):
+    """A whole number whose division rounds towards zero, as C's and Triton's."""
+
+    def __add__(self, other):
+        return Truncated(int(self) + int(other))
+
+    def __sub__(self, other):
+        return Truncated(int(self) - int(other))
+
+    def __mul__(self, other):
+        return Truncated(int(self) * int(other))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other):
+        return Truncated(int(self) // other if self >= 0 else -(-int(self) // other))
+
+    def __mod__(self, other):
+        return self - self // other * other
+
+
+@pytest.mark.parametrize("divide", [FloorDiv, Mod])
+def test_a_division_of_what_may_be_negative_rounds_down_in_triton(divide):
+    """Triton's own operators round towards zero; where nothing is negative they are printed as they are."""
+    variable = loop_variable(0)
+    expression = divide(variable - 7, sympy.Integer(5))
+    text = print_index(expression, TRITON)
+    found = [eval(text, {"i0": Truncated(value)}) for value in range(20)]  # noqa: S307  # the text is generated
+    assert found == [(value - 7) // 5 if divide is FloorDiv else (value - 7) % 5 for value in range(20)]
+    assert print_index(divide(variable, sympy.Integer(5)), TRITON) == f"(i0 {'//' if divide is FloorDiv else '%'} 5)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+import nbcompile
 from tests.lowering.families import check_family, every_way, x, y
 
 FAMILIES = {
@@ -34,3 +35,16 @@ FAMILIES = {
 def test_family(name, how):
     """Program and schedule give eager's values, dtypes and strides; with dynamic sizes some of it is a call of ATen."""
     check_family(*FAMILIES[name], how, needs_aten=("dynamic",))
+
+
+def test_offsets_before_the_view_are_not_of_it_on_a_gpu():
+    """An element before the first one of the view's row is divided downwards: it belongs to the row before."""
+    pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+    pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+    x, y = torch.zeros(4, 5), torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def function(x, y):
+        return torch.as_strided_scatter(x, y, (2, 2), (5, 2), 3)
+
+    found = nbcompile.explain(function, options={"target": "sm_90"})(x, y)
+    torch.testing.assert_close(found.result, function(x, y), rtol=0, atol=0)
