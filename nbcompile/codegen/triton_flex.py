@@ -29,7 +29,7 @@ Strides = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FlexSizes:
-    """FlexSizes of an attention; all are known."""
+    """Sizes of an attention; all are known."""
 
     batch: int
     heads: int

@@ -61,7 +61,7 @@ def _function(source: str) -> Any:
 
 
 def _described(node: fx.Node, module: fx.GraphModule) -> tuple[Flex, list[fx.Node]]:
-    """FlexSizes, strides and functions of an attention, and what is passed beside its results."""
+    """Sizes, strides and functions of an attention, and what is passed beside its results."""
     given: Any = node.args
     query, key, value, score, blocks, scale, _, *buffers = given
     fakes = [argument.meta["val"] for argument in (query, key, value)]

@@ -329,7 +329,7 @@ def spelled(value: object) -> str:
     """A constant as text: the same for two constants that guards take for the same, and for no others.
 
     Raises:
-        _Untold: it is none, or too long.
+        _NotExpressible: it is none, or too long.
     """
     text = _spelled(value)
     if len(text) > _LONGEST:

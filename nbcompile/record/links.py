@@ -157,7 +157,7 @@ def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
 
 
 def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
-    """Innermost line of a user stack that is in the frame's own source; None if there is none."""
+    """First line of a user stack, so the outermost, that is in the frame's own source; None if there is none."""
     end = frame.first_line + frame.source.rstrip("\n").count("\n") + 1
     for line in stack:
         if line.file == frame.file and frame.first_line <= line.line < end:
