@@ -168,10 +168,18 @@ def _evaluated(
         return _unsupported(tracer, *written)
 
 
+def _is_answered(symbol: str, left: VariableTracker, right: VariableTracker) -> bool:
+    """True if a built-in class in C, which an operand's class derives from, has an answer that no tracker gives."""
+    if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
+        return False
+    rule = COMPARISONS.get(symbol) or BINARY[symbol.removesuffix("=")]
+    return _takes(left, rule.method, right) or _takes(right, rule.reflected, left)
+
+
 def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     # Trackers of WHOLE implement all operators of their values, so what is left over is Python's TypeError. For others
     # the compiler may be at fault, and Python runs the operator.
-    if isinstance(left, WHOLE) and isinstance(right, WHOLE):
+    if isinstance(left, WHOLE) and isinstance(right, WHOLE) and not _is_answered(symbol, left, right):
         names = f"'{left.error_name()}' and '{right.error_name()}'"
         _refuse_sequences(tracer, symbol, left, right)
         if symbol in COMPARISONS:
