@@ -344,9 +344,14 @@ def has_lookalikes(member: object) -> bool:
 
 def has_member(members: Collection[object], member: object) -> bool:
     """Return whether the value itself is in a set, not only one that is equal."""
-    if member not in members:
-        return False
-    return not has_lookalikes(member) or any(found is member or is_same_value(found, member) for found in members)
+    if isinstance(members, set | frozenset):  # what is in it, whatever methods its class has
+        base = set if isinstance(members, set) else frozenset
+        is_there, items = base.__contains__(members, member), base.__iter__(members)
+    else:
+        is_there, items = member in members, iter(members)
+    return is_there and (
+        not has_lookalikes(member) or any(found is member or is_same_value(found, member) for found in items)
+    )
 
 
 def _nan_match(guard: Guard, name: str, value: object) -> Leaf:

@@ -10,6 +10,8 @@ chain of comparisons of names). Read next: sequences.py
 
 from __future__ import annotations
 
+import collections
+import functools
 import operator
 from collections.abc import Callable
 from typing import ClassVar
@@ -85,6 +87,8 @@ class ContainerVariable(VariableTracker):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
         if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
+            if len(arguments) == 1 and _passes_on(self.cls, name, realise(tracer, arguments[0]).python_type()):
+                return ConstantVariable(NotImplemented)
             return tracer.call(tracer.wrap(OPERATOR_METHODS[name], None), [self, *arguments])
         if method is None:
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
@@ -118,3 +122,28 @@ class ContainerVariable(VariableTracker):
 
     def method___iter__(self, tracer: Tracer) -> VariableTracker:
         return self.iterate(tracer)
+
+
+_VIEWS: list[object] = [view() for d in ({}, collections.OrderedDict()) for view in (d.keys, d.values, d.items)]
+_SAMPLES: dict[type, object] = {
+    type(sample): sample
+    for sample in (
+        object(), [], (), {}, set(), frozenset(), range(0),
+        collections.deque(), collections.OrderedDict(), collections.defaultdict(), *_VIEWS,
+    )
+}  # fmt: skip
+
+
+@functools.cache
+def _passes_on(cls: type, name: str, other: type) -> bool:
+    """True if an operator method of a built-in class answers NotImplemented to operands of a class.
+
+    It is asked with an empty value of each: no list of what each method takes can be wrong then.
+    """
+    owner, operand = (next(_SAMPLES[base] for base in given.__mro__ if base in _SAMPLES) for given in (cls, other))
+    if type(owner) is object or getattr(cls, name) is not getattr(type(owner), name, None):
+        return False  # of the program, or of a class derived in C
+    try:
+        return getattr(owner, name)(operand) is NotImplemented
+    except TypeError:
+        return False

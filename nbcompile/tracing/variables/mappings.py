@@ -384,6 +384,10 @@ class SetVariable(ContainerVariable):
         return bool(self.members)
 
     def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:
+        if not issubclass(self.cls, set):
+            return  # that of every object
+        if self.members:
+            self.method_clear(tracer)
         if items is not None:
             self.method_update(tracer, items)
 
@@ -422,20 +426,20 @@ class SetVariable(ContainerVariable):
     def method_update(self, tracer: Tracer, *others: VariableTracker) -> None:
         self.changes(tracer)
         for other in others:
-            for item in other.unpack(tracer):
+            for item in items_for_set(tracer, other):
                 self.members.setdefault(item.hash_key(tracer), item)
 
     def combine(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> SetVariable:
         """``union``, ``intersection``, ``difference`` or ``symmetric_difference``."""
         mine = dict(self.members)
         for other in others:
-            theirs = {item.hash_key(tracer): item for item in other.unpack(tracer)}
+            theirs = {item.hash_key(tracer): item for item in items_for_set(tracer, other)}
             match operation:
                 case "union":
                     mine = {**mine, **_without(theirs, mine)}
                 case "intersection":
                     # CPython iterates over the smaller set, and over any other iterable: of equal items it keeps those.
-                    iterates_mine = isinstance(other, SetVariable) and len(theirs) > len(mine)
+                    iterates_mine = isinstance(built_in_set(other), SetVariable) and len(theirs) > len(mine)
                     iterated, asked = (mine, theirs) if iterates_mine else (theirs, mine)
                     mine = {key: item for key, item in iterated.items() if key in asked}
                 case "difference":
@@ -468,23 +472,24 @@ class SetVariable(ContainerVariable):
 
     def method_symmetric_difference_update(self, tracer: Tracer, other: VariableTracker) -> None:
         self.changes(tracer)
-        for item in SetVariable(tracer, other.unpack(tracer)).members.values():
+        for item in SetVariable(tracer, items_for_set(tracer, other)).members.values():
             key = item.hash_key(tracer)
             if self.members.pop(key, None) is None:
                 self.members[key] = item
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        theirs = {item.hash_key(tracer) for item in other.unpack(tracer)}
+        theirs = {item.hash_key(tracer) for item in items_for_set(tracer, other)}
         return ConstantVariable(self.members.keys() <= theirs)
 
     def method_issuperset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.members.keys() >= {item.hash_key(tracer) for item in other.unpack(tracer)})
+        return ConstantVariable(self.members.keys() >= {item.hash_key(tracer) for item in items_for_set(tracer, other)})
 
     def method___reduce_ex__(self, tracer: Tracer, protocol: VariableTracker) -> VariableTracker:
         """Arguments by which ``copy.deepcopy`` makes it again."""
         return TupleVariable([tracer.wrap(self.cls, None), TupleVariable([tracer.list_of(self.unpack(tracer))])])
 
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
+        # Alone of all these it asks for an iterator of a set of a subclass.
         return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in other.unpack(tracer)))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
@@ -499,9 +504,20 @@ class SetVariable(ContainerVariable):
         return Call(Constant(self.cls, self.cls.__name__), (Build("list", items),))
 
 
+def built_in_set(value: VariableTracker) -> VariableTracker:
+    """The items of an object of a subclass of set; any other value as it is."""
+    part = getattr(value, "base_items", None)
+    return part if isinstance(part, SetVariable) else value
+
+
+def items_for_set(tracer: Tracer, value: VariableTracker) -> list[VariableTracker]:
+    """The items that a set takes from a value: from another set directly, whatever ``__iter__`` its class has."""
+    return built_in_set(value).unpack(tracer)
+
+
 def _sought(tracer: Tracer, item: VariableTracker) -> Hashable:
     """The key that a set looks an item up by: that of a frozenset for a set, which has no hash of its own."""
-    part = getattr(item, "base_items", None) or item
+    part = built_in_set(item)
     if isinstance(part, SetVariable) and issubclass(part.cls, set) and item.is_unhashable():
         return frozenset(part.members)
     return item.hash_key(tracer)

@@ -199,6 +199,8 @@ class ListVariable(SequenceVariable):
         self.not_in(tracer, item, "list.remove(x): x not in list")
 
     def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:
+        if self.items:
+            self.method_clear(tracer)
         if items is not None:
             self.method_extend(tracer, items)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import collections
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 from nbcompile.capture.guard import GuardKind
@@ -44,6 +44,12 @@ def _lazy(tracer: Tracer, value: object, source: Source | None) -> VariableTrack
     return tracer.wrap(value, None) if source is None else LazyVariable(value, source)
 
 
+def _held(value: Iterable[object]) -> Iterator[object]:
+    """What is in a list, tuple, deque or set, whatever ``__iter__`` its class has."""
+    base = next(cls for cls in (list, tuple, set, frozenset, collections.deque) if isinstance(value, cls))
+    return cast("Iterator[object]", base.__iter__(value))  # type: ignore[operator]
+
+
 def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], source: Source | None) -> VariableTracker:
     """A list, a tuple or what is like them."""
     if source is not None:
@@ -58,7 +64,7 @@ def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], sour
             None if source is None else AttrSource(source, fields[index]) if fields else ItemSource(source, index),
             # A field of a named tuple by its name, as the program reads it.
         )
-        for index, item in enumerate(value)
+        for index, item in enumerate(_held(value))
     ]
     if isinstance(value, list):
         # A list has an identity and may be changed: one tracker. A plain tuple is its items.
@@ -93,7 +99,8 @@ def wrap_deque(tracer: Tracer, value: collections.deque[object], source: Source 
         limit = GuardKind.NONE_MATCH if value.maxlen is None else GuardKind.EQUALS_MATCH
         tracer.guard(AttrSource(source, "maxlen"), limit, value.maxlen)  # an append drops an item, or does not
     items = [
-        _lazy(tracer, item, None if source is None else ItemSource(source, index)) for index, item in enumerate(value)
+        _lazy(tracer, item, None if source is None else ItemSource(source, index))
+        for index, item in enumerate(_held(value))
     ]
     return tracer.side_effects.remember(value, DequeVariable(items, source, value.maxlen))
 
@@ -132,9 +139,11 @@ def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Sou
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
         # As many members, and each of these: the same set. Members are hashed already, so one guard each suffices.
         tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
-        for item in value:
+        for item in _held(value):
             tracer.guard(source, GuardKind.SET_CONTAINS, (item, True))
-    members = [tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) else None) for item in value]
+    members = [
+        tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) else None) for item in _held(value)
+    ]
     tracker = SetVariable(tracer, members, source, type(value))
     # A frozenset never changes, and needs no single tracker.
     return tracer.side_effects.remember(value, tracker) if isinstance(value, set) else tracker

@@ -1,0 +1,206 @@
+"""Methods of built-in containers called by name, and with operands of subclasses."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import torch
+
+import nbcompile
+
+
+class Other(set):
+    """A set that says it has other items than those in it."""
+
+    def __iter__(self):
+        return iter([99])
+
+
+class Many(list):
+    """A list of a subclass."""
+
+
+class Unordered(set):
+    """A set of a subclass."""
+
+
+class Table(dict):
+    """A dict of a subclass."""
+
+
+class Line(collections.deque):
+    """A deque of a subclass."""
+
+
+def _told(value):
+    if type(value) in (list, tuple):
+        return [_told(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return type(value), sorted(map(repr, value.copy() if type(value) in (set, frozenset) else value.union()))
+    return type(value), repr(value)
+
+
+def require_same(function, *arguments):
+    """The same answer, traced whole."""
+    nbcompile.reset()
+    expected = _told(function(*[type(item)(item) for item in arguments]))
+
+    def program(x, *arguments):
+        return x + 1, function(*arguments)
+
+    compiled = nbcompile.compile(program, backend="eager", fullgraph=True)
+    assert _told(compiled(torch.ones(1), *arguments)[1]) == expected
+
+
+def _joined(s):
+    return [{1}.union(s), {1} | s, {1, 99}.intersection(s), {1, 99}.difference(s), {1, 99}.symmetric_difference(s)]
+
+
+def _asked(s):
+    return [{1}.issubset(s), {1, 99}.issuperset(s), {99}.isdisjoint(s), {1} <= s, {1, 2} == s]
+
+
+def _updated(s):
+    a, b, c, d = {1}, {1, 99}, {1, 99}, {1, 99}
+    a.update(s)
+    b.intersection_update(s)
+    c.difference_update(s)
+    d.symmetric_difference_update(s)
+    return [a, b, c, d, set(s), frozenset(s), Unordered(s), list(s), tuple(s)]
+
+
+class Odd(list):
+    """A list that says it has other items than those in it."""
+
+    def __iter__(self):
+        return iter([99])
+
+
+class OddLine(collections.deque):
+    """A deque that says it has other items than those in it."""
+
+    def __iter__(self):
+        return iter([99])
+
+
+@pytest.mark.parametrize("value", [Odd([1, 2]), OddLine([1, 2])])
+def test_an_object_from_outside_has_the_items_in_it(value):
+    """Its ``__iter__`` is not asked for them."""
+
+    def function(x, value):
+        return x + 1, value[0], value[1], len(value), list(value)
+
+    compiled = nbcompile.compile(function, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1), value)[1:] == (1, 2, 2, [99])
+
+
+@pytest.mark.parametrize("function", [_joined, _asked, _updated])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_set_takes_the_items_of_another_directly(function, inside):
+    """The ``__iter__`` of a subclass is for loops, lists and tuples."""
+    if inside:
+        require_same(lambda: function(Other([1, 2])))
+    else:
+        require_same(function, Other([1, 2]))
+
+
+def test_a_set_from_outside_is_guarded_by_what_is_in_it():
+    """An item in place of another is another set, whatever ``__iter__`` its class has."""
+
+    def function(x, s):
+        return x + 1, {5} | s
+
+    compiled = nbcompile.compile(function, backend="eager", fullgraph=True)
+    for items in ([1, 2], [1, 3], [1, 2.0]):
+        assert _told(compiled(torch.ones(1), Other(items))[1]) == _told({5, *items})
+
+
+def _again(value):
+    alias = value
+    answer = value.__init__([(5, 6)])
+    return [answer, value, alias is value, len(value)]
+
+
+def _again_without_items(value):
+    return [value.__init__(), value]
+
+
+def _again_with_itself(value):
+    return [value.__init__(value), value]
+
+
+@pytest.mark.parametrize("function", [_again, _again_without_items, _again_with_itself])
+@pytest.mark.parametrize("cls", [Many, Unordered, Table, Line, list, set, dict, collections.deque])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_second_initialization_begins_with_none_of_the_items(function, cls, inside):
+    """Those of a list, set or deque go; a dict is updated."""
+    if inside:
+        require_same(lambda: function(cls([(1, 2)])))
+    else:
+        require_same(function, cls([(1, 2)]))
+
+
+def test_the_caller_sees_the_second_initialization():
+    """Of an object from outside, with the items it had."""
+
+    def function(x, given, items):
+        for value in given:
+            value.__init__(items)
+        return x + 1
+
+    given = [Many([1]), Unordered([1]), [1], {1}]
+    nbcompile.compile(function, backend="eager", fullgraph=True)(torch.ones(1), given, [5])
+    assert given == [[5], {5}, [5], {5}]
+
+
+def test_a_frozen_set_keeps_its_items():
+    """Its ``__init__`` is that of every object."""
+    require_same(lambda: (lambda f: [f.__init__([5]), f])(frozenset([1])))
+
+
+NAMED = {
+    "or of sets": lambda: [{1}.__or__([1]), {1}.__or__({2}), {1}.__ior__([1]), {1}.__sub__({}), {1}.__xor__(None)],
+    "or of a subclass": lambda: [Unordered([1]).__or__([1]), Unordered([1]).__ior__((1,)), {1}.__or__(Unordered([2]))],
+    "or of frozen sets": lambda: [frozenset([1]).__or__([1]), frozenset([1]).__and__({1}), frozenset().__sub__(3)],
+    "sets and keys": lambda: [{1}.__or__({2: 3}.keys()), {1}.__le__({1: 2}.keys()), {1}.__eq__({1: 2}.keys())],
+    "sets in order": lambda: [{1}.__le__([1]), {1}.__le__({1}), {1}.__gt__(frozenset()), {1}.__ne__([1])],
+    "sequences in order": lambda: [[1].__le__((1,)), [1].__le__([1]), (1,).__lt__([1]), (1,).__lt__((2,)), [1].__gt__(2)],
+    "equality": lambda: [(1,).__eq__([1]), (1,).__eq__((1,)), [1].__eq__(None), [1].__ne__("a"), {}.__eq__([]), {}.__eq__({})],
+    "subclasses": lambda: [[1].__eq__(Many([1])), Many([1]).__eq__([1]), Many([1]).__le__((1,)), {}.__eq__(Table())],
+    "dicts": lambda: [{}.__or__([]), {}.__or__({1: 2}), {}.__lt__({}), Table().__or__(3), Table(a=1).__ior__([("b", 2)])],
+    "dicts in C": lambda: [
+        collections.OrderedDict(a=1).__or__([]),
+        collections.OrderedDict(a=1).__eq__([]),
+        collections.OrderedDict(a=1).__or__({"b": 2}),
+        collections.defaultdict(list).__or__([]),
+        collections.defaultdict(list).__eq__(3),
+    ],
+    "deques": lambda: [
+        collections.deque([1]).__eq__([1]),
+        collections.deque([1]).__le__(collections.deque([1])),
+        collections.deque([1]).__lt__(None),
+        Line([1]).__eq__([1]),
+    ],
+    "views": lambda: [{1: 2}.keys().__eq__([1]), {1: 2}.keys().__le__([1]), {1: 2}.keys().__le__({1}), {1: 2}.items().__ge__(2)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_an_operator_method_by_name_leaves_the_answer_to_the_other_operand(name):
+    """``NotImplemented`` where Python's method gives it."""
+    require_same(NAMED[name])
+
+
+KEPT = {
+    "frozen sets": lambda n: (lambda f, s: [frozenset(f) is f, frozenset(s) is s, frozenset(s)])(frozenset([n]), {n}),
+    "tuples": lambda n: (lambda t: [tuple(t) is t, tuple([n]) is t, t[:] is t])((n, 2)),
+    "strings": lambda n: (lambda s, b: [str(s) is s, bytes(b) is b, s[:] is s])("ab" * n, b"ab" * n),
+    "numbers": lambda n: (lambda f: [float(f) is f, int(n) is n, bool(True) is True])(n + 0.5),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_value_that_never_changes_is_not_copied(name):
+    """Its class gives the object itself."""
+    require_same(KEPT[name], 3)
