@@ -345,7 +345,7 @@ def has_lookalikes(member: object) -> bool:
 def has_member(members: Collection[object], member: object) -> bool:
     """Return whether the value itself is in a set, not only one that is equal."""
     if isinstance(members, set | frozenset):  # what is in it, whatever methods its class has
-        base = set if isinstance(members, set) else frozenset
+        base: Any = set if isinstance(members, set) else frozenset
         is_there, items = base.__contains__(members, member), base.__iter__(members)
     else:
         is_there, items = member in members, iter(members)

@@ -11,7 +11,6 @@ chain of comparisons of names). Read next: sequences.py
 from __future__ import annotations
 
 import collections
-import functools
 import operator
 from collections.abc import Callable
 from typing import ClassVar
@@ -124,7 +123,8 @@ class ContainerVariable(VariableTracker):
         return self.iterate(tracer)
 
 
-_VIEWS: list[object] = [view() for d in ({}, collections.OrderedDict()) for view in (d.keys, d.values, d.items)]
+_DICTS: tuple[dict[object, object], ...] = ({}, collections.OrderedDict())
+_VIEWS = [getattr(d, view)() for d in _DICTS for view in ("keys", "values", "items")]
 _SAMPLES: dict[type, object] = {
     type(sample): sample
     for sample in (
@@ -134,7 +134,6 @@ _SAMPLES: dict[type, object] = {
 }  # fmt: skip
 
 
-@functools.cache
 def _passes_on(cls: type, name: str, other: type) -> bool:
     """True if an operator method of a built-in class answers NotImplemented to operands of a class.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import types
 from collections.abc import Iterable, Iterator
-from typing import cast
+from typing import Any, cast
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import (
@@ -46,8 +46,8 @@ def _lazy(tracer: Tracer, value: object, source: Source | None) -> VariableTrack
 
 def _held(value: Iterable[object]) -> Iterator[object]:
     """What is in a list, tuple, deque or set, whatever ``__iter__`` its class has."""
-    base = next(cls for cls in (list, tuple, set, frozenset, collections.deque) if isinstance(value, cls))
-    return cast("Iterator[object]", base.__iter__(value))  # type: ignore[operator]
+    base: Any = next(cls for cls in (list, tuple, set, frozenset, collections.deque) if isinstance(value, cls))
+    return cast("Iterator[object]", base.__iter__(value))
 
 
 def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], source: Source | None) -> VariableTracker:
