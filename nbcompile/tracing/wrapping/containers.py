@@ -45,7 +45,7 @@ def _lazy(tracer: Tracer, value: object, source: Source | None) -> VariableTrack
 
 
 def _held(value: Iterable[object]) -> Iterator[object]:
-    """What is in a list, tuple, deque or set, whatever ``__iter__`` its class has."""
+    """The items in a list, tuple, deque or set, whatever ``__iter__`` its class has."""
     base: Any = next(cls for cls in (list, tuple, set, frozenset, collections.deque) if isinstance(value, cls))
     return cast("Iterator[object]", base.__iter__(value))
 
