@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nbcompile import hooks
+from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch.hook import BackendKey, Outcome
 from nbcompile.options import Options
@@ -33,7 +34,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
     began = time.perf_counter()
     loaded = active.load_frame(frame, options, key)
     if loaded is not None:
-        if compilation_metrics_are_read():
+        if isinstance(loaded, CompiledFrame) and compilation_metrics_are_read():
             compilation_metrics.note_loaded(frame.code, loaded.compile_id, began)
         return loaded
     active.before_compile(options)
