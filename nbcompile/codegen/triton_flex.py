@@ -60,7 +60,7 @@ class BlockMask:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensors:
+class FlexStrides:
     """Strides of the tensors that every kernel has."""
 
     query: Strides
@@ -74,7 +74,7 @@ class Flex:
     """One attention."""
 
     sizes: FlexSizes
-    strides: Tensors
+    strides: FlexStrides
     blocks: BlockMask
     scale: float
     score: fx.GraphModule

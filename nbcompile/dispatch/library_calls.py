@@ -17,7 +17,7 @@ import ast
 import keyword
 import linecache
 from collections.abc import Callable, Hashable
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -29,6 +29,8 @@ from nbcompile.dispatch import skipping
 
 DEFAULT = "fn"
 """torch's name of what is called: graph inputs are named after it."""
+SHARED = 256
+"""Number of structures whose code is kept: a structure holds its classes, which a notebook makes again and again."""
 _FOLDER = Path(__file__).parent
 """The callers' files are said to be here: they are frames of nbcompile, which tracebacks leave out."""
 
@@ -61,7 +63,7 @@ def _structure(function: Callable[..., Any]) -> Hashable:
     return (*map(type, function.modules()), *shapes)
 
 
-@cache
+@lru_cache(maxsize=SHARED)
 def _shared_code(name: str, called: str, _structure: Hashable) -> CodeType:
     """Code for the callers of modules of one structure: they share entries, as modules of a user's class do.
 

@@ -19,7 +19,7 @@ import torch.fx
 from torch import fx
 
 from nbcompile import torch_internals
-from nbcompile.codegen.triton_flex import BlockMask, Flex, FlexSizes, Tensors, emit
+from nbcompile.codegen.triton_flex import BlockMask, Flex, FlexSizes, FlexStrides, emit
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.lowering.flex_attention import KERNEL, OPERATOR, FlexLaunch
 from nbcompile.lowering.registry import NoLowering
@@ -76,7 +76,7 @@ def _described(node: fx.Node, module: fx.GraphModule) -> tuple[Flex, list[fx.Nod
         tuple((f"{kind}{at}", each.meta["val"]) for at, each in enumerate(group))
         for kind, group in zip(("of_score", "of_mask"), buffers, strict=True)
     )
-    strides = Tensors(*(tuple(fake.stride()) for fake in (*fakes, node.meta["val"][0])))
+    strides = FlexStrides(*(tuple(fake.stride()) for fake in (*fakes, node.meta["val"][0])))
     flex = Flex(
         _sizes(fakes), strides, BlockMask(int(rows), int(keys), listed), float(scale), getattr(module, score.target),
         getattr(module, mask.target), of_score, of_mask, fakes[0].dtype,
@@ -93,8 +93,10 @@ def _sizes(fakes: Sequence[torch.Tensor]) -> FlexSizes:
 def _expect_supported(node: fx.Node, fakes: Sequence[torch.Tensor]) -> None:
     tensors = [argument.meta["val"] for argument in node.all_input_nodes if "val" in argument.meta]
     numbers = [number for tensor in tensors for number in (*tensor.shape, *tensor.stride())]
-    if not all(isinstance(number, int) for number in numbers) or 0 in numbers[:12]:
+    if not all(isinstance(number, int) for number in numbers):
         raise NoLowering("of dynamic size")
+    if 0 in numbers[:12]:
+        raise NoLowering("without elements, or of an operand that is expanded")
     if fakes[0].dtype not in DTYPES or any(fake.dtype != fakes[0].dtype for fake in fakes):
         raise NoLowering(f"in {fakes[0].dtype}")
     if max(fakes[0].shape[-1], fakes[2].shape[-1]) > 128:

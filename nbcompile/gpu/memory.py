@@ -125,7 +125,7 @@ class Bytes:
         several = _unordered(self.updater[at], now) & (self.updater[at] >> 32 != now >> 32)
         self.updater[at] = np.where(several, np.int64(SEVERAL_BLOCKS) << 32, now + 0 * at)
         # Of several threads of this instruction one is left; others of another block make it several. Other warps of
-        # its block are not told apart: a plain access of the last warp to update would be missed as a race.
+        # its block are not distinguished: a plain access of the last warp to update would be missed as a race.
         last = self.updater[at]
         self.updater[at[(last != now) & (last >> 32 != now >> 32)]] = np.int64(SEVERAL_BLOCKS) << 32
 

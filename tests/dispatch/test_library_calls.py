@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
+import weakref
 
 import torch
 
@@ -80,3 +81,21 @@ def test_modules_of_another_structure():
     for width in range(1, nbcompile.config.recompile_limit + 3):
         nbcompile.compile(torch.nn.Linear(width, 2), backend=backend)(torch.randn(1, width))
     assert len(graphs) == nbcompile.config.recompile_limit + 2
+
+
+def test_classes_of_old_structures_are_freed():
+    """A class that a cell makes again and again is kept by the last structures alone."""
+
+    def called():
+        class Scaled(torch.nn.Module):
+            def forward(self, x):
+                return 2 * x
+
+        library_calls.caller_of(torch.nn.Sequential(Scaled()))
+        return weakref.ref(Scaled)
+
+    reference = called()
+    for width in range(library_calls.SHARED):
+        library_calls.caller_of(torch.nn.Sequential(torch.nn.Linear(1, width + 1)))
+    gc.collect()
+    assert reference() is None

@@ -13,12 +13,12 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
-from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 
 
 def operate(tracer: Tracer, method: str, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
     """``left + right`` or ``left * right`` where an object of a subclass of deque is copied; None otherwise."""
-    if method == "__add__" and _is_copied(left) and isinstance(_part(right), DequeVariable):
+    if method == "__add__" and _is_copied(left) and isinstance(built_in_part(right), DequeVariable):
         return tracer.call_python(joined_deque, left, _limit(left), right)
     if method == "__mul__":
         for owner, count in ((left, right), (right, left)):
@@ -27,15 +27,11 @@ def operate(tracer: Tracer, method: str, left: VariableTracker, right: VariableT
     return None
 
 
-def _part(value: VariableTracker) -> VariableTracker | None:
-    return value.base_items if isinstance(value, ObjectVariable) else value
-
-
 def _is_copied(value: VariableTracker) -> bool:
     return isinstance(value, ObjectVariable) and isinstance(value.base_items, DequeVariable)
 
 
 def _limit(value: VariableTracker) -> VariableTracker:
-    part = _part(value)
+    part = built_in_part(value)
     assert isinstance(part, DequeVariable)
     return ConstantVariable(part.maxlen)

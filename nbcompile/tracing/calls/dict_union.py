@@ -18,7 +18,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.mappings import DictVariable
-from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 
 _IN_C = (collections.OrderedDict, collections.defaultdict, dict)
 """Classes that implement the operator in C, the most derived first."""
@@ -45,7 +45,7 @@ def union(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> Vari
     default = owner.default if isinstance(owner, DictVariable) and implemented is not dict else None
     result = DictVariable(tracer, (), cls=cls, default=default)
     for operand in (left, right):
-        result.call_method(tracer, "update", [_items_of(operand)], {})
+        result.call_method(tracer, "update", [built_in_part(operand)], {})
     return result
 
 
@@ -62,7 +62,3 @@ def _own(cls: type) -> type | None:
     if isinstance(getattr(cls, "__or__", None), types.FunctionType):
         return None
     return next(owner for owner in _IN_C if issubclass(cls, owner))
-
-
-def _items_of(operand: VariableTracker) -> VariableTracker:
-    return operand.base_items if isinstance(operand, ObjectVariable) and operand.base_items is not None else operand

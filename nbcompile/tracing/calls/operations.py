@@ -17,13 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from nbcompile import torch_internals
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import deque_copies, dict_union, numbers
+from nbcompile.tracing.calls.built_in_answers import takes
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
 from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
@@ -38,7 +36,7 @@ from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
-from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.plain_values import compared
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
@@ -173,7 +171,7 @@ def _is_answered(symbol: str, left: VariableTracker, right: VariableTracker) -> 
     if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
         return False
     rule = COMPARISONS.get(symbol) or BINARY[symbol.removesuffix("=")]
-    return _takes(left, rule.method, right) or _takes(right, rule.reflected, left)
+    return takes(left, rule.method, right) or takes(right, rule.reflected, left)
 
 
 def _unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
@@ -292,49 +290,9 @@ def _special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Varia
             result = realise(tracer, tracer.call_special(owner, name, [other]))  # NotImplemented passes the question on
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
-        elif _takes(owner, name, other):
+        elif takes(owner, name, other):
             return None
     return None
-
-
-_SEQUENCES = (str, bytes, tuple, list)
-_OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__iadd__", "__imul__")
-"""Methods of sequences, asked last: where neither operand implements the operator for numbers."""
-
-
-def _takes(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
-    """True if an operator of a built-in class answers for the operand: then the operand's class is not asked."""
-    kind, operand = _kind(owner), _kind(other)
-    return kind is not object and _is_taken(kind, name, operand)
-
-
-def _kind(value: VariableTracker) -> type:
-    """The built-in class that a value is of, or derives from; ``object``: an operand like any other."""
-    value = built_in_part(value)
-    if isinstance(value, TensorVariable):
-        return torch.Tensor
-    return next(base for base in value.python_type().__mro__ if base in _SAMPLES)
-
-
-_SAMPLES: dict[type, Callable[[], object]] = {
-    int: lambda: 1, bool: lambda: True, float: lambda: 1.0, complex: lambda: 1j, str: str, bytes: bytes, tuple: tuple,
-    list: list, dict: dict, set: set, frozenset: frozenset, types.NoneType: lambda: None, object: object,
-    torch.Tensor: lambda: torch.ones(1),
-}  # fmt: skip
-
-
-@functools.cache
-def _is_taken(kind: type, name: str, operand: type) -> bool:
-    # Rather than listing which built-in class accepts which, the method is called with a sample of each and its answer
-    # kept. Errors count as an answer: only NotImplemented goes on to the other operand.
-    method = getattr(kind, name, None)
-    if method is None or (kind in _SEQUENCES and name in _OF_SEQUENCES):
-        return False
-    with torch_internals.dispatch_modes()._disable_current_modes(), torch._C.DisableTorchFunction():
-        try:
-            return method(_SAMPLES[kind](), _SAMPLES[operand]()) is not NotImplemented
-        except Exception:  # noqa: BLE001 - it answers, with an error
-            return True
 
 
 def _overrides(derived: type, base: type, rule: Operator) -> bool:
@@ -386,7 +344,7 @@ def _may_change(tracer: Tracer, left: TensorVariable | NdarrayVariable, rule: Op
     """Return whether the tensor's own in-place method accepts this operand, or a ``__torch_function__`` decides."""
     if not isinstance(left, TensorVariable) or not isinstance(right, WITH_METHODS):
         return True
-    return _has_torch_function(tracer, right) or _takes(left, rule.in_place_method, right)
+    return _has_torch_function(tracer, right) or takes(left, rule.in_place_method, right)
 
 
 def _has_torch_function(tracer: Tracer, value: VariableTracker) -> bool:
@@ -403,11 +361,6 @@ def _repeats(value: VariableTracker) -> bool:
 
 def _is_any_set(value: VariableTracker) -> bool:
     return isinstance(built_in_part(value), SetVariable)
-
-
-def built_in_part(value: VariableTracker) -> VariableTracker:
-    """Tracker of the items of an object whose class derives from list, dict ..."""
-    return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value
 
 
 def _containers(

@@ -601,3 +601,8 @@ OBJECT_METHODS: dict[str, Callable[..., VariableTracker]] = {
     "__str__": _text,
     "__format__": _format,
 }
+
+
+def built_in_part(value: VariableTracker) -> VariableTracker:
+    """Tracker of the items of an object whose class derives from list, dict ..."""
+    return value.base_items if isinstance(value, ObjectVariable) and value.base_items is not None else value

@@ -1,0 +1,60 @@
+"""Whether a method of a built-in class answers to an operand, or leaves the operator to the operand's class.
+
+    1 + "a"        int.__add__ gives NotImplemented: str is asked next
+    {1} | Frozen   set.__or__ takes every set
+
+In torch: nothing; its trackers list the operands they take. Read next: nbcompile/tracing/calls/operations.py
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.objects import built_in_part
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+_SEQUENCES = (str, bytes, tuple, list)
+_OF_SEQUENCES = ("__add__", "__mul__", "__rmul__", "__iadd__", "__imul__")
+"""Methods of sequences, asked last: where neither operand implements the operator for numbers."""
+
+
+def takes(owner: VariableTracker, name: str, other: VariableTracker) -> bool:
+    """True if an operator of a built-in class answers for the operand: then the operand's class is not asked."""
+    kind, operand = _kind(owner), _kind(other)
+    return kind is not object and is_taken(kind, name, operand)
+
+
+def _kind(value: VariableTracker) -> type:
+    """The built-in class that a value is of, or derives from; ``object``: an operand like any other."""
+    value = built_in_part(value)
+    if isinstance(value, TensorVariable):
+        return torch.Tensor
+    return next(base for base in value.python_type().__mro__ if base in _SAMPLES)
+
+
+_SAMPLES: dict[type, Callable[[], object]] = {
+    int: lambda: 1, bool: lambda: True, float: lambda: 1.0, complex: lambda: 1j, str: str, bytes: bytes, tuple: tuple,
+    list: list, dict: dict, set: set, frozenset: frozenset, types.NoneType: lambda: None, object: object,
+    torch.Tensor: lambda: torch.ones(1),
+}  # fmt: skip
+
+
+@functools.cache
+def is_taken(kind: type, name: str, operand: type) -> bool:
+    """True if a method of a built-in class answers to an operand of another one."""
+    # Rather than listing which built-in class accepts which, the method is called with a sample of each and its answer
+    # kept. Errors count as an answer: only NotImplemented goes on to the other operand.
+    method = getattr(kind, name, None)
+    if method is None or (kind in _SEQUENCES and name in _OF_SEQUENCES):
+        return False
+    with torch_internals.dispatch_modes()._disable_current_modes(), torch._C.DisableTorchFunction():
+        try:
+            return method(_SAMPLES[kind](), _SAMPLES[operand]()) is not NotImplemented
+        except Exception:  # noqa: BLE001 - it answers, with an error
+            return True

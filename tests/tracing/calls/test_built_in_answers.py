@@ -1,0 +1,28 @@
+"""Tests for nbcompile.tracing.calls.built_in_answers: which built-in class answers to which operand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nbcompile.tracing.calls.built_in_answers import is_taken
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "operand", "answers"),
+    [
+        (int, "__add__", float, False),  # float.__radd__ is asked
+        (float, "__radd__", int, True),
+        (int, "__add__", str, False),
+        (set, "__or__", frozenset, True),
+        (set, "__or__", list, False),
+        (list, "__le__", tuple, False),
+        (str, "__mod__", object, True),  # with an error, which is an answer
+        (list, "__add__", object, False),  # a method of sequences is asked last
+        (torch.Tensor, "__add__", float, True),
+        (type(None), "__add__", int, False),  # there is no such method
+    ],
+)
+def test_a_built_in_class_is_asked_with_a_sample(kind, name, operand, answers):
+    """NotImplemented alone leaves the operator to the other operand."""
+    assert is_taken(kind, name, operand) is answers
