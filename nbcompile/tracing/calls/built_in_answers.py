@@ -1,4 +1,4 @@
-"""Whether a method of a built-in class answers to an operand, or leaves the operator to the operand's class.
+"""Answers of built-in classes: a method takes an operand, or leaves the operator to the operand's class.
 
     1 + "a"        int.__add__ gives NotImplemented: str is asked next
     {1} | Frozen   set.__or__ takes every set
