@@ -86,7 +86,7 @@ class Benchmark:
                     )
             except torch.OutOfMemoryError:
                 return candidates
-            store.add(key, ".json", functools.partial(_write, json.dumps(known)))
+            _keep(key, known)
         return [
             # The kernels around the library's product are not measured: for them the prediction is
             # added.
@@ -214,6 +214,11 @@ def _read(key: str) -> dict[str, float | None]:
         return {}
     is_known = isinstance(known, dict) and all(isinstance(value, (float, int, type(None))) for value in known.values())
     return known if is_known else {}
+
+
+def _keep(key: str, times: Mapping[str, float | None]) -> None:
+    """Write times for the next process."""
+    store.add(key, ".json", functools.partial(_write, json.dumps(times)))
 
 
 def _write(text: str, path: Path) -> None:

@@ -211,6 +211,7 @@ def test_tf32_is_guarded():
     assert not torch.equal(*results)
 
 
+@pytest.mark.prints_machine_code
 @pytest.mark.usefixtures("one_tile")
 def test_a_convolution_of_one_pixel_with_its_epilogue():
     """A product on the matrix units: bias, activation and residual in registers, and each byte but the tiles' once."""
@@ -221,6 +222,7 @@ def test_a_convolution_of_one_pixel_with_its_epilogue():
     assert kernel.gpu.moved <= kernel.gpu.least + 8 * 2 * 64  # each warp loads the biases of its columns
 
 
+@pytest.mark.prints_machine_code
 @pytest.mark.usefixtures("one_tile")
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_a_convolution_reads_its_windows_in_place(memory_format):

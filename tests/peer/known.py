@@ -320,7 +320,9 @@ KNOWN: dict[tuple[str, str], str] = {
     ),
     ("numbers_in_texts", "reasons"): "a text of a symbolic number with a specification breaks in both, in other words",
     ("texts_are_taken_apart", "reasons"): "torch breaks at str.maketrans; here it is computed",
-    ("templates_and_paragraphs", "reasons"): "a regular expression breaks in both, in other words",
+    **_known(
+        "templates_and_paragraphs", "graphs details reasons", "torch skips the frame where it cannot rebuild a method"
+    ),
     **_known(
         "simple_namespaces", "graphs details", "torch skips the frame where an attribute of a SimpleNamespace is set"
     ),

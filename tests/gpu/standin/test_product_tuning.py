@@ -23,6 +23,14 @@ def few_tiles(monkeypatch):
     monkeypatch.setattr(templates, "TILES", TILES)
 
 
+@pytest.fixture
+def fresh_times(monkeypatch):
+    """Nothing was measured by another test, nor by an earlier run: its times would be taken from the store."""
+    times: dict[str, dict[str, float | None]] = {}
+    monkeypatch.setattr(product_tuning, "_read", lambda key: times.get(key, {}))
+    monkeypatch.setattr(product_tuning, "_keep", times.__setitem__)
+
+
 def explained(function, *inputs, **how):
     """Compile and run; results are eager's."""
     found = nbcompile.explain(function, **how)(*inputs)
@@ -54,6 +62,7 @@ def measured(monkeypatch, fastest: str) -> list[str]:
     return names
 
 
+@pytest.mark.usefixtures("fresh_times")
 @pytest.mark.parametrize("mode", ["max-autotune", "max-autotune-no-cudagraphs"])
 def test_a_product_is_tuned_by_measurement(mode):
     """Under torch's modes; the record has what was measured, and the chosen one is the first."""
@@ -71,6 +80,7 @@ def test_the_default_mode_measures_nothing(monkeypatch):
     assert [kernel.language for kernel in found.kernels] == ["triton", "aten"]
 
 
+@pytest.mark.usefixtures("fresh_times")
 def test_the_fastest_is_chosen(monkeypatch):
     """If that is the library, what follows its product is a kernel of its own."""
     measured(monkeypatch, "library")
@@ -103,6 +113,7 @@ def test_an_entry_that_holds_something_else_is_absent(monkeypatch, tmp_path, tex
     assert product_tuning._read(good) == {"library": 1e-5, "16x16x16": None}
 
 
+@pytest.mark.usefixtures("fresh_times")
 def test_too_little_memory_leaves_the_prediction(monkeypatch):
     """The compile goes on."""
 
@@ -110,20 +121,20 @@ def test_too_little_memory_leaves_the_prediction(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(product_tuning, "seconds", raising)
-    monkeypatch.setattr(product_tuning, "_read", lambda key: {})
     found = explained(gelu_of_product, *inputs(), mode="max-autotune")
     (tuned,) = (kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
     assert not any(candidate.measured for candidate in tuned.candidates)
 
 
-def test_the_random_state_is_the_users(monkeypatch):
+@pytest.mark.usefixtures("fresh_times")
+def test_the_random_state_is_the_users():
     """Nothing is drawn to fill the tensors of a measurement."""
-    monkeypatch.setattr(product_tuning, "_read", lambda key: {})
     given, before = inputs(), torch.get_rng_state()
     nbcompile.compile(gelu_of_product, mode="max-autotune")(*given)
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.usefixtures("fresh_times")
 @pytest.mark.parametrize("fastest", ["in parts", "whole"])
 def test_a_sum_in_parts_is_measured_before_it_is_chosen(monkeypatch, fastest):
     """It is lowered by its prediction, measured, and lowered as a whole again where that turns out to be faster."""
@@ -138,8 +149,7 @@ def test_a_sum_in_parts_is_measured_before_it_is_chosen(monkeypatch, fastest):
     monkeypatch.setattr(product_tuning, "seconds", seconds)
     monkeypatch.setattr(templates, "predict", lambda *given: SLOW)
     torch.manual_seed(0)
-    depth = 2048 if fastest == "whole" else 3072  # what was measured is in the store
-    x, w = torch.randn(16, depth, device="cuda").half() / 16, torch.randn(depth, 32, device="cuda").half()
+    x, w = torch.randn(16, 2048, device="cuda").half() / 16, torch.randn(2048, 32, device="cuda").half()
     found = explained(lambda x, w: torch.relu(x @ w), x, w, mode="max-autotune")
     kernels = [kernel for kernel in found.kernels if kernel.language == "triton"]
     tuned = next(kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
