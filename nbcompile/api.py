@@ -9,7 +9,7 @@
 everything else happens when the hook meets a frame that it has no code for.
 
 In torch: torch/__init__.py (compile), torch/compiler/__init__.py. Read next: nbcompile/eval_frame/wrapper.py, then
-nbcompile/driver.py
+nbcompile/driver/stages.py
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from nbcompile import config
 ROOT = Path(__file__).parents[1]
 PACKAGE = str(ROOT / "nbcompile") + "/"
 ROAD = [
-    "eval_frame", "dispatch", "driver.py", "tracing", "bytecode", "backends", "aot", "lowering", "scheduling", "codegen",
+    "eval_frame", "dispatch", "driver", "tracing", "bytecode", "backends", "aot", "lowering", "scheduling", "codegen",
     "runtime", "guarding", "rewriting",
 ]  # fmt: skip
 """The rooms in which something of the compile happens. Others hold data (``ir/``, ``capture/``), or are below them."""

@@ -1,10 +1,10 @@
 """Load or compile a frame, at a call that no cache entry accepts.
 
     hooks.load_frame       what an earlier process compiled, where its guards hold; the compiler is not even imported
-    driver.compile_frame   anything else
+    stages.compile_frame   anything else
 
 In torch: _TorchDynamoContext in torch/_dynamo/eval_frame.py; nothing there starts without tracing. Read next:
-nbcompile/driver.py
+nbcompile/driver/stages.py
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from nbcompile.options import Options
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile import driver
+    from nbcompile.driver import stages
     from nbcompile.observe import compilation_metrics
 else:
-    driver = lazy_import.module("nbcompile.driver")
+    stages = lazy_import.module("nbcompile.driver.stages")
     compilation_metrics = lazy_import.module("nbcompile.observe.compilation_metrics")
 
 
@@ -38,7 +38,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
             compilation_metrics.note_loaded(frame.code, loaded.compile_id, began)
         return loaded
     active.before_compile(options)
-    return driver.compile_frame(frame, options, key)
+    return stages.compile_frame(frame, options, key)
 
 
 def compilation_metrics_are_read() -> bool:

@@ -10,7 +10,7 @@ The record (record/) holds the same, and more, as data. A break that was logged
 before is logged in short: in the default mode each caller meets it again.
 
 In torch: log_graph_break in torch/_dynamo/symbolic_convert.py and
-torch/_logging/. Read next: nbcompile/driver.py
+torch/_logging/. Read next: nbcompile/driver/stages.py
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     f  "0/0"  ->  torch_dynamo_resume_in_f_at_3  "1/0", called from "0/0", goes on with "0/0"
 
-In torch: nothing; TORCH_LOGS tells frames apart by their ids alone. Read next: nbcompile/driver.py
+In torch: nothing; TORCH_LOGS tells frames apart by their ids alone. Read next: nbcompile/driver/stages.py
 """
 
 from __future__ import annotations

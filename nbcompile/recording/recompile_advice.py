@@ -9,7 +9,7 @@ Advice about the call is tried on the entry that refused: would it have accepted
 Advice about the program is tried by tracing this call again, as if it had been
 followed: is the value that differed still compared? No code of the user's runs.
 
-In torch: the hints of torch/_dynamo/guards.py (get_guard_fail_reason). Read next: nbcompile/driver.py
+In torch: the hints of torch/_dynamo/guards.py (get_guard_fail_reason). Read next: nbcompile/driver/stages.py
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Lazy import: a module is imported when an attribute of it is first used.
 
     if TYPE_CHECKING:
-        from nbcompile import driver
+        from nbcompile.driver import stages
     else:
-        driver = lazy_import.module("nbcompile.driver")      nothing is imported yet
-    driver.compile_frame(...)                          now it is
+        stages = lazy_import.module("nbcompile.driver.stages")      nothing is imported yet
+    stages.compile_frame(...)                                      now it is
 
 Only entry points import lazily: a person who loads nbcompile, or a process whose functions were compiled by an
 earlier one, needs neither SymPy nor the tracer nor the views. Inside a package, imports are at the top and eager.

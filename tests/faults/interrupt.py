@@ -41,7 +41,7 @@ STAGES = {
     "store": ("fast/disk_cache", "runtime/store.py"),
     "record": ("record", "recording", "views", "observe"),
     "fast calls": ("fast",),
-    "dispatch": ("dispatch", "eval_frame", "driver.py", "fallback.py"),
+    "dispatch": ("dispatch", "eval_frame", "driver"),
 }
 """Of which folder or file the innermost frame of the compiler is; the longest name decides."""
 SHARED = ("torch_internals", "support", "config.py", "annotations.py", "errors.py")

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import driver
+from nbcompile.driver import stages
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Address, resolve
 from nbcompile.guarding.ambient import shape_names
@@ -234,8 +234,8 @@ QUESTIONS = ("is_leaf", "retains_grad", "is_shared()", "_is_view()")
 )
 def test_properties_of_tensors(question, make, monkeypatch):
     """A tensor that differs in nothing but the property is refused, in C too."""
-    mutations = Mutations(driver.guarding.build_check)
-    monkeypatch.setattr(driver.guarding, "build_check", mutations)
+    mutations = Mutations(stages.guarding.build_check)
+    monkeypatch.setattr(stages.guarding, "build_check", mutations)
     nbcompile.compile(eval(f"lambda x: (x.detach() + 1, x.{question})"), backend="eager")(make(torch.ones(2)))
     assert not mutations.wrong, mutations.wrong
     assert mutations.alone[GuardKind.TENSOR_PROPERTY] == 1 == mutations.said_in_c, mutations.not_tried
@@ -246,8 +246,8 @@ def of_family(family):
 
 
 def mutate(chosen, monkeypatch):
-    mutations = Mutations(driver.guarding.build_check)
-    monkeypatch.setattr(driver.guarding, "build_check", mutations)
+    mutations = Mutations(stages.guarding.build_check)
+    monkeypatch.setattr(stages.guarding, "build_check", mutations)
     for program in chosen:
         nbcompile.reset()
         with warnings.catch_warnings():

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from nbcompile import driver
+from nbcompile.driver import stages as driver
 from nbcompile.aot import compile as aot_compile
 from nbcompile.backends import aten_graph
 from nbcompile.ir.expr import apply

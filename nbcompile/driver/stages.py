@@ -18,13 +18,14 @@ from dataclasses import replace
 
 import torch
 
-from nbcompile import backends, config, errors, fallback, hooks, torch_internals
+from nbcompile import backends, config, errors, hooks, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.trace import Trace
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, skip_code
+from nbcompile.driver import fallback
 from nbcompile.guarding import check as guarding, filtering
 from nbcompile.ir import compiled_artifact
 from nbcompile.options import Options

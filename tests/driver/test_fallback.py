@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile import config, errors, fallback
+from nbcompile import config, errors
+from nbcompile.driver import fallback
 from nbcompile.support import fuel
 
 
@@ -88,7 +89,7 @@ def test_a_mistake_of_ours_is_a_warning(monkeypatch):
     def broken(*_):
         raise KeyError("a bug")
 
-    monkeypatch.setattr("nbcompile.driver.build_residual", broken)
+    monkeypatch.setattr("nbcompile.driver.stages.build_residual", broken)
     with pytest.warns(errors.InternalErrorWarning, match="KeyError"):
         assert nbcompile.compile(lambda x: x + 1)(torch.ones(1)).item() == 2
     with pytest.raises(errors.InternalError):
