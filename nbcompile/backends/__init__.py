@@ -13,12 +13,12 @@
 In torch: torch/_dynamo/backends/. Read next: nbcompile/backends/captured_graph.py
 """
 
-from nbcompile.backend_options import BackendOptions, read_settings
 from nbcompile.backends.aten_graph import compile_aten_graph, compiler_name, generate, verified
 from nbcompile.backends.builtin import eager, inductor, nbcompile
 from nbcompile.backends.captured_graph import compile_captured_graph, guards_of_backend
 from nbcompile.backends.registry import Backend, backend_name, hidden, lookup, names, register
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
+from nbcompile.options import BackendOptions, read_settings
 
 __all__ = [
     "Backend", "BackendOptions", "attribute_of", "backend_name", "compile_aten_graph", "compile_captured_graph",

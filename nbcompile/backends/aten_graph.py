@@ -24,7 +24,6 @@ import torch.fx
 
 from nbcompile import errors, torch_internals
 from nbcompile.aot.compilers import BoxedFunction
-from nbcompile.backend_options import DEFAULTS, BackendOptions
 from nbcompile.backends.gpu import generate_for_gpu, generate_on_gpu, is_on_gpu, obstacle_to
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.codegen import cpp
@@ -33,6 +32,7 @@ from nbcompile.codegen.profiler_ranges import profiler_ranges
 from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
+from nbcompile.options import DEFAULTS, BackendOptions
 from nbcompile.record import recorder
 from nbcompile.recording.graph_record import note, record_generated
 from nbcompile.runtime import toolchain

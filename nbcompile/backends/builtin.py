@@ -33,13 +33,13 @@ from nbcompile.aot import checkpoints
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
 from nbcompile.aot.decompositions import default_table
-from nbcompile.backend_options import read_settings
 from nbcompile.backends.aten_graph import compile_aten_graph
 from nbcompile.backends.gpu import attention_on_gpu, obstacle_to
 from nbcompile.backends.registry import Backend, hidden, register
 from nbcompile.backends.run_aten import run_through_aten
 from nbcompile.backends.through_aot import compile_through_aot, recording_compilers
 from nbcompile.capture import nested_regions
+from nbcompile.options import read_settings
 from nbcompile.recording.graph_record import note
 from nbcompile.support import fuel
 

@@ -19,12 +19,12 @@ import torch.fx
 
 from nbcompile import errors
 from nbcompile.aot.compilers import BoxedFunction
-from nbcompile.backend_options import BackendOptions
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.attention import Sizes
 from nbcompile.lowering import UnsupportedGraph
+from nbcompile.options import BackendOptions
 from nbcompile.record import model, recorder
 from nbcompile.recording.graph_record import record_generated
 from nbcompile.runtime.toolchain import Compiler

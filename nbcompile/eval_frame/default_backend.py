@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from nbcompile.backend_options import read_settings
-from nbcompile.options import OWN_BACKENDS
+from nbcompile.options import OWN_BACKENDS, read_settings
 from nbcompile.support import lazy_import
 from nbcompile.support.process_state import STATE, Lifetime
 

@@ -7,8 +7,8 @@ import types
 
 import torch
 
-from nbcompile.driver import stages
 from nbcompile.capture.frame import Frame
+from nbcompile.driver import stages
 from nbcompile.options import Options
 from nbcompile.recording.observer import FrameObserver
 from nbcompile.tracing.inputs.dynamism import Dynamism

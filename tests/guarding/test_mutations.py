@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.driver import stages
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Address, resolve
+from nbcompile.driver import stages
 from nbcompile.guarding.ambient import shape_names
 from nbcompile.guarding.explain import shortened
 from tests.guarding import in_c, mutating

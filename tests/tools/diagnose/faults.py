@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from nbcompile.driver import stages as driver
 from nbcompile.aot import compile as aot_compile
 from nbcompile.backends import aten_graph
+from nbcompile.driver import stages as driver
 from nbcompile.ir.expr import apply
 from nbcompile.lowering.registry import LOWERINGS
 from nbcompile.scheduling import fuse, plan

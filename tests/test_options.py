@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbcompile import errors
-from nbcompile.backend_options import MODES, BackendOptions, read_settings
+from nbcompile.options import MODES, BackendOptions, read_settings
 
 
 @pytest.mark.parametrize("mode", [None, *MODES])
