@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from nbcompile import config
 from nbcompile.support.process_state import STATE, Lifetime
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from nbcompile.capture.frame import Frame
     from nbcompile.capture.guard import Guard
     from nbcompile.capture.trace import CapturedGraph, Trace
-    from nbcompile.dispatch.hook import BackendKey
+    from nbcompile.dispatch.hook import BackendKey, FrameCallback
     from nbcompile.guarding.ambient import Conditions
     from nbcompile.guarding.group import GroupGuards
     from nbcompile.options import Options
 
 Tree = TypeVar("Tree")
 GraphFunction = Callable[..., Any]
+Path = Callable[[Any, Any], Any]
+"""A way to make a call: (arguments, keywords) -> its result."""
 Backend = Callable[[Any, Sequence[Any]], GraphFunction]
 
 
@@ -48,10 +50,19 @@ def build_now(build: Callable[[], Tree]) -> Tree:
     return build()
 
 
+class CallInstaller(Protocol):
+    """An object that sees each call on the slow path, and may replace that path."""
+
+    def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
+        """Count a call that takes the slow path."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """The functions that ``fast/`` may replace, in the order in which a call meets them."""
 
+    call_installer: Callable[[Any, FrameCallback, Path, Callable[[Path], None]], CallInstaller | None] = nothing
+    """The installer of fast calls for a compiled function: what is called, its hook, the slow path, how to replace it."""
     load_frame: Callable[[Frame, Options, BackendKey], CompiledFrame | None] = nothing
     """Load a frame that an earlier process compiled."""
     before_compile: Callable[[Options], None] = nothing

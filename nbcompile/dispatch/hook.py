@@ -38,7 +38,7 @@ from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache, lifetimes, skipping, tracebacks
 from nbcompile.dispatch.lifetimes import pending
-from nbcompile.ir.profiler_ranges import FRAME
+from nbcompile.record.profile import FRAME
 from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import OUR_REGION, eval_frame, get_region, members, modes as torch_modes, set_region
 

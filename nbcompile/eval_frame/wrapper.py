@@ -19,11 +19,10 @@ from typing import Any
 
 import torch
 
-from nbcompile import annotations as marks, config, errors
+from nbcompile import annotations as marks, config, errors, hooks
 from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
 from nbcompile.eval_frame import stances
 from nbcompile.eval_frame.compiled_autograd import Region
-from nbcompile.fast import call_path
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.recording import hit_log
@@ -80,14 +79,15 @@ def wrap(
             installer.note(arguments, keywords)
         return call(entry, arguments, keywords)
 
-    path: Callable[[Any, Any], Any] = slow_path
+    path: hooks.Path = slow_path
 
     # ``compiled`` calls whatever ``path`` is: once a fast call is installed, nothing of the slow path runs before it.
-    def install(faster: Callable[[Any, Any], Any]) -> None:
+    def install(faster: hooks.Path) -> None:
         nonlocal path
         path = faster
 
-    installer = call_path.installer(entry, callback, slow_path, install)
+    # Those of ``fast/`` also on the reference path, which may be left later: the installer looks at each call.
+    installer = hooks.installed().call_installer(entry, callback, slow_path, install)
 
     @functools.wraps(original)
     def compiled(*arguments: Any, **keywords: Any) -> Any:

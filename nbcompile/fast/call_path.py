@@ -26,10 +26,9 @@ from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache, hook
 from nbcompile.fast import fast_call, guard_bytecode
 from nbcompile.guarding.check import FrameCheck
+from nbcompile.hooks import Path
 from nbcompile.record import recorder
 
-Path = Callable[[Any, Any], Any]
-"""A function that makes a call: (arguments, keywords) -> its result."""
 Methods = tuple[str, ...]
 RETRY_INTERVAL = 64
 """Number of slow calls after which only one of as many tries to install a fast call."""

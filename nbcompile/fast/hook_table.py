@@ -1,5 +1,6 @@
 """The mechanisms of ``fast/``, by the hook of the compiler that calls them.
 
+    compile(f)                     call_installer        call_path: fast calls, from the 3rd on
     f(x)   in a later process      load_frame            disk_cache/: neither traced nor compiled
     f(x)   1st call                before_compile        prebuild, dynamo_stub: slow imports and builds
                                    compile_graph         background: the graph runs as captured meanwhile
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.fast import dynamo_stub, guard_tree_stubs, output_pool
+from nbcompile.fast import call_path, dynamo_stub, guard_tree_stubs, output_pool
 from nbcompile.fast.disk_cache import frames
 from nbcompile.guarding.ambient import Conditions
 from nbcompile.hooks import Hooks
@@ -63,6 +64,7 @@ def _lazily(module: Any, name: str) -> Callable[..., Any]:
 
 
 HOOKS = Hooks(
+    call_installer=call_path.installer,
     load_frame=frames.load,
     before_compile=_before_compile,
     before_backend=_lazily(prebuild, "start_for"),

@@ -23,12 +23,9 @@ from types import CodeType
 
 import torch
 
+from nbcompile.record.profile import COMPILE
 from nbcompile.support.context_variables import bound
 
-FRAME = "nbcompile "
-"""Begins the range of a compiled frame: ``nbcompile 0/0``."""
-COMPILE = "nbcompile stage: "
-"""Begins the range of a stage of compilation: ``nbcompile stage: lowering``."""
 OWN = ""
 """The file of the frame itself; lines in it are relative."""
 

@@ -13,6 +13,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+FRAME = "nbcompile "
+"""Begins the range of a compiled frame in torch.profiler: ``nbcompile 0/0``."""
+COMPILE = "nbcompile stage: "
+"""Begins the range of a stage of compilation: ``nbcompile stage: lowering``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
