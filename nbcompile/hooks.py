@@ -62,7 +62,8 @@ class Hooks:
     """The functions that ``fast/`` may replace, in the order in which a call meets them."""
 
     call_installer: Callable[[Any, FrameCallback, Path, Callable[[Path], None]], CallInstaller | None] = nothing
-    """The installer of fast calls for a compiled function: what is called, its hook, the slow path, how to replace it."""
+    """Make the installer of fast calls for a compiled function: of the function, its hook, the slow path, and a
+    function that replaces this path."""
     load_frame: Callable[[Frame, Options, BackendKey], CompiledFrame | None] = nothing
     """Load a frame that an earlier process compiled."""
     before_compile: Callable[[Options], None] = nothing

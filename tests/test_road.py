@@ -22,6 +22,7 @@ ROAD = [
 ]  # fmt: skip
 """The rooms in which something of the compile happens. Others hold data (``ir/``, ``capture/``), or are below them."""
 CLIMBING = {
+    ("eval_frame/wrapper.py", "fast/call_path.py"): "the installer of fast calls, given to the wrapper as a hook",
     ("dispatch/hook.py", "eval_frame/stances.py"): "the stance of the process, given to the hook",
     ("record/recorder.py", "observe/artifact_logs.py"): "a subscriber is asked whether it wants the frame",
     ("record/recorder.py", "observe/debug_folder.py"): "a subscriber",

@@ -24,7 +24,6 @@ from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
 from nbcompile.eval_frame import stances
 from nbcompile.eval_frame.compiled_autograd import Region
 from nbcompile.options import Options
-from nbcompile.record import recorder
 from nbcompile.recording import hit_log
 
 OPTIONS = "_nbcompile_options"
@@ -67,13 +66,12 @@ def wrap(
     """A function that looks like ``original`` and calls ``entry`` with the hook on, and in a region if there is one."""
     callback = stances.compiling(options)
     call, stance, default = callback.call, marks.stance, marks.DEFAULT
-    # The list itself, and not whether it is empty: a recorder may begin to watch later.
-    watching = recorder.watching
+    listeners = hit_log.listeners
 
     def slow_path(arguments: Any, keywords: Any) -> Any:
         if stance() is not default:
             return _under_stance(original, entry, options, arguments, keywords)
-        if watching:
+        if listeners:
             return hit_log.logged(call, entry, arguments, keywords)
         if installer is not None:
             installer.note(arguments, keywords)

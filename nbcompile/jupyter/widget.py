@@ -15,20 +15,18 @@ nbcompile/views/static/widget.js
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
-from types import FunctionType, MethodType
-from typing import Any
+from types import MethodType
 
 import anywidget
 import traitlets
 
-from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache
 from nbcompile.eval_frame.wrapper import ORIGINAL
 from nbcompile.record import trees
 from nbcompile.record.model import Record
 from nbcompile.recording import guard_explorer as readings
+from nbcompile.recording.call_scope import scope_of
 from nbcompile.views import assets, html, what_if
 from nbcompile.views.live import View
 
@@ -57,7 +55,8 @@ class LiveWhatIf(anywidget.AnyWidget):
 
     def __init__(self, record: Record, function: Callable[..., object]) -> None:
         whole = function if isinstance(function, MethodType) else getattr(function, ORIGINAL, function)
-        self._code, self._function = inspect.unwrap(whole).__code__, whole
+        self._function = whole if isinstance(whole, MethodType) else inspect.unwrap(whole)
+        self._code = self._function.__code__
         number = {each.id: each for each in record.frames}
         mine = [each.compile_id for each in cache.entries(self._code) if each.compile_id in number]
         groups = [group for group in what_if.compiled_calls(record) if {*mine} & {each.id for each in group}]
@@ -74,7 +73,7 @@ class LiveWhatIf(anywidget.AnyWidget):
 
         The form shows the call, too. Nothing is called and nothing compiled.
         """
-        scope = self._scope(arguments, keywords)
+        scope = scope_of(self._code, self._function, arguments, keywords)
         entries = {each.compile_id: each.check for each in cache.entries(self._code)}
         newest = [each.id for each in reversed(self._asked.frames) if each.id in entries]
         hit = next((each for each in newest if entries[each].holds(scope)), None)
@@ -83,17 +82,3 @@ class LiveWhatIf(anywidget.AnyWidget):
         self.said = f"The kernel's own guards: {hit} accepts." if hit else "The kernel's own guards: no entry accepts."
         self.call = {str(names.index(name)): trees.constant(value) for name, value in values.items() if name in names}
         return hit
-
-    def _scope(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> Scope:
-        """The names of a call, bound as Python would bind them."""
-        bound = inspect.signature(self._function).bind(*arguments, **keywords)
-        bound.apply_defaults()
-        values: dict[str, Any] = dict(bound.arguments)
-        function = self._function
-        if isinstance(function, MethodType):
-            values[self._code.co_varnames[0]] = function.__self__
-            function = function.__func__
-        assert isinstance(function, FunctionType)
-        cells = zip(self._code.co_freevars, function.__closure__ or (), strict=True)
-        values.update({name: cell.cell_contents for name, cell in cells})
-        return Scope(self._code, values, function.__globals__, vars(sys.modules["builtins"]))

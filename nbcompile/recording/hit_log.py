@@ -10,15 +10,17 @@ In torch: nothing; hits are not logged. Read next: nbcompile/views/recompilation
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache, hook
 from nbcompile.record import recorder
 from nbcompile.record.model import Call
+from nbcompile.recording.call_scope import scope_of
+
+# The list itself, and not whether it is empty: a recorder may begin to listen later.
+listeners = recorder.watching
 
 
 def logged(call: Callable[..., Any], entry: Callable[..., Any], arguments: Any, keywords: Any) -> Any:
@@ -61,14 +63,8 @@ def _accepting(
     code: CodeType, entry: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
 ) -> set[str]:
     """The entries whose guards hold of a call."""
-    function = getattr(type(entry), "forward", entry) if not hasattr(entry, "__code__") else entry
-    given = arguments if function is entry else (entry, *arguments)
     try:
-        bound = inspect.signature(function).bind(*given, **keywords)
-        bound.apply_defaults()
-        free = zip(code.co_freevars, getattr(function, "__closure__", None) or (), strict=False)
-        values = {**bound.arguments, **{name: cell.cell_contents for name, cell in free}}
+        scope = scope_of(code, entry, arguments, keywords)
     except (TypeError, ValueError):  # a call that the function itself refuses, a variable that is not assigned yet
         return set()
-    scope = Scope(code, values, getattr(function, "__globals__", {}), {})
     return {each.compile_id for each in cache.entries(code) if each.check.holds(scope)}

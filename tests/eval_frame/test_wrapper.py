@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import nbcompile
+from nbcompile import hooks
 from nbcompile.dispatch import library_calls
 from nbcompile.eval_frame import wrapper
 from nbcompile.options import Options
@@ -59,7 +60,8 @@ def test_the_frame_of_a_users_function_is_met_as_it_is():
 def test_the_path_of_calls_is_replaced_once_there_is_a_faster_one(monkeypatch):
     """The installer is given a function that replaces the slow path; later calls take what was installed."""
     installed = []
-    monkeypatch.setattr(wrapper.call_path, "installer", lambda *rest: installed.append(rest[-1]))
+    fast = hooks.Hooks(call_installer=lambda *rest: installed.append(rest[-1]))
+    monkeypatch.setattr(hooks, "installed", lambda: fast)
     compiled = wrapper.wrap(double, double, Options(backend="eager"))
     assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
     installed[0](lambda arguments, keywords: ("fast", arguments, keywords))

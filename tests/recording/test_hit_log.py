@@ -54,6 +54,23 @@ def test_modules_and_closures_count_too():
     assert [each[1:] for each in listened(run)] == [(True, 1), (False, 1), (True, 1), (False, 1)]
 
 
+def test_methods_count_too():
+    """The object of a bound method is part of the call, though the method's signature does not name it."""
+
+    class Scale:
+        factor = 3
+
+        def apply(self, x):
+            return x * self.factor
+
+    def run():
+        compiled = nbcompile.compile(Scale().apply, backend="eager", dynamic=False)
+        for size in (2, 2, 3, 2):
+            compiled(torch.ones(size))
+
+    assert listened(run) == [("0/0", True, 1), ("0/0", False, 1), ("0/1", True, 1), ("0/0", False, 1)]
+
+
 def test_a_call_that_raises_is_noted_and_raises():
     """What the function raises is raised; with nobody listening nothing is kept."""
 

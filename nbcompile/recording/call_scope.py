@@ -1,0 +1,41 @@
+"""The scope of a call that nobody makes: the names of a frame, as Python would bind them.
+
+    def f(x, *rest, k=1): ...        scope_of(f.__code__, f, (1, 2, 3), {})
+                                     x: 1    rest: (2, 3)    k: 1    and the cells of the closure
+
+Guards are evaluated over a scope. So it can be asked which cache entry a call would hit, and no frame has to run.
+
+In torch: nothing; guards see frames alone. Read next: nbcompile/capture/source.py
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Mapping, Sequence
+from types import CodeType, MethodType
+from typing import Any
+
+from nbcompile.capture.source import Scope
+
+
+def scope_of(code: CodeType, function: Any, arguments: Sequence[object], keywords: Mapping[str, object]) -> Scope:
+    """Bind the arguments of a call of a function, a method or a module whose code this is.
+
+    Raises:
+        TypeError: the function takes other arguments.
+        ValueError: a variable of the closure is not assigned yet.
+    """
+    if not hasattr(function, "__code__"):  # what is compiled of a module is its forward
+        function = MethodType(type(function).forward, function)
+    # The code's own parameters, also where the function looks like another one (``functools.wraps``).
+    bound = inspect.signature(function, follow_wrapped=False).bind(*arguments, **keywords)
+    bound.apply_defaults()
+    values: dict[str, Any] = dict(bound.arguments)
+    if isinstance(function, MethodType):
+        # The signature of a bound method has no first parameter, and the frame has.
+        values[code.co_varnames[0]] = function.__self__
+        function = function.__func__
+    free = zip(code.co_freevars, getattr(function, "__closure__", None) or (), strict=False)
+    values.update({name: cell.cell_contents for name, cell in free})
+    return Scope(code, values, getattr(function, "__globals__", {}), vars(builtins))

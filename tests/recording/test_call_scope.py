@@ -1,0 +1,68 @@
+"""The names of a call that nobody makes."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+from nbcompile.recording.call_scope import scope_of
+
+
+def bound(function, *arguments, **keywords):
+    return dict(scope_of(function.__code__, function, arguments, keywords).locals)
+
+
+def test_arguments_are_bound_as_python_binds_them():
+    """Defaults, ``*rest`` and ``**more`` are there under the names that the frame has for them."""
+
+    def f(x, y=2, *rest, k=1, **more):
+        """Only its signature counts."""
+
+    assert bound(f, 0) == {"x": 0, "y": 2, "rest": (), "k": 1, "more": {}}
+    assert bound(f, 0, 1, 2, k=3, z=4) == {"x": 0, "y": 1, "rest": (2,), "k": 3, "more": {"z": 4}}
+    with pytest.raises(TypeError):
+        bound(f)
+
+
+def test_the_closure_is_part_of_the_call():
+    """A free variable has the value of its cell; one that is not assigned yet is an error."""
+    offset = 2
+
+    def f(x):
+        return x + offset
+
+    assert bound(f, 1) == {"x": 1, "offset": 2}
+
+    def g(x):
+        return x + later
+
+    with pytest.raises(ValueError, match="empty"):
+        bound(g, 1)
+    later = 3
+
+
+def test_a_method_and_a_module_bring_their_object():
+    """The first parameter is bound to the object, under the name that the method has for it."""
+
+    class Net(torch.nn.Module):
+        def forward(this, x):
+            return x
+
+    net = Net()
+    assert bound(net.forward, 1) == {"this": net, "x": 1}
+    assert dict(scope_of(Net.forward.__code__, net, (1,), {}).locals) == {"this": net, "x": 1}
+
+
+def test_a_wrapper_has_the_parameters_of_its_own_code():
+    """``functools.wraps`` lends it the signature of another function, not the frame."""
+
+    def f(x):
+        """Only its signature counts."""
+
+    @functools.wraps(f)
+    def g(*arguments, **keywords):
+        return f(*arguments, **keywords)
+
+    assert {"arguments": (1,), "keywords": {}}.items() <= bound(g, 1).items()
