@@ -26,7 +26,6 @@ from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.ir.buffer import Extern
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.kernel import Schedule
-from nbcompile.record import model
 
 
 def emit(schedule: Schedule) -> EmittedProgram:
@@ -47,36 +46,6 @@ def emit(schedule: Schedule) -> EmittedProgram:
 def unit(functions: str) -> str:
     """Translation unit of the kernels; "" if there are none."""
     return f"{header_for(functions)}\nusing namespace nb;\n\n{functions}" if functions else ""
-
-
-def describe(emitted: EmittedProgram, compile_id: str = "") -> tuple[model.Kernel, ...]:
-    """Record entries of the generated kernels and of the extern calls, with their reasons."""
-    generated = [
-        model.Kernel(
-            f"{compile_id}.{kernel.name}",
-            kernel.name,
-            kernel.language,
-            kernel.source,
-            kernel.buffers,
-            kernel.from_nodes,
-            kernel.lines,
-        )
-        for kernel in emitted.kernels
-    ]
-    called = [
-        model.Kernel(
-            f"{compile_id}.{extern.name}",
-            str(extern.target),
-            "aten",
-            "",
-            (extern.name,),
-            extern.from_nodes,
-            (),
-            extern.reason,
-        )
-        for extern in emitted.externs
-    ]
-    return (*generated, *called)
 
 
 def _signature(kernel: EmittedKernel) -> str:

@@ -35,6 +35,7 @@ from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.instruction import Instruction, argument_text
 from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scan, Scatter, Tensor
+from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Allocate, Free, Reuse, Schedule
 from nbcompile.ir.printer import print_body, print_index
 from nbcompile.record import model
@@ -316,19 +317,35 @@ def fusions(decisions: Iterable[model.FusionDecision], names: Labels) -> tuple[m
     return tuple(dataclasses.replace(each, first=group + each.first, second=group + each.second) for each in decisions)
 
 
-def kernels(described: Iterable[model.Kernel], names: Labels) -> tuple[model.Kernel, ...]:
-    """Record entries of kernels, with ids that are unique in the frame."""
-    return tuple(
-        dataclasses.replace(
-            kernel,
-            id=names.prefix + kernel.id.lstrip("."),
-            name=kernel.name if kernel.language == "aten" else names.group + kernel.name,
-            buffers=tuple(names.prefix + buffer for buffer in kernel.buffers),
-            from_nodes=names.of_nodes(kernel.from_nodes),
-            lines=tuple(dataclasses.replace(line, nodes=names.of_nodes(line.nodes)) for line in kernel.lines),
+def kernels(emitted: EmittedProgram, names: Labels) -> tuple[model.Kernel, ...]:
+    """Record entries of the generated kernels and of the extern calls, with ids that are unique in the frame."""
+    generated = [
+        model.Kernel(
+            names.prefix + kernel.name,
+            names.group + kernel.name,
+            kernel.language,
+            kernel.source,
+            tuple(names.prefix + buffer for buffer in kernel.buffers),
+            names.of_nodes(kernel.from_nodes),
+            tuple(dataclasses.replace(line, nodes=names.of_nodes(line.nodes)) for line in kernel.lines),
         )
-        for kernel in described
-    )
+        for kernel in emitted.kernels
+    ]
+    # An extern call has no text of its own: it is known by its operator, and by the reason why ATen runs it.
+    called = [
+        model.Kernel(
+            names.prefix + extern.name,
+            str(extern.target),
+            "aten",
+            "",
+            (names.prefix + extern.name,),
+            names.of_nodes(extern.from_nodes),
+            (),
+            extern.reason,
+        )
+        for extern in emitted.externs
+    ]
+    return (*generated, *called)
 
 
 def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import torch.fx
 
-from nbcompile.codegen import cpp
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.record import recorder
 from nbcompile.recording import entries
@@ -52,7 +51,7 @@ def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: Em
     draft.add_to_graph("buffers", *entries.buffers(emitted.schedule.program, labels))
     draft.add_to_graph("fusions", *entries.fusions(emitted.schedule.decisions, labels))
     draft.add_to_graph("lifetimes", *entries.lifetimes(emitted.schedule, labels))
-    draft.add_to_graph("kernels", *entries.kernels(cpp.describe(emitted), labels))
+    draft.add_to_graph("kernels", *entries.kernels(emitted, labels))
     # Forward and backward are generated one after the other, each with a wrapper.
     earlier = str(draft.graph_fields.get("wrapper", ""))
     draft.write_graph(wrapper=earlier + entries.wrapper(emitted.wrapper, labels))

@@ -274,18 +274,6 @@ def test_equal_kernels_are_compiled_once():
     assert emitted.source.count("EXPORT i64") == 1
 
 
-def test_every_kernel_line_knows_its_nodes():
-    """The line map names fx nodes, and the record has an entry for each kernel and each call of ATen."""
-    graph = make_fx(lambda x, w: torch.relu(x @ w + 1), decomposition_table=default_table(), tracing_mode="fake")(
-        R(8, 8), R(8, 8)
-    )
-    emitted = cpp.emit(schedule(lower(graph, [R(8, 8), R(8, 8)])))
-    entries = cpp.describe(emitted, "0/0")
-    assert {entry.language for entry in entries} == {"cpp", "aten"}
-    assert all(entry.reason for entry in entries if entry.language == "aten")
-    assert any("relu" in node for entry in entries for line in entry.lines for node in line.nodes)
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.bool, torch.uint8])
 def test_a_tensor_of_one_number(dtype):
     """A number stored as it is: rounded to a 16-bit type, not taken for its bits."""
