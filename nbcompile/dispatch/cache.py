@@ -15,6 +15,7 @@ In torch: torch/_dynamo/cache_size.py (limits), pgo.py (what differed), convert_
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType, MethodType
@@ -29,12 +30,12 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import ConstantSource, LocalSource, Scope, Source, expression, resolve, root
 from nbcompile.dispatch import lifetimes, profile
-from nbcompile.observe import torch_logs
 from nbcompile.record.model import FailedGuard
 from nbcompile.support.process_state import STATE, Lifetime
-from nbcompile.torch_internals import cache_entries
+from nbcompile.torch_internals import artifact_logger, cache_entries
 
 TROUBLESHOOTING = "https://pytorch.org/docs/main/user_guide/torch_compiler/compile/programming_model.recompilation.html"
+RECOMPILES_VERBOSE = artifact_logger("recompiles_verbose")
 
 
 # -- entries -------------------------------------------------------------------------------------------------------
@@ -175,6 +176,11 @@ def _attempt(holder: Holder | _Tombstone) -> int:
     return int(holder.compile_id.partition("/")[2])
 
 
+def _lists_every_failure() -> bool:
+    """True if all failing guards of an entry are wanted, not only the first: it takes each of them to be evaluated."""
+    return config.recompiles_verbose or RECOMPILES_VERBOSE.isEnabledFor(logging.DEBUG)
+
+
 def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: object) -> FailedGuard | None:
     compiled = holder.compiled
     if holder.gone is not None or compiled is None:
@@ -186,7 +192,7 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
             f" Cached backend: {_name_of(made_with)}. New backend: {_name_of(key)}."
         )
         return FailedGuard(holder.compile_id, reason)
-    if failed is not None and torch_logs.lists_every_failure():
+    if failed is not None and _lists_every_failure():
         every = compiled.check.failures(scope, holder.compile_id)
         return replace(failed, others=tuple(each.reason for each in every if each.guard != failed.guard))
     return failed

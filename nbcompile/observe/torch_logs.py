@@ -28,8 +28,8 @@ from nbcompile.errors import GraphBreakWarning, report_text, stack_lines
 from nbcompile.record.model import Break, FailedGuard, Mutation, StackLine
 from nbcompile.support.process_state import STATE, Lifetime
 
-GRAPH_BREAKS, RECOMPILES, RECOMPILES_VERBOSE, SIDE_EFFECTS, CUDAGRAPHS = map(
-    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "recompiles_verbose", "side_effects", "cudagraphs")
+GRAPH_BREAKS, RECOMPILES, SIDE_EFFECTS, CUDAGRAPHS = map(
+    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "side_effects", "cudagraphs")
 )
 # The folder of nbcompile. Frames of its files are left out of the stacks that users see.
 HERE = str(Path(__file__).parents[1])
@@ -60,11 +60,6 @@ def warn_once(report: Break) -> None:
     lines = [f"Graph break: {report.explanation}", *report.hints, "from user code:", *stack_lines(report.stack)]
     file, line = (report.stack[-1].file, report.stack[-1].line) if report.stack else ("", 0)
     warnings.warn_explicit("\n".join(lines), GraphBreakWarning, file, line)
-
-
-def lists_every_failure() -> bool:
-    """True if all failing guards of an entry are wanted, not only the first."""
-    return config.recompiles_verbose or RECOMPILES_VERBOSE.isEnabledFor(logging.DEBUG)
 
 
 def warn_of_output(text: str) -> None:
