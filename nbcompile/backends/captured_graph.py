@@ -21,7 +21,6 @@ from nbcompile.capture.source import Scope, SizeSource, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.ir import compiled_artifact
 from nbcompile.options import Options
-from nbcompile.tracing import breaks
 
 
 def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Callable[..., object] | None:
@@ -29,7 +28,7 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Call
     graph = trace.graph
     if graph is None:
         return None
-    if is_one_autograd_function(options.backend) and _is_differentiated_inside(trace):
+    if is_one_autograd_function(options.backend) and isinstance(trace.exit, GraphBreak) and trace.exit.differentiates:
         return as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
     if is_one_autograd_function(options.backend) and torch_internals.in_transform():
         return as_captured(graph.module, "torch.func.functionalize is active, whose tensors are none of memory")
@@ -66,12 +65,6 @@ def guards_of_backend(trace: Trace, options: Options) -> tuple[Guard, ...]:
     if any(isinstance(each.example, torch.Tensor) and not each.as_tensor for each in graph.inputs):
         return ()
     return (Guard(None, GuardKind.TRANSFORMS, ()),)
-
-
-def _is_differentiated_inside(trace: Trace) -> bool:
-    """True if what follows the graph asks for the derivative of one of its results by another (``autograd.grad``)."""
-    met = (*trace.exit.earlier, trace.exit.report) if isinstance(trace.exit, GraphBreak) else ()
-    return any(each.kind == breaks.AUTOGRAD_GRAD.id for each in met)
 
 
 def _requested_sizes(graph: CapturedGraph, scope: Scope) -> Iterator[tuple[int, Callable[[int], bool]]]:

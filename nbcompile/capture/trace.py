@@ -157,6 +157,8 @@ class GraphBreak:
     callers: tuple[ResumePoint, ...] = ()
     """A break in an inlined function (config.nested_graph_breaks): where each of its callers goes on with what the
     one before returns, innermost first."""
+    differentiates: bool = False
+    """The action is ``torch.autograd.grad``: it may ask for the derivative of one of the graph's results by another."""
 
 
 @dataclass(slots=True)

@@ -30,7 +30,6 @@ from nbcompile.record.model import Record
 from nbcompile.support import log_names
 from nbcompile.tools import explain, settings
 from nbcompile.tools.commands import records
-from nbcompile.tracing import breaks
 from nbcompile.views import report
 from nbcompile.views.explanation import Explanation
 
@@ -151,7 +150,7 @@ def complete_setting(shell: InteractiveShell, event: Any) -> list[str]:
 
 def complete_kind(shell: InteractiveShell, event: Any) -> list[str]:
     """Kinds of graph breaks, for the completer of ``%compile_explain``."""
-    return [name for name in sorted(breaks.KINDS) if name.startswith(event.symbol.upper())]
+    return [kind.id for kind in explain.kinds() if kind.id.startswith(event.symbol.upper())]
 
 
 COMPLETERS: dict[str, Callable[[InteractiveShell, Any], list[str]]] = {

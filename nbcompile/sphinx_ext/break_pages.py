@@ -13,7 +13,6 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from nbcompile.tools import explain
-from nbcompile.tracing import breaks
 
 FOLDER = "graph_breaks"
 
@@ -26,7 +25,7 @@ def write_pages(app: Sphinx) -> None:
 def write(folder: Path) -> None:
     """Write the pages and their index into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {f"{name.lower()}.md": explain.as_markdown(explain.page(name)) for name in breaks.KINDS}
+    wanted = {f"{kind.id.lower()}.md": explain.as_markdown(explain.page(kind.id)) for kind in explain.kinds()}
     for name, text in {**wanted, "index.md": index()}.items():
         path = folder / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -35,7 +34,7 @@ def write(folder: Path) -> None:
 
 def index() -> str:
     """The page that lists all kinds."""
-    kinds = [breaks.KINDS[name] for name in sorted(breaks.KINDS)]
+    kinds = explain.kinds()
     rows = [f"| [{each.id}]({each.id.lower()}.md) | {each.gb_id} | {each.title} |" for each in kinds]
     pages = [f"{each.id} <{each.id.lower()}>" for each in kinds]
     return "\n".join([

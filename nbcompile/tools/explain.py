@@ -54,6 +54,11 @@ class Part:
     text: str
 
 
+def kinds() -> tuple[breaks.BreakKind, ...]:
+    """The kinds that have a page, by id."""
+    return tuple(breaks.KINDS[name] for name in sorted(breaks.KINDS))
+
+
 def page(name: str) -> tuple[Part, ...]:
     """The page of a kind, given by its id: ``NB0005``, in any case.
 

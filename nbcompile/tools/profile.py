@@ -32,8 +32,7 @@ from torch.utils.flop_counter import flop_registry
 
 from nbcompile import api
 from nbcompile.eval_frame import compiled_module, wrapper
-from nbcompile.record.profile import COMPILE, FRAME
-from nbcompile.record.profile import KernelTime, LineTime, Machine, Place, Profile
+from nbcompile.record.profile import COMPILE, FRAME, KernelTime, LineTime, Machine, Place, Profile
 from nbcompile.runtime import program
 from nbcompile.views.profile import ProfileView
 

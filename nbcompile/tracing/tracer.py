@@ -284,7 +284,9 @@ class _FrameTracer:
         opcode = "step" if isinstance(action, Continue) else broken.current.opcode
         earlier = () if plan.error.cause is None else (break_report(plan.error.cause, opcode),)
         report = break_report(plan.error, opcode)
-        return self._trace(reconstruction, mutations, GraphBreak(action, resume, contexts, report, earlier, outer))
+        differentiates = breaks.AUTOGRAD_GRAD.id in {each.kind for each in (report, *earlier)}
+        ending = GraphBreak(action, resume, contexts, report, earlier, outer, differentiates)
+        return self._trace(reconstruction, mutations, ending)
 
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
         expect_attributes(self.interpreter)

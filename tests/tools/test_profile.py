@@ -12,8 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity
 
 import nbcompile
-from nbcompile.record.profile import COMPILE, FRAME
-from nbcompile.record.profile import KernelTime, Machine
+from nbcompile.record.profile import COMPILE, FRAME, KernelTime, Machine
 from nbcompile.tools.profile import profiling
 from nbcompile.views.profile import ProfileView
 

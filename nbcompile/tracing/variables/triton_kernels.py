@@ -17,7 +17,6 @@ from typing import Any
 from nbcompile import torch_internals
 from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.capture.source import AttrSource, ItemSource, Source
-from nbcompile.ir import compiled_artifact
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -114,7 +113,7 @@ class TritonKernelVariable(VariableTracker):
             "tma_descriptor_metadata": {},
             "kwargs": graph_arguments,
         }
-        compiled_artifact.refuse(f"it launches the user's Triton kernel {function.__name__}")
+        tracer.depend_on_process(f"it launches the user's Triton kernel {function.__name__}")
         tracer.output.apply("call_function", target, (), node_arguments)
         return ConstantVariable(None)
 
