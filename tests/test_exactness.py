@@ -143,6 +143,14 @@ def nan_window():
     assert ((place >= 0) & (place < 6)).all()
 
 
+def large_quotient():
+    """The remainder is what NumPy makes it, and eager's where that is a number."""
+    x = torch.tensor([1.0, -3.0, 3e38, 5e-40, 0.0] * 8)
+    found, wanted = run(lambda x: x % 1e-40, x)
+    assert torch.equal(found, torch.from_numpy(x.numpy() % torch.tensor(1e-40).numpy()))
+    assert ((found == wanted) | wanted.isnan()).all()
+
+
 def strides():
     """Of a quotient that is rounded down; the values are eager's, the strides torch.compile's."""
     x = (torch.rand(2, 3, 4, 5) + 1).contiguous(memory_format=torch.channels_last)
@@ -165,6 +173,7 @@ CHECKS = {
         sums,
         large_variance,
         nan_window,
+        large_quotient,
         strides,
     )
 }

@@ -18,7 +18,7 @@ import sympy
 import torch
 
 from nbcompile.ir.expr import Expr, IndexOf, cast, compute_dtype, constant
-from nbcompile.ir.index import Index
+from nbcompile.ir.index import Index, is_one
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, merge_nodes
@@ -139,7 +139,7 @@ def elementwise(
 
     ``kind``: ``default`` (result in the promoted type), ``float`` (integers
     become floats first) or ``compare`` (the result is bool).
-    ``exact``: the position at which a number or a tensor without dimensions keeps its digits (``x * 0.1``, but not
+    ``exact``: the position at which a number or a tensor of one element keeps its digits (``x * 0.1``, but not
     ``x + 0.1``, of bfloat16).
     """
     tensors = [value for value in operands if isinstance(value, Value)]
@@ -151,7 +151,7 @@ def elementwise(
     body = compute(
         *(
             operand(value, dtype, size)
-            if _is_exact(value, device) or (position == exact and _is_scalar(value))
+            if _is_exact(value, device) or (position == exact and has_one_element(value))
             else _converted(value, dtype, size)
             for position, value in enumerate(operands)
         )
@@ -172,8 +172,14 @@ def _rounded(factor: Any, operands: tuple[Any, ...]) -> Any:
     return torch.tensor(factor, dtype=dtype).item()
 
 
-def _is_scalar(value: Any) -> bool:
-    return not isinstance(value, Value) or not value.ndim
+def has_one_element(value: Any) -> bool:
+    """True of a number and of a tensor of one element, which the CPU's kernels of float16 and bfloat16 read as one."""
+    return not isinstance(value, Value) or all(is_one(extent) for extent in value.size)
+
+
+def is_number(value: Any, device: torch.device) -> bool:
+    """True of an operand that eager mode's kernels of float16 and bfloat16 read as a number of float32."""
+    return has_one_element(value) if device.type == "cpu" else not isinstance(value, Value)
 
 
 def _is_exact(value: Any, device: torch.device) -> bool:

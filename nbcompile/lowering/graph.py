@@ -36,6 +36,7 @@ from nbcompile.lowering import (
     convolution,
     convolution_product,
     creation,
+    division,
     dtype_cast,
     flex_attention,
     foreach,
@@ -63,6 +64,7 @@ from nbcompile.support import fuel
 aten = torch.ops.aten
 _TABLES = (
     activations,
+    division,
     dtype_cast,
     convolution,
     creation,

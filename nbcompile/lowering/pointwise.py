@@ -6,7 +6,7 @@
 A simple operator is one entry of a table; others are functions of scalar bodies.
 
 In torch: torch/_inductor/lowering.py (register_pointwise). Read next:
-nbcompile/lowering/activations.py
+nbcompile/lowering/division.py
 """
 
 from __future__ import annotations
@@ -207,36 +207,6 @@ def mul(a: Expr, b: Expr) -> Expr:
 def true_div(a: Expr, b: Expr) -> Expr:
     """``a / b``, a float."""
     return a / b
-
-
-@lowering(aten.div.Tensor_mode, aten.div.Scalar_mode)
-def div_mode(build: Builder, a: Any, b: Any, rounding_mode: str | None = None) -> Value:
-    """``a / b`` rounded down or towards zero."""
-    if rounding_mode is None:
-        return elementwise(build, true_div, (a, b), "float", exact=1)
-    return _division({"floor": "floor_div", "trunc": "trunc_div"}[rounding_mode], build, a, b)
-
-
-def _division(op: str, build: Builder, a: Any, b: Any) -> Value:
-    """A quotient or a remainder. Of whole numbers by 0 it is eager mode's error, or on a GPU any number.
-
-    Kernels for the CPU and for a target check the divisors that they load.
-    """
-
-    def divided(x: Expr, y: Expr) -> Expr:
-        if is_integral(x) and isinstance(y, Constant) and y.value == 0:
-            raise NoLowering("an integer division by zero")
-        return apply(op, x, y)
-
-    return elementwise(build, divided, (a, b), exact=1 if op.endswith("_div") else None)
-
-
-for _overloads, _op in (
-    ((aten.floor_divide.default, aten.floor_divide.Scalar), "floor_div"),
-    ((aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor), "remainder"),
-    ((aten.fmod.Tensor, aten.fmod.Scalar), "fmod"),
-):
-    lowering(*_overloads)(functools.partial(_division, _op))
 
 
 @pointwise(aten.square.default)

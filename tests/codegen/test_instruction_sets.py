@@ -24,6 +24,7 @@ def exact(x, y, n, h, b):
         x.masked_fill(y > 0, -0.0),
     )
     yield from (torch.fmod(x, y), torch.remainder(x, y), torch.floor_divide(x, y), torch.nextafter(x, y))
+    yield from (torch.floor_divide(h, h.flip(0)), torch.div(b, b.flip(0), rounding_mode="trunc"), b // b.flip(1), h % b)
     yield from (x.double() / 3, x.to(torch.int32), x.to(torch.uint8), (x * 100).to(torch.int64), n.double(), x == y)
     yield from (n // 7, n % 7, n >> 2, n.to(torch.int8), n.sum(1), n.amax(0), n.cumsum(1))
     yield from (x.to(torch.bfloat16), x.half(), h.float(), h + 1, b * 2, h.double(), b.to(torch.int32))
