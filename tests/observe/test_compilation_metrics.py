@@ -91,6 +91,7 @@ def test_times_and_guards():
     assert failed.fail_type and failed.fail_reason and not failed.has_guarded_code
 
 
+@pytest.mark.fast_path
 def test_an_entry_from_the_store_has_a_row(tmp_path):
     """A later process reads that there is code and guards, how long it took, and no graph: nothing was traced."""
     program = tmp_path / "program.py"
@@ -108,6 +109,7 @@ def test_an_entry_from_the_store_has_a_row(tmp_path):
     assert said == ["doubled True 2 True\n", "doubled True None True\n"]
 
 
+@pytest.mark.fast_path
 def test_torchs_module_is_not_imported_for_it():
     """A program that does not look at the list never imports torch's compiler."""
     program = (

@@ -74,6 +74,7 @@ def test_seconds_are_told_by_stage(counters):
     assert "_compile.compile_inner" in torch._dynamo.utils.compile_times()
 
 
+@pytest.mark.fast_path
 def test_counting_imports_nothing():
     """A program that did not import torch's module does not get it from a compile."""
     text = (
