@@ -15,13 +15,13 @@ In torch: torch/_dynamo/backends/. Read next: nbcompile/backends/captured_graph.
 
 from nbcompile.backends.aten_graph import compile_aten_graph, compiler_name, generate, verified
 from nbcompile.backends.builtin import eager, inductor, nbcompile
-from nbcompile.backends.captured_graph import compile_captured_graph, guards_of_backend
+from nbcompile.backends.captured_graph import CompiledGraph, compile_captured_graph, guards_of_backend
 from nbcompile.backends.registry import Backend, backend_name, hidden, lookup, names, register
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.options import BackendOptions, read_settings
 
 __all__ = [
-    "Backend", "BackendOptions", "attribute_of", "backend_name", "compile_aten_graph", "compile_captured_graph",
-    "compiler_name", "eager", "generate", "guards_of_backend", "hidden", "inductor", "lookup", "names", "nbcompile",
+    "Backend", "BackendOptions", "CompiledGraph", "attribute_of", "backend_name", "compile_aten_graph",
+    "compile_captured_graph", "compiler_name", "eager", "generate", "guards_of_backend", "hidden", "inductor", "lookup", "names", "nbcompile",
     "read_settings", "register", "run_through_aten", "verified",
 ]  # fmt: skip

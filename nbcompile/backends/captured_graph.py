@@ -1,6 +1,8 @@
 """The captured graph of a frame, compiled by the backend that the user chose.
 
-    compile_captured_graph(trace, frame, options)      a callable over the graph's inputs; None: there is no graph
+    compiled = compile_captured_graph(trace, frame, options)
+    compiled.function      a callable over the graph's inputs; None: there is no graph
+    compiled.artifact      what a later process makes the same callable of (fast/disk_cache/)
 
 In torch: OutputGraph.call_user_compiler in torch/_dynamo/output_graph.py. Read next: nbcompile/backends/builtin.py
 """
@@ -8,6 +10,7 @@ In torch: OutputGraph.call_user_compiler in torch/_dynamo/output_graph.py. Read 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import torch
 
@@ -20,11 +23,26 @@ from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import Scope, SizeSource, resolve
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.ir import compiled_artifact
+from nbcompile.ir.compiled_artifact import ArtifactBuilder
 from nbcompile.options import Options
 
 
-def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Callable[..., object] | None:
-    """Compile the graph of a trace; None if the frame has no graph."""
+@dataclass(frozen=True, slots=True)
+class CompiledGraph:
+    """A compiled graph, and the data from which a later process makes the same one."""
+
+    function: Callable[..., object] | None
+    """None: the frame has no graph."""
+    artifact: ArtifactBuilder
+
+
+def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> CompiledGraph:
+    """Compile the graph of a trace, if it has one; what the backend loads meanwhile is part of the artifact."""
+    with compiled_artifact.collecting() as artifact:
+        return CompiledGraph(_compiled(trace, frame, options), artifact)
+
+
+def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., object] | None:
     graph = trace.graph
     if graph is None:
         return None

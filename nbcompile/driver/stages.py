@@ -1,8 +1,7 @@
 """One frame through the compiler, stage by stage.
 
-    Frame ─ tracing ─ Trace ─┬─ backend ─── callable ─┐
-                             ├─ guards ──── Check     ├─ CompiledFrame, for the cache of dispatch/
-                             └─ rewriting ─ Residual ─┘
+    Frame ─ tracing ─ Trace ─┬─ backend ── CompiledGraph ─ rewriting ─ Residual ─┬─ CompiledFrame, for the cache
+                             └─ guards ─── Check ────────────────────────────────┘                of dispatch/
 
 Each stage is a function that returns a value. Nothing on this page is recorded, logged or counted: the observer
 receives what each stage returned, and does that (recording/observer.py).
@@ -13,12 +12,12 @@ nbcompile/backends/captured_graph.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 from nbcompile import backends, config, errors, hooks, torch_internals
+from nbcompile.backends import CompiledGraph
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
@@ -27,15 +26,12 @@ from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import BackendKey, Outcome, skip_code
 from nbcompile.driver import fallback
 from nbcompile.guarding import check as guarding, filtering
-from nbcompile.ir import compiled_artifact
 from nbcompile.options import Options
 from nbcompile.recording.observer import FrameObserver, observing
 from nbcompile.rewriting import residual as rewriting
 from nbcompile.support.lazy_import import collector_paused
 from nbcompile.tracing import tracer
 from nbcompile.tracing.inputs.dynamism import Dynamism
-
-GraphFunction = Callable[..., object]
 
 
 def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
@@ -67,22 +63,21 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
 
 def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> CompiledFrame:
     """Run the stages in order: each takes what those before it returned."""
-    with compiled_artifact.collecting() as artifact:
-        trace, graph_function = capture_and_compile(frame, options, observer)
+    trace, compiled = capture_and_compile(frame, options, observer)
     try:
         # Guards come after the backend: compiling may have found out that a symbolic size is a constant.
         guards, check = build_check(frame, options, trace, observer)
-        residual = build_residual(frame, trace, graph_function, observer)
+        residual = build_residual(frame, trace, compiled, observer)
         cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         # Last: an entry is stored only if its check and its program could be made.
-        hooks.active().store_frame(frame, options, trace, guards, residual, graph_function, artifact)
+        hooks.active().store_frame(frame, options, trace, guards, residual, compiled.function, compiled.artifact)
         return CompiledFrame(observer.compile_id, residual.code, check, options.backend)
     finally:
         # Whatever happens: the trace refers to the call's tensors.
         trace.release()
 
 
-def capture_and_compile(frame: Frame, options: Options, observer: FrameObserver) -> tuple[Trace, GraphFunction | None]:
+def capture_and_compile(frame: Frame, options: Options, observer: FrameObserver) -> tuple[Trace, CompiledGraph]:
     """The trace of a frame and its compiled graph; traced again if the backend wants floats as constants."""
     dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
     trace = capture(frame, options, dynamism, observer)
@@ -110,7 +105,7 @@ def capture(frame: Frame, options: Options, dynamism: Dynamism, observer: FrameO
     return trace
 
 
-def compile_graph(trace: Trace, frame: Frame, options: Options, observer: FrameObserver) -> GraphFunction | None:
+def compile_graph(trace: Trace, frame: Frame, options: Options, observer: FrameObserver) -> CompiledGraph:
     """Compile the trace's graph by the user's backend."""
     hooks.active().before_backend(trace)
     with observer.stage("backend"):
@@ -133,13 +128,11 @@ def build_check(
     return guards, check
 
 
-def build_residual(
-    frame: Frame, trace: Trace, graph_function: GraphFunction | None, observer: FrameObserver
-) -> rewriting.Residual:
+def build_residual(frame: Frame, trace: Trace, compiled: CompiledGraph, observer: FrameObserver) -> rewriting.Residual:
     """Build the residual program: what runs in the place of the frame's code."""
     with torch._C.DisableTorchFunction():
         with observer.stage("residual program"), collector_paused():
-            residual = rewriting.residual_program(frame, trace, graph_function)
+            residual = rewriting.residual_program(frame, trace, compiled.function)
         skip_codes(residual)
         observer.rewritten(trace, residual)
     return residual

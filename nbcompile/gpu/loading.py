@@ -22,7 +22,6 @@ from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import Runnable, StoredTarget
 from nbcompile.ir.emitted import CaptureFacts, EmittedKernel, LaunchPlan
 from nbcompile.ir.profiler_ranges import current_origin
-from nbcompile.observe import torch_logs
 from nbcompile.record import recorder
 from nbcompile.runtime import gpu_launcher
 from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from nbcompile.gpu import user_kernels
 else:
     user_kernels = lazy_import.module("nbcompile.gpu.user_kernels")
+
+CUDAGRAPHS = torch_internals.artifact_logger("cudagraphs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def _teller() -> Callable[[str], None]:
     page = recorder.draft()
 
     def tell(text: str) -> None:
-        torch_logs.cuda_graph(text)
+        CUDAGRAPHS.debug("%s", text)
         if page is not None:
             page.add_to_graph("notes", text)
             page.rewrite()

@@ -28,8 +28,8 @@ from nbcompile.errors import GraphBreakWarning, report_text, stack_lines
 from nbcompile.record.model import Break, FailedGuard, Mutation, StackLine
 from nbcompile.support.process_state import STATE, Lifetime
 
-GRAPH_BREAKS, RECOMPILES, SIDE_EFFECTS, CUDAGRAPHS = map(
-    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "side_effects", "cudagraphs")
+GRAPH_BREAKS, RECOMPILES, SIDE_EFFECTS = map(
+    torch_internals.artifact_logger, ("graph_breaks", "recompiles", "side_effects")
 )
 # The folder of nbcompile. Frames of its files are left out of the stacks that users see.
 HERE = str(Path(__file__).parents[1])
@@ -67,11 +67,6 @@ def warn_of_output(text: str) -> None:
     if text not in _warned:
         _warned.add(text)
         logging.getLogger("nbcompile").warning("%s", text)
-
-
-def cuda_graph(text: str) -> None:
-    """A CUDA graph was recorded, or the reason why none is."""
-    CUDAGRAPHS.debug("%s", text)
 
 
 def graph_break(reports: Sequence[Break], compile_id: str) -> None:

@@ -56,13 +56,13 @@ def test_each_stage_returns_a_value():
     frame, options = frame_of(f), Options(backend="eager")
     observer = Log(frame)
     trace = stages.capture(frame, options, Dynamism(False), observer)
-    graph_function = stages.compile_graph(trace, frame, options, observer)
+    compiled = stages.compile_graph(trace, frame, options, observer)
     x, y = frame.locals["x"], frame.locals["y"]
-    assert torch.equal(graph_function(x, y)[0], f(x, y))
+    assert torch.equal(compiled.function(x, y)[0], f(x, y))
     guards, check = stages.build_check(frame, options, trace, observer)
     assert guards == trace.guards() and check.holds(frame.scope())
     assert not check.holds(frame_of(f, x=torch.randn(3, dtype=torch.float64)).scope())
-    residual = stages.build_residual(frame, trace, graph_function, observer)
+    residual = stages.build_residual(frame, trace, compiled, observer)
     assert torch.equal(types.FunctionType(residual.code, globals())(x, y), f(x, y))
     assert observer.events == ["traced", "guarded", "rewritten"]
 
@@ -75,8 +75,8 @@ def test_a_frame_without_a_graph_has_no_graph_function():
 
     frame, options = frame_of(without_a_graph, y={}), Options(backend=no_backend)
     observer = Log(frame)
-    trace, graph_function = stages.capture_and_compile(frame, options, observer)
-    assert trace.graph is None and graph_function is None
+    trace, compiled = stages.capture_and_compile(frame, options, observer)
+    assert trace.graph is None and compiled.function is None
 
 
 def test_a_backend_that_wants_floats_as_constants_gets_another_trace(monkeypatch):
@@ -93,7 +93,7 @@ def test_a_backend_that_wants_floats_as_constants_gets_another_trace(monkeypatch
     monkeypatch.setattr(stages.torch_internals, "floats_to_be_constant", lambda error: names)
     frame = frame_of(f)
     observer = Log(frame)
-    trace, graph_function = stages.capture_and_compile(frame, Options(backend=backend), observer)
+    trace, compiled = stages.capture_and_compile(frame, Options(backend=backend), observer)
     assert observer.events == ["traced", "traced"] and len(asked) == 2
-    assert graph_function is not None and trace.graph.module is asked[1]
+    assert compiled.function is not None and trace.graph.module is asked[1]
     assert names == set()
