@@ -22,6 +22,6 @@ from nbcompile.options import BackendOptions, read_settings
 
 __all__ = [
     "Backend", "BackendOptions", "CompiledGraph", "attribute_of", "backend_name", "compile_aten_graph",
-    "compile_captured_graph", "compiler_name", "eager", "generate", "guards_of_backend", "hidden", "inductor", "lookup", "names", "nbcompile",
-    "read_settings", "register", "run_through_aten", "verified",
+    "compile_captured_graph", "compiler_name", "eager", "generate", "guards_of_backend", "hidden", "inductor", "lookup",
+    "names", "nbcompile", "read_settings", "register", "run_through_aten", "verified",
 ]  # fmt: skip

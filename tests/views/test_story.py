@@ -233,6 +233,8 @@ def records(monkeypatch, tmp_path):
 def test_each_situation_has_a_sentence_that_is_false_in_the_others(records):
     """Whatever became of a call is said there, and only there."""
     for name, (_, sentence) in SITUATIONS.items():
+        if config.reference and name.endswith("process"):
+            continue  # nothing is loaded there
         said = {situation for situation, record in records.items() if any(sentence in each for each in told(record))}
         also = {"same process", "other process"} if name == "compiled" else set()
         assert said == {name, *also}, (sentence, {each: told(records[each]) for each in said | {name}})
