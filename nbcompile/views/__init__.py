@@ -41,6 +41,7 @@ class StaticView:
 def for_marimo(record: Record) -> object:
     """Display for marimo, which runs scripts of widgets only; without a widget library, plain HTML."""
     try:
+        # By name: that module needs anywidget, and a view must be shown where it is not installed.
         live: Any = importlib.import_module("nbcompile.views.live")
     except ImportError:
         return StaticView(record)

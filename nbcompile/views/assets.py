@@ -30,6 +30,7 @@ def styles(*parts: str) -> Markup:
 @functools.cache
 def style_text(*parts: str) -> str:
     """Text of the style sheet."""
+    # Each output of a notebook carries its own copy, and is saved with it: comments, white space and long names go.
     text = re.sub(r"/\*.*?\*/", "", "\n".join(_static(f"{name}.css") for name in ("theme", *parts)), flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
@@ -46,6 +47,7 @@ _VARIABLE = re.compile(r"--\w+(?![\w-])")
 @functools.cache
 def script(*parts: str) -> Markup:
     """view.js as an element, before the parts that some sections need."""
+    # Inside a function: names of one output's script must not meet those of another output on the page.
     return tag("script", Markup('(()=>{"use strict";' + _program("view", *parts, end="setUpAll(document);") + "})()"))
 
 
@@ -55,6 +57,7 @@ def module(*parts: str) -> str:
     return _program("view", *parts, "widget")
 
 
+# An own style sheet is known by its selector (`.nbc`) before an own element, a script by how it begins.
 _CARRIED = re.compile(
     r'<style>(?:\.nbc)+ ?\{[^<]*</style>(?=\s*<div class="?nbc\b)|<script>\(\(\)=>\{"use strict";.*?</script>',
     re.DOTALL,

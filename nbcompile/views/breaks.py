@@ -28,6 +28,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
     distinct = links.distinct_breaks(record)
     if not distinct:
         return None
+    # Numbered before they are cut: B3 means the same break in the tree, in the source and here.
     shown, more = limits.cut(list(enumerate(distinct)))
     parts = [_break(index, each) for index, each in shown]
     ended = sum(len(each.frames) for each in distinct)
@@ -51,6 +52,7 @@ def _break(index: int, distinct: links.DistinctBreak) -> Markup:
         ("Developer debug context", code(cause.context) if cause.context else None),
     )
     reasons = tag("dl", [(tag("dt", term), tag("dd", said)) for term, said in why if said])
+    # With more than a few, a page of open breaks is longer than the program.
     return fold(title, stack(cause.stack), reasons, opened=index < 5)
 
 
@@ -78,6 +80,7 @@ def tree(record: Record, limits: Limits) -> Markup | None:
     distinct = links.distinct_breaks(record)
     roots, more = limits.cut(links.resume_tree(record))
     items = tag("ul", [_item(record, root, distinct, limits) for root in roots], class_="n-tree")
+    # A break that ended one frame is said at that frame; one that ended several is said once, above the tree.
     causes = [_cause(record, index, each) for index, each in enumerate(distinct) if len(each.frames) > 1]
     about = f"{facts.count(len(record.frames), 'frame')}: who called whom, and where each goes on"
     return section("tree", "Resume tree", causes, items, more, about=about, figures="frames", opened=True)
@@ -100,6 +103,8 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     size = f"its graph: {facts.count(len(operators), 'operator')}"
     graph = tag("p", size, data_r=f"{path}.graph.{figures.OPERATORS}")
     ended = tag("p", facts.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
+    # The line of the frame's own function, not that of an inlined one: it is what the residual program leaves to
+    # Python.
     place = links.own_place(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
     between = place.code.strip() if place else ""
     python = (
@@ -116,6 +121,7 @@ def _about(record: Record, frame: CompiledFrame, path: str) -> Content:
     """``lines 2-3 · sin, cos, add and 2 more``."""
     operators, lines = links.operators(frame.graph), facts.span(record, frame)
     names = facts.shortened((facts.short_target(each.target) for each in operators), 3)
+    # "and 2 more" is a number of the page, and says where it comes from.
     beyond = f"{path}.graph.{figures.OPERATORS}|beyond.3" if len(operators) > 3 else ""
     return (
         tag("span", lines, data_r=f"{path}|lines") if lines else None,
@@ -138,6 +144,7 @@ def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
         return [_resume(each, path, limits) for each in frame.resume_functions]
     sides = [_resume(each, path, limits) for each in frame.resume_functions if each.branch]
     chain: Content = tag("ul", [tag("li", side) for side in sides]) if sides else None
+    #     f calls g calls h, and h breaks:      resume h   inside of   resume g   inside of   resume f
     # From the innermost outwards: each is put around those before it, which it calls.
     for function in frame.resume_functions[len(sides) :]:
         chain = tag("ul", tag("li", _resume(function, path, limits), chain))

@@ -39,12 +39,14 @@ def _pane(
 ) -> Markup | None:
     if not instructions:
         return None
+    # Pointing at an instruction lights up the nodes that it led to, and the other way round.
     linked = [words(nodes.get(each.offset, ())) for each in instructions]
     return tag("div", tag("small", title), listing("\n".join(_lines(instructions)), "", limits, linked.__getitem__))
 
 
 def _lines(instructions: Sequence[Instruction]) -> Iterator[str]:
     """``line offset opcode argument``; the line where it begins, as ``dis`` has it."""
+    # Opcodes are padded to the longest one here, so that arguments begin in one column.
     wide = max(len(each.opcode) for each in instructions)
     before = 0
     for instruction in instructions:

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from nbcompile.record.model import CompiledFrame, Record
 
+# The program runs without nbcompile. `missing` stands for what text cannot say, and fails only if it is called.
 _HEAD = '''"""{function} as nbcompile runs it, in {count}. Run it where the function was defined: %run -i."""
 
 import importlib
@@ -55,6 +56,7 @@ def program(record: Record, frame: str = "") -> str:
     makers: dict[str, str] = {}
     _collect(record, known[0], makers)
     count = f"{len(makers)} frame{'s' if len(makers) > 1 else ''}"
+    # No f-string or format: the text of the head has braces and percent signs of its own.
     head = _HEAD.replace("{function}", known[0].function).replace("{count}", count)
     return head + "\n\n".join(makers.values()) + f"\n\n{known[0].function} = {_maker(known[0])}()\n"
 
@@ -82,9 +84,11 @@ def _maker(frame: CompiledFrame) -> str:
 
 def _resumed(record: Record, frame: CompiledFrame) -> Iterator[tuple[str, CompiledFrame | None]]:
     """By what names the residual program calls its resume functions, and the frame that each became."""
+    # A resume function that was compiled several times: the first frame of it, as in `_collect`.
     became = {each.place: each for each in reversed(record.frames) if each.resumes == frame.id}
     met: Counter[str] = Counter()
     for place, function in enumerate(frame.resume_functions):
+        # Two breaks in a line have resume functions of one name: the residual program numbers those after the first.
         again = met[function.name]
         met[function.name] += 1
         yield function.name + (f"_{again}" if again else ""), became.get(place)
@@ -94,6 +98,7 @@ def _graph(frame: CompiledFrame) -> Iterator[str]:
     name = re.search(r"__compiled_fn_\d+", frame.residual)
     if frame.graph is None or name is None:
         return
+    # Such a node refers to a tensor or module by a name that only the graph module resolves.
     if held := [node.target for node in frame.graph.nodes if node.op in ("get_attr", "call_module")]:
         raise ValueError(f"the graph of {frame.id} holds an object of its own, {held[0]}, which no text can say")
     yield from (frame.graph.code.strip(), f"{name[0]} = GraphModule()")
@@ -122,5 +127,7 @@ def _called(
     """Functions that it calls by name, where the name means what was compiled and nothing around it."""
     for name, child in called.items():
         if name.isidentifier() and name not in resumed and re.search(rf"= {name}$", frame.residual, re.MULTILINE):
+            # The name may be bound to another function by now; the line tells whether it still is the one that was
+            # compiled.
             mine = f"is_at(globals().get({name!r}), {child.first_line})"
             yield f"{name} = {_maker(child)}() if {mine} else globals()[{name!r}]"

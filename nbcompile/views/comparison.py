@@ -104,6 +104,7 @@ def text_lines(data: Comparison) -> Iterator[str]:
             marks = " | ".join(_words(each) for each in (line.ours, line.theirs))
             yield f"{line.line:>5} {line.text[:WIDEST]:<{WIDEST}} {marks if marks != ' | ' else ''}".rstrip()
         yield from _guard_lines(pair)
+    # Last: notes are about the comparison itself, as where a graph could not be read.
     yield from (f"note: {note}" for note in data.notes)
 
 
@@ -131,6 +132,7 @@ def document(data: Comparison) -> str:
         Section(name, record) for name, record in zip(NAMES, (data.ours, data.theirs), strict=True) if record.frames
     ]
     whole = page(f"{data.title}: nbcompile beside torch.compile", records)
+    # The comparison goes below the title of a page that is otherwise the report of both records.
     return whole.replace("</h1>", "</h1>" + str(_body(data)), 1)
 
 
@@ -214,6 +216,7 @@ def _marks(marks: LineMarks) -> Markup:
 def _guards(pair: FramePair) -> Markup | None:
     if not pair.guards:
         return None
+    # What is equal on both sides is counted, and not called a difference.
     unequal = [guard for guard in pair.guards if guard.status != EQUAL]
     rows = [
         row(tag("th", chip(guard.status, "" if guard.known or guard.status == EQUAL else "warn")),
@@ -227,6 +230,7 @@ def _guards(pair: FramePair) -> Markup | None:
 
 def _graphs(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator[Markup]:
     sides = [{graph.stage: graph for graph in links.graphs(frame)} if frame else {} for frame in (ours, theirs)]
+    # A dict keeps the order of first sight: our stages in order, then those that only torch.compile has.
     for stage in dict.fromkeys((*sides[0], *sides[1])):
         graphs = [side.get(stage) for side in sides]
         counts = ", ".join(f"{len(links.operators(graph))} operators" for graph in graphs)
@@ -244,6 +248,7 @@ def _kernels(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Markup
     sides = [_generated(frame) for frame in (ours, theirs)]
     if not any(sides):
         return None
+    # In the order of launch. The two need not fuse alike, so a row of the page pairs positions and claims no more.
     pairs = [_pair([_kernel(kernel) for kernel in both]) for both in itertools.zip_longest(*sides)]
     wrappers = [frame.compiled_graph.wrapper if frame and frame.compiled_graph else "" for frame in (ours, theirs)]
     calls = fold("Wrappers", _pair([listing(text, limits=SHOWN) if text else None for text in wrappers]))

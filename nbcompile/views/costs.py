@@ -30,6 +30,7 @@ def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
     """Bytes moved by some operators of a frame's graph; 0 where a size is not known."""
     if frame.graph is None:
         return 0
+    # A symbol has the value of the call that was traced; one that only the run knows has none, and is left out.
     hints = {each.name: int(each.hint) for each in frame.symbols if each.hint.lstrip("-").isdecimal()}
     nodes = {node.id: node for node in frame.graph.nodes}
     moved = 0
@@ -49,6 +50,7 @@ def of_line(frame: CompiledFrame, ids: tuple[str, ...]) -> int:
 
 def words(moved: int) -> str:
     """``16 kB``: at most four digits, and no more than are known."""
+    # Steps of a thousand, as memory bandwidth is given in GB/s.
     for unit in ("B", "kB", "MB", "GB"):
         if moved < 10_000:
             return f"{moved} {unit}"
@@ -89,6 +91,8 @@ def _value(size: str, hints: Mapping[str, int]) -> int | None:
     if size.isdecimal():
         return int(size)
 
+    # Sizes are sums and products of symbols. The text is read as a tree and not evaluated: a record may come from a
+    # file.
     def value(tree: ast.expr) -> int:
         match tree:
             case ast.Constant(int(number)):

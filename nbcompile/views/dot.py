@@ -58,6 +58,7 @@ class Box:
     def size(self) -> tuple[float, float]:
         """Width and height in pixels: the text's, and some air."""
         letters = max(len(self.title), len(self.detail) * 0.86, 4)
+        # The detail is set in a smaller font (0.86); four letters are the least, so that a box can be pointed at.
         return round(letters * CHARACTER + 22), 42.0 if self.detail else 28.0
 
 
@@ -77,6 +78,7 @@ class Group:
 
 def boxes(graph: Graph, most: int = MOST_BOXES) -> tuple[Box, ...]:
     """One box a node; in a big graph one a call or a line, and one for the repetitions of a region."""
+    #     nodes ─ groups ─ boxes ─ DOT ─ graphviz ─ places ─ SVG (svg.py)
     groups = _groups(graph.nodes, most)
     box_of = {node.id: index for index, group in enumerate(groups) for node in group.nodes}
     result = []
@@ -92,6 +94,7 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
     """
     if len(nodes) <= most:
         return [Group((node,)) for node in nodes]
+    # A program that is no module has lines of its source instead: what one line computes is one box.
     by_module = any(node.modules for node in nodes)
     module_paths = [_module_path_of(node, by_module=by_module) for node in nodes]
     helpers = _helper_calls(nodes) if by_module else {}
@@ -104,6 +107,7 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
         if len(groups) <= most:
             return groups if len(groups) > most // 4 or not finer else _divided(groups, finer, most)
         finer = groups
+    # Not even one box for each outermost module fits: neighbours are put together by number alone.
     return _chunks(_runs(nodes, module_paths, deepest) if deepest else [Group((node,)) for node in nodes], most)
 
 
@@ -121,6 +125,7 @@ def _helper_calls(nodes: Sequence[Node]) -> dict[int, tuple[int, str]]:
 
     Of each such node, by its number: the number of the first of its call, and the line that calls the helper.
     """
+    # Modules that call other modules: of a leaf like Linear, everything is its own work.
     callers = {node.modules[:length] for node in nodes for length in range(len(node.modules))}
     depths = {path: _shared_depth([node for node in nodes if node.modules[: len(path)] == path]) for path in callers}
     found: dict[int, tuple[int, str]] = {}
@@ -128,6 +133,8 @@ def _helper_calls(nodes: Sequence[Node]) -> dict[int, tuple[int, str]]:
     def call(numbered: tuple[int, Node]) -> object:
         number, node = numbered
         depth = depths.get(node.modules, -1)
+        # There is a line below those that the module's nodes share: the operator is made in a function that `forward`
+        # calls.
         is_helper = _kind(node) == "operator" and 0 <= depth < len(node.stack) - 1
         return (node.modules, node.stack[depth].line) if is_helper else number
 
@@ -162,6 +169,7 @@ def _runs(
         return module_paths[number][:depth], itself if depth > len(module_paths[number]) else 0
 
     runs = [tuple(run) for _, run in itertools.groupby(enumerate(nodes), module_path)]
+    # Neighbours only: a group of nodes that are not adjacent could need its own result, and arrows would go backwards.
     return [Group(tuple(node for _, node in run), code=_call_of(run, helpers)) for run in runs]
 
 
@@ -212,7 +220,9 @@ def _equal_runs(looks: Sequence[object], period: int) -> Iterator[tuple[int, int
 
 def _divided(groups: list[Group], finer: list[Group], most: int) -> list[Group]:
     """A few groups, each cut into pieces of so many of the finer groups inside it that there are enough to see."""
+    # Rounded up. Each coarse group may end in a piece that is not full, and kinds are not mixed: hence twice.
     size = -(-len(finer) // max(most - 2 * len(groups), 1))
+    # Of each finer group, the coarse one that it is in: the last that began at or before it.
     begins = {group.nodes[0].id: number for number, group in enumerate(groups)}
     owners = list(itertools.accumulate(finer, lambda owner, group: begins.get(group.nodes[0].id, owner), initial=0))[1:]
     alike = itertools.groupby(
@@ -253,6 +263,7 @@ def _kind(node: Node) -> str:
 def _box(group: Group, reads: tuple[int, ...]) -> Box:
     first, ids = group.nodes[0], tuple(node.id for node in group.nodes)
     kind = _kind(first)
+    # From here on: several nodes, an input, the output, and an operator by itself.
     if group.times > 1 or len(group.nodes) > 1:
         return Box(ids, kind if kind == "input" else "fold", *_fold(group, kind), reads)
     if kind == "input":
@@ -381,6 +392,7 @@ def _parsed(plain: str, number: int) -> Arrangement:
     """Read ``plain``: inches with the origin at the bottom left, one item a line."""
     centres: list[tuple[float, float]] = [(0.0, 0.0)] * number
     arrows = []
+    # The first line has the height of the whole, from which all others are measured, as the origin moves to the top.
     width = height = 0.0
 
     def pixels(x: str, y: str) -> tuple[float, float]:

@@ -70,6 +70,7 @@ class Explanation:
     @property
     def result(self) -> Any:
         """The value that the function returned; what it raised is raised here."""
+        # Raised when the result is asked for, not before: a picture of a call that failed is worth looking at.
         if self.exception is not None:
             raise self.exception
         return self.returned
@@ -87,6 +88,7 @@ class Explanation:
     @property
     def breaks(self) -> tuple[tuple[Break, int], ...]:
         """Each distinct break, and how often it was met."""
+        # Resume functions and recompilations meet a break again; to a user it is one.
         return tuple((each.cause, len(each.breaks)) for each in links.distinct_breaks(self.record))
 
     @property

@@ -44,6 +44,7 @@ def bytes_saved(decision: FusionDecision) -> str:
 
 def place(file: str, line: int) -> str:
     """``model.py:7``: the file's own name and the line; ``cell:7`` for a cell, whose file has a number for a name."""
+    # Both separators: a record may have been written on another system.
     name = file.replace("\\", "/").rpartition("/")[2]
     if _CELL.search(file):
         name = "cell"
@@ -97,6 +98,7 @@ def type_of(node: Node) -> str:
 def short_target(target: str) -> str:
     """The operator's own name: ``aten.add.Tensor`` and ``operator.add`` are ``add``."""
     parts = target.split("(", maxsplit=1)[0].split(".")
+    #     torch.ops.aten.add.Tensor      the part after the namespace; what follows is the overload
     if "aten" in parts or "prims" in parts:
         return next((each for each in parts if each not in ("torch", "ops", "aten", "prims")), target)
     return parts[-1] or target
@@ -119,6 +121,7 @@ class Tile:
 
 def recompilations(record: Record) -> int:
     """Number of recompilations: frames compiled because the guards of all older entries failed."""
+    # A frame that was loaded has no failed guards of its own: its cause says that older entries refused.
     compiled = (frame for frame in record.frames if frame.status == "compiled")
     return sum(bool(frame.failed_guards) or frame.cause == "recompiled" for frame in compiled)
 
@@ -183,6 +186,7 @@ def repetitions(record: Record) -> dict[str, str]:
             if look is not None:
                 first = firsts.setdefault(look, frame.id)
                 like |= {frame.id: first} if first != frame.id else {}
+        # Two or three frames are shown in full; more of the same would hide what differs.
         found |= like if len(like) >= SEVERAL else {}
     return found
 
@@ -208,6 +212,7 @@ def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]
     groups: dict[object, list[CompiledFrame]] = {}
     for frame in frames:
         about = {_about(record, each) for each in frame.failed_guards}
+        # Entries of one code object that all refuse for one value are one cause; a refusal for several is its own.
         key = (frame.id.partition("/")[0], *about) if len(about) == 1 else frame.id
         groups.setdefault(key, []).append(frame)
     return tuple(
@@ -317,11 +322,13 @@ def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dic
         add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
     for graph_break in frame.breaks:
         add(links.own_line(frame, graph_break.stack), "break", named_once(f"graph break: {graph_break.title}"))
+    # A guard belongs to the line that asked: the first use of a value, or a branch on a size.
     guarded = Counter(links.own_line(frame, guard.stack) for guard in frame.guards)
     for line, number in guarded.items():
         add(line, "guards", count(number, "guard"), f"guards|line.{line}")
     for later in resumed_frames(record, frame):
         for line, ids in links.frame_links(later).by_line.items():
+            # Lines that this frame ran as well have its own notes; only those that were left over are "later".
             if line not in found.by_line:
                 ran = {node.id: node for node in links.operators(links.traced(later))}
                 add(line, "later", f"{shortened(short_target(ran[node].target) for node in ids)} in {later.id}")
@@ -353,6 +360,7 @@ def replayed(frame: CompiledFrame, mutation: Mutation) -> tuple[str, str]:
     ``value = calls`` and then ``value.extend([1])`` are ``calls.extend([1])``.
     """
     target = readable(mutation.target)
+    # The residual program binds objects to names of its own before it changes them; readers know them by the user's.
     given = re.search(rf"^\s*{re.escape(target)} = ([A-Za-z_][\w.\[\]'\"]*)$", frame.residual, re.MULTILINE)
     if given is None or not mutation.code.startswith((f"{target}.", f"{target}[")):
         return target, mutation.code
@@ -395,6 +403,7 @@ def guard_groups(frame: CompiledFrame) -> tuple[tuple[str, tuple[Guard, ...]], .
     groups: dict[str, list[Guard]] = {}
     for guard in frame.guards:
         groups.setdefault(readable(guard.source) or _ABOUT.get(guard.kind, PROCESS), []).append(guard)
+    # False sorts before True: values, then relations between values, then the state of the process.
     ordered = sorted(groups, key=lambda about: (about == PROCESS, about.startswith("(")))
     return tuple((about, tuple(groups[about])) for about in ordered)
 
@@ -422,6 +431,7 @@ class Refusal:
     stack: tuple[StackLine, ...]
 
 
+# Texts of torch's C++ guards, which have no structure: "tensor 'x' size mismatch at index 0. expected 3, actual 4".
 _MISMATCH = re.compile(r"^(?:tensor )?(?P<what>.*?) (?P<aspect>\w+) mismatch(?: at index (?P<dim>\d+))?\. ")
 _SIZE = re.compile(r"(?P<tensor>.*)\.size\(\)\[(?P<dim>\d+)\]")
 _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<actual>.*?)\.?$")
@@ -460,6 +470,7 @@ def remedies(failed: FailedGuard) -> list[str]:
 def remedies_of(cause: Cause) -> list[str]:
     """Remedies of all failed guards of a cause, without duplicates and without those that another one contains."""
     failed = (one for frame in cause.frames for one in frame.failed_guards)
+    #     "use x"   "use x; or y"      the first is said by the second already
     found = list(dict.fromkeys(text for one in failed for text in remedies(one)))
     return _folded([text for text in found if not any(other != text and other.startswith(text) for other in found)])
 
@@ -525,6 +536,7 @@ def break_label(index: int) -> str:
 def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
     """End of a frame, in words."""
     why = f": {named_once(frame.skip_reason)}" if frame.skip_reason else ""
+    # What became of the call: it ran eagerly, it raised, or compiling was interrupted before either.
     match frame.status, frame.instead:
         case "skipped", _:
             return f"ran eagerly as a whole{why}"
@@ -596,6 +608,8 @@ def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     frames = [frame for frame in record.frames if frame.id in distinct.frames]
     text = f"one cause, {count(len(frames), 'frame')} ended by it"
     stacks = [frame.breaks[0].stack for frame in frames]
+    # Without nested graph breaks a break in an inlined function ends every frame on the stack, one compile after
+    # another.
     # f calls g, and g breaks: the stacks are (f, g) and (g). Each is the one before without its outermost call.
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text
@@ -648,6 +662,7 @@ def span(record: Record, frame: CompiledFrame) -> str:
     last = frame.first_line + frame.source.rstrip("\n").count("\n")
     resumed = links.resumed_function(record, frame)
     first = resumed[1] if resumed else frame.first_line
+    # A loop may break on a line before the one where this frame began: then it covers the rest of the function.
     stop = links.own_line(frame, frame.breaks[0].stack) if frame.breaks else None
     end = stop if stop is not None and stop >= first else last
     return f"lines {first}-{end}" if end > first else f"line {first}"

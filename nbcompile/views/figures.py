@@ -34,6 +34,7 @@ def of_sentence(record: Record) -> str:
     """Provenance of the numbers in :func:`story.outcome`."""
     breaks = links.distinct_breaks(record)
     compiled = any(each.status == "compiled" for each in record.frames)
+    # These sentences have no numbers: "nothing was compiled", "the whole function is one frame".
     if not compiled or (len(record.frames) == 1 and not breaks):
         return ""
     return f"frames[status=compiled] {CODES}" + (f" {DISTINCT} {ENDED}" if breaks else "")

@@ -83,6 +83,7 @@ def candidates(kernel: Kernel) -> Markup | None:
     tuned = kernel.autotuning
     if tuned is None:
         return None
+    # They are sorted, and the fastest was chosen: others are a share of it.
     best = tuned.candidates[0].microseconds
     rows = [
         row(
@@ -123,6 +124,7 @@ def _figures(gpu: Gpu) -> Iterator[tuple[str, str]]:
     yield f"{gpu.spills} B", "spilled"
     yield f"{gpu.shared_bytes} B", "shared"
     yield _percent(gpu.occupancy), "occupancy"
+    # Compiled, but too long to simulate: registers and spills are ptxas's, all that follows would be counted in a run.
     if not gpu.blocks:
         yield "not", "run"
         return

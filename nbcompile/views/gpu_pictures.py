@@ -23,6 +23,7 @@ from nbcompile.record.model import Gpu, GpuTile, Kernel
 from nbcompile.views.markup import tag as html_tag, xml_tag as tag
 from nbcompile.views.svg import data_url
 
+# A picture is an image with its own style sheet: the page's rules do not reach into it, `light-dark` does.
 _STYLE = Markup(
     ":root{color-scheme:light dark;background:light-dark(#fff,#15181e)}"
     "text{font:11px system-ui,sans-serif;fill:light-dark(#1c2330,#e4e8ef)}.m{fill:light-dark(#59626f,#a5afbe)}"
@@ -70,6 +71,7 @@ def roofline(kernels: Iterable[Kernel]) -> tuple[Markup, bool] | None:
     # The intensity at which memory and issue limit equally: the slope ends and the flat roof begins.
     ridge = gpu.peak_instructions / gpu.peak_bytes
     points = [(name, each.instructions / each.least, each.instructions / each.predicted_us) for name, each in dots]
+    # The ridge is always in the picture, also where all kernels are on one side of it.
     xs = _decades([ridge, *(x for _, x, _ in points)])
     ys = _decades([gpu.peak_instructions, *(y for _, _, y in points)])
     across, down = _scale(xs, LEFT, WIDTH - 12), _scale(ys, HEIGHT - BOTTOM, TOP)
@@ -185,6 +187,7 @@ def tiles(gpu: Gpu) -> Markup | None:
     if not gpu.tiles:
         return None
     tones = _tones(gpu.tiles)
+    # One tensor below the other; each takes its caption and as many lines as its cells need.
     drawn: list[Markup] = []
     y = 0
     for tile in gpu.tiles:
@@ -211,6 +214,8 @@ def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
     beside = _neighbours(tiles)
     tones: dict[int, int] = {}
     for at, program in enumerate(sorted(beside)):
+        # Greedy colouring of the graph of neighbours: programs in order, each with the first colour that no neighbour
+        # has.
         taken = {tones[other] for other in beside[program] if other in tones}
         # Each program begins with the colour after that of the one before it: programs that follow
         # each other differ even where they are not neighbours.

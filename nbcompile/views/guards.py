@@ -17,11 +17,13 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     """Render the guards: the conditions under which the compiled code runs again."""
     if not frame.guards:
         return None
+    # The state of the process is a row by itself, the last one: its guards are in every frame, and about no value.
     groups = dict(facts.guard_groups(frame))
     process = groups.pop(facts.PROCESS, ())
     marks = _marks(frame)
     listed = [(about, each) for about, group in groups.items() for each in group if each not in marks]
     shown, more = limits.cut(listed)
+    # The name of a value is drawn once, at the first of its guards.
     firsts = {group[0].id: len(group) for _, group in facts.guard_groups(frame)}
     rows = [_row(about, each, each.id in firsts, found) for about, each in shown]
     if marks:
@@ -46,6 +48,7 @@ def _marks(frame: CompiledFrame) -> tuple[Guard, ...]:
     return found if len(found) > 1 else ()
 
 
+# A module has hundreds of parameters, each of which may carry marks: rows that differ in a name alone are one row.
 def _unmarked(guards: tuple[Guard, ...]) -> Markup:
     """The guards on marks in one row."""
     names = facts.shortened(facts.readable(each.source) for each in guards)

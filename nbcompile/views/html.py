@@ -80,12 +80,14 @@ def render(
     if show is None and not what_if.by_default(record):
         wanted = tuple(each for each in wanted if each != "what_if")  # it doubles the size of a simple output
     is_storm = show is None and limit is not None and facts.is_storm(record)
+    # The size of a page is known when it is drawn: so it is drawn with less and less until it fits.
     for limits, most in _attempts(record, limit, is_storm=is_storm):
         parts = tuple(each for each in wanted if each not in limits.without)
         with lines_of(limits.characters), listings_without_colours(limit is not None and len(wanted) > FEW):
             page = _page(record, parts, _body(record, parts, limits), assets=assets)
         if most is None or len(page.encode()) <= most:
             return page
+    # Thousands of frames: not even the least detail fits.
     note = tag("p", "This record is too large to show here: see the full report.", class_="n-callout")
     return _page(record, wanted, join((_head(record, ("summary",), _DETAIL[-1]), note)), assets=assets)
 
@@ -105,6 +107,7 @@ def _attempts(record: Record, limit: int | None, *, is_storm: bool) -> Iterator[
         yield Limits(), None
         return
     if is_storm:
+        # The last of them may be as large as any page: with less there would be nothing left to leave out.
         yield from ((each, STORM_LIMIT) for each in _STORM[:-1])
         yield _STORM[-1], limit
     yield from ((each, limit) for each in _DETAIL[_first_try(record) :])
@@ -143,6 +146,7 @@ def _sizes(frame: CompiledFrame) -> Iterator[int]:
     """Numbers of rows and lines of a frame's tables and programs."""
     yield from (len(frame.guards), len(frame.steps), len(frame.instructions), frame.residual.count("\n"))
     for drawn_graph in links.graphs(frame):
+        # Pictures are not counted: a graph of any size is drawn with few boxes (dot.py).
         yield from (len(drawn_graph.nodes), len(drawn_graph.nodes))  # the table, and the code
     if compiled := frame.compiled_graph:
         yield from (len(compiled.buffers), len(compiled.fusions), compiled.wrapper.count("\n"))
@@ -154,6 +158,7 @@ def _body(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
     if "predict" not in wanted:
         return join((_head(record, wanted, limits), _sections(record, wanted, limits)))
     rest = tuple(each for each in wanted if each != "predict")
+    # Without the summary: its numbers answer some of the questions.
     with_questions = (_head(record, (), limits), predict.render(record, limits))
     if not rest:
         return join(with_questions)
@@ -189,6 +194,7 @@ def _tile(tile: facts.Tile) -> Markup:
 
 
 def _sections(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
+    # Sections about the whole record come first, then the frames, each with its own.
     whole = {
         "tree": breaks.tree, "breaks": breaks.render, "recompilations": recompilations.render,
         "what_if": what_if.render,
@@ -212,6 +218,9 @@ def _followers(
 
 def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator[Markup]:
     """Frames with their sections; repetitions and further entries are listed with the first one that is like them."""
+    #     like       drawn once: this entry has the graph of an earlier one
+    #     further    named only: of many entries with graphs of their own the first (and the last) are drawn
+    #     foreign    last, in one fold: a library's functions, in a record of the user's
     shown = record.frames[: limits.frames]
     like = facts.repetitions(record) if limits.repeated else {}
     is_about_calls = limits.repeated and "recompilations" in wanted and facts.is_storm(record)
@@ -253,6 +262,7 @@ def _further(record: Record, like: dict[str, str], entries: int) -> dict[str, st
         own = [compile_id for compile_id in compiled if compile_id not in like]
         if len(own) >= (SEVERAL_GRAPHS if entries > 1 else 2):
             shown = {own[0], own[-1]} if entries > 1 else {own[0]}
+            # An entry with the graph of one that is drawn is listed with that one, and not here.
             hidden = [each for each in compiled if each not in shown and like.get(each) not in shown]
             found |= dict.fromkeys(hidden, own[0])
     return found
@@ -321,7 +331,9 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "kernels": lambda: kernels.render(frame, found, limits),
         "timings": lambda: timings.render(record, frame),
     }
+    # Lambdas: a section that is not wanted is not made, and most of the time of a page goes into a few of them.
     rendered = [make[name]() for name in wanted if name in make]
+    # Who asks for a section by name wants to see it, and not its title.
     if opened and len(wanted) <= FEW:
         rendered = [each and _unfolded(each) for each in rendered]
     status = chip(frame.status, _STATUS.get(frame.status, ""))
@@ -350,6 +362,7 @@ ALL_STYLES = ("calls", "breaks", "what_if", "steps", "predict", "failed", "gpu")
 
 def _styles(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
     """The parts of the style sheet that the sections need."""
+    # The style of a section travels with the output only if the section is in it.
     calls = ("calls",) if len(record.frames) > 1 else ()
     has_explanations = any(
         frame.breaks or frame.failed_guards or frame.resumes or frame.steps for frame in record.frames
@@ -373,5 +386,6 @@ def _programs(record: Record, wanted: tuple[str, ...]) -> tuple[str, ...]:
         drawn_graph for frame in record.frames for drawn_graph in links.graphs(frame)
         if ("graph" if drawn_graph is frame.graph else "aten") in wanted
     ]  # fmt: skip
+    # A small graph is an image without tools, and needs no script.
     drawn = ("graph",) if any(len(each.nodes) > graph.AT_A_GLANCE for each in shown) else ()
     return (*drawn, *form, *walk, *with_questions)

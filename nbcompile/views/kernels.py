@@ -48,9 +48,11 @@ def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:
     waiting: dict[str, deque[tuple[int, Kernel]]] = {}
     for index, kernel in enumerate(compiled.kernels):
         waiting.setdefault(_called(kernel), deque()).append((index, kernel))
+    # The longest first: `kernel1` must not be found in `kernel10`.
     names = "|".join(map(re.escape, sorted(waiting, key=len, reverse=True)))
     called = re.findall(rf"(?<![\w.])({names})\(", compiled.wrapper) if names else []
     ran = [waiting[name].popleft() for name in called if waiting[name]]
+    # What no wrapper calls (a record of another version) is shown all the same, at the end.
     return ran + [each for left in waiting.values() for each in left]
 
 
@@ -66,6 +68,7 @@ def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
         kernel.id: firsts.setdefault(
             re.sub(r"//.*|\b" + re.escape(kernel.name) + r"\b", "", kernel.source), kernel.name
         )
+        # Calls of ATen have no source: each is the first of its kind.
         if kernel.source
         else kernel.name
         for kernel in kernels
@@ -95,6 +98,7 @@ def _kernel(
             if tried
             else tag("p", title, data_n=words(origins))
         )
+    # Layers of a model have equal kernels. One source is shown, as one function is compiled (codegen/cpp.py).
     if like != kernel.name and limits.repeated:
         return tag("p", title, tag("small", f"; the program of {like}, for other buffers"), data_n=words(origins))
     by_line = links.kernel_line_nodes(found, kernel)

@@ -19,6 +19,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 def one_line(text: str) -> str:
     """The text with line breaks and other control characters written as escapes."""
+    # A line break in a value (a text that a guard compares) would end a row of the table.
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 

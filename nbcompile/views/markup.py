@@ -70,8 +70,10 @@ def join(content: Content) -> Markup:
         return Markup()
     if isinstance(content, Markup):
         return content
+    # A plain text comes from the user's program. Only Markup is taken as it is.
     if isinstance(content, (str, int, float)):
         return escaped(clipped(str(content)))
+    # Sections are built of nested tuples, lists and generators, None for what is left out: here they become one text.
     return Markup().join(map(join, content))
 
 
@@ -216,6 +218,9 @@ def listing(
     lines = highlighted(clipped("\n".join(shown_lines)), "" if _is_plain.get() else language)
     marks = [(nodes(index) if nodes else "", looks(index) if looks else "") for index in range(len(lines))]
     shown = []
+    #     line 3   n4   surrounds  ─┬─ one element: a brace and the lines around what it computes
+    #     line 4   n4   surrounds  ─┘
+    #     line 5   n4              ─── its own: it computes n4, and is selected by itself
     # A line that lacks one of the two has its own number as its key, and stays alone.
     for _, run in itertools.groupby(range(len(lines)), lambda index: marks[index] if all(marks[index]) else index):
         first, *rest = run
@@ -237,6 +242,7 @@ def highlighted(
     ``cuts(i)`` are the pieces of line i (from 0) that are linked, in order, without overlaps.
     """
     text = text.rstrip("\n")
+    # A token may hold line breaks (a docstring): it is divided, so that each line is complete markup by itself.
     lines: list[list[tuple[str, str]]] = [[]]
     for name, value in _tokens(text, language):
         for index, part in enumerate(value.split("\n")):

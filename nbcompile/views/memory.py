@@ -77,9 +77,11 @@ def _bytes(lifetime: Lifetime) -> str:
 
 def _strip(lifetime: Lifetime, launches: int) -> str:
     """The launches during which it has memory: ``·■■·``."""
+    # 0: it is returned, so that it lives to the end.
     last = lifetime.last or launches
     if launches > MOST_LAUNCHES:
         return f"{lifetime.first} to {last}"
+    #     ·■■··      allocated for the second launch, read last by the third
     return "·" * (lifetime.first - 1) + "■" * (last - lifetime.first + 1) + "·" * (launches - last)
 
 

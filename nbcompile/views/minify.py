@@ -40,6 +40,8 @@ class Word:
 
 def minified(program: str) -> str:
     """The program, small."""
+    #     const twice = (value) => ({ value: 2 * value });
+    #     let a=b=>({value:2*b})
     words = _words(program)
     _tell_keys(words)
     _rename(words)
@@ -61,6 +63,7 @@ _BEFORE_BLOCKS = (";", "{", "}", ")", "=>", "else", "try", "catch", "")
 
 def _tell_keys(words: list[Word]) -> None:
     """Mark the keys of object literals: before a colon it is not a variable; alone, it is both."""
+    # `{` begins an object where an expression is expected, and a block after a statement, an arrow or a keyword.
     brackets: list[str] = []
     before = ""
     for word, after in itertools.pairwise(words):
@@ -140,6 +143,7 @@ def _scopes(words: list[Word], pairs: dict[int, int]) -> list[Scope]:
     scope = Scope(len(words))
     found = []
     for index in range(len(words)):
+        # Scopes nest, so that one pass over the words with the current scope finds the innermost scope of each.
         while index > scope.end and scope.around:
             scope = scope.around
         if index in ends:

@@ -48,6 +48,9 @@ def of(record: Record) -> Mistake | None:
     raised = record.raised
     if raised is None or raised.error in OWN_ERRORS:
         return None
+    #     while tracing       the operator, with the shapes of its inputs
+    #     in a kernel         the operator that takes indices, if there is one
+    #     anywhere else       the line alone
     found = _while_traced(record, raised) if raised.error != "RecursionError" else None  # no operator is at fault
     if found is None and raised.stack:
         found = _in_a_kernel(record, raised) or _elsewhere(record, raised)
@@ -150,6 +153,7 @@ def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
             continue
         computed = links.frame_links(frame).captured(*kernels)
         takes = [node for node in _nodes(frame, computed) if facts.short_target(node.target).rstrip("_") in _INDEXING]
+        # With two, it is not known whose index was wrong: better no operator than the wrong one.
         if len(takes) != 1:
             return None
         tensors = [each for each in _nodes(frame, takes[0].inputs) if each.shape is not None]
@@ -167,6 +171,7 @@ def _elsewhere(record: Record, raised: Raised) -> Mistake:
     """The user's innermost line; where Python ran it after a break, the break knows the columns."""
     known = {each.file for each in record.frames}
     position = next((index for index, each in reversed([*enumerate(raised.stack)]) if each.file in known), -1)
+    # The innermost line of the user's: below it are torch's, which say nothing about the program.
     # -1, where no line is of a file that was compiled, becomes the innermost line.
     position = position % len(raised.stack)
     place = raised.stack[position]

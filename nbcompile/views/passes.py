@@ -54,6 +54,7 @@ class Pass:
 
 def of(frame: CompiledFrame) -> Iterator[Pass]:
     """The passes over the graphs of a frame, in order."""
+    # A pass is not recorded by itself: it is what lies between two graphs that were.
     graphs = {each.stage: each for each in links.graphs(frame)}
     for (before, after), words in _PASSES.items():
         if before in graphs and after in graphs:

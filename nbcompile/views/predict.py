@@ -58,6 +58,7 @@ def questions(record: Record) -> list[Question]:
 
 
 def _graphs(record: Record, compiled: list[CompiledFrame]) -> Iterator[Question]:
+    # Recompilations have questions of their own.
     first = [each for each in compiled if not each.failed_guards]
     if not first:
         return
@@ -89,6 +90,7 @@ def _breaks(record: Record) -> Iterator[Question]:
         at = next((index for index, (number, _) in enumerate(code) if number == broken), None)
         if frame.breaks and at is None:
             continue
+        # A window of lines around the answer, moved to the inside at both ends of the function.
         begin = max(0, min((at or 0) - CHOICES // 2, len(code) - CHOICES))
         shown = code[begin : begin + CHOICES]
         choices = (*(f"line {number}: `{text}`" for number, text in shown), "none: it runs to its return")
@@ -100,6 +102,7 @@ def _breaks(record: Record) -> Iterator[Question]:
 def _kernels(compiled: list[CompiledFrame]) -> Iterator[Question]:
     for frame in compiled:
         generated_code, operators = frame.compiled_graph, links.operators(frame.graph)
+        # One operator is one kernel: no question.
         if generated_code is None or not generated_code.kernels or frame.failed_guards or len(operators) < 2:
             continue
         generated = [each for each in generated_code.kernels if each.language != "aten"]
@@ -119,6 +122,7 @@ def _on_a_gpu(compiled: list[CompiledFrame]) -> Iterator[Question]:
     ran = [(kernel, kernel.gpu) for kernel in kernels if kernel.gpu is not None and kernel.gpu.blocks]
     if not ran:
         return
+    # The worst one has something to explain.
     kernel, gpu = min(ran, key=lambda pair: pair[1].coalescing)
     line = max(gpu.lines, key=lambda line: line.moved - line.least)
     text = kernel.source.splitlines()[line.line - 1].strip()
@@ -172,6 +176,7 @@ def _calls(record: Record) -> Iterator[Question]:
 def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> Iterator[Question]:
     """The call that was compiled next, described by what differs from the one before."""
     before, now = _values(frames[-1]), _values(following)
+    # Readings are what guards look at. Ids, keys and marks are named only if nothing that a reader knows differs.
     differ = [name for name in now if name in before and not trees.same_value(now[name], before[name])]
     named = [name for name in differ if not name.startswith(("id(", "keys(", "marked("))] or differ
     words = facts.shortened((f"`{facts.readable(name)} = {now[name]!r}`" for name in named), 3)
@@ -183,6 +188,7 @@ def _next_call(frames: tuple[CompiledFrame, ...], following: CompiledFrame) -> I
 
 def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Question:
     newest = tuple(reversed(frames))
+    # As the cache does: newest entry first, and of each the first guard that fails.
     refused = [next((guard for guard in each.guards if not holds(guard, call)), None) for each in newest]
     hit = next((index for index, guard in enumerate(refused) if guard is None), None)
     full = len(frames) >= (newest[0].recompile_limit or len(frames) + 1)

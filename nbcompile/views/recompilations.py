@@ -53,6 +53,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
 
 def timeline(record: Record, number: str) -> list[tuple[str, Call]]:
     """The calls of a code object in order, runs of hits as one: ``2-3``."""
+    # Calls are numbered from 1. A row has several where the same entry was hit again and again.
     rows, first = [], 1
     for call in record.calls:
         if call.code == number:
@@ -187,6 +188,7 @@ def previous(record: Record, frame: CompiledFrame) -> CompiledFrame | None:
 
 def changes(before: CompiledFrame, after: CompiledFrame) -> list[str]:
     """Guards that were removed and added, and the lines of the graph that differ."""
+    # By condition: guards have no identity from one compilation to the next, only their text.
     guards = [*_missing("-", before, after), *_missing("+", after, before)]
     old, new = ([_without_notes(line) for line in _program(frame)] for frame in (before, after))
     # Beside lines that differ (``- ``, ``+ ``) ndiff returns equal ones, and hints (``? ``) about
@@ -267,6 +269,7 @@ def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
             yield from lines.wrapped(text, "      ", "        ")
     before = previous(record, frame)
     found = changes(before, frame) if before is not None else []
+    # The two headings are lines of the list, so that the limit counts what is printed.
     for line in found[:MOST_CHANGES]:
         yield f"  changed {line}" if line.endswith(":") and line in ("guards:", "graph:") else f"    {line}"
     if len(found) > MOST_CHANGES:

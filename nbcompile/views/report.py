@@ -52,6 +52,7 @@ def page(title: str, sections: Iterable[Section]) -> str:
     parts = list(sections)
     # The page is a document of its own, so here, and only here, ids are safe.
     contents = [_contents(index, each) for index, each in enumerate(parts)]
+    # A page with a single place to go to needs no contents.
     links = sum(len(each.record.frames) if each.record else 1 for each in parts)
     navigation = tag("nav", tag("ol", contents), aria_label="Contents") if links > 1 else None
     head = (
@@ -99,6 +100,7 @@ def _with_anchors(fragment: str, index: int) -> Markup:
         given.add(name)
         return f'{found[0]} id="{name}"'
 
+    # Quotes are optional in the markup (markup.py leaves them out around simple words).
     value = r'"?(?P<{}>[^" >]*)"?'
     return Markup(
         re.sub(f"<details[^>]*? data-(?:f={value.format('frame')}|s={value.format('section')})", add, fragment)

@@ -44,4 +44,5 @@ def chosen(show: str | Iterable[str] | None) -> tuple[str, ...]:
     wanted = [show] if isinstance(show, str) else list(show)
     if unknown := [each for each in wanted if each not in SECTIONS]:
         raise ValueError(f"no section is named {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    # In the order of the table, whatever the order that was asked for: pages look alike.
     return tuple(each for each in SECTIONS if each in wanted)

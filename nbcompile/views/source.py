@@ -35,6 +35,7 @@ def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits
         return section(
             "source", "Source", tag("p", "The source of this function is not known."), about=where, opened=True
         )
+    # Highlighted whole and then divided into lines: a lexer needs what came before (a docstring, a bracket).
     pieces = highlighted(frame.source, cuts=lambda index: _cuts(found.spans.get(frame.first_line + index, ())))
     shown, more = limits.cut(list(zip(lines, pieces, strict=True)))
     drawn = tag("pre", tag("code", [_line(line, text) for line, text in shown]), class_="n-code n-src")
