@@ -41,7 +41,7 @@ class Word:
 def minified(program: str) -> str:
     """The program, small."""
     #     const twice = (value) => ({ value: 2 * value });
-    #     let a=b=>({value:2*b})
+    #     let a=(a)=>({value:2*a});        a scope inside may use a name again, where the outer one is not needed
     words = _words(program)
     _tell_keys(words)
     _rename(words)
