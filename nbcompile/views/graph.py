@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph
-from nbcompile.views import dot, facts, figures, passes, svg
+from nbcompile.views import boxes, dot, facts, figures, passes, svg
 from nbcompile.views.markup import Limits, chip, code, fold, join, listing, prose, row, section, table, tag
 
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: .*?)? = ")
@@ -67,7 +67,7 @@ def body(function: str, graph: Graph, found: links.FrameLinks, limits: Limits, f
 
 def picture(function: str, graph: Graph, found: links.FrameLinks, failed: str = "") -> Markup | None:
     """The graph drawn; None if it is empty or nothing can lay it out."""
-    shown = dot.boxes(graph)
+    shown = boxes.boxes(graph)
     arrangement = dot.arrange(shown) if shown else None
     if arrangement is None:
         return None

@@ -146,7 +146,7 @@ def _sizes(frame: CompiledFrame) -> Iterator[int]:
     """Numbers of rows and lines of a frame's tables and programs."""
     yield from (len(frame.guards), len(frame.steps), len(frame.instructions), frame.residual.count("\n"))
     for drawn_graph in links.graphs(frame):
-        # Pictures are not counted: a graph of any size is drawn with few boxes (dot.py).
+        # Pictures are not counted: a graph of any size is drawn with few boxes (boxes.py).
         yield from (len(drawn_graph.nodes), len(drawn_graph.nodes))  # the table, and the code
     if compiled := frame.compiled_graph:
         yield from (len(compiled.buffers), len(compiled.fusions), compiled.wrapper.count("\n"))

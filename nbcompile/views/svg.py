@@ -16,7 +16,8 @@ import math
 
 from markupsafe import Markup
 
-from nbcompile.views.dot import Arrangement, Box
+from nbcompile.views.boxes import Box
+from nbcompile.views.dot import Arrangement
 from nbcompile.views.markup import xml_tag as tag
 
 # The ground is the picture's own: it may stand where every style was stripped, on a page of the other theme.

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from nbcompile.record.model import Graph, Node, StackLine
-from nbcompile.views import dot, html
+from nbcompile.views import boxes, dot, html
 from tests.views import sample_records as sample
 
 
@@ -38,7 +38,7 @@ def record_of(graph):
 
 def test_what_repeats_is_drawn_once():
     """The first of fifty layers stands in full; the others are one box that says how many there are."""
-    shown = dot.boxes(layered(50))
+    shown = boxes.boxes(layered(50))
     assert len(shown) == 1 + 20 + 1 + 1
     assert (shown[21].title, shown[21].detail) == ("and 49 times the same", "980 operators")
     assert [box.reads for box in shown[1:]] == [(index,) for index in range(22)]
@@ -52,8 +52,8 @@ def test_a_graph_in_which_nothing_repeats_is_cut_into_pieces():
         if node.op == "call_function" else node
         for number, node in enumerate(graph.nodes)
     ]  # fmt: skip
-    shown = dot.boxes(dataclasses.replace(graph, nodes=tuple(odd)))
-    assert 30 < len(shown) <= dot.MOST_BOXES
+    shown = boxes.boxes(dataclasses.replace(graph, nodes=tuple(odd)))
+    assert 30 < len(shown) <= boxes.MOST_BOXES
     calls = {node.id: node.stack[0].line for node in odd if node.stack}
     assert all(len({calls[each] for each in box.nodes if each in calls}) <= 1 for box in shown)
     assert sorted(each for box in shown for each in box.nodes) == sorted(node.id for node in odd)
@@ -71,7 +71,7 @@ def test_two_regions_that_repeat_are_two_folds():
     ]
     more[0] = dataclasses.replace(more[0], inputs=(first.nodes[-2].id,))
     nodes = (*first.nodes[:-1], *more, first.nodes[-1])
-    titles = [box.title for box in dot.boxes(dataclasses.replace(first, nodes=nodes))]
+    titles = [box.title for box in boxes.boxes(dataclasses.replace(first, nodes=nodes))]
     assert [each for each in titles if "times" in each] == ["and 9 times the same"] * 2
     assert len(titles) == 1 + 20 + 1 + 15 + 1 + 1
 
@@ -83,7 +83,7 @@ def test_folded_inputs_have_no_arrows():
     nodes = [
         dataclasses.replace(n, inputs=(*n.inputs, "0/0.p0")) if n.op == "call_function" else n for n in graph.nodes
     ]
-    shown = dot.boxes(dataclasses.replace(graph, nodes=(*inputs, *nodes)))
+    shown = boxes.boxes(dataclasses.replace(graph, nodes=(*inputs, *nodes)))
     assert shown[0].detail == "31 inputs"
     assert {tail for tail, _, _ in dot.arrange(shown).arrows} == set(range(1, len(shown) - 1))
 
@@ -95,7 +95,7 @@ def test_four_times_the_nodes_take_about_four_times_as_long():
         times = []
         for _ in range(3):
             begun = time.process_time()
-            dot.boxes(graph)
+            boxes.boxes(graph)
             times.append(time.process_time() - begun)
         return min(times)
 
@@ -192,7 +192,7 @@ def test_a_graph_of_5000_nodes_stays_small(browser_page):
     assert len(output.encode()) <= html.HARD_LIMIT
     assert "see the full report" in output
     page = browser_page(output)
-    assert page.locator("svg g").count() <= dot.MOST_BOXES
+    assert page.locator("svg g").count() <= boxes.MOST_BOXES
     assert page.evaluate("document.querySelectorAll('*').length") < 20_000
 
 

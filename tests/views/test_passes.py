@@ -13,7 +13,7 @@ import torch
 import nbcompile
 from nbcompile import api
 from nbcompile.record.model import Node
-from nbcompile.views import costs, dot, facts, html, passes, text
+from nbcompile.views import boxes, costs, facts, html, passes, text
 from tests.views import sample_records as sample
 from tests.views.test_html import Page, drawings
 
@@ -57,7 +57,7 @@ def test_forward_and_backward_are_drawn():
     captured, forward, backward = drawings(page)
     graphs = {each.stage: each for each in frame.compiled_graph.graphs}
     for drawing, graph in ((captured, frame.graph), (forward, graphs["forward"]), (backward, graphs["backward"])):
-        assert len(drawing.findall("{*}g")) == len(graph.nodes) <= dot.MOST_BOXES
+        assert len(drawing.findall("{*}g")) == len(graph.nodes) <= boxes.MOST_BOXES
     assert "self.up.weight" in [each.text for each in forward.findall(".//{*}text")]
     assert page.tags["table"] == 4, "three of nodes, one of passes"
     assert "Drawn below, as the forward and the backward graph." in page.text
