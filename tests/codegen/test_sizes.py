@@ -1,0 +1,62 @@
+"""Run-time sizes as operations of the launcher."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+
+from nbcompile.codegen.sizes import ON_INTEGERS, NeedsPython, Sizes
+from nbcompile.ir.buffer import SymbolSource
+from nbcompile.ir.emitted import RuntimeSize
+
+s, t = sympy.Symbol("s", integer=True, positive=True), sympy.Symbol("t", integer=True, positive=True)
+
+
+def sizes():
+    """``s`` is a dim of argument 0, ``t`` is argument 1 itself."""
+    return Sizes([SymbolSource(s, 0, 2), SymbolSource(t, 1)])
+
+
+def run(found, number, **values):
+    """What the launcher computes."""
+    if not isinstance(number, RuntimeSize):
+        return number
+    results = []
+    for value in found.values:
+        operands = [results[each.at] if isinstance(each, RuntimeSize) else each for each in (value.first, value.second)]
+        read = {"size": values.get("s"), "argument": values.get("t")}
+        results.append(read[value.operation] if value.operation in read else ON_INTEGERS[value.operation](*operands))
+    return results[number.at]
+
+
+@pytest.mark.parametrize("expression", [
+    2 * s + 1, s * t - 3, s**3, (s + t) ** 2, sympy.Max(s, t), sympy.Min(s, 4) + t, sympy.Integer(7),
+])  # fmt: skip
+def test_formulas_mean_what_sympy_says(expression):
+    """Sums of several terms and powers are taken apart: an operation has two operands."""
+    found = sizes()
+    assert run(found, found.number(expression), s=5, t=3) == expression.subs({s: 5, t: 3})
+
+
+@pytest.mark.parametrize("text", ["s", "2*s + 1", "-(s - 2*t) // 2", "(s + 7) // 8 * 8", "min(s, t) % 2", "8 - 2"])
+def test_texts_mean_what_python_says(text):
+    """Grids of Triton kernels are texts."""
+    found = sizes()
+    assert run(found, found.text(text), s=5, t=3) == eval(text, {"s": 5, "t": 3})
+
+
+def test_common_subexpressions_are_computed_once():
+    """``s*t`` of a size and of a stride is one operation."""
+    found = sizes()
+    found.number(s * t)
+    before = len(found.values)
+    assert found.number(s * t + 1) is not None and len(found.values) == before + 1
+
+
+@pytest.mark.parametrize("expression", [s / 2, sympy.sqrt(s), sympy.sin(s)])
+def test_what_is_no_arithmetic_of_integers_needs_python(expression):
+    """Then the graph keeps the wrapper in Python."""
+    with pytest.raises(NeedsPython):
+        sizes().number(expression)
+    with pytest.raises(NeedsPython):
+        sizes().text("s.bit_length()")

@@ -1,0 +1,110 @@
+"""Code that is never compiled, as it is not the user's."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from nbcompile import api, config
+from nbcompile.capture.frame import Frame
+from nbcompile.dispatch import skipping
+
+
+class Point(NamedTuple):
+    x: int
+
+
+def plain(a, b):
+    return a * b
+
+
+def generator():
+    yield 1
+
+
+async def coroutine():
+    return 1
+
+
+def frame(function, scope=None, **values):
+    return Frame(function.__code__, values, {} if scope is None else scope, {})
+
+
+def test_a_users_function_may_be_compiled():
+    """By its code: no file of a library, no generator."""
+    assert skipping.code_skip_reason(plain.__code__) is None
+
+
+@pytest.mark.parametrize(("code", "reason"), [
+    (generator.__code__, "generators are not compiled as frames of their own"),
+    (coroutine.__code__, "coroutines are not compiled as frames of their own"),
+    (torch.nn.Module.__call__.__code__, "the file belongs to torch"),
+    (api.compile.__code__, "the file belongs to nbcompile"),
+    (random.Random.choice.__code__, "the file belongs to random"),
+    (compile("x = 1", "module.py", "exec"), "the body of a class or of a module"),
+    (Point._make.__func__.__code__, "the frame constructs a namedtuple"),
+])  # fmt: skip
+def test_what_is_not_the_users_is_skipped(code, reason):
+    """With the reason, which ``TORCH_LOGS`` and the record show."""
+    assert skipping.code_skip_reason(code) == reason
+
+
+def test_parts_of_torch_that_are_plain_tensor_code_are_compiled():
+    """Optimizers are; their schedulers, which count steps, are not."""
+    assert skipping.code_skip_reason(torch.optim.SGD.step.__wrapped__.__code__) is None
+    assert skipping.code_skip_reason(torch.optim.lr_scheduler.LRScheduler.step.__code__) is not None
+
+
+def test_a_call_without_tensors_is_left_to_python():
+    """Unless it names a module of torch, whose functions it may call, or was asked for by the user."""
+    assert skipping.frame_skip_reason(frame(plain, a=1, b=2)) == skipping.NO_TENSORS
+    assert skipping.frame_skip_reason(frame(plain, a=torch.ones(1), b=2)) is None
+
+    def makes():
+        return torch.ones(2)
+
+    assert skipping.frame_skip_reason(frame(makes, {"torch": torch})) is None
+
+    def asked(a):
+        return a
+
+    skipping.always_look(asked.__code__)
+    assert skipping.frame_skip_reason(frame(asked, a=1)) is None
+
+
+def test_tensors_are_found_in_containers():
+    """In lists, tuples and dicts, also in those that contain themselves."""
+    loop = [1]
+    loop.append(loop)
+    assert not skipping.touches_tensors(frame(plain, a=loop, b={}))
+    loop.append({"deep": (torch.ones(1),)})
+    assert skipping.touches_tensors(frame(plain, a=loop, b={}))
+    assert skipping.touches_tensors(frame(plain, a=torch.nn.Linear, b=0))
+
+
+def test_nothing_is_compiled_while_the_compiler_is_off():
+    """By the setting, or below a dispatch mode, which sees operators one by one."""
+    called = frame(plain, a=torch.ones(1), b=2)
+    with config.patch(disable=True):
+        assert "disabled" in skipping.frame_skip_reason(called)
+
+    class Mode(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            return function(*arguments, **(keywords or {}))
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(Mode())
+        assert skipping.frame_skip_reason(called) == "a torch dispatch mode is active"
+
+
+def test_a_module_of_torchs_with_hooks_is_an_entry():
+    """A hook may break the graph of its caller: the forward below it is then met on its own."""
+    layer = torch.nn.Linear(2, 2)
+    forward = Frame(torch.nn.Linear.forward.__code__, {"self": layer}, {}, {})
+    assert not skipping.module_forward_with_hooks(forward)
+    layer.register_forward_hook(lambda *_: None)
+    assert skipping.module_forward_with_hooks(forward)

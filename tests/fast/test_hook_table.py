@@ -1,0 +1,30 @@
+"""What ``fast/`` puts in the place of each hook."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from nbcompile import hooks
+from nbcompile.fast import call_path, hook_table
+
+
+def test_importing_nbcompile_installs_the_table():
+    """Nobody has to switch ``fast/`` on."""
+    assert hooks.installed() is hook_table.HOOKS
+    assert hook_table.HOOKS.call_installer is call_path.installer
+
+
+def test_mechanisms_are_imported_when_they_are_needed():
+    """The table alone imports no tracer, no background compiler and no size conditions."""
+    program = (
+        "import sys, nbcompile; print(sorted({'nbcompile.fast.background', 'nbcompile.fast.inference_tracer', "
+        "'nbcompile.fast.joint_tracer', 'nbcompile.fast.prebuild', 'nbcompile.runtime.conditions'} & {*sys.modules}))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_conditions_on_sizes_are_compiled_only_where_there_are_any():
+    """Without a guard on sizes their evaluator in C is not even loaded."""
+    assert hook_table.HOOKS.size_conditions(()) is None

@@ -1,0 +1,29 @@
+"""Which frame called a compiled one, and which one it resumes."""
+
+from __future__ import annotations
+
+import torch
+
+import nbcompile
+from nbcompile import api
+from nbcompile.recording import frame_links
+
+
+def test_a_resume_function_knows_its_frame():
+    """And so does a function that the residual program calls; one that Python calls has no caller."""
+
+    def helper(x):
+        return x * 2
+
+    @nbcompile.compile(backend="eager")
+    def f(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return helper(x)
+
+    with api.listening(api.new_recorder("f")) as pen:
+        f(torch.ones(2))
+    first, resumed, *_ = pen.record().frames
+    assert first.called_from == "" and first.resumes == ""
+    assert resumed.resumes == first.id and resumed.called_from == first.id
+    assert frame_links.calling_frame() == ""  # none is running now

@@ -1,0 +1,59 @@
+"""The tables from a callable to its meaning."""
+
+from __future__ import annotations
+
+import collections
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls import registry
+
+
+def test_builtin_methods_of_classes_are_found_though_each_look_up_makes_a_new_object():
+    """``dict.fromkeys is dict.fromkeys`` is False; its class and name are what is looked up."""
+    assert dict.fromkeys is not dict.fromkeys
+    assert registry._key(dict.fromkeys) == registry._key(dict.fromkeys)
+    assert registry._key(dict.fromkeys) != registry._key(collections.OrderedDict.fromkeys)
+
+
+def test_a_callable_has_one_handler_and_one_polyfill():
+    """The second registration is an error, so that none is lost by the order of imports."""
+    with pytest.raises(AssertionError, match="two handlers"):
+        registry.handles(len)(lambda tracer, arguments, keywords: None)
+    value, function = next(iter(registry._POLYFILLS.values()))
+    with pytest.raises(AssertionError, match="two polyfills"):
+        registry.add_polyfill(value, function)
+
+
+def test_what_no_table_knows_has_no_meaning():
+    """It is traced through, is a node, or breaks the graph: not the registry's to say."""
+    assert registry.handler(lambda: 0) is None and registry.polyfill(lambda: 0) is None
+    assert registry.handler(len) is not None
+
+
+@pytest.mark.parametrize(("recursive", "kind"), [(True, breaks.DISABLED_FUNCTION), (False, breaks.DISABLED_INLINE)])
+def test_a_disabled_function_breaks_with_its_reason(recursive, kind):
+    """Ours as well as torch's."""
+
+    def f(x):
+        return x
+
+    for disable in (nbcompile.disable, torch.compiler.disable):
+        found = registry.disabled(disable(f, recursive=recursive, reason="it logs"))
+        assert found.kind is kind and "it logs" in found.explanation()
+    assert registry.disabled(f) is None
+
+
+def test_compiled_wrappers_are_known_by_their_attributes():
+    """Those of ``torch.compile`` too, without an import of its compiler."""
+
+    def f(x):
+        return x
+
+    compiled = nbcompile.compile(f, fullgraph=True)
+    assert registry.is_compiled_wrapper(compiled) and registry.wants_one_graph(compiled)
+    assert not registry.is_compiled_wrapper(f) and not registry.wants_one_graph(nbcompile.compile(f))
+    assert not registry.is_compiled_wrapper(torch.compiler.disable(f))

@@ -1,0 +1,31 @@
+"""The table from opcode to handler."""
+
+from __future__ import annotations
+
+import opcode
+
+import pytest
+
+from nbcompile.tracing.frame import interpreter
+from nbcompile.tracing.frame.instruction_table import HANDLERS, UNTRACED, handles
+
+
+def test_every_opcode_of_this_python_is_handled_or_has_a_reason():
+    """A frame that meets one without a handler breaks; that is said here, and not found out by a user."""
+    assert interpreter.__name__  # importing it fills the table
+    instructions = {name for name in opcode.opmap if not name.startswith(("INSTRUMENTED", "<"))}
+    specialised = {name for name in instructions if opcode.opmap[name] >= 256}  # pseudo instructions of the compiler
+    missing = instructions - specialised - HANDLERS.keys() - UNTRACED.keys()
+    assert missing <= set(), sorted(missing)
+
+
+def test_no_opcode_is_both():
+    """Handled and refused."""
+    assert HANDLERS.keys() & UNTRACED.keys() == set()
+    assert all(UNTRACED.values())
+
+
+def test_an_opcode_has_one_handler():
+    """The second registration is an error."""
+    with pytest.raises(AssertionError, match="two handlers"):
+        handles("LOAD_FAST")(lambda frame, instruction: None)
