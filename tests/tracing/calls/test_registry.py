@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.tracing import breaks
+from nbcompile.tracing import breaks, tracer
 from nbcompile.tracing.calls import registry
 
 
@@ -21,6 +21,7 @@ def test_builtin_methods_of_classes_are_found_though_each_look_up_makes_a_new_ob
 
 def test_a_callable_has_one_handler_and_one_polyfill():
     """The second registration is an error, so that none is lost by the order of imports."""
+    assert tracer.__name__  # importing it fills the tables
     with pytest.raises(AssertionError, match="two handlers"):
         registry.handles(len)(lambda tracer, arguments, keywords: None)
     value, function = next(iter(registry._POLYFILLS.values()))
