@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nbcompile.capture.frame import Frame
     from nbcompile.capture.guard import Guard
     from nbcompile.capture.trace import CapturedGraph, Trace
-    from nbcompile.dispatch.hook import BackendKey, FrameCallback
+    from nbcompile.dispatch.hook import BackendKey, FrameCallback, SkipFrame
     from nbcompile.guarding.ambient import Conditions
     from nbcompile.guarding.group import GroupGuards
     from nbcompile.options import Options
@@ -64,8 +64,8 @@ class Hooks:
     call_installer: Callable[[Any, FrameCallback, Path, Callable[[Path], None]], CallInstaller | None] = nothing
     """Make the installer of fast calls for a compiled function: of the function, its hook, the slow path, and a
     function that replaces this path."""
-    load_frame: Callable[[Frame, Options, BackendKey], CompiledFrame | None] = nothing
-    """Load a frame that an earlier process compiled."""
+    load_frame: Callable[[Frame, Options, BackendKey], CompiledFrame | SkipFrame | None] = nothing
+    """Load a frame that an earlier process compiled, or in which it found nothing to compile."""
     before_compile: Callable[[Options], None] = nothing
     """Called before the first stage: what the stages need later can be prepared now."""
     before_backend: Callable[[Trace], None] = nothing
@@ -84,6 +84,8 @@ class Hooks:
     """Build torch's guard tree, without the modules that torch would import for it."""
     store_frame: Callable[..., None] = nothing
     """Store a compiled frame for later processes."""
+    store_skipped: Callable[..., None] = nothing
+    """Store that there is nothing to compile in a frame."""
     launcher_loaded: Callable[[Any], object] = nothing
     """Called with the extension module that launches kernels."""
 

@@ -14,7 +14,7 @@ import traceback
 import warnings
 from dataclasses import replace
 
-from nbcompile import config, errors, torch_internals
+from nbcompile import config, errors, hooks, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
@@ -65,7 +65,9 @@ def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: E
     #     an error with the user's or a backend's  raised, unless errors are suppressed
     #     anything else                            a warning, and the frame runs as Python
     match error:
-        case breaks.SkipFrame():
+        case breaks.SkipFrame(guards=guards, assumed=assumed):
+            if guards is not None:
+                hooks.active().store_skipped(frame, options, error.reason, guards, assumed)
             return _skipped(observer, error.reason)
         case breaks.Unsupported():
             return _cannot_compile(options, observer, error)

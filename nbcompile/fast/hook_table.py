@@ -7,7 +7,7 @@
                                    trace_inference, ...  inference_tracer, joint_tracer: one pass, without AOTAutograd
                                    group_guards          guard_groups, guard_cache
                                    build_guard_tree      guard_tree_stubs
-                                   store_frame           disk_cache/: for later processes
+                                   store_frame, ...      disk_cache/: for later processes
     f(x)   3rd call and later      no hook: call_path replaces the wrapper's path (eval_frame/wrapper.py)
 
 Each mechanism is imported when its hook is called first. All of them are off with ``nbcompile.config.reference``.
@@ -75,5 +75,6 @@ HOOKS = Hooks(
     size_conditions=_size_conditions,
     build_guard_tree=guard_tree_stubs.build,
     store_frame=frames.store,
+    store_skipped=frames.store_skipped,
     launcher_loaded=output_pool.switch_on,
 )

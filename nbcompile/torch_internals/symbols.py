@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import importlib
 import logging
+import math
 import re
 import traceback
 import weakref
@@ -394,6 +395,15 @@ def statically_true(shape_env: Any, condition: Any) -> bool:
     return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value
 
 
+_IMPORTED_WHEN_CALLED = ("IsNonOverlappingAndDenseIndicator", "cast_symbool_to_symint_guardless")
+"""Functions that few guards call: a process that only loads entries need not import SymPy for them."""
+
+
 def shape_guard_names() -> dict[str, Any]:
     """Names that ShapeEnv's guard expressions may use besides ``L`` and ``G``."""
-    return dict(symbolic_shapes().SYMPY_INTERP)
+    functions = {name: functools.partial(_call_shape_function, name) for name in _IMPORTED_WHEN_CALLED}
+    return {**functions, "math": math, "torch": torch}
+
+
+def _call_shape_function(name: str, *arguments: Any) -> Any:
+    return symbolic_shapes().SYMPY_INTERP[name](*arguments)

@@ -19,6 +19,8 @@ from pathlib import Path
 
 import torch
 
+from nbcompile.capture.guard import Guard
+from nbcompile.capture.trace import Assumptions
 from nbcompile.record.model import Operand, StackLine
 
 FUNDAMENTAL = (
@@ -673,9 +675,14 @@ class RestartAnalysis(Exception):
 class SkipFrame(Exception):
     """The frame has nothing to compile; it runs as it is, now and later."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(
+        self, reason: str, guards: tuple[Guard, ...] | None = None, assumed: Assumptions | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.guards = guards
+        """Under which another process finds nothing to compile in it, either; None: not known."""
+        self.assumed = assumed
 
 
 class _UnknownKeys(dict[str, object]):

@@ -242,7 +242,7 @@ class _FrameTracer:
         interpreter = self.interpreter
         is_empty = not interpreter.output.has_operators() and not interpreter.side_effects.any()
         if is_empty and not config.allow_empty_graphs:
-            raise breaks.SkipFrame("no ops traced")
+            raise self._nothing_to_compile()
         # The order of what follows decides the order of the graph's outputs: the result, then the side effects.
         reconstruction = Reconstruction(interpreter)
         lazy = finished.value
@@ -256,6 +256,15 @@ class _FrameTracer:
         # be lost, so a close that changes anything is refused.
         self._close_generators()
         return self._trace(reconstruction, mutations, Return(value))
+
+    def _nothing_to_compile(self) -> breaks.SkipFrame:
+        """The reason to skip the frame, with the guards of all that was read to find out."""
+        expect_attributes(self.interpreter)
+        self.interpreter.note_effects()
+        output = self.interpreter.output
+        # Guards on sizes are settled by a backend, and there is no graph for one.
+        guards = None if output.inputs.is_symbolic() else frame_guards(self.interpreter)
+        return breaks.SkipFrame("no ops traced", guards, self.interpreter.assumed)
 
     def _planned_end(self, plan: BreakPlan, chain: Sequence[Translator]) -> Trace:
         try:

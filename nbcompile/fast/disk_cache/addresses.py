@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+from types import ModuleType
 from typing import Any
 
 from nbcompile.capture import source as addresses
 from nbcompile.capture.source import ConstantSource, ModuleSource, Source
+from nbcompile.fast import dynamo_stub
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
@@ -72,7 +74,7 @@ class Written:
         return self._numbers[source]
 
     def _class_of(self, value: object) -> int:
-        cls = type(value)
+        cls = _module_class(value) if isinstance(value, ModuleType) else type(value)
         if cls not in self._seen:
             self.kinds.append(describe(cls))
             self._seen[cls] = len(self.kinds) - 1
@@ -106,7 +108,8 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
         sources.append(source)
         try:
             # From the base outwards, so that a wrong class is found before something is read from it.
-            here = type(known.value(source))
+            value = known.value(source)
+            here = _module_class(value) if isinstance(value, ModuleType) else type(value)
         except Exception as error:
             if absent is None:
                 raise Unreadable(f"{known_text(source)} leads nowhere") from error
@@ -117,6 +120,12 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
         if not alike(seen[here], kinds[kind]):
             raise Unreadable(f"{known_text(source)} is a {here.__qualname__}")
     return sources
+
+
+def _module_class(module: ModuleType) -> type:
+    """The class of a module; a stub of torch's compiler counts as the module that it becomes at its first use."""
+    cls = type(module)
+    return ModuleType if cls.__module__ == dynamo_stub.__name__ else cls
 
 
 def known_text(source: Source) -> str:

@@ -12,7 +12,7 @@ In torch: torch/_dynamo/precompile_context.py. Read next: docs/design/warm_start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import CodeType
@@ -53,12 +53,14 @@ from nbcompile.rewriting.residual import Residual
 class Found:
     """An entry that is good for a call."""
 
-    residual: Residual
+    residual: Residual | None
+    """The program; None if there is nothing to compile in the frame."""
     check: guarding.FrameCheck
     page: dict[str, Any]
     """The record of the compile; {} if nobody recorded."""
     is_own: bool
     """This process compiled it, for a code object that was equal."""
+    skip_reason: str = ""
 
 
 def keep(
@@ -80,7 +82,9 @@ def keep(
         # What belongs to this call (values, sources) is described now; the graph's part may come later, from the
         # backward or a compilation in the background.
         with descriptions.memoized():
-            content = _written(frame, trace, guards, residual, graph)
+            inputs = [each.source for each in trace.graph.inputs] if trace.graph else []
+            content = _written(frame, trace.assumed, guards, inputs)
+            content["program"] = programs.write(residual, frame, graph)
 
         def finish() -> None:
             with _obstacles(frame.code.co_qualname, draft):
@@ -92,6 +96,13 @@ def keep(
             finish()
         else:
             artifact.ready.append(finish)
+
+
+def keep_skipped(frame: Frame, options: Options, reason: str, guards: tuple[Guard, ...], assumed: Assumptions) -> None:
+    """Have written down that there is nothing to compile in a frame: later processes need no trace to find out."""
+    with _obstacles(frame.code.co_qualname, None), descriptions.memoized():
+        content = _written(frame, assumed, guards, [])
+        write_later(keys.key(frame.code, options), {**content, "graph": None, "skip_reason": reason}, frame, None)
 
 
 def write_later(key: str, content: dict[str, Any], frame: Frame, draft: FrameDraft | None) -> None:
@@ -131,23 +142,16 @@ def _tell(draft: FrameDraft | None, text: str) -> None:
         draft.rewrite()  # the call may be over
 
 
-def _written(
-    frame: Frame,
-    trace: Trace,
-    guards: tuple[Guard, ...],
-    residual: Residual,
-    graph: Callable[..., object] | None,
-) -> dict[str, Any]:
+def _written(frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inputs: Sequence[Source]) -> dict[str, Any]:
     # The trace used something that no other process can check, as the order of a set: the entry would be wrong there.
-    if trace.assumed.obstacle:
-        raise NotStorable(trace.assumed.obstacle)
+    if assumed.obstacle:
+        raise NotStorable(assumed.obstacle)
     written = Written(SourceCache(frame.scope()))
     content: dict[str, Any] = {
         "function": frame.code.co_qualname,
         "guards": stored_guards.write(guards, written),
-        "assumed": _assumed(trace.assumed, guards, written, frame),
-        "inputs": [written.number_of(each.source) for each in trace.graph.inputs] if trace.graph else [],
-        "program": programs.write(residual, frame, graph),
+        "assumed": _assumed(assumed, guards, written, frame),
+        "inputs": [written.number_of(source) for source in inputs],
     }
     return {**content, "addresses": written.data()}
 
@@ -223,11 +227,11 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
             storage.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
             continue
         storage.touch(path)
-        return Found(residual, check, record, storage.is_own(path))
+        return Found(residual, check, record, storage.is_own(path), content.get("skip_reason", ""))
     return None
 
 
-def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.FrameCheck]:
+def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guarding.FrameCheck]:
     # An optimiser makes its state in its first step. The trace made it before it read it, so addresses of the entry may
     # lead into state that is not there yet. Then come, from cheap to dear: addresses and classes of values,
     # assumptions, guards, and the building of the graph.
@@ -239,6 +243,8 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual, guarding.Fra
     _expect_answers(content["assumed"], sources, known)
     guards = stored_guards.read(content["guards"], sources, known)
     check = _check(guards, frame)
+    if "skip_reason" in content:
+        return None, check
     graph = None if content["graph"] is None else graphs.read(content["graph"])
     residual = programs.read(content["program"], frame, graph)
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode

@@ -14,9 +14,9 @@ from nbcompile import config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
-from nbcompile.capture.trace import Trace
+from nbcompile.capture.trace import Assumptions, Trace
 from nbcompile.dispatch import cache
-from nbcompile.dispatch.hook import BackendKey, skip_code
+from nbcompile.dispatch.hook import BackendKey, SkipFrame, skip_code
 from nbcompile.fast.disk_cache import entry, record_pages
 from nbcompile.ir.compiled_artifact import ArtifactBuilder
 from nbcompile.ir.profiler_ranges import of_frame
@@ -26,13 +26,13 @@ from nbcompile.recording import frame_links
 from nbcompile.rewriting.residual import Residual
 
 
-def load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | None:
-    """Load what an earlier process compiled for such a call; None if it must be compiled."""
+def load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | SkipFrame | None:
+    """Load what an earlier process compiled for such a call, or that there is nothing to compile; None: not known."""
     with config.with_torchs():
         return _load(frame, options, key) if config.warm_start else None
 
 
-def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | None:
+def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | SkipFrame | None:
     if torch_internals.function_modes() or torch_internals.in_transform():
         return None
     failed = cache.failures(frame.code, frame.scope(), key)
@@ -43,6 +43,8 @@ def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | No
         found = entry.load(frame, options, with_page=recorder.listening())
     if found is None:
         return None
+    if found.residual is None:
+        return SkipFrame(found.skip_reason, code_wide=True)
     # The id of this process: an entry has the id under which another process compiled it.
     compile_id = origin.compile_id = cache.next_compile_id(frame.code)
     with recorder.frame(compile_id, frame.code.co_name) as draft:
@@ -73,3 +75,12 @@ def store(
     if config.warm_start:
         with recorder.stage("store"):
             entry.keep(frame, options, trace, guards, residual, graph, parts, recorder.draft())
+
+
+def store_skipped(frame: Frame, options: Options, reason: str, guards: tuple[Guard, ...], assumed: Assumptions) -> None:
+    """Store that there is nothing to compile in a frame.
+
+    Not while someone records: what is shown of a skipped frame is what its trace found.
+    """
+    if config.warm_start and options.guard_filter is None and recorder.draft() is None:
+        entry.keep_skipped(frame, options, reason, guards, assumed)

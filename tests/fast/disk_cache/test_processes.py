@@ -19,9 +19,14 @@ def f(x):
     y = net(x)
     print("between", file=sys.stderr)
     return torch.softmax(y, -1)
+@nbcompile.compile
+def of_any_size(x):
+    return x * x.shape[0]
 with warnings.catch_warnings(record=True) as told, torch.no_grad():
     result = f(torch.ones(2, 4))
     assert torch.allclose(result, torch.softmax(net(torch.ones(2, 4)), -1))
+    for size in (3, 5, 7):
+        assert torch.equal(of_any_size(torch.ones(size)), torch.ones(size) * size)
 heavy = [name for name in ("torch._dynamo", "sympy", "nbcompile.driver", "nbcompile.tracing", "nbcompile.lowering") if name in sys.modules]
 again = torch.compile(lambda d: d["x"] + 1, backend="eager")({"x": torch.ones(2)}) if len(sys.argv) > 1 else None
 print(json.dumps([heavy, [str(each.message) for each in told]]))
@@ -47,6 +52,13 @@ def run(folder, *arguments: str):
     return json.loads(told.stdout)
 
 
+def printed(program: str, folder) -> str:
+    """What a program prints in a process of its own, over a store in a folder."""
+    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_WARM_START": "1"}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store that one process has filled."""
@@ -57,8 +69,33 @@ def store(tmp_path_factory):
 
 
 def test_a_warm_process_imports_no_compiler(store):
-    """Two graphs, a resume function and a module's guards come from the store; a real torch.compile works afterwards."""
+    """Graphs, a resume function, guards on a module and on sizes come from the store; a real torch.compile works."""
     assert run(store, "and torch.compile") == [[], []]
+
+
+OPTIMISER = """
+import sys
+import torch, nbcompile
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.Adam(net.parameters())  # imports torch's compiler
+before = set(sys.modules)
+@nbcompile.compile
+def step():
+    optimizer.step()
+def train():
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(torch.ones(3, 2)).sum().backward()
+        step()
+train()
+print(*{"nbcompile.driver.stages", "nbcompile.tracing.tracer", "nbcompile.lowering"} & sys.modules.keys() - before)
+"""
+
+
+def test_a_warm_step_of_an_optimiser_imports_no_compiler(tmp_path):
+    """Its frames that have nothing to compile, as the hooks of a step, are in the store, too."""
+    imported = [printed(OPTIMISER, tmp_path).split() for _ in range(2)]
+    assert (len(imported[0]), imported[1]) == (3, [])
 
 
 BUILTINS = """
@@ -77,7 +114,4 @@ print(recorder.frames[0].cause)
 
 def test_a_program_that_counts_and_maps_is_loaded(tmp_path):
     """``enumerate``, ``map`` and ``sum`` are traced as Python of ours, whose modules a second process has not imported."""
-    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path), "NBCOMPILE_WARM_START": "1"}
-    command = [sys.executable, "-c", BUILTINS]
-    told = [subprocess.run(command, capture_output=True, text=True, check=True, env=environment) for _ in range(2)]
-    assert [one.stdout.split()[0] for one in told] == ["first", "loaded"]
+    assert [printed(BUILTINS, tmp_path).split()[0] for _ in range(2)] == ["first", "loaded"]

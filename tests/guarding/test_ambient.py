@@ -1,0 +1,44 @@
+"""Guards that belong to no single value: conditions on sizes are Python with a few names of torch's."""
+
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+
+import torch
+
+from nbcompile.capture.source import Scope
+from nbcompile.guarding.ambient import shape_names
+from nbcompile.torch_internals import shape_guard_names
+
+SCOPE = Scope((lambda: None).__code__, {}, {}, vars(builtins))
+
+
+def test_conditions_on_sizes_use_all_names_of_torchs():
+    """The names that torch gives to the expressions of ShapeEnv, with the same values or functions that call those."""
+    from torch.fx.experimental.symbolic_shapes import SYMPY_INTERP
+
+    names = shape_guard_names()
+    assert names.keys() == SYMPY_INTERP.keys()
+    assert names["math"] is SYMPY_INTERP["math"]
+    assert names["torch"] is torch
+    for sizes, strides in (([2, 3], [3, 1]), ([2, 3], [1, 2]), ([2, 3], [4, 1])):
+        name = "IsNonOverlappingAndDenseIndicator"
+        assert names[name](*sizes, *strides) == SYMPY_INTERP[name](*sizes, *strides)
+    assert names["cast_symbool_to_symint_guardless"](True) == 1
+
+
+def test_conditions_on_sizes_may_use_functions_of_math():
+    """Expressions over sizes have them by their bare names, as ShapeEnv prints them."""
+    assert eval("floor(2.5) + sqrt(9.0)", shape_names(SCOPE)) == 5
+
+
+def test_names_for_conditions_import_no_sympy():
+    """A process that only loads what another one compiled needs none."""
+    program = (
+        "import sys, nbcompile; from nbcompile.torch_internals import shape_guard_names; "
+        "shape_guard_names(); print('sympy' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False"]
