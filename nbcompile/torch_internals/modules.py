@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import linecache
+import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -53,6 +54,20 @@ def _effects() -> ModuleType:
 def symbolic_shapes() -> ModuleType:
     """ShapeEnv: symbolic sizes, their ranges and the guards on them."""
     return importlib.import_module("torch.fx.experimental.symbolic_shapes")
+
+
+_IMPORTED_WHEN_CALLED = ("IsNonOverlappingAndDenseIndicator", "cast_symbool_to_symint_guardless")
+"""Functions that few guards call: a process that only loads entries need not import SymPy for them."""
+
+
+def shape_guard_names() -> dict[str, Any]:
+    """Names that ShapeEnv's guard expressions may use besides ``L`` and ``G``."""
+    functions = {name: functools.partial(_call_shape_function, name) for name in _IMPORTED_WHEN_CALLED}
+    return {**functions, "math": math, "torch": torch}
+
+
+def _call_shape_function(name: str, *arguments: Any) -> Any:
+    return symbolic_shapes().SYMPY_INTERP[name](*arguments)
 
 
 def aot_autograd() -> ModuleType:

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import importlib
 import logging
-import math
 import re
 import traceback
 import weakref
@@ -393,17 +392,3 @@ def promise(condition: Any) -> bool:
 def statically_true(shape_env: Any, condition: Any) -> bool:
     """True if the guards made so far imply a condition on symbolic sizes (asks ShapeEnv, makes no guard)."""
     return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value
-
-
-_IMPORTED_WHEN_CALLED = ("IsNonOverlappingAndDenseIndicator", "cast_symbool_to_symint_guardless")
-"""Functions that few guards call: a process that only loads entries need not import SymPy for them."""
-
-
-def shape_guard_names() -> dict[str, Any]:
-    """Names that ShapeEnv's guard expressions may use besides ``L`` and ``G``."""
-    functions = {name: functools.partial(_call_shape_function, name) for name in _IMPORTED_WHEN_CALLED}
-    return {**functions, "math": math, "torch": torch}
-
-
-def _call_shape_function(name: str, *arguments: Any) -> Any:
-    return symbolic_shapes().SYMPY_INTERP[name](*arguments)
