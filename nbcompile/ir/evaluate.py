@@ -65,6 +65,7 @@ def run(computation: Program | Schedule, inputs: Sequence[Any], module: nn.Modul
     """
     program = computation if isinstance(computation, Program) else computation.program
     sizes = symbol_values(program, inputs)
+    # Program and schedule run on the same memory model, so that one is the oracle of the other.
     machine = _Machine(program, sizes, inputs, module)
     if isinstance(computation, Program):
         machine.run_buffers()
@@ -86,6 +87,7 @@ def symbol_values(program: Program, inputs: Sequence[Any]) -> dict[Symbol, int]:
 
 def tabulate(body: Expr, variable: Symbol, size: int) -> list[int] | None:
     """Values of a body for each value of its single loop variable; None where it depends on anything else."""
+    # A table is made at compile time, so it may depend on nothing that a call brings.
     for node in walk(body):
         if isinstance(node, (Load, Local)) or (isinstance(node, IndexOf) and node.index.free_symbols - {variable}):
             return None
@@ -146,6 +148,7 @@ class _Machine:
                         # Loads of the input elsewhere mean its old value: write after all buffers.
                         deferred_writes.append((buffer, value))
                         continue
+                    # Computed before the memory is there: a body that reads its own buffer would see sentinel values.
                     self._allocate(buffer.name)
                     self._view(buffer.name).copy_(value)
                 case _:

@@ -157,6 +157,7 @@ def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
     whole, rest = _split(sympy.expand(numerator), divisor)
     if _is_in_range(rest, divisor, ranges):
         return whole
+    # torch's FloorDiv, and not SymPy's floor(a / b): it is exact, and the printers know it.
     quotient: Index = FloorDiv(rest, divisor)
     return whole + quotient
 
@@ -174,6 +175,7 @@ def remainder(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
 
 def _split(numerator: Index, divisor: Index) -> tuple[Index, Index]:
     # numerator == divisor * whole + rest, with every term that the divisor divides in whole.
+    # Term by term: 8*i0 + 16*i2 + i1 over 8 has the whole part i0 + 2*i2 and the rest i1.
     whole: list[Index] = []
     rest: list[Index] = []
     for term in sympy.Add.make_args(numerator):
@@ -288,6 +290,7 @@ def _simplified(expression: Index, known: frozenset[tuple[Symbol, Index]]) -> In
     ranges = dict(known)
     simplified: dict[Index, Index] = {}
     # Short ones first: a division within another is simplified before it.
+    # Bounds of the variables are facts of the loops around it: i1 // 8 is 0 in a loop of 8, and stays in one of 16.
     for division in sorted(expression.atoms(FloorDiv, Mod), key=lambda atom: atom.count_ops()):
         top, bottom = (part.xreplace(simplified) for part in division.args)
         rule = divide if isinstance(division, FloorDiv) else remainder
@@ -358,6 +361,7 @@ def max_slope(offset: Index, variable: Symbol) -> int | None:
         return 0
     if offset == variable:
         return 1
+    # A bound, by cases of the outermost function: the operands' bounds first.
     parts = [max_slope(each, variable) for each in offset.args]
     known = [each for each in parts if each is not None]
     if len(known) < len(parts):

@@ -58,6 +58,7 @@ class DebugFolder:
 
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:
         """Write the files of one frame; a disk that refuses is a warning, and the program goes on."""
+        # Called at the end of a compile, in the middle of the user's program: nothing of this may stop it.
         try:
             folder = run_folder(os.getpid()) / f"{_file_name(frame.function)}_{_file_name(frame.id)}"
             folder.mkdir(parents=True, exist_ok=True)

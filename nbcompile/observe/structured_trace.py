@@ -112,6 +112,7 @@ def _backend(frame: CompiledFrame) -> Iterator[TraceEntry]:
         return
     code = output_code(frame)
     yield from _artifact("before_pre_grad_graph", frame.graph.code if code else "")
+    # A stage that torch has no record for (our own passes) is an artifact by its name.
     for graph in compiled.graphs:
         if graph.stage not in GRAPH_RECORDS:
             yield from _artifact(f"{graph.stage}_graph", graph.code)

@@ -83,6 +83,9 @@ def entries(path: Path, wanted: frozenset[str], problems: Problems) -> Iterator[
     Raises:
         OSError: the file cannot be opened.
     """
+    #     [rank0]:V1125 10:00:00.000000 1 torch/_logging/_internal.py:1] {"dynamo_output_graph": {...}, "rank": 0}
+    #     \tclass GraphModule(torch.nn.Module):          each line of the payload begins with a tab
+    #     \t    def forward(self, L_x_):
     with _opened(path) as file:
         current: tuple[Any, bool] | None = None
         payload: list[str] = []
@@ -113,6 +116,7 @@ def begins(path: Path) -> str:
 
 
 def _opened(path: Path) -> gzip.GzipFile | BinaryIO:
+    # By its first bytes, as a trace that was sent by mail has lost its ending.
     with path.open("rb") as file:
         compressed = file.read(2) == GZIP
     return gzip.open(path, "rb") if compressed else path.open("rb")
@@ -162,6 +166,7 @@ def _entry(metadata: dict[str, Any], payload: list[str], length: int, problems: 
         problems.left_out_payloads += bool(payload)
         payload = []
     problems.kept += sum(map(len, payload))
+    # What is left is the name of the record, and its value the record's own data.
     key = next((key for key in metadata if key not in OF_EVERY_RECORD), "")
     rank, attempt = metadata.get("rank"), metadata.get("attempt")
     return Entry(

@@ -84,6 +84,7 @@ def _to_plain(value: Any) -> Any:
         return [_to_plain(each) for each in value]
     if dataclasses.is_dataclass(value):
         entries = ((each, getattr(value, each.name)) for each in dataclasses.fields(value))
+        # Defaults are left out: most fields of most entries are empty, and a record has tens of thousands of entries.
         return {each.name: _to_plain(entry) for each, entry in entries if not _is_default(each, entry)}
     assert value is None or isinstance(value, (str, int, float, bool)), f"a record cannot hold {type(value)}"
     return value
@@ -97,6 +98,7 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 
 def _from_plain(wanted: Any, value: Any, path: str) -> Any:
     """Build a value of the expected type; ``path`` is its path in the JSON."""
+    # The type hints of the dataclasses are the schema; there is no second description of it.
     if isinstance(wanted, types.UnionType):  # only ever ``X | None`` here
         return None if value is None else _from_plain(get_args(wanted)[0], value, path)
     if get_origin(wanted) is tuple:

@@ -72,6 +72,8 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
     by_line: dict[int, list[str]] = {}
     pieces: dict[int, dict[tuple[int, int], list[str]]] = {}
     by_instruction: dict[int, list[str]] = {}
+    #     line 3 of the user ── node n2 ── ATen node ── buffer buf0 ── kernel0 ── line 7 of its text
+    # A record has arrows to the left only: each thing names what it comes from. Here they become all directions.
     graph = traced(frame)
     for node in graph.nodes if graph else ():
         origins[node.id] = (node.id,)
@@ -158,6 +160,7 @@ def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
 
 def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
     """First line of a user stack, so the outermost, that is in the frame's own source; None if there is none."""
+    # The outermost such line: of an inlined call the frame's own line is the one that calls.
     end = frame.first_line + frame.source.rstrip("\n").count("\n") + 1
     for line in stack:
         if line.file == frame.file and frame.first_line <= line.line < end:
@@ -204,6 +207,7 @@ def resume_tree(record: Record) -> tuple[TreeNode, ...]:
     """
     # Reversed, because the last entry of a dict wins: several frames may have one id, and the first is meant.
     first_index = {frame.id: index for index, frame in reversed(list(enumerate(record.frames)))}
+    # A parent must come earlier in the record. So a record from a file cannot make the tree go in circles.
     children: dict[int | None, list[int]] = {}
     for index, frame in enumerate(record.frames):
         parent = first_index.get(frame.called_from or frame.resumes)
@@ -238,7 +242,9 @@ def distinct_breaks(record: Record) -> tuple[DistinctBreak, ...]:
     keys: dict[str, object] = {}
     for frame in record.frames:
         for entry in frame.breaks:
+            # The innermost line: however the function was reached, it is the same break there.
             location = (entry.stack[-1].file, entry.stack[-1].line) if entry.stack else (entry.context,)
+            # What the compiler said wins: it knew of a break in a resume function that it had met before.
             key = keys.get(entry.first_seen) or (entry.kind, entry.title, *location)
             keys[entry.id] = key
             folded.setdefault(key, []).append((entry, frame.id))

@@ -62,6 +62,7 @@ class Recorder:
     @contextmanager
     def listening(self) -> Iterator[Recorder]:
         """Receive every frame compiled inside the block (in this context)."""
+        # A token of its own: the same recorder may listen twice, one inside of the other.
         mine = object()
         with bound(_recorders, (*_recorders.get(), self)):
             try:  # Ctrl-C may come after any call
@@ -74,6 +75,7 @@ class Recorder:
     def note_call(self, call: model.Call) -> None:
         """Keep one call; hits of one entry in a row are one entry of the list."""
         last = self.calls[-1] if self.calls else None
+        # A compile is never counted as a repetition: it is the event that a reader looks for.
         if last is not None and not call.compiled and dataclasses.replace(last, times=1) == call:
             self.calls[-1] = dataclasses.replace(last, times=last.times + 1)
         else:
@@ -164,6 +166,7 @@ class FrameDraft:
 
     def hand_in(self, recorder: Recorder) -> None:
         """Add the finished frame to the record."""
+        # Of each recorder that has it: what a background thread writes later replaces the frame there.
         self._places.append((recorder, len(recorder.frames)))
         recorder.frames.append(self.frame())
         recorder.timings.extend(self.timings)
@@ -213,6 +216,7 @@ def draft() -> FrameDraft | None:
 def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
     """Record one frame, also if its compilation fails."""
     recorders = _recorders.get()
+    # Asked once: a log that is switched on in the middle of a compile would get half of a frame.
     interested = [subscriber for subscriber in subscribers if subscriber.wants_frames()]
     if not recorders and not interested:
         yield None
@@ -233,6 +237,7 @@ def frame(compile_id: str, function: str) -> Iterator[FrameDraft | None]:
         raise
     finally:
         _draft.set(before)
+        # In any case, whatever was raised: a frame that failed is what most people look for in a record.
         for recorder in recorders:
             recorder.active = None
             draft.hand_in(recorder)
@@ -264,6 +269,7 @@ def _timed(name: str) -> Iterator[None]:
     phase = Phase(draft.compile_id, str(draft.frame_fields["function"]), name, draft.began)
     for recorder in _recorders.get():
         recorder.active = phase
+    # Stages nest: lowering runs inside of the backend. Sums of times must count the outer ones alone.
     inside = draft.stages[-1] if draft.stages else ""
     draft.stages.append(name)
     try:

@@ -36,6 +36,7 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_the_same(left: Value, right: Value) -> bool:
     """Evaluate ``is``, which guards use with None, True and False only."""
+    # True == 1 in Python; to a guard they are two values.
     return type(left) is type(right) and left == right
 
 

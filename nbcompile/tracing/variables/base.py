@@ -74,6 +74,7 @@ class VariableTracker:
     def proxy(self) -> object:
         """The value as an argument of a graph node."""
         context = f"call_function args: {self.describe()}"
+        # The default of every operation: what a tracker does not say is a break, and never a guess.
         raise breaks.unsupported(breaks.NOT_A_GRAPH_VALUE, context, name=self.type_name())
 
     def fits_a_node(self) -> bool:
@@ -101,6 +102,7 @@ class VariableTracker:
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         """``value.name``."""
+        # `type(value)` asks python_type; `value.__class__` is an attribute, which a class may redefine (objects.py).
         if name == "__class__":
             return tracer.wrap(self.python_type(), None)
         # A method in C may be looked up and passed on; only its call breaks.
@@ -258,6 +260,7 @@ _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
 
 def name_in_errors(cls: type) -> str:
     """The name of a class in errors of Python's: one in C, outside ``builtins``, with its module."""
+    # C prints tp_name, which has the module for static types only: 'collections.deque', but 'MyClass'.
     static = not cls.__flags__ & _HEAP_TYPE and cls.__module__ != "builtins"
     return f"{cls.__module__}.{cls.__name__}" if static else cls.__name__
 
@@ -313,6 +316,7 @@ class LazyVariable(VariableTracker):
         return self.realise(tracer).hash_key(tracer)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        # Never looked at: its source gives it again, whatever it is, and no guard was needed.
         return self.realised.recipe(reconstruction) if self.realised else super().recipe(reconstruction)
 
 

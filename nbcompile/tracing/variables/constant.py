@@ -42,6 +42,7 @@ def is_constant_value(value: object) -> bool:
         return True
     if isinstance(value, (torch.finfo, torch.iinfo, types.CodeType)) or arrays.is_type_info(value):
         return True
+    # A list of constants is none: it may change, and is a tracker with items.
     if type(value) in (tuple, frozenset):
         return all(is_constant_value(item) for item in value)  # type: ignore[attr-defined]
     return type(value) is slice and all(is_constant_value(part) for part in (value.start, value.stop, value.step))
@@ -88,6 +89,7 @@ class ConstantVariable(VariableTracker):
                 return own
         if isinstance(self.value, types.CodeType) and name in _WHERE_CODE_IS:
             tracer.depend_on_process("the file and the lines of code")
+        # Evaluated on the real value: constants have no state of the user's that a guard would have to look at.
         attribute = tracer.evaluate(getattr, (self.value, name))
         if arrays.is_type_info(self.value) and (arrays.is_array(attribute) or isinstance(attribute, type)):
             return tracer.wrap(attribute, None) if isinstance(attribute, type) else ConstantVariable(attribute)
@@ -105,6 +107,7 @@ class ConstantVariable(VariableTracker):
         owner = next((base for base in type(member).__mro__ if name in base.__dict__), None)
         if owner is None or not issubclass(owner, enum.Enum) or owner.__module__ == "enum":
             return None
+        # Only what is written in Python has anything to trace; `name` and `value` of a member are enum's own.
         users = isinstance(owner.__dict__[name], (types.FunctionType, property, classmethod, staticmethod))
         return tracer.bind(self, type(member), name) if users else None
 
@@ -156,6 +159,7 @@ class ConstantMethodVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         values = [realise(tracer, value) for value in arguments]
         named = {name: realise(tracer, value) for name, value in keywords.items()}
+        # The argument may be a list tracker, which is no constant, though all of its items are.
         if self.name == "join" and (joined := self._join(tracer, values)) is not None:
             return joined
         if all(value.is_constant() for value in (*values, *named.values())):

@@ -92,6 +92,8 @@ class DecoratedVariable(VariableTracker):
         return self.function.python_type()
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        # Entered at each call, as `@torch.no_grad()` does with a clone of itself: the manager's own state does not
+        # matter.
         self.context.enter(tracer)
         try:
             return tracer.call(self.function, arguments, keywords)
@@ -174,6 +176,7 @@ class AutocastVariable(ContextVariable):
         return f"AutocastModeVariable({(*self.arguments, *self.keywords.values())[0]})"
 
     def enter(self, tracer: Tracer) -> VariableTracker:
+        # In the order of the constructor, with its defaults: the node in the graph takes all four by position.
         given = {**dict(zip(_AUTOCAST, self.arguments, strict=False)), **self.keywords}
         settings = tuple({**_AUTOCAST_DEFAULTS, **given}[name] for name in _AUTOCAST)
         self.entered.append(tracer.output.enter_autocast(settings))

@@ -209,16 +209,22 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         return self.cls
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
+        # What CPython's iterators do, class by class, once their container changed:
+        #     dict, set      RuntimeError at each further step, until it has said that it is at its end
+        #     OrderedDict    RuntimeError once, then StopIteration; none after the last item
+        #     deque          RuntimeError at each further step, also at its end
         self.is_exhausted |= self.gives_up and self.index >= len(self.sequence.items)
         if self.is_exhausted and not self.asks_always:
             return None
         # A dict checks its size at each step, and refuses to go on: "dictionary changed size during iteration".
         if self.state() != self.state_before:
             self.is_exhausted |= self.gives_up
+            # It is nan, which no state is equal to: from now on each step refuses.
             self.state_before = _NOTHING_EQUALS
             tracer.raise_exception(RuntimeError, self.message)
         if self.contents is not None and self.version != self.owner.version:
             self.version = self.owner.version
+            # As many keys, and others: CPython goes on, and what it gives depends on how the table lies in memory.
             if self.contents() != self.contents_before:
                 raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
         item = super().next_item(tracer)

@@ -38,6 +38,7 @@ def shape(tracer: Tracer, module: Any, arguments: Arguments, keywords: Keywords)
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{type(module).__name__}(...)", name=type(module).__name__)
     given = tuple(_without_data(realise(tracer, each)) for each in arguments)
     named = {name: _without_data(realise(tracer, each)) for name, each in keywords.items()}
+    # On tensors without data: only sizes and types matter, and nothing is computed.
     module._infer_parameters(module, given, named)
     raise breaks.RestartAnalysis
 

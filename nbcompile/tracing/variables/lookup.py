@@ -60,6 +60,7 @@ def address_of(cls: type) -> Source | None:
     """
     if not cls.__flags__ & HEAP_TYPE or rules.is_trusted_module(str(cls.__module__)):
         return None
+    # The class itself is a constant of the entry, so the address of its attributes begins with it.
     return ConstantSource(cls.__name__, cls)
 
 

@@ -106,6 +106,10 @@ class DictVariable(ContainerVariable):
         super().changes(tracer)
 
     def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
+        # Three guards on a dict from outside, from the weakest on:
+        #     d["lr"]       DICT_CONTAINS of this key       other keys may come and go
+        #     len(d)        DICT_LENGTH
+        #     for k in d    all keys, in order
         found = key.hash_key(tracer) in self.entries
         if self.source is not None and not self.changed:
             if key.is_constant():
@@ -339,6 +343,7 @@ class SetVariable(ContainerVariable):
     def __init__(
         self, tracer: Tracer, items: Iterable[VariableTracker], source: Source | None = None, cls: type = set
     ) -> None:
+        # Of equal items the first stays, as in Python.
         self.members: dict[Hashable, VariableTracker] = {}
         for item in items:
             self.members.setdefault(item.hash_key(tracer), item)
@@ -365,6 +370,7 @@ class SetVariable(ContainerVariable):
         if len(items) > 1:
             tracer.depend_on_process("the order of a set")
         if all(item.is_constant() or isinstance(key, HASHED_AS_THEY_ARE) for key, item in self.members.items()):
+            # A set of the same keys, built in the same order: CPython's own iteration order comes with it.
             return [self.members[key] for key in set(self.members)]
         return items
 
@@ -384,6 +390,7 @@ class SetVariable(ContainerVariable):
         return bool(self.members)
 
     def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:
+        # A frozenset was filled when it was made.
         if not issubclass(self.cls, set):
             return  # that of every object
         if self.members:
@@ -538,6 +545,7 @@ def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:
 
 
 def _pair(tracer: Tracer, pair: VariableTracker, name: str) -> Entry:
+    # Python's own texts of these errors: a program may print them.
     if pair.is_constant() and not isinstance(pair.constant(), Iterable):
         tracer.raise_exception(TypeError, f"cannot convert {name} to a sequence")
     parts = pair.unpack(tracer)

@@ -54,6 +54,7 @@ class NNModuleVariable(ObjectVariable):
         return member
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
+        # One guard, whose predicate asks the real object: it looks into all dicts, as nn.Module does.
         if class_lookup(self.cls, "__getattr__") is GETTER:
             tracer.guard(source, GuardKind.HASATTR, (name, False))
             return
@@ -71,6 +72,7 @@ class NNModuleVariable(ObjectVariable):
                     return changed.get_item(tracer, ConstantVariable(name))
                 continue
             members = {} if self.is_new() else self.value.__dict__.get(store) or {}
+            # By its own address below the dict: a guard on a parameter does not depend on how attributes are found.
             if name in members:
                 source = None if self.source is None else ItemSource(AttrSource(self.source, store), name)
                 return tracer.wrap(members[name], source)
