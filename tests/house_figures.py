@@ -10,7 +10,6 @@ import io
 import re
 import tokenize
 
-import grimp
 import networkx as nx
 
 from tests import test_house as house
@@ -38,17 +37,18 @@ def comments(text: str) -> tuple[int, int]:
 
 def rooms() -> str:
     """Folders and loose modules of the package, the imports between them, floors, and circles of more than one."""
-    graph = grimp.build_graph("nbcompile", exclude_type_checking_imports=True)
-    arrows = {
-        (importer.split(".")[1], imported.split(".")[1])
-        for importer in graph.modules
-        for imported in graph.find_modules_directly_imported_by(importer)
-        if importer.count(".") and imported.count(".")
-    }
-    between = nx.DiGraph([arrow for arrow in arrows if arrow[0] != arrow[1]])
+    between = nx.DiGraph(house.arrows())
     circles = [sorted(part) for part in nx.strongly_connected_components(between) if len(part) > 1]
     floors = nx.dag_longest_path_length(nx.condensation(between)) + 1
-    return f"{between.number_of_nodes()} rooms, {between.number_of_edges()} arrows, {floors} floors, circles: {circles}"
+    ground, data = (sum(imported in part for _, imported in between.edges) for part in (house.GROUND, house.DATA))
+    doors = sum(
+        importer in house.DOORS and imported not in house.GROUND | house.DATA for importer, imported in between.edges
+    )
+    return (
+        f"{between.number_of_nodes()} rooms, {between.number_of_edges()} arrows ({ground} to the ground, {data} to data, "
+        f"{doors} others of doors, {sum(map(len, house.WORK.values()))} between rooms that work), {floors} floors, "
+        f"circles: {circles}"
+    )
 
 
 def main() -> None:

@@ -377,6 +377,45 @@ def test_types_go_in_no_large_circle():
     assert circles == []
 
 
+GROUND = {"annotations", "config", "errors", "hooks", "options", "record", "support", "torch_internals"}
+"""Rooms that every other one may use: settings, errors, plain data, names of torch's."""
+DATA = {"bytecode", "capture", "ir"}
+"""Rooms of the types that stages hand over."""
+DOORS = {"__main__", "api", "jupyter", "peer", "sphinx_ext", "teach", "tools", "views"}
+"""Rooms that users come in by: each uses whatever it shows."""
+WORK = {
+    "driver": {"backends", "dispatch", "guarding", "recording", "rewriting", "tracing"},  # the stages, in order
+    "backends": {"aot", "codegen", "gpu", "lowering", "recording", "runtime", "scheduling"},  # the same, for a graph
+    "gpu": {"codegen", "lowering", "runtime", "scheduling"},  # the same, for a graph on a GPU
+    "eval_frame": {"dispatch", "recording"},  # a call switches the hook on, and is logged
+    "recording": {"dispatch", "guarding", "observe", "rewriting", "tracing"},  # it describes what stages returned
+    "fast": {"aot", "backends", "dispatch", "guarding", "recording", "rewriting", "runtime"},  # what it replaces
+}
+"""The other rooms that use one another, with the reason."""
+
+
+@functools.cache
+def arrows() -> frozenset[tuple[str, str]]:
+    """Rooms (folders and loose modules of the package) that import from others, and those others."""
+    imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=True)
+    found = {
+        (importer.split(".")[1], imported.split(".")[1])
+        for importer in imports.modules
+        for imported in imports.find_modules_directly_imported_by(importer)
+        if importer.count(".") and imported.count(".")
+    }
+    return frozenset(arrow for arrow in found if arrow[0] != arrow[1])
+
+
+def test_rooms_that_work_use_no_others_than_are_listed():
+    """What is not on the ground, no data and no door uses another such room for a reason that is written down."""
+    found: dict[str, set[str]] = {}
+    for importer, imported in arrows():
+        if importer not in DOORS | GROUND | DATA and imported not in GROUND | DATA:
+            found.setdefault(importer, set()).add(imported)
+    assert found == WORK
+
+
 TABLES = {
     "lowering/registry.py LOWERINGS", "tracing/breaks.py KINDS", "tracing/calls/registry.py _HANDLERS",
     "tracing/calls/registry.py _NAMED", "tracing/calls/registry.py _OF_CLASSES", "tracing/calls/registry.py _POLYFILLS",

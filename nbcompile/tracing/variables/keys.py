@@ -27,8 +27,7 @@ class TracedKey:
         self.number: int | None = None
 
     def __hash__(self) -> int:
-        # Python hashes a key at each look-up; the user's `__hash__` is traced once, as a dict stores the hash with the
-        # key.
+        # Once: a dict of Python's stores the hash with the key, too.
         if self.number is None:
             found = realise(self.tracer, self.tracer.call_special(self.tracker, "__hash__", []))
             number = found.specialise() if isinstance(found, SymbolicVariable) else found.constant()
