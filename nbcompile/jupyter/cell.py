@@ -54,6 +54,7 @@ def parse(shell: InteractiveShell, body: str, change: Change, title: str = "%%co
     source = "\n" + shell.transform_cell(body)
     file = shell.compile.cache(source, shell.execution_count, raw_code=f"{title}\n{body}")
     tree = cast(ast.Module, shell.compile.ast_parse(source, filename=file))
+    # IPython runs such a cell in an event loop, and hands a magic only its text.
     if awaits(tree):
         raise UsageError(
             f"{title} cannot run a cell that awaits at its top level: define the functions under the magic "
@@ -75,6 +76,7 @@ def awaits(tree: ast.Module) -> bool:
             return True
         if isinstance(node, ast.comprehension) and node.is_async:
             return True
+        # Inside of a function `await` is the function's own business.
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             waiting.extend(ast.iter_child_nodes(node))
     return False
@@ -89,6 +91,7 @@ def _compiled(shell: InteractiveShell, body: list[ast.stmt], file: str, interact
         "none": 0,
     }.get(interactivity, 1 if body and isinstance(body[-1], ast.Expr) else 0)
     compiler = cast(Callable[[ast.AST, str, str], CodeType], shell.compile)  # it takes trees too
+    # Mode "single" sends the value of an expression to the display hook, as the prompt does.
     first_shown = len(body) - shown
     silent = [compiler(ast.Module([node], []), file, "exec") for node in body[:first_shown]]
     return (*silent, *(compiler(ast.Interactive([node]), file, "single") for node in body[first_shown:]))
@@ -120,6 +123,7 @@ def run(shell: InteractiveShell, cell: ParsedCell) -> None:
 
 def _hide_ourselves(shell: InteractiveShell, error: BaseException, file: str) -> None:
     """Have IPython print the part of a traceback that begins in the cell."""
+    # Frames above the cell are IPython's and ours, in every traceback: they say nothing about the program.
     inner = error.__traceback__
     while inner is not None and inner.tb_frame.f_code.co_filename != file:
         inner = inner.tb_next

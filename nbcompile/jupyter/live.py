@@ -54,6 +54,7 @@ class LiveOutput:
         """Count a frame and show it."""
         self.counts.receive(frame, timings)
         code_object = frame.id.partition("/")[0]
+        # Counted here: a frame says what became of it, and not how many entries its code has by now.
         self.entries[code_object] += frame.status == "compiled"
         self.last.appendleft((frame, self.entries[code_object]))
         if self.handle is not None:

@@ -120,6 +120,7 @@ class CompileMagics(Magics):
         recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
         sent = self._sent(parsed, options) if options.peer else b""
         met: list[WrappedFunction] = []
+        # The changed tree calls it by name. It is taken away again, so that the cell leaves nothing in the namespace.
         shell.user_ns[WRAP] = wrapper(_compiler(options), met)
         status = Status(recorder, shell)
         try:
@@ -127,6 +128,7 @@ class CompileMagics(Magics):
             quiet = config.suppress_errors or not options.fullgraph
             with status, api.listening(recorder), config.patch(suppress_errors=quiet, record_steps=options.steps):
                 profile = self._run_parsed(parsed, title, profiled=options.profile)
+        # Shown before the exception is: the picture often explains it.
         except BaseException:
             self._show(recorder.record(), options, body, status)
             raise
@@ -218,6 +220,7 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
 def _words(rest: str) -> tuple[list[str], str]:
     """The words of the options, and the code after them."""
     words = []
+    # Not by `shlex`: what follows the options is Python, in which quotes and spaces mean something else.
     while rest.startswith("-"):
         word, _, rest = rest.partition(" ")
         rest = rest.lstrip()

@@ -47,6 +47,7 @@ class SessionMagics(Magics):
 
     def keep(self, cell: str, title: str, record: Record) -> None:
         """Keep what a cell led to; of the same text only the last."""
+        # Taken out first: a cell that ran again moves to the end, in the order in which the session went.
         self._cells.pop(cell, None)
         self._cells[cell] = (title, record)
         while len(self._cells) > MOST_CELLS:

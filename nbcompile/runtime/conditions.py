@@ -81,6 +81,7 @@ class Program:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.objects: dict[tuple[int, int, object], int] = {}
+        # Each value is read once, however many conditions it is in: the stack machine has a slot for it.
         self.numbers: dict[tuple[int, int, int], int] = {}
         self.constants: dict[tuple[type, object], int] = {}
         #     a + b < c      NUMBER a, NUMBER b, Add, NUMBER c, Lt, HOLDS
@@ -180,6 +181,7 @@ ABOUT_TENSORS = (
 
 def self_test(make: Conditions) -> bool:
     """Return whether conditions evaluated in C agree with Python."""
+    # Limits of int64, halves, signed zeros, infinities: wherever C's arithmetic and Python's may part.
     numbers = zip(NUMBERS, NUMBERS[3:] + NUMBERS[:3], NUMBERS[7:] + NUMBERS[:7], strict=True)
     triples = [dict(zip("abc", each, strict=True)) for three in numbers for each in itertools.permutations(three)]
     base = torch.ones(5, 3)

@@ -144,6 +144,7 @@ def _error(result: int, text: str, action: str, kernel: str | None) -> Exception
     # torch.OutOfMemoryError is what programs catch to go on with a smaller batch.
     if result == OUT_OF_MEMORY:
         return torch.OutOfMemoryError(f"CUDA out of memory: {what}{where}")
+    # After such an error each further call of the driver fails, too: the user should restart, and not search further.
     ended = " The process cannot use this GPU any more." if result in LOST else ""
     when = (
         ' Launches are asynchronous: an earlier kernel may have failed; options={"debug": True} waits after each, and '

@@ -80,6 +80,8 @@ class Context(ctypes.Structure):
 
 def make_kernel(entry: Entry, owner: object, compiler: Compiler) -> Callable[..., None]:
     """A callable that takes tensors, then sizes; ``owner`` lives as long as it does."""
+    #     launcher.c      pointers are read from the tensors' own memory
+    #     ctypes          where the extension cannot be built, or misreads tensors: slower, and the same results
     extension = extension_module(compiler)
     if isinstance(extension, NoLauncher):
         return PlainKernel(entry, owner)
@@ -158,6 +160,8 @@ def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
         keys = autograd_keys()
         module.setup(offset, {}, torch.empty_strided, keys)  # dtypes are numbered by what it says of tensors
         module.setup(offset, {dtype: dtype_code(module, dtype) for dtype in DTYPES}, torch.empty_strided, keys)
+        # It reads memory of torch's objects, whose layout no version promises: tried out before any program depends on
+        # it.
         trouble = self_test(module)
         if not trouble:
             hooks.installed().launcher_loaded(module)

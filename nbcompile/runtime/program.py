@@ -82,6 +82,9 @@ def load(
     """
     if is_stored:
         compiled_artifact.add_program(emitted, attribute, constants)
+    #     text ─ shared object ─ addresses of functions ─ a plan for launcher.c
+    #                                                   └ or callables in the wrapper's Python
+    # A graph without kernels of its own (calls of ATen alone) has no text.
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries, prepared = {}, on_gpu or {}
     for kernel in emitted.kernels:
@@ -102,6 +105,7 @@ def load(
     kernels |= prepared
     functions = kernels if isinstance(extension, NoLauncher) else {**kernels, "empty_strided": extension.empty_strided}
     wrapped = PythonWrapper(emitted, functions, attribute or _no_attribute, constants or {})
+    # The wrapper is a complete program by itself; the plan is the same steps for the launcher in C.
     if emitted.plan is None or isinstance(extension, NoLauncher):
         return wrapped
     program: LoadedGraph = _program(emitted, emitted.plan, entries, extension, wrapped, library, prepared)
@@ -194,6 +198,7 @@ class _PlanEncoder:
     def result(self, extern: str, extern_result: ExternResult) -> tuple[Any, ...]:
         shape, name = extern_result.shape, str(self.targets[extern])
 
+        # Called by C where an operator returned another layout than its fake implementation promised.
         def other(value: object, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
             return adopt(value, size, stride, shape.dtype, name)
 
@@ -241,6 +246,7 @@ class PythonWrapper:
     ) -> None:
         self.emitted = emitted
         self.attribute = attribute
+        # A name of its own for each: two graphs of a program must not share their lines in a traceback.
         text, file = emitted.wrapper, f"<nbcompile wrapper {id(self):x}>"
         # A traceback and a debugger show the wrapper's lines. Without a time of change the entry is never checked on
         # disk.
@@ -271,6 +277,7 @@ class PythonWrapper:
     @functools.cached_property
     def profiled(self) -> Callable[[list[Any]], tuple[Any, ...]]:
         """The wrapper where each kernel and each extern call is a range of torch.profiler."""
+        # The same code over other functions: outside of a profile nothing of this costs anything.
         ranged = {
             called: in_range(self.namespace[called], known.label(self.origin), known.source_lines(self.origin))
             for name, known in self.emitted.ranges
@@ -338,6 +345,7 @@ def expect(
         return None
     if device and tensor.device != torch.device(device):
         raise ValueError(f"a graph compiled for a tensor on {device} was given one on {tensor.device}")
+    # Guards hold when the frame is entered, but a graph may be called by anybody: a backward pass, a user's backend.
     if tensor.dtype != dtype or tensor.shape != size:
         raise ValueError(f"a graph compiled for {dtype}{list(size)} was given {tensor.dtype}{list(tensor.shape)}")
     if _strides_agree(tensor, stride):
@@ -374,6 +382,7 @@ def _rearranged(
 
 
 def _strides_agree(tensor: torch.Tensor, stride: tuple[int, ...]) -> bool:
+    # A stride along a dimension of one element, or of a tensor without any, addresses nothing.
     actual = tensor.stride()
     return (
         actual == stride

@@ -83,6 +83,7 @@ def _danger(folder: str) -> str:
         found = os.stat(folder)  # noqa: PTH116 - of what a link leads to: that is what is written and loaded
     except (OSError, ValueError):
         return ""  # it is made when it is needed
+    # What lies in the store is loaded as machine code: who can write there can run anything as this user.
     if found.st_uid not in (0, os.geteuid()):
         return "it belongs to another user"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -174,6 +175,7 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
         return found
     # setdefault is one step for all threads: exactly one of them finds its own future there.
     mine: Future[Path] = Future()
+    # Other processes are not waited for: two may build the same entry, and the later rename wins with equal content.
     in_progress = _in_progress.setdefault((directory(), key, suffix), mine)
     if in_progress is not mine:
         return in_progress.result()
@@ -207,6 +209,7 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
         _looked_through.add(directory())
         remove_unfinished(directory())
     drafts = folder / f"{key[:8]}-{secrets.token_hex(8)}"  # named before it exists: Ctrl-C may come in between
+    # Written under another name and renamed at the end: no reader ever sees half of a file.
     draft = drafts / f"draft{suffix}"
     try:
         drafts.mkdir(mode=0o700)
@@ -267,6 +270,7 @@ def _writable(folder: Path) -> Path:
 @functools.cache
 def _private(refused: str, reason: str) -> Path:
     text = f"compiled kernels are not kept in {refused} ({reason}): every process builds its own"
+    # Kernels are built all the same: a store that cannot be used costs time and nothing else.
     warnings.warn(text, errors.StoreWarning, stacklevel=2)
     folder = tempfile.mkdtemp(prefix="nbcompile-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

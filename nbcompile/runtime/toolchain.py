@@ -98,6 +98,7 @@ def find() -> Compiler | NoCompiler:
         return NoCompiler(
             f"the setting instruction_set is {config.instruction_set!r}, and this processor has no {lacking}"
         )
+    # Arguments, so that the cache below asks again when a program changes them.
     return _find(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
 
 
@@ -133,6 +134,7 @@ def _examine(command: tuple[str, ...]) -> Compiler | NoCompiler:
     except OSError as error:
         return NoCompiler(str(error))
     # An upgraded compiler is another file, and another processor supports other flags: both are tested anew.
+    # Trying the flags takes a second; the answer is the same until the compiler or the machine is another one.
     key = store.key_of("compiler", *command, str((binary.st_size, binary.st_mtime_ns)), processor_model())
     known = store.fetch(key, ".json")
     cached = None if known is None else _read(known)
@@ -151,6 +153,7 @@ def _read(path: Path) -> list[str] | None:
         cached = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):
         return None
+    # A file in the store may be damaged: flags that we would never write could make a compiler do anything.
     ours = (*BASE_FLAGS, *TUNING_FLAGS, "-fopenmp")
     is_valid = isinstance(cached, list) and cached and all(isinstance(each, str) for each in cached)
     return cached if is_valid and all(flag in ours for flag in cached[1:]) else None
@@ -209,6 +212,7 @@ def build(compiler: Compiler, source: str, target: Path, *extra: str) -> None:
     Raises:
         BuildError: with what the compiler said.
     """
+    # From standard input: the text is in no file that another process could exchange.
     command = (*compiler.command, *compiler.flags, "-pipe", "-x", "c++", "-", "-o", str(target), *extra)
     _expect_success(command, *run(command, source))
     _expect_complete(command, target)
@@ -282,6 +286,7 @@ def run_together(
         with _as_file(source) as text:
             for command in commands:
                 processes.append(_started(command, text))  # noqa: PERF401 - if one cannot start, those before it stop
+        # The compiler is at work in processes of its own, so this thread may do something else: importing, say.
         builds.run_concurrent_task()
         until = time.monotonic() + (patience() if timeout is None else timeout)
         with builds.around():
@@ -386,6 +391,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
     with_group = os.killpg if hasattr(os, "killpg") else os.kill
     with_group(process.pid, signal.SIGKILL)
     process.wait()
+    # Killing is asynchronous: a child may still be creating a file when the folder around it is removed.
     ends = time.monotonic() + LAST_WRITE
     with contextlib.suppress(OSError):  # nobody of the group is left
         while time.monotonic() < ends:

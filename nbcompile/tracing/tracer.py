@@ -108,6 +108,7 @@ def trace(
         except _RestartWithPlan as again:
             plan = again.plan
         except MustBreakEarlier as late:
+            # What was traced can no longer be undone, so it is named and the trace starts over: there it breaks.
             refused.add(late.what)
         except breaks.RestartAnalysis:
             continue
@@ -175,6 +176,7 @@ class _FrameTracer:
         failed = output.failed
         if failed is not None and (met is failed.error or _is_at(failed.stack, getattr(met, "stack", ()))):
             unfinished.failed = failed
+        # The picture of a failure shows the attempt that came furthest: later ones end earlier, on purpose.
         if output.operators() < unfinished.operators():
             return
         self.interpreter.note_effects()
@@ -315,6 +317,7 @@ class _FrameTracer:
 
         if self.interpreter.steps is not None and (draft := recorder.draft()) is not None:
             draft.write(steps=tuple(self.interpreter.steps))
+        # The attempt that met the break saw more calls than the one that ends before it.
         earlier = () if self.plan is None else self.plan.inlined
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
         symbols = output.inputs.symbol_cards

@@ -122,6 +122,7 @@ def binary(
         return tracer.constant_or_wrap(_evaluated(tracer, function, left, right, written))
     written = written or (f"{symbol}=" if in_place else symbol, left, right)
     if in_place and rule.in_place is not None:  # the object itself changes
+        # None: there is no `__iadd__`, or it gave NotImplemented; then `x += y` is `x = x + y`.
         changed = _in_place(tracer, symbol, rule, left, right)
         if changed is not None:
             return changed
@@ -499,6 +500,7 @@ def _is_like_a_set(value: VariableTracker) -> bool:
 def _compare_sets(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     if _compares_values(left) or _compares_values(right):
         mine, theirs = len(left.unpack(tracer)), len(right.unpack(tracer))
+        # `a <= b` for views of items: each item of the smaller one is looked up in the larger one, as CPython does.
         smaller, larger = (right, left) if symbol in (">", ">=") else (left, right)
         holds = COMPARISONS[symbol].function(mine, theirs) and _is_subset(tracer, smaller, larger)
     else:

@@ -50,6 +50,7 @@ def _log_usage(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     return tracer.apply(torch._C._log_api_usage_once, arguments)  # a node, as in torch's graphs
 
 
+# An array is a tensor in a graph already, so that there is nothing left to convert.
 @handles(torch.from_numpy)
 def _from_numpy(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return tracer.apply(torch.as_tensor, arguments)
@@ -80,11 +81,13 @@ def _resize_as(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     return realise(tracer, arguments[0]).call_method(tracer, "resize_as_", list(arguments[1:]), keywords)
 
 
+# Libraries ask this to leave out what a compiler cannot trace (logging, checks of data).
 @handles(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling)
 def _true(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(True)
 
 
+# Their answer is False while torch.compile traces, too: neither is TorchScript nor an export.
 JIT: Any = torch.jit
 
 
