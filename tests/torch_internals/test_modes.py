@@ -1,0 +1,64 @@
+"""Modes of a thread, as they were."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from nbcompile.torch_internals import modes
+
+
+class Mode(TorchDispatchMode):
+    """Does nothing."""
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        return function(*arguments, **(keywords or {}))
+
+
+def test_whatever_an_interrupt_left_is_put_back():
+    """Grad mode, dispatch modes, and the collector that the tracer pauses."""
+    before = modes.modes()
+    left = Mode()
+    left.__enter__()
+    torch._C._set_grad_enabled(False)
+    gc.disable()
+    modes.restore_modes(before)
+    assert torch.is_grad_enabled() and gc.isenabled()
+    assert torch._C._len_torch_dispatch_stack() == len(before.dispatch)
+
+
+def test_modes_that_were_there_stay():
+    """By identity: another object of the same class is another mode."""
+    with Mode() as outer:
+        before = modes.modes()
+        torch._C._pop_torch_dispatch_stack(None)
+        torch._C._push_on_torch_dispatch_stack(Mode())
+        modes.restore_modes(before)
+        assert modes.modes().dispatch[-1] is outer
+
+
+def graph_that_raises():
+    """A captured graph that switches gradients off, fails, and would switch them on again."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch._C._set_grad_enabled, (False,))
+    y = graph.call_method("view", (x, 7))
+    graph.call_function(torch._C._set_grad_enabled, (True,))
+    graph.output(y)
+    return torch.fx.GraphModule({}, graph)
+
+
+def test_a_graph_that_raises_between_two_changes_restores_the_mode():
+    """Its second node does not run."""
+    with pytest.raises(RuntimeError):
+        modes.forward_of(graph_that_raises())(torch.ones(2))
+    assert torch.is_grad_enabled()
+
+
+def test_a_graph_that_changes_no_mode_has_no_wrapper():
+    """Most graphs: their own function is what runs."""
+    module = torch.fx.symbolic_trace(lambda x: x + 1)
+    assert modes.forward_of(module) == module.forward
