@@ -84,11 +84,9 @@ def load(
         compiled_artifact.add_program(emitted, attribute, constants)
     #     text ─ shared object ─ addresses of functions ─ a plan for launcher.c
     #                                                   └ or callables in the wrapper's Python
-    # A graph without kernels of its own (calls of ATen alone) has no text.
     library = cpp.load(emitted.source, compiler) if emitted.source else None
     entries, prepared = {}, on_gpu or {}
     for kernel in emitted.kernels:
-        # It is no C++ function: the GPU's launcher has it.
         if kernel.name in prepared:
             continue
         assert library
@@ -277,7 +275,6 @@ class PythonWrapper:
     @functools.cached_property
     def profiled(self) -> Callable[[list[Any]], tuple[Any, ...]]:
         """The wrapper where each kernel and each extern call is a range of torch.profiler."""
-        # The same code over other functions: outside of a profile nothing of this costs anything.
         ranged = {
             called: in_range(self.namespace[called], known.label(self.origin), known.source_lines(self.origin))
             for name, known in self.emitted.ranges

@@ -98,7 +98,6 @@ def find() -> Compiler | NoCompiler:
         return NoCompiler(
             f"the setting instruction_set is {config.instruction_set!r}, and this processor has no {lacking}"
         )
-    # Arguments, so that the cache below asks again when a program changes them.
     return _find(os.environ.get("CXX", ""), os.environ.get("PATH", ""))
 
 
@@ -212,7 +211,6 @@ def build(compiler: Compiler, source: str, target: Path, *extra: str) -> None:
     Raises:
         BuildError: with what the compiler said.
     """
-    # From standard input: the text is in no file that another process could exchange.
     command = (*compiler.command, *compiler.flags, "-pipe", "-x", "c++", "-", "-o", str(target), *extra)
     _expect_success(command, *run(command, source))
     _expect_complete(command, target)
@@ -286,7 +284,6 @@ def run_together(
         with _as_file(source) as text:
             for command in commands:
                 processes.append(_started(command, text))  # noqa: PERF401 - if one cannot start, those before it stop
-        # The compiler is at work in processes of its own, so this thread may do something else: importing, say.
         builds.run_concurrent_task()
         until = time.monotonic() + (patience() if timeout is None else timeout)
         with builds.around():
@@ -391,7 +388,6 @@ def _kill(process: subprocess.Popen[str]) -> None:
     with_group = os.killpg if hasattr(os, "killpg") else os.kill
     with_group(process.pid, signal.SIGKILL)
     process.wait()
-    # Killing is asynchronous: a child may still be creating a file when the folder around it is removed.
     ends = time.monotonic() + LAST_WRITE
     with contextlib.suppress(OSError):  # nobody of the group is left
         while time.monotonic() < ends:
