@@ -12,6 +12,7 @@ nbcompile/rewriting/graph_break.py
 from __future__ import annotations
 
 import ast
+import collections
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -135,11 +136,22 @@ class EffectReplay:
             return
         #     items = {...}; d.clear(); d.update(items)
         name = self.body.fresh("items")
+        one_by_one = mutation.plain is collections.OrderedDict  # whose update calls methods of the class
         content: ast.expr = (
-            ast.Dict(list(items[::2]), items[1::2]) if mutation.kind == "dict" else ast.List(items, ast.Load())
+            ast.Dict(list(items[::2]), items[1::2])
+            if mutation.kind == "dict" and not one_by_one
+            else ast.List(items, ast.Load())
         )
         self.body.statements.append(assign(name, content))
         self.call_method(mutation.target, "clear", plain=mutation.plain)
+        if one_by_one:
+            parts: list[ast.expr] = [
+                ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(index), ast.Load())
+                for index in range(len(items))
+            ]
+            for key, value in zip(parts[::2], parts[1::2], strict=True):
+                self.call_method(mutation.target, "__setitem__", key, value, plain=mutation.plain)
+            return
         filling = "extend" if mutation.kind in ("deque", "list") else "update"
         self.call_method(mutation.target, filling, ast.Name(name, ast.Load()), plain=mutation.plain)
 

@@ -268,7 +268,8 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
     builtin = builtin_base(cls)
     known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
     # A class in C may keep data that no attribute shows: such an object cannot be made of attributes.
-    if not known or (not cls.__flags__ & HEAP_TYPE and cls is not object):
+    # So does a subclass of defaultdict: the factory.
+    if not known or builtin is collections.defaultdict or (not cls.__flags__ & HEAP_TYPE and cls is not object):
         raise breaks.unsupported(
             breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
         )

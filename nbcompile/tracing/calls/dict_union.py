@@ -13,7 +13,7 @@ import collections
 import types
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.polyfills.operators import ordered_union
+from nbcompile.tracing.polyfills import ordered
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable
@@ -35,7 +35,7 @@ def union(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> Vari
     cls = owner.python_type() if implemented is not dict else dict
     if isinstance(owner, ObjectVariable) and implemented is not dict:
         if implemented is collections.OrderedDict:
-            return tracer.call_python(ordered_union, ClassVariable(cls), left, right)
+            return tracer.call_python(ordered.union, ClassVariable(cls), left, right)
         raise breaks.unsupported(  # its C code calls the class with a factory
             breaks.UNSUPPORTED_OPERATOR,
             f"{left.describe()} | {right.describe()}",

@@ -141,7 +141,10 @@ def _binary_of_values(
     """An operation that no method of the operands answered: on tensors, containers and types."""
     # A tensor beside anything else that has not answered yet: the operator becomes a node, and torch itself refuses.
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
-        return _in_graph(tracer, BINARY[symbol].function, left, right)
+        result = _in_graph(tracer, BINARY[symbol].function, left, right)
+        repeated = next((part for part in (left, right) if isinstance(part, SequenceVariable)), None)
+        # To the graph a deque is a list, and a size a tuple.
+        return repeated.like(result.items) if repeated and isinstance(result, SequenceVariable) else result
     combined = _containers(tracer, symbol, left, right, written)
     if combined is not None:
         return combined
@@ -312,6 +315,13 @@ def _has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
 def _in_place(
     tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
 ) -> VariableTracker | None:
+    found = _before_a_sequence(tracer, symbol, rule, left, right)
+    return _changed(tracer, symbol, rule, left, right) if found is None else found
+
+
+def _changed(
+    tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
+) -> VariableTracker | None:
     match left, symbol:
         case TensorVariable() | NdarrayVariable(), _:
             assert rule.in_place is not None
@@ -326,8 +336,10 @@ def _in_place(
         # Only another set: of a view of a dict Python makes a new set, and of a list nothing (its methods take both).
         case SetVariable(), "|" | "&" | "-" | "^" if issubclass(left.cls, set) and _is_any_set(right):
             method, right = _SET_UPDATES[symbol], built_in_part(right)
+        case ObjectVariable(base_items=DictVariable(cls=collections.OrderedDict)), "|" if left.is_built_in("__ior__"):
+            return realise(tracer, left.call_method(tracer, "__ior__", [right], {}))
         case ObjectVariable(base_items=ContainerVariable() as items), _ if left.is_built_in(rule.in_place_method):
-            return left if _in_place(tracer, symbol, rule, items, right) is items else None
+            return left if _changed(tracer, symbol, rule, items, right) is items else None
         case ObjectVariable(), _ if left.has_special(tracer, rule.in_place_method):
             # Also where it is the built-in part's own: the object changes, and stays what it is.
             result = realise(tracer, tracer.call_special(left, rule.in_place_method, [right]))
@@ -336,6 +348,26 @@ def _in_place(
             return None
     left.call_method(tracer, method, [right], {})
     return left
+
+
+def _before_a_sequence(
+    tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
+) -> VariableTracker | None:
+    """Result of the program's own ``+`` or ``*``, which Python asks before a list or deque changes in place."""
+    if symbol not in ("+", "*") or not isinstance(built_in_part(left), ListVariable):
+        return None
+    if isinstance(left, ObjectVariable):
+        # A class that is made in Python has its base's ``+=``, but not its ``*=``, among the operators of numbers.
+        if symbol == "+" or not left.is_built_in(rule.in_place_method):
+            return None
+        # With a method for one side it has those of both, where the base's own answers for the other.
+        if left.is_built_in(rule.method) and _has_method(tracer, left, rule.reflected):
+            return binary(tracer, symbol, left, ConstantVariable(index_of(tracer, right)))
+    return (
+        _special(tracer, rule, left, right)
+        if isinstance(left, ObjectVariable) or isinstance(right, WITH_METHODS)
+        else None
+    )
 
 
 _SET_UPDATES = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}

@@ -15,7 +15,7 @@ import inspect
 import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import torch
 import torch.fx
@@ -311,7 +311,9 @@ class Reconstruction:
     def _entries(self, tracker: DictVariable, target: Recipe, change: Change) -> Mutation:
         assert tracker.source is not None
         plain = plain_class(tracker.cls, dict)
-        before = list(self.tracer.real_value(tracker.source))  # type: ignore[call-overload]
+        real: Any = self.tracer.real_value(tracker.source)
+        # Whatever ``__iter__`` the class has.
+        before = list((plain or tracker.cls).__iter__(real))
         keys = [key for key, _ in tracker.entries.values()]
         # A dict keeps the order of its insertions. As long as no key of before is gone or moved, stores of the new
         # values give the same order; otherwise the dict is cleared and filled anew.

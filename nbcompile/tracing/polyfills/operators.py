@@ -65,14 +65,6 @@ def call(function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> A
     return function(*arguments, **keywords)
 
 
-def ordered_union(cls: type, left: Any, right: Any) -> Any:
-    """``left | right`` of an ``OrderedDict`` and another dict."""
-    union = cls(left)
-    for key, value in right.items():
-        union[key] = value
-    return union
-
-
 def copied_deque(deque: Any, maxlen: int | None) -> Any:
     """``deque.copy()``: the class is called."""
     return type(deque)(deque) if maxlen is None else type(deque)(deque, maxlen)

@@ -11,6 +11,7 @@ chain of comparisons of names). Read next: sequences.py
 from __future__ import annotations
 
 import collections
+import inspect
 import operator
 from collections.abc import Callable
 from typing import ClassVar
@@ -91,12 +92,26 @@ class ContainerVariable(VariableTracker):
             return tracer.call(tracer.wrap(OPERATOR_METHODS[name], None), [self, *arguments])
         if method is None:
             return tracer.call(self.get_attribute(tracer, name), arguments, keywords)
-        result = method(
-            tracer,
-            *(realise(tracer, each) for each in arguments),
-            **{k: realise(tracer, v) for k, v in keywords.items()},
-        )
+        given = [realise(tracer, value) for value in arguments]
+        named = {key: realise(tracer, value) for key, value in keywords.items()}
+        try:
+            result = method(tracer, *given, **named)
+        except TypeError:
+            self._refuse_arguments(tracer, method, given, named)
+            raise
         return ConstantVariable(None) if result is None else result
+
+    def _refuse_arguments(
+        self, tracer: Tracer, method: Callable[..., object], given: Arguments, named: Keywords
+    ) -> None:
+        """Raise what Python says of too many or too few arguments, if that is what a method was called with."""
+        try:
+            inspect.signature(method).bind(tracer, *given, **named)
+        except TypeError:
+            name = method.__name__.removeprefix("method_")
+            base = next((kind for kind in self.cls.__mro__ if kind in _MADE), None)
+            if base is not None:
+                tracer.evaluate(getattr(base(), name), [None] * len(given), dict.fromkeys(named))
 
     def changes(self, tracer: Tracer) -> None:
         """Note that the value is about to change."""
@@ -123,6 +138,10 @@ class ContainerVariable(VariableTracker):
         return self.iterate(tracer)
 
 
+_MADE = frozenset(
+    (list, dict, set, frozenset, tuple, collections.deque, collections.OrderedDict, collections.defaultdict)
+)
+"""Classes that an empty value of can be made of, to be asked."""
 _DICTS: tuple[dict[object, object], ...] = ({}, collections.OrderedDict())
 _VIEWS = [getattr(d, view)() for d in _DICTS for view in ("keys", "values", "items")]
 _SAMPLES: dict[type, object] = {

@@ -12,6 +12,7 @@ In torch: torch/_dynamo/variables/user_defined.py. Read next: nn_module.py
 
 from __future__ import annotations
 
+import collections
 import threading
 import types
 from collections.abc import Callable, Hashable
@@ -29,6 +30,7 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
+from nbcompile.tracing.polyfills import ordered
 from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
@@ -36,7 +38,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.deques import DequeVariable, empty_deque
-from nbcompile.tracing.variables.functions import MethodVariable, PolyfillVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, PolyfillVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.lookup import (
@@ -418,6 +420,8 @@ class ObjectVariable(VariableTracker):
             if name in DEQUE_COPIES and isinstance(self.base_items, DequeVariable):
                 limit = ConstantVariable(self.base_items.maxlen)
                 return tracer.call_python(DEQUE_COPIES[name], self, limit, *arguments)
+            if cls is collections.OrderedDict and name in ordered.METHODS:
+                return tracer.call(FunctionVariable(ordered.METHODS[name]), [self, *arguments], keywords)
             result = self.base_items.call_method(tracer, name, arguments, keywords)
             # An operator in place gives the object that it changed.
             return self if result is self.base_items and name in IN_PLACE else result

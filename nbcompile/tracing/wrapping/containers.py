@@ -50,6 +50,12 @@ def _held(value: Iterable[object]) -> Iterator[object]:
     return cast("Iterator[object]", base.__iter__(value))
 
 
+def _entries(value: dict[object, object]) -> Iterable[tuple[object, object]]:
+    """The entries of a dict, whatever ``items`` its class has."""
+    base: Any = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+    return cast("Iterable[tuple[object, object]]", base.items(value))
+
+
 def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], source: Source | None) -> VariableTracker:
     """A list, a tuple or what is like them."""
     if source is not None:
@@ -117,7 +123,7 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
             tracer.wrap(key, KeySource(source, index) if source is not None and _is_by_position(key) else None),
             _lazy(tracer, item, None if source is None else _value_source(source, key, index)),
         )
-        for index, (key, item) in enumerate(value.items())
+        for index, (key, item) in enumerate(_entries(value))
     ]
     default = None
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:

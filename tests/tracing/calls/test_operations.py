@@ -342,3 +342,92 @@ def test_a_tuple_is_neither_none_nor_another_tuple():
     arguments = torch.ones(1), (1,), Pair(1, 2), Pair(3, 4)
     expected = [False, False, True, False, False, False, False, True]
     assert nbcompile.compile(function, fullgraph=True)(*arguments)[1] == function(*arguments)[1] == expected
+
+
+class Multiplied(list):
+    def __mul__(self, count):
+        return ("multiplied", count)
+
+
+class Refusing(list):
+    def __mul__(self, count):
+        return NotImplemented
+
+    def __add__(self, other):
+        return NotImplemented
+
+
+class Reflected(list):
+    def __rmul__(self, count):
+        return ("reflected", count)
+
+    def __radd__(self, other):
+        return ("reflected", list(other))
+
+
+class ReflectedDeque(collections.deque):
+    def __rmul__(self, count):
+        return ("reflected", count)
+
+
+class OnTheRight:
+    def __radd__(self, other):
+        return ("right", list(other))
+
+    def __rmul__(self, other):
+        return ("right", list(other))
+
+    def __repr__(self):
+        return "OnTheRight()"
+
+
+class WholeOnTheRight(int):
+    def __rmul__(self, other):
+        return ("right", list(other))
+
+
+def added(x, left, right):
+    before = left
+    left += right
+    return type(left), left, before, x + 1
+
+
+def multiplied(x, left, right):
+    before = left
+    left *= right
+    return type(left), left, before, x + 1
+
+
+LEFT = (list, collections.deque, Multiplied, Refusing, Reflected, ReflectedDeque)
+RIGHT = {
+    "+": (added, (OnTheRight(), [3], (3,), Reflected([4]), Multiplied([5]), 3)),
+    "*": (multiplied, (OnTheRight(), 2, WholeOnTheRight(2), True, 2.5, "a", Reflected([3]))),
+}
+
+
+@pytest.mark.parametrize("cls", LEFT)
+@pytest.mark.parametrize("symbol", RIGHT)
+def test_who_answers_before_a_sequence_changes_in_place(symbol, cls):
+    """Methods of the program for ``+`` and ``*``, where Python looks at operators of numbers first."""
+    function, others = RIGHT[symbol]
+    for right in others:
+        nbcompile.reset()
+        compiled = nbcompile.compile(function, backend="eager")
+        expected, found = (tried(f, torch.ones(1), cls([1]), right) for f in (function, compiled))
+        assert str(found) == str(expected), right
+
+
+@pytest.mark.parametrize(
+    "make", [list, tuple, torch.Size, collections.deque, lambda items: collections.deque(items, 3)]
+)
+def test_a_sequence_that_a_tensor_repeats_keeps_its_class(make):
+    """The number is read from the tensor; a deque keeps its greatest length."""
+
+    def repeated(x, count):
+        values = make([1, 2])
+        return values * count, count * values, x + 1
+
+    compiled = nbcompile.compile(repeated, backend="eager")
+    for number in (2, 3, 0):
+        given = torch.ones(1), torch.tensor(number)
+        assert str(compiled(*given)) == str(repeated(*given))
