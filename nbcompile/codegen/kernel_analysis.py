@@ -93,6 +93,7 @@ def non_temporal_stores(kernel: Kernel, schedule: Schedule, scattered: Container
     stores have no hardware prefetch and wait for each line, so these bypass it unless the kernel itself reads them.
     """
     tensors = schedule.program.tensors()
+    # A size that is symbolic is compared in the kernel, at each call: it must be one of the kernel's parameters.
     known, read = set(size_symbols(kernel)), schedule.buffers_read
     entries = {
         name: NonTemporalStore(
@@ -138,6 +139,7 @@ def _is_worth_prefetching(kernel: Kernel, nest: Nest, loads: Sequence[Load]) -> 
     if length is None or rows is None:
         return False
     row = sum(length * load.dtype.itemsize for load in loads)
+    # A longer row would push out the one that is being computed; a smaller array is in a cache from the start.
     return row <= PREFETCH_ROW_BYTES and row * rows >= PREFETCH_MIN_BYTES
 
 
@@ -161,6 +163,7 @@ def buffer_origins(kernel: Kernel, program: Program) -> dict[str, tuple[str, ...
     earlier ones (``expr.Apply.origin``).
     """
     tensors = program.tensors()
+    # A dict and no set: the order decides the text of comments, and equal kernels must have equal texts.
     mentioned = dict.fromkeys((*kernel.buffers, *kernel.reads, *kernel.writes))
     found = {name: tensors[name].from_nodes[-1:] for name in mentioned}
     return {name: nodes for buffer, nodes in found.items() for name in _names_of(buffer)}

@@ -77,6 +77,7 @@ def require(condition: bool, message: str) -> None:
 
 def verify_program(program: Program) -> None:
     """Verify that every name is defined once, before its uses; that bodies are typed; and that symbols are bound."""
+    # Buffers are in topological order, so one pass that remembers what it met verifies uses and definitions.
     known: dict[str, Tensor] = {}
     calls: set[str] = set()
     names: set[str] = set()
@@ -194,6 +195,7 @@ def _verify_types(op: str, args: list[torch.dtype], result: torch.dtype, where: 
     operation = OPERATIONS[op]
     text = f"{where}: {op} of {args} as {result}"
     require(len(args) == operation.arity, text)
+    # A cast may go from any type to any other.
     if op == "cast":
         return
     operands = args[1:] if op == "where" else args
@@ -226,6 +228,7 @@ def verify_schedule(schedule: Schedule) -> None:
     tensors = schedule.program.tensors()
     sizes = {source.symbol for source in schedule.program.symbols}
     memory = {name for name, tensor in tensors.items() if isinstance(tensor, (GraphInput, GraphAttribute))}
+    # Two sets: memory may be there and hold nothing yet. A kernel may write into it, and nothing may read it.
     written = set(memory)
     for step in schedule.steps:
         match step:
@@ -288,6 +291,7 @@ class _KernelScope:
         self.kernel, self.sizes = kernel, sizes
         self.types = {name: tensors[name].dtype for name in (*kernel.reads, *kernel.writes)}
         self.types |= {each.name: each.dtype for each in kernel.scratch}
+        # Names bind in order, as in C++: a use before its Let is an error of the pass that moved it.
         self.locals: dict[str, torch.dtype] = {}
 
     def statement(self, statement: Statement | Inner, variables: set[Symbol]) -> None:

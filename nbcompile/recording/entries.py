@@ -70,6 +70,7 @@ def graph(
         sources: for placeholders of the captured graph, by name: the expression that each is read from.
         captured: the graph that this one was made from.
     """
+    # Ids by position: names of nodes repeat in the graphs of later stages, positions with the stage do not.
     ids = node_ids(module.graph, compile_id, stage)
     origins = node_ids(captured, compile_id) if captured is not None else {}
     nodes = tuple(_node(each, ids, origins, sources or {}) for each in module.graph.nodes)
@@ -84,6 +85,7 @@ def node_ids(fx_graph: torch.fx.Graph, compile_id: str, stage: str = "captured")
 
 def code(module: torch.fx.GraphModule) -> str:
     """The graph as Python, with shapes and the user's lines between."""
+    # torch names the class after the module; a record of the same program should be the same text each time.
     text: str = module.print_readable(print_output=False)
     return re.sub(r"^class \S+\(torch\.nn\.Module\):", "class GraphModule(torch.nn.Module):", text.strip()) + "\n"
 
@@ -237,6 +239,7 @@ def _import_of(value: object) -> tuple[str, str]:
         return (value.__name__, "") if sys.modules.get(value.__name__) is value else ("", "")
     if not isinstance(value, (FunctionType, BuiltinFunctionType, type)):
         return "", ""
+    # `getattr_static`: a module or a class of the user's may answer attribute accesses with code of its own.
     found: object = sys.modules.get(value.__module__ or "")
     for part in value.__qualname__.split("."):
         found = inspect.getattr_static(found, part, None)

@@ -66,6 +66,7 @@ def call_leaf(
     leaf = importlib.import_module("torch._higher_order_ops.invoke_leaf_function")
     pytree = importlib.import_module("torch.utils._pytree")
     flat = pytree.tree_flatten((arguments, keywords), is_leaf=lambda value: isinstance(value, torch.nn.Module))[0]
+    # Each module once, however often it is passed: its parameters are inputs of the operator once.
     modules = list({id(each): each for each in flat if isinstance(each, torch.nn.Module)}.values())
     indices = leaf.store_makefx_modules(modules)
     # A module is replaced by its parameters and buffers, which become inputs of the operator, so that they get

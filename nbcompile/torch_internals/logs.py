@@ -24,6 +24,7 @@ def artifact_logger(artifact: str) -> logging.Logger:
     """The logger ``nbcompile.__<artifact>``: a log of torch's, which TORCH_LOGS and ``set_logs`` switch on."""
     logs = torch._logging._internal
     if "nbcompile" not in logs.log_registry.log_alias_to_log_qnames:
+        # A log of torch's by registration: TORCH_LOGS="+nbcompile" works like "+dynamo".
         ours = logging.getLogger("nbcompile")
         logs.log_registry.register_log("nbcompile", "nbcompile")
         # What torch did for its own logs when it was imported.

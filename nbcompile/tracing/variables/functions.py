@@ -56,6 +56,7 @@ class CellVariable(VariableTracker):
         self.cell = cell
         """The real cell; None for one that the traced code made."""
         self.content_source = content_source
+        #     frame f ── cell k ── inner g         one cell, one tracker: an assignment in g shows in f
         self.frame_name = frame_name
         """The frame's own free variable behind it, where there is one."""
         self.changed = False
@@ -91,6 +92,7 @@ class CellVariable(VariableTracker):
             address = self.address()
             if address is not None:
                 return FromSource(address)
+            # Only the program holds it: the residual program has the very cell as a constant.
             return Constant(self.cell, f"cell_{self.name}")
         return reconstruction.shared(
             self,
@@ -216,6 +218,7 @@ class FunctionVariable(BaseFunctionVariable):
         if self.source is not None and not hasattr(self.function, name):
             tracer.guard(self.source, GuardKind.HASATTR, (name, False))
         value = tracer.evaluate(getattr, (self.function, name))
+        # The function itself is guarded by identity or by its code, so these need no guard of their own.
         if name in ("__name__", "__qualname__", "__module__", "__doc__", "__code__"):
             return ConstantVariable(value)
         if name == "__get__":
@@ -586,6 +589,7 @@ class UnboundMethodVariable(KnownCallable):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         values = [realise(tracer, each) for each in arguments]
         named = {name: realise(tracer, each) for name, each in keywords.items()}
+        # `str.upper("a")`: C computes it from constants, and changes none of them.
         if values and all(each.is_constant() for each in (*values, *named.values())):
             plain = [each.constant() for each in values]
             return tracer.constant_or_wrap(
