@@ -219,6 +219,7 @@ def test_a_cell_that_is_run_again_frees_what_it_led_to(run, shell):
     assert len(kept) == 1
 
 
+@pytest.mark.fast_path
 def test_the_picture_does_not_wait_for_the_store(run, shell, monkeypatch):
     """What a cell compiled is written down when its picture is there; the call alone is not what is waited for."""
     waiting = []

@@ -55,6 +55,7 @@ def exponential(x):
     return x.sin().exp()
 
 
+@pytest.mark.fast_path
 def test_a_wrong_entry_of_the_store(monkeypatch):
     """Stored under a wrong lowering, that is mended since: right without the store, and wrong from the rung with it on."""
     x = torch.randn(4, 6)
@@ -68,6 +69,7 @@ def test_a_wrong_entry_of_the_store(monkeypatch):
     assert by_name["everything, again"].startswith("value 0")
 
 
+@pytest.mark.fast_path
 def test_an_entry_that_is_wrong_when_it_is_loaded(monkeypatch):
     """The compile is right, and what it stores is not: wrong at the rung that loads what the one before has stored."""
     original = storage.entries

@@ -1,0 +1,46 @@
+"""The Python that launches kernels."""
+
+from __future__ import annotations
+
+import ast
+
+import torch
+
+from nbcompile.codegen import cpp
+from tests.codegen import programs
+
+
+def wrapper_of(*tensors, **bodies):
+    """The wrapper of one kernel for each body."""
+    return cpp.emit(programs.pointwise(tensors, bodies)).wrapper
+
+
+X = torch.randn(3, 4)
+
+
+def test_the_wrapper_is_python():
+    """One function of one list, which it empties: inputs are freed after their last use."""
+    (function,) = ast.parse(wrapper_of(X, total=lambda x: x + 1.0)).body
+    assert function.name == "call" and [argument.arg for argument in function.args.args] == ["args"]
+    first, second, *_ = map(ast.unparse, function.body)
+    assert "x0" in first and second == "args.clear()"
+
+
+def test_inputs_are_checked_before_they_are_read():
+    """With sizes, strides and types."""
+    text = wrapper_of(X, X.double(), total=lambda x, y: x + 1.0)
+    assert "x0 = expect(x0, (3, 4), (4, 1), torch.float32)" in text
+    assert "x1 = expect(x1, (3, 4), (4, 1), torch.float64)" in text
+    assert text.index("expect(x1") < text.index("kernel_total(")
+
+
+def test_results_are_allocated_and_returned_in_order():
+    """As many as the graph has, in a tuple."""
+    text = wrapper_of(X, first=lambda x: x + 1.0, second=lambda x: x * 2.0)
+    assert text.index("first = empty_strided") < text.index("kernel_first(")
+    assert text.rstrip().endswith("return (first, second,)")
+
+
+def test_a_single_result_is_still_a_tuple():
+    """Unless the graph returns one value and no tuple."""
+    assert wrapper_of(X, first=lambda x: x + 1.0).rstrip().endswith("return (first,)")
