@@ -8,19 +8,7 @@ import torch
 from nbcompile import config
 from nbcompile.codegen.triton import NoTriton
 from tests import targets
-from tests.cases.cases import CASES, expected_and_head, made, rendered
-
-WRITTEN_OTHERWISE_BY_AOTAUTOGRAD = {
-    "causal_mask": "a constant is detached",
-    "creation": "a constant is detached",
-    "scatter_add": "a constant is detached",
-    "upsample": "a constant is detached",
-    "integers": "the node is __lshift__, after the operator; ours is lshift",
-    "mutation": "the node is copy__default; ours is copy_",
-    "pointwise_backward": "the result that is saved is seen as another tensor: it is returned twice and not recomputed",
-    "upsample_bilinear": "torch decomposes it for autograd, before any decomposition of a backend's",
-}
-"""Pages that show a graph as ``fast/`` traces it; on the reference path AOTAutograd does, and only results are compared."""
+from tests.cases.cases import CASES, WRITTEN_OTHERWISE_BY_AOTAUTOGRAD, expected_and_head, made, rendered
 
 
 @pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="graphs as torch 2.13 writes them")

@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
+from nbcompile import config
 from tests.cases import cases
 from tests.gpu import budgets, corpus
 
@@ -22,5 +23,7 @@ def test_the_compiled_code_gives_eagers_results(path):
         assert (row.fault, row.differs, row.refused) == ("", "", REFUSED.get(path.stem, ""))
         assert all(each.built.spilled_bytes == 0 for each in row.launches)
         assert all(each.times.predicted >= each.times.roofline for each in row.launches)
+    if config.reference and path.stem in cases.WRITTEN_OTHERWISE_BY_AOTAUTOGRAD:
+        return  # another graph, with a budget of its own
     needed = budgets.of([launch.built for row in rows for launch in row.launches])
     assert budgets.golden()[path.stem]["sm_90"].fits(needed), needed.text()
