@@ -6,33 +6,17 @@ python -m tests.house_figures
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 
 import networkx as nx
 
 from tests import test_house as house
-
-NO_PROSE = re.compile(r"#\s*(?:--|type:|noqa|fmt:|ruff|mypy|pragma)")
 
 
 def spread(sizes: list[int]) -> str:
     """Count, median, 99th percentile and maximum."""
     ordered = sorted(sizes)
     return f"{len(ordered)}; {ordered[len(ordered) // 2]}, {ordered[int(len(ordered) * 0.99)]}, {ordered[-1]}"
-
-
-def comments(text: str) -> tuple[int, int]:
-    """The number of prose comments, and of lines with code or a docstring."""
-    layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
-    prose, code = 0, set()
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            prose += not NO_PROSE.match(token.string)
-        elif token.type not in layout:
-            code.add(token.start[0])
-    return prose, len(code)
 
 
 def rooms() -> str:
@@ -61,7 +45,7 @@ def main() -> None:
     ]
     texts = [path.read_text() for path in house.modules()]
     lines = [len(text.splitlines()) for text in texts]
-    counted = [comments(text) for text in texts]
+    counted = [house.comments(text) for text in texts]
     print("modules:", spread(lines), "; above 400 lines:", sum(size > 400 for size in lines))
     print("functions:", spread([node.end_lineno - node.lineno + 1 for node in functions]))
     print("functions above 15 decisions:", sum(house.complexity(node) > house.COMPLEXITY for node in functions))

@@ -6,7 +6,9 @@ import ast
 import collections
 import functools
 import importlib.util
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -363,6 +365,76 @@ def test_the_glossary_leads_to_the_code():
     names = [name for text in terms.values() for part in re.findall(r"\[(`[^]]+)\]", text) for name in part.split(", ")]
     assert len(names) > 60
     assert [name for name in names if not (PACKAGE / name.strip("`")).exists()] == []
+
+
+FORMER = {"warm/tensors.py", "docs/measured_on_gpu.md"}
+"""Files on pages about the design that are no more, or are made by a command."""
+A_FILE = re.compile(r"((?:\w+/)+\w+\.(?:py|c|h|cpp|md))\b")
+A_NAME = re.compile(r"(?:nbcompile\.)?((\w+)(?:\.\w+)+)")
+
+
+def defined(path: Path) -> set[str]:
+    """Names that a module defines, imports, or sets as attributes."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.alias(name=name, asname=other):
+                found.add(other or name.rpartition(".")[2])
+    return found
+
+
+def leads_to_code(dotted: str) -> bool:
+    """True if ``package.module.name`` is there, whatever comes after the name."""
+    here = PACKAGE
+    for part in dotted.split("."):
+        if (here / part).is_dir():
+            here /= part
+        elif here.is_dir() and (here / f"{part}.py").exists():
+            here /= f"{part}.py"
+        else:
+            return part in defined(here / "__init__.py" if here.is_dir() else here)
+    return True
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "design").glob("*.md")), ids=lambda page: page.stem)
+def test_pages_about_the_design_lead_to_the_code(page: Path):
+    """Files between backticks exist, and so do dotted names that begin with a package of ours."""
+    packages = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} - {
+        "record"
+    }  # a variable, too
+    roots = (PACKAGE, PACKAGE / "tracing", ROOT, TORCH.parent, TORCH)
+    missing = []
+    for text in sorted(set(re.findall(r"`([^`\n]+)`", page.read_text()))):
+        if found := A_FILE.match(text):
+            missing += [found[1]] if not any((root / found[1]).exists() for root in roots) else []
+        elif (found := A_NAME.match(text)) and found[2] in packages and not leads_to_code(found[1]):
+            missing.append(found[1])
+    assert set(missing) - FORMER == set()
+
+
+NO_PROSE = re.compile(r"#\s*(?:--|type:|noqa|fmt:|ruff|mypy|pragma)")
+COMMENTS = 0.05
+"""Prose comments for each line of code or docstring, at least; the number only becomes larger."""
+
+
+def comments(text: str) -> tuple[int, int]:
+    """The number of prose comments, and of lines with code or a docstring."""
+    layout = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    prose, code = 0, set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            prose += not NO_PROSE.match(token.string)
+        elif token.type not in layout:
+            code.add(token.start[0])
+    return prose, len(code)
+
+
+def test_comments_do_not_become_fewer():
+    """Comments say why; code without any leaves that to be guessed."""
+    counted = [comments(path.read_text()) for path in modules()]
+    assert sum(prose for prose, _ in counted) >= COMMENTS * sum(lines for _, lines in counted)
 
 
 def test_types_go_in_no_large_circle():
