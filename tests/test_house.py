@@ -370,7 +370,7 @@ def test_the_glossary_leads_to_the_code():
 FORMER = {"warm/tensors.py", "docs/measured_on_gpu.md"}
 """Files on pages about the design that are no more, or are made by a command."""
 A_FILE = re.compile(r"((?:\w+/)+\w+\.(?:py|c|h|cpp|md))\b")
-A_NAME = re.compile(r"(?:nbcompile\.)?((\w+)(?:\.\w+)+)")
+A_NAME = re.compile(r"(?:nbcompile\.)?((\w+)(?:\.(?!(?:py|c|h|md|js|css)\b)\w+)+)")
 
 
 def defined(path: Path) -> set[str]:
