@@ -196,6 +196,7 @@ def test_a_graph_on_two_devices_is_split_between_them(here):
     assert found.record.frames[0].compiled_graph.notes == ()
 
 
+@pytest.mark.fast_path
 def test_triton_is_not_imported_by_the_process_that_launches(here):
     """It is imported by the processes that compile, where something must be compiled."""
     source = """
