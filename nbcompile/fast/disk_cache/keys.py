@@ -11,10 +11,12 @@ In torch: torch/_inductor/codecache.py (FxGraphHashDetails). Read next: nbcompil
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
@@ -90,11 +92,18 @@ def own_source() -> str:
     """Our own files, by name, size and time of change of each file (a tenth of reading them all)."""
     # Times and sizes instead of contents: hundreds of files at each start.
     home = str(Path(__file__).parents[2])
-    files = []
-    for folder, folders, names in os.walk(home):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        for name in names:  # of whatever suffix: C++ and its headers are parts of kernels, tables say what is lowered
-            path = os.path.join(folder, name)  # noqa: PTH118 - some hundred files at each start
-            found = os.stat(path)  # noqa: PTH116
-            files.append((path.removeprefix(home), found.st_size, found.st_mtime_ns))
-    return digest_of(sorted(files))
+    return digest_of(sorted(_files(home, "")))
+
+
+def _files(folder: str, where: str) -> Iterator[tuple[str, int, int]]:
+    # Of whatever suffix: C++ and its headers are parts of kernels, tables say what is lowered. With ``scandir``, as
+    # there are some hundred files at each start, and ``walk`` takes twice as long.
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir():
+                if entry.name != "__pycache__":
+                    yield from _files(entry.path, f"{where}/{entry.name}")
+            else:
+                with contextlib.suppress(FileNotFoundError):  # an editor's lock is a link that leads nowhere
+                    facts = entry.stat()
+                    yield f"{where}/{entry.name}", facts.st_size, facts.st_mtime_ns

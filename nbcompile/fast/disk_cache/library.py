@@ -46,7 +46,9 @@ NAMESPACES = (
 """Modules whose functions torch's own Python calls; each is there as soon as torch is."""
 HARMLESS = frozenset({"torch.compile", "torch.manual_seed"})
 """Functions that compilers replace: nbcompile.tools.replacement, and torch's own at its start."""
-_OF_TORCH = frozenset({"torch", "nbcompile", "typing", "typing_extensions", "types", "functools", "builtins"})
+_OF_TORCH = frozenset(
+    {"torch", "nbcompile", "typing", "typing_extensions", "types", "functools", "builtins", "collections"}
+)
 """Packages whose classes make the callable objects in torch's modules."""
 _DEPTH = 4
 
@@ -77,35 +79,43 @@ def state() -> str:
 
 
 def _digest() -> str:
-    rows = sorted("|".join(row) for name in NAMESPACES if name in sys.modules for row in _members(name))
-    return f"{zlib.crc32(repr(rows).encode()):08x}"
+    checksum = 0
+    for module in NAMESPACES:
+        if module in sys.modules:
+            # Sorted, as the order of a module's names is that of imports.
+            text = "\n".join(sorted(_members(module)))
+            checksum = zlib.crc32(f"{module}\n{text}\n".encode(), checksum)
+    return f"{checksum:08x}"
 
 
-def _members(module: str) -> Iterator[tuple[str, ...]]:
+def _members(module: str) -> Iterator[str]:
+    """One line for each function and class of a module; some 3,000 in a process, which a start waits for."""
     for name, value in vars(sys.modules[module]).items():
-        path = f"{module}.{name}"
-        if path in HARMLESS or isinstance(value, types.ModuleType) or not callable(value):
+        if type(value) is types.BuiltinFunctionType:  # every second one
+            yield f"{name}|builtin|{value.__name__}"
+            continue
+        if isinstance(value, types.ModuleType) or not callable(value) or f"{module}.{name}" in HARMLESS:
             continue
         content = _content(value, _DEPTH)
         # A function of somebody else under a name that torch's own code uses changes what torch does: nothing is stored
         # or loaded. Under another name only the program meets it.
         if content is not None:
-            yield (path, *content)
+            yield f"{name}|{'|'.join(content)}"
         elif name in _names_that_torch_uses():
-            raise NotStorable(f"{path} is replaced")
+            raise NotStorable(f"{module}.{name} is replaced")
 
 
 def _content(value: Any, depth: int) -> tuple[str, ...] | None:
     """A function, class or callable object in a few words; None: it is somebody else's."""
-    if isinstance(value, types.MethodType):
-        return _content(value.__func__, depth)
     if isinstance(value, types.FunctionType):
         return _function(value, depth)
+    if isinstance(value, types.MethodType):
+        return _content(value.__func__, depth)
     if isinstance(value, types.BuiltinFunctionType):
         return ("builtin", value.__name__)
     cls = value if isinstance(value, type) else type(value)
     if isinstance(value, functools.partial) or not (
-        is_trusted(cls.__module__) if cls is value else cls.__module__.partition(".")[0] in _OF_TORCH
+        _may_define(cls.__module__) if cls is value else cls.__module__.partition(".")[0] in _OF_TORCH
     ):
         return None
     return ("class", cls.__module__, cls.__qualname__)
@@ -113,7 +123,8 @@ def _content(value: Any, depth: int) -> tuple[str, ...] | None:
 
 def _function(value: types.FunctionType, depth: int) -> tuple[str, ...] | None:
     value = without_torchs_compiler(value)
-    if not (is_trusted(module_of(value)) or module_of(value) == "typing_extensions"):
+    module = module_of(value)
+    if not _may_define(module):
         return None
     code, held = value.__code__, ""
     # What a decorator wraps is in its closure.
@@ -124,7 +135,13 @@ def _function(value: types.FunctionType, depth: int) -> tuple[str, ...] | None:
             if below is None:
                 return None
             held += repr(below)
-    return (module_of(value), code.co_qualname, f"{code.co_firstlineno} {zlib.crc32(code.co_code)}", held)
+    return (module, code.co_qualname, f"{code.co_firstlineno} {zlib.crc32(code.co_code)}", held)
+
+
+@functools.cache
+def _may_define(module: str) -> bool:
+    """True if functions and classes of a module may be in torch's modules."""
+    return is_trusted(module) or module == "typing_extensions"
 
 
 @functools.cache
