@@ -439,7 +439,7 @@ def test_comments_do_not_become_fewer():
 
 def test_types_go_in_no_large_circle():
     """At most two modules need each other's names, imports for annotations included."""
-    imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=False)
+    imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=False, cache_dir=None)
     arrows = nx.DiGraph(
         (importer, imported)
         for importer in imports.modules
@@ -469,7 +469,7 @@ WORK = {
 @functools.cache
 def arrows() -> frozenset[tuple[str, str]]:
     """Rooms (folders and loose modules of the package) that import from others, and those others."""
-    imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=True)
+    imports = grimp.build_graph("nbcompile", exclude_type_checking_imports=True, cache_dir=None)
     found = {
         (importer.split(".")[1], imported.split(".")[1])
         for importer in imports.modules
