@@ -33,6 +33,7 @@ from nbcompile.aot import checkpoints
 from nbcompile.aot.attention import fuse_attention
 from nbcompile.aot.channels_last import mark_channels_last
 from nbcompile.aot.decompositions import default_table
+from nbcompile.aot.linear_cross_entropy import fuse_linear_cross_entropy
 from nbcompile.backends.aten_graph import compile_aten_graph
 from nbcompile.backends.gpu import attention_on_gpu, obstacle_to
 from nbcompile.backends.registry import Backend, hidden, register
@@ -116,6 +117,9 @@ def inductor(
 ) -> Callable[..., Any]:
     """Our code generator: fused loops in C++, matrix products and the like through ATen."""
     chosen = read_settings(mode, options or {})
+    if fuel.allows("pass", fuse_linear_cross_entropy.__name__):
+        for text in fuse_linear_cross_entropy(graph_module, is_target=bool(chosen.target)):
+            note(text)
     improve = functools.partial(_improve_for_target, chosen.target) if chosen.target else _improve
     compilers = recording_compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, improve)
     return compile_through_aot(graph_module, example_inputs, compilers, decompositions=default_table())

@@ -1,227 +1,207 @@
-"""Triton kernel of attention whose scores functions change: one pass over the keys, the scores never in memory.
+"""Triton kernels of attention whose scores functions change: one pass over the keys, the scores never in memory.
 
     flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + bias[h], block_mask=of i >= j)
     ->  for each listed block of keys:
-            scores = tl.dot(q, k) * 0.125;  scores = scores + tl.load(bias + h);  -inf where not i >= j
+            raw = tl.dot(q, k) * 0.125;  scores = raw + tl.load(bias + h);  -inf where not i >= j
             the largest score, the sum and the result of a row are rescaled, and the block is added
 
-The functions are ATen graphs of numbers: batch, head, row and key are a number, or a row or column of the tile, so
-Triton broadcasts them. Blocks that the mask lists as full are not asked; what it does not list is not read.
+Where there are few rows and many keys (decoding), several programs share the keys: each has a part of the listed
+blocks, for all heads that share a head of the keys, and a second kernel combines what they found.
 
-In torch: torch/_inductor/kernel/flex/. Read next: nbcompile/lowering/flex_attention.py
+In torch: torch/_inductor/kernel/flex/flex_attention.py, flex_decoding.py. Read next:
+nbcompile/codegen/triton_flex_backward.py
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-import torch
-from torch import fx
-
-from nbcompile.codegen.triton_graph import expressions
-from nbcompile.codegen.writer import SourceWriter
+from nbcompile.codegen.triton_flex_tiles import (
+    LN_2,
+    Flex,
+    begin,
+    emit_lines,
+    emit_steps,
+    offset_text,
+    power_of_two,
+    scores,
+    tile_load,
+    tile_of,
+)
 from nbcompile.ir.kernel import ProductTile
 
-Strides = tuple[int, ...]
+
+def tile(flex: Flex, splits: int) -> ProductTile:
+    """The tile of a program; of split keys it has the rows of all heads that share one."""
+    return tile_of(flex, flex.sizes.rows * (flex.sizes.shared if splits else 1))
 
 
-@dataclass(frozen=True, slots=True)
-class FlexSizes:
-    """Sizes of an attention; all are known."""
-
-    batch: int
-    heads: int
-    rows: int
-    keys: int
-    width: int
-    value_width: int
-    batch_of_keys: int
-    """1 where all batches of the query share keys and values."""
-    heads_of_keys: int
-    """Fewer than ``heads`` where several heads of the query share one."""
-
-    @property
-    def padded(self) -> tuple[int, int]:
-        """Both widths as tiles have them: powers of two, 16 at least."""
-        return tuple(max(16, 1 << (width - 1).bit_length()) for width in (self.width, self.value_width))  # type: ignore[return-value]
+def grid(flex: Flex, splits: int) -> int:
+    """Number of programs."""
+    sizes, rows = flex.sizes, tile(flex, splits).rows
+    if not splits:
+        return -(-sizes.rows // rows) * sizes.batch * sizes.heads
+    return splits * -(-sizes.rows * sizes.shared // rows) * sizes.batch * sizes.heads_of_keys
 
 
-@dataclass(frozen=True, slots=True)
-class BlockMask:
-    """The lists of blocks: names of arguments, their sizes and strides."""
-
-    rows: int
-    keys: int
-    """Rows and keys of a block."""
-    lists: tuple[tuple[str, str, tuple[int, ...], Strides, tuple[int, ...], Strides], ...]
-    """Names, sizes and strides of counts and positions: of the blocks that ask the mask, and of full ones."""
+def parameters(flex: Flex, splits: int) -> tuple[str, ...]:
+    """Names of the kernel's arguments."""
+    results = ("parts", "largests", "totals") if splits else ("out", "sums")
+    return ("query", "key", "value", *results, *flex.lists_and_buffers)
 
 
-@dataclass(frozen=True, slots=True)
-class FlexStrides:
-    """Strides of the tensors that every kernel has."""
-
-    query: Strides
-    key: Strides
-    value: Strides
-    out: Strides
-
-
-@dataclass(frozen=True, slots=True)
-class Flex:
-    """One attention."""
-
-    sizes: FlexSizes
-    strides: FlexStrides
-    blocks: BlockMask
-    scale: float
-    score: fx.GraphModule
-    mask: fx.GraphModule
-    score_buffers: tuple[tuple[str, torch.Tensor], ...]
-    """Names and (fake) tensors that the functions read."""
-    mask_buffers: tuple[tuple[str, torch.Tensor], ...]
-    dtype: torch.dtype
-
-    @property
-    def tile(self) -> ProductTile:
-        """Rows and keys of a program's tile; few rows (decoding) have a flat one."""
-        wide = max(self.sizes.padded) > 64 or self.dtype == torch.float32
-        rows = 16 if self.sizes.rows <= 16 else 32 if wide and self.dtype == torch.float32 else 64
-        # One stage: with two, the simulator finds a result that is used while matrix units still write it.
-        return ProductTile(rows, 32 if wide else 64, max(self.sizes.padded), 4, 1)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of the kernel's arguments."""
-        listed = [name for row in self.blocks.lists for name in row[:2]]
-        buffers = [name for name, _ in (*self.score_buffers, *self.mask_buffers)]
-        return ("query", "key", "value", "out", "sums", *listed, *buffers)
-
-    @property
-    def grid(self) -> tuple[int, int, int]:
-        """Programs: tiles of rows, and matrices."""
-        return (-(-self.sizes.rows // self.tile.rows), self.sizes.batch * self.sizes.heads, 1)
-
-
-def emit(flex: Flex, name: str) -> str:
+def emit(flex: Flex, name: str, splits: int = 0) -> str:
     """The module's text: a function that ``triton.jit`` takes.
+
+    Args:
+        flex: The attention.
+        name: Of the function.
+        splits: Programs that share the keys of a row, of which each stores what it found; 0: one stores the result.
 
     Raises:
         NoTriton: a function has an operator without code.
     """
-    writer = SourceWriter()
-    for line in ("import triton", "import triton.language as tl", "from triton.language.extra import libdevice", ""):
-        writer.line(line)
-    writer.line("@triton.jit")
-    writer.line(f"def {name}({', '.join(flex.parameters)}):")
-    writer.depth += 2
-    for line in _beginning(flex):
-        writer.line(line)
-    for at, row in enumerate(flex.blocks.lists):
-        _emit_blocks(writer, flex, row, asks_mask=at == 0)
-    for line in _end(flex):
-        writer.line(line)
+    writer = begin(name, parameters(flex, splits))
+    emit_lines(writer, _rows_of_heads(flex, splits) if splits else _rows(flex))
+    emit_lines(writer, _beginning(flex, splits))
+    size = tile(flex, splits)
+    number = "0" if splits else f"first // {flex.blocks.rows}"
+    bounds = ("split * share", "split * share + share") if splits else ("0", "")
+    for at, blocks in enumerate(flex.blocks.lists):
+        numbers = f"tl.arange(0, {size.columns})[None, :]"
+        emit_steps(writer, blocks, number, flex.blocks.keys, flex.sizes.keys, "j", numbers, bounds)
+        emit_lines(writer, _step(flex, size, asks_mask=at == 0))
+        writer.depth -= 2
+    emit_lines(writer, _store_parts(flex) if splits else _store_results(flex))
     return writer.text()
 
 
-def _beginning(flex: Flex) -> Iterator[str]:
-    sizes, tile = flex.sizes, flex.tile
+def _rows(flex: Flex) -> Iterator[str]:
+    """Rows of one head for each program: ``i``, and ``of_row``, the number of the row in the query."""
+    sizes, rows = flex.sizes, tile(flex, 0).rows
+    tiles = -(-sizes.rows // rows)
+    yield f"matrix = tl.program_id(0) // {tiles}"
+    yield f"first = tl.program_id(0) % {tiles} * {rows}"
+    yield f"b = matrix // {sizes.heads}"
+    yield f"h = matrix % {sizes.heads}"
+    yield f"of_head = (h // {sizes.shared}).to(tl.int64)"
+    yield f"i = first + tl.arange(0, {rows})[:, None]"
+    yield f"is_row = i < {sizes.rows}"
+
+
+def _rows_of_heads(flex: Flex, splits: int) -> Iterator[str]:
+    """Rows of all heads that share one of the keys: ``h`` and ``i`` are columns of the tile."""
+    sizes, size = flex.sizes, tile(flex, splits)
+    tiles = -(-sizes.rows * sizes.shared // size.rows)
+    steps = -(-min(flex.blocks.keys, sizes.keys) // size.columns)
+    # Each has the same part of a list that has all blocks.
+    share = -(-max(blocks.positions_size[3] for blocks in flex.blocks.lists) * steps // splits)
+    yield f"split = tl.program_id(0) % {splits}"
+    yield f"matrix = tl.program_id(0) // {splits * tiles}"
+    yield f"first = tl.program_id(0) // {splits} % {tiles} * {size.rows}"
+    yield f"share = {share}"
+    yield f"b = matrix // {sizes.heads_of_keys}"
+    yield f"of_head = (matrix % {sizes.heads_of_keys}).to(tl.int64)"
+    yield f"line = first + tl.arange(0, {size.rows})[:, None]"
+    # Without shared heads h stays a number: lists of blocks may differ by head then.
+    yield f"h = matrix % {sizes.heads}" if sizes.shared == 1 else f"h = of_head * {sizes.shared} + line // {sizes.rows}"
+    yield "i = line" if sizes.shared == 1 else f"i = line % {sizes.rows}"
+    yield f"is_row = line < {sizes.rows * sizes.shared}"
+
+
+def _beginning(flex: Flex, splits: int) -> Iterator[str]:
+    sizes, query, rows = flex.sizes, flex.strides["query"], tile(flex, splits).rows
     width, value_width = sizes.padded
-    shared = sizes.heads // sizes.heads_of_keys
-    query = flex.strides.query
-    yield f"b = (tl.program_id(1) // {sizes.heads})"
-    yield f"h = (tl.program_id(1) % {sizes.heads})"
     yield f"of_batch = {'b.to(tl.int64)' if sizes.batch_of_keys > 1 else 'b.to(tl.int64) * 0'}"
-    yield f"of_head = (h // {shared}).to(tl.int64)"
-    yield f"i = tl.program_id(0) * {tile.rows} + tl.arange(0, {tile.rows})[:, None]"
     yield f"d = tl.arange(0, {width})"
     yield f"e = tl.arange(0, {value_width})"
-    yield f"query += b.to(tl.int64) * {query[0]} + h.to(tl.int64) * {query[1]}"
     yield (
-        f"rows = tl.load(query + i.to(tl.int64) * {query[2]} + d[None, :] * {query[3]}, "
-        f"(i < {sizes.rows}) & (d[None, :] < {sizes.width}), 0.0)"
+        f"rows = tl.load(query + (b.to(tl.int64) * {query[0]} + h.to(tl.int64) * {query[1]}) + "
+        f"{offset_text('i', 'd[None, :]', query)}, is_row & (d[None, :] < {sizes.width}), 0.0)"
     )
-    for name, stride in (("key", flex.strides.key), ("value", flex.strides.value)):
+    for name in ("key", "value"):
+        stride = flex.strides[name]
         yield f"{name} += of_batch * {stride[0]} + of_head * {stride[1]}"
-    yield f"largest = tl.full([{tile.rows}], float('-inf'), tl.float32)"
-    yield f"total = tl.zeros([{tile.rows}], tl.float32)"
-    yield f"result = tl.zeros([{tile.rows}, {value_width}], tl.float32)"
+    yield f"largest = tl.full([{rows}], float('-inf'), tl.float32)"
+    yield f"total = tl.zeros([{rows}], tl.float32)"
+    yield f"result = tl.zeros([{rows}, {value_width}], tl.float32)"
 
 
-def _emit_blocks(
-    writer: SourceWriter, flex: Flex, row: tuple[str, str, tuple[int, ...], Strides, tuple[int, ...], Strides], *,
-    asks_mask: bool,
-) -> None:  # fmt: skip
-    """Emit the loop over the blocks of one list."""
-    counts, positions, size, stride, position_size, position_stride = row
-    sizes, tile, blocks = flex.sizes, flex.tile, flex.blocks
-    number = f"tl.minimum(tl.program_id(0) * {tile.rows} // {blocks.rows}, {size[2] - 1})"
-    steps = -(-min(blocks.keys, sizes.keys) // tile.columns)
-    where = [_at(size, stride, number), _at(position_size, position_stride, number)]
-    writer.line(f"count = tl.load({counts} + {where[0]})")
-    writer.line(f"for step in range(0, count * {steps}):")
-    writer.depth += 2
-    block = f"tl.load({positions} + {where[1]} + step // {steps} * {position_stride[3]})"
-    writer.line(
-        f"j = {block} * {blocks.keys} + step % {steps} * {tile.columns} + tl.arange(0, {tile.columns})[None, :]"
-    )
-    for line in _step(flex, asks_mask=asks_mask):
-        writer.line(line)
-    writer.depth -= 2
-
-
-def _at(size: Sequence[int], stride: Sequence[int], number: str) -> str:
-    """Place in a list of blocks: a dimension of one is for all batches or heads."""
-    terms = [f"{name} * {step}" for name, extent, step in zip(("b", "h"), size, stride, strict=False) if extent > 1]
-    return " + ".join([*terms, f"{number} * {stride[2]}"])
-
-
-def _step(flex: Flex, *, asks_mask: bool) -> Iterator[str]:
+def _step(flex: Flex, size: ProductTile, *, asks_mask: bool) -> Iterator[str]:
     """One tile of keys: scores, what the functions make of them, and the rows' sums and results so far."""
-    sizes, tile = flex.sizes, flex.tile
-    key, value = flex.strides.key, flex.strides.value
-    yield (
-        f"keys = tl.load(key + j.to(tl.int64) * {key[2]} + d[:, None] * {key[3]}, "
-        f"(j < {sizes.keys}) & (d[:, None] < {sizes.width}), 0.0)"
-    )
-    yield f'scores = tl.dot(rows, keys, input_precision="ieee") * {flex.scale!r}'
-    yield f"valid = (i < {sizes.rows}) & (j < {sizes.keys})"
-    shape = f"[{tile.rows}, {tile.columns}]"
-    text, lines = expressions(flex.score, ("scores", "b", "h", "i", "j"), flex.score_buffers, "valid", shape, "s")
-    yield from lines
-    yield f"scores = tl.broadcast_to(({text}).to(tl.float32), {shape})"
-    if asks_mask:
-        text, lines = expressions(flex.mask, ("b", "h", "i", "j"), flex.mask_buffers, "valid", shape, "m")
-        yield from lines
-        yield f"scores = tl.where(tl.broadcast_to({text}, {shape}), scores, float('-inf'))"
-    yield f"scores = tl.where(j < {sizes.keys}, scores, float('-inf'))"
+    sizes = flex.sizes
+    keys = tile_load("key", ("j", sizes.keys), ("d[:, None]", sizes.width), flex.strides["key"])
+    yield f"keys = {keys}"
+    yield f'raw = tl.dot(rows, keys, input_precision="ieee") * {flex.scale!r}'
+    shape = f"[{size.rows}, {size.columns}]"
+    yield from scores(flex, shape, f"is_row & (j < {sizes.keys})", f"j < {sizes.keys}", asks_mask=asks_mask)
     yield "now = tl.maximum(largest, tl.max(scores, 1))"
     # A row that saw no key yet has minus infinity, which must not be subtracted from itself.
     yield "base = tl.where(now == float('-inf'), 0.0, now)"
     yield "weights = tl.exp(scores - base[:, None])"
     yield "rescale = tl.exp(largest - base)"
     yield "total = total * rescale + tl.sum(weights, 1)"
-    yield f"k = tl.reshape(j, [{tile.columns}])"
-    yield (
-        f"values = tl.load(value + k[:, None].to(tl.int64) * {value[2]} + e[None, :] * {value[3]}, "
-        f"(k[:, None] < {sizes.keys}) & (e[None, :] < {sizes.value_width}), 0.0)"
-    )
+    yield f"k = tl.reshape(j, [{size.columns}])"
+    values = tile_load("value", ("k[:, None]", sizes.keys), ("e[None, :]", sizes.value_width), flex.strides["value"])
+    yield f"values = {values}"
     yield "result = result * rescale[:, None]"
     yield 'result = tl.dot(weights.to(values.dtype), values, result, input_precision="ieee")'
     yield "largest = now"
 
 
-def _end(flex: Flex) -> Iterator[str]:
-    sizes, out = flex.sizes, flex.strides.out
+def _store_results(flex: Flex) -> Iterator[str]:
+    sizes, out, rows = flex.sizes, flex.strides["out"], tile(flex, 0).rows
     yield "safe = tl.where(total == 0.0, 1.0, total)"
-    element = (
-        f"b.to(tl.int64) * {out[0]} + h.to(tl.int64) * {out[1]} + i.to(tl.int64) * {out[2]} + e[None, :] * {out[3]}"
-    )
-    mask = f"(i < {sizes.rows}) & (e[None, :] < {sizes.value_width})"
+    element = f"b.to(tl.int64) * {out[0]} + h.to(tl.int64) * {out[1]} + {offset_text('i', 'e[None, :]', out)}"
+    mask = f"is_row & (e[None, :] < {sizes.value_width})"
     yield f"tl.store(out + {element}, (result / safe[:, None]).to(out.dtype.element_ty), {mask})"
-    # Torch wants the logarithm to the base 2.
-    yield f"logarithm = tl.where(total == 0.0, float('-inf'), (largest + tl.log(safe)) * {1 / math.log(2)!r})"
-    yield f"line = tl.program_id(0) * {flex.tile.rows} + tl.arange(0, {flex.tile.rows})"
-    yield f"tl.store(sums + tl.program_id(1).to(tl.int64) * {sizes.rows} + line, logarithm, line < {sizes.rows})"
+    yield f"logarithm = tl.where(total == 0.0, float('-inf'), (largest + tl.log(safe)) * {1 / LN_2!r})"
+    yield f"line = first + tl.arange(0, {rows})"
+    yield f"tl.store(sums + matrix.to(tl.int64) * {sizes.rows} + line, logarithm, line < {sizes.rows})"
+
+
+# -- keys that several programs share ---------------------------------------------------------------------------------
+
+COMBINED = ("parts", "largests", "totals", "out", "sums")
+"""Arguments of the kernel that combines what the programs found."""
+
+
+def _store_parts(flex: Flex) -> Iterator[str]:
+    """Result, largest score and sum of a split: of (split, batch, head, row), and columns, without gaps."""
+    sizes = flex.sizes
+    of_rows = sizes.batch * sizes.heads * sizes.rows
+    yield f"at = (split * {of_rows} + (b * {sizes.heads} + h) * {sizes.rows} + i).to(tl.int64)"
+    element = f"at * {sizes.value_width} + e[None, :]"
+    yield f"tl.store(parts + {element}, result, is_row & (e[None, :] < {sizes.value_width}))"
+    yield "tl.store(largests + at, largest[:, None], is_row)"
+    yield "tl.store(totals + at, total[:, None], is_row)"
+
+
+def emit_combination(flex: Flex, name: str, splits: int) -> str:
+    """The kernel that combines the results of the splits, with one program for each row."""
+    sizes, out, (_, width) = flex.sizes, flex.strides["out"], flex.sizes.padded
+    of_rows = sizes.batch * sizes.heads * sizes.rows
+    writer = begin(name, COMBINED)
+    for line in (
+        "row = tl.program_id(0)",
+        f"split = tl.arange(0, {power_of_two(splits)})",
+        f"e = tl.arange(0, {width})",
+        f"at = (split * {of_rows} + row).to(tl.int64)",
+        f"largest = tl.load(largests + at, split < {splits}, float('-inf'))",
+        "now = tl.max(largest, 0)",
+        "base = tl.where(now == float('-inf'), 0.0, now)",
+        "factors = tl.exp(largest - base)",
+        f"total = tl.sum(tl.load(totals + at, split < {splits}, 0.0) * factors, 0)",
+        "safe = tl.where(total == 0.0, 1.0, total)",
+        f"mask = (split[:, None] < {splits}) & (e[None, :] < {sizes.value_width})",
+        f"part = tl.load(parts + at[:, None] * {sizes.value_width} + e[None, :], mask, 0.0)",
+        "result = tl.sum(part * factors[:, None], 0) / safe",
+        f"b = (row // {sizes.heads * sizes.rows}).to(tl.int64)",
+        f"h = (row // {sizes.rows} % {sizes.heads}).to(tl.int64)",
+        f"i = (row % {sizes.rows}).to(tl.int64)",
+        f"element = b * {out[0]} + h * {out[1]} + i * {out[2]} + e * {out[3]}",
+        f"tl.store(out + element, result.to(out.dtype.element_ty), e < {sizes.value_width})",
+        f"tl.store(sums + row, tl.where(total == 0.0, float('-inf'), (now + tl.log(safe)) * {1 / LN_2!r}))",
+    ):
+        writer.line(line)
+    return writer.text()

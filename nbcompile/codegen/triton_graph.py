@@ -9,7 +9,9 @@ In torch: torch/_inductor/select_algorithm.py (modification). Read next: nbcompi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,10 +40,20 @@ _TEXTS = {
     "_to_copy": "{0}", "convert_element_type": "{0}", "lift_fresh_copy": "{0}", "scalar_tensor": "{0}",
     "maximum": "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
     "minimum": "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
-    "relu": "tl.maximum({0}, 0.0, propagate_nan=tl.PropagateNan.ALL)", "square": "({0} * {0})",
+    "relu": "tl.maximum({0}, 0.0, propagate_nan=tl.PropagateNan.ALL)", "square": "({0} * {0})", "detach": "{0}",
+    "masked_fill": "tl.where({1}, {2}, {0})", "reciprocal": "tl.div_rn(1.0, {0})",
+    "sgn": "tl.where({0} == {0}, tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0)), {0})",
+    "tanh_backward": "({0} * (1.0 - {1} * {1}))", "sigmoid_backward": "({0} * (1.0 - {1}) * {1})",
+    "threshold_backward": "tl.where({1} <= {2}, 0.0, {0})",
 }  # fmt: skip
 """Operators of ATen, by the text of their arguments."""
-_CONSTANTS = {"full": None, "new_full": None, "ones": 1, "new_ones": 1, "zeros": 0, "new_zeros": 0}
+_POWERS: dict[Any, str] = {1: "{0}", 2: "({0} * {0})", 3: "({0} * {0} * {0})"}
+_OF_TRUTH_VALUES = ("where", "masked_fill")
+"""Operators with an argument of truth values, which keeps its type."""
+_CONSTANTS = {
+    "full": None, "new_full": None, "full_like": None, "ones": 1, "new_ones": 1, "ones_like": 1, "zeros": 0,
+    "new_zeros": 0, "zeros_like": 0,
+}  # fmt: skip
 """Operators of a constant, which is the last argument or this number."""
 _WITHOUT_EFFECT = {"rounding_mode", "dtype", "layout", "device", "pin_memory", "memory_format"}
 """Options that the result's type has, or that :func:`_division` looks at."""
@@ -50,10 +62,29 @@ _COMPARISONS = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """The gradient of a tensor that is read: zeros, to which each element of the tile is added at a place."""
+
+    offset: str
+    """Text, in elements of a tensor without gaps."""
+    value: str
+
+
 def expressions(
     graph: fx.GraphModule, arguments: Sequence[str], buffers: Buffers, mask: str, shape: str, prefix: str
 ) -> tuple[str, list[str]]:
-    """The result's text, and lines that compute what it is made of.
+    """The result's text, and lines that compute what it is made of: as :func:`results`, of one result."""
+    (result, *_), lines = results(graph, arguments, buffers, mask, shape, prefix)
+    if not isinstance(result, str):
+        raise NoTriton("a function of attention without a result")
+    return result, lines
+
+
+def results(
+    graph: fx.GraphModule, arguments: Sequence[str], buffers: Buffers, mask: str, shape: str, prefix: str
+) -> tuple[list[str | Scatter | None], list[str]]:
+    """The texts of the results, and lines that compute what they are made of.
 
     Args:
         graph: Of tensors without dimensions, and of the buffers that it indexes.
@@ -74,14 +105,29 @@ def expressions(
             case "placeholder":
                 values[node] = next(given)
             case "output":
-                (result,) = node.args if isinstance(node.args[0], fx.Node) else node.args[0]
-                return _text(values, result), lines
+                found = [node.args[0]] if isinstance(node.args[0], fx.Node) else node.args[0]
+                return [_result(values, value) for value in found], lines
+            case "call_function" if not _is_used(node):
+                pass
+            case "call_function" if _name(node) == "zeros_and_scatter":
+                values[node] = _scattered(node, values)
             case "call_function":
                 values[node] = f"{prefix}{len(lines)}"
                 lines.append(f"{values[node]} = {_call(node, values, mask, shape)}")
             case _:
                 raise NoTriton(f"a function of attention with {node.op} {node.target}")
     raise NoTriton("a function of attention without a result")
+
+
+def _is_used(node: fx.Node) -> bool:
+    """Return whether a result depends on a node: torch leaves what it does not need in the graph of a derivative."""
+    return any(user.op == "output" or _is_used(user) for user in node.users)
+
+
+def _result(values: dict[fx.Node, Any], value: object) -> str | Scatter | None:
+    if value is None or (isinstance(value, fx.Node) and isinstance(values[value], Scatter)):
+        return values[value] if isinstance(value, fx.Node) else None
+    return _text(values, value)
 
 
 def _text(values: dict[fx.Node, Any], value: object) -> str:
@@ -95,19 +141,25 @@ def _text(values: dict[fx.Node, Any], value: object) -> str:
     raise NoTriton(f"a function of attention that computes with {value}")
 
 
+def _name(node: fx.Node) -> str:
+    return node.target.overloadpacket.__name__ if isinstance(node.target, torch._ops.OpOverload) else str(node.target)
+
+
 def _call(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> str:
-    name = node.target.overloadpacket.__name__ if isinstance(node.target, torch._ops.OpOverload) else str(node.target)
+    name = _name(node)
     if name == "index":
         return _load(node, values, mask, shape)
     kind = _kind(node, name)
     if name in _CONSTANTS:
-        number = node.args[-1] if name.endswith("full") else _CONSTANTS[name]
+        number = node.args[-1] if _CONSTANTS[name] is None else _CONSTANTS[name]
         return f"tl.full([1, 1], {_text(values, number)}, {kind})"
     texts = [_text(values, argument) for argument in node.args if not isinstance(argument, torch.dtype)]
-    if name not in _COMPARISONS and name != "where" and not name.startswith("bitwise"):
+    if name not in _COMPARISONS and name not in _OF_TRUTH_VALUES and not name.startswith("bitwise"):
         texts = [_as(text, kind) for text in texts]
     if name in ("div", "floor_divide", "remainder"):
         return _division(node, name, texts, is_float=kind == "tl.float32")
+    if name == "pow" and node.args[1] in _POWERS:
+        return _as(_POWERS[node.args[1]].format(texts[0]), kind)
     if name not in _TEXTS:
         raise NoTriton(f"a function of attention with {name}")
     return _as(_TEXTS[name].format(*texts), kind)
@@ -158,9 +210,27 @@ def _load(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> s
         raise NoTriton("a function of attention that takes a part of a tensor")
     if tensor.dtype not in _LOADED:
         raise NoTriton(f"a function of attention that reads a tensor of {tensor.dtype}")
-    terms = []
-    for index, extent, stride in zip(indices, tensor.shape, tensor.stride(), strict=True):
-        text = _as(_text(values, index), "tl.int64")
-        terms.append(f"tl.where({text} < 0, {text} + {extent}, {text}) * {stride}")
-    loaded = f"tl.load({name} + tl.broadcast_to({' + '.join(terms)}, {shape}), {mask}, 0)"
+    offset = _offset(values, indices, tensor.shape, tensor.stride())
+    loaded = f"tl.load({name} + tl.broadcast_to({offset}, {shape}), {mask}, 0)"
     return f"({loaded}).to({_LOADED[tensor.dtype]})"
+
+
+def _offset(values: dict[fx.Node, Any], indices: Sequence[Any], size: Sequence[int], stride: Sequence[int]) -> str:
+    """Offset of an element."""
+    terms = []
+    for index, extent, step in zip(indices, size, stride, strict=True):
+        text = _as(_text(values, index), "tl.int64")
+        terms.append(f"tl.where({text} < 0, {text} + {extent}, {text}) * {step}")
+    return " + ".join(terms)
+
+
+def _scattered(node: fx.Node, values: dict[fx.Node, Any]) -> Scatter:
+    """The numbers that a function's derivative adds to zeros, in a tensor of known sizes."""
+    result: Any = node.meta["val"]
+    indices, value = node.args[1:3]
+    if not isinstance(indices, (list, tuple)) or len(indices) != result.dim() or None in indices:
+        raise NoTriton("a function of attention whose derivative is a part of a tensor")
+    if not all(isinstance(extent, int) for extent in result.shape):
+        raise NoTriton("a function of attention with a gradient of dynamic size")
+    stride = [math.prod(result.shape[at + 1 :]) for at in range(result.dim())]
+    return Scatter(_offset(values, indices, result.shape, stride), _text(values, value))

@@ -1,8 +1,8 @@
-"""Flex attention on a GPU as one kernel, in place of products with all scores in memory: which nodes, and the kernel.
+"""Flex attention on a GPU as kernels, in place of products with all scores in memory: which nodes, and the kernels.
 
-    mark(graph)     flex_attention.meta["nbcompile_flex_kernel"] = FlexLaunch(kernel 0, grid (2, 8, 1), query, key, ...)
+    mark(graph, ...)     flex_attention.meta["nbcompile_flex_kernel"] = FlexForward(kernel 0, 16 programs, ...)
 
-A node is marked before the graph is lowered (lowering/flex_attention.py). What the kernel does not compute is called
+A node is marked before the graph is lowered (lowering/flex_attention.py). What the kernels do not compute is called
 through ATen, with the reason: dynamic sizes, the largest scores as a result, operators without code.
 
 In torch: torch/_inductor/kernel/flex/flex_attention.py. Read next: nbcompile/codegen/triton_flex.py
@@ -10,79 +10,179 @@ In torch: torch/_inductor/kernel/flex/flex_attention.py. Read next: nbcompile/co
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 import torch.fx
 from torch import fx
 
-from nbcompile import torch_internals
-from nbcompile.codegen.triton_flex import BlockMask, Flex, FlexSizes, FlexStrides, emit
+from nbcompile.codegen import triton_flex
+from nbcompile.codegen.triton_flex_backward import (
+    GRADIENT,
+    FlexBackward,
+    emit_of_keys,
+    emit_of_query,
+    parameters_of_keys,
+    parameters_of_query,
+)
+from nbcompile.codegen.triton_flex_tiles import BlockList, BlockMask, Flex, FlexSizes
 from nbcompile.codegen.triton_values import NoTriton
-from nbcompile.lowering.flex_attention import KERNEL, OPERATOR, FlexLaunch
+from nbcompile.gpu.written_kernels import kernel_launch
+from nbcompile.ir.kernel import ProductTile
+from nbcompile.lowering.flex_attention import BACKWARD, OPERATOR, FlexForward, FlexGradients
+from nbcompile.lowering.kernel_launches import KERNEL, KernelLaunch
 from nbcompile.lowering.registry import NoLowering
-from nbcompile.support import lazy_import
-
-if TYPE_CHECKING:
-    from nbcompile.runtime import triton as runtime_triton
-else:  # imported where an attention is met: a process that launches does without Triton
-    runtime_triton = lazy_import.module("nbcompile.runtime.triton")
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 NAME = "triton_flex_attention"
-COUNTS, POSITIONS, FULL_COUNTS, FULL_POSITIONS = 2, 3, 4, 5
-"""Positions in torch's tuple of a mask of blocks, which ends with sizes of a block and the function."""
+WIDEST = 128
+"""Columns of a head, at most: a tile has all of them in registers."""
+SHORT = 128
+"""Rows of a query: with fewer, torch lets several programs share the keys."""
+OF_KEYS = ("counts", "positions", "full_counts", "full_positions")
+"""Names of the lists of blocks, which begin at this position of torch's tuple; those of the rows follow."""
+LISTS_AT = 2
 
 
-def mark(module: fx.GraphModule, device: torch.device | None) -> None:
-    """Give each attention of a GPU its kernel, or the reason why it has none."""
-    for node in module.graph.find_nodes(op="call_function", target=OPERATOR):
+def mark(module: fx.GraphModule, device: torch.device | None, multiprocessors: Callable[[], int]) -> None:
+    """Give each attention of a GPU its kernels, or the reason why it has none.
+
+    Args:
+        module: The graph.
+        device: Where its tensors are taken to be; None: where they are.
+        multiprocessors: Says how many the GPU has.
+    """
+    nodes = [node for node in module.graph.nodes if node.target in (OPERATOR, BACKWARD)]
+    for node in nodes:
         if (device or node.args[0].meta["val"].device).type == "cuda":
             try:
-                node.meta[KERNEL] = _launch(node, module)
+                if node.target is OPERATOR:
+                    node.meta[KERNEL] = _forward(node, module, multiprocessors)
+                else:
+                    node.meta[KERNEL] = _backward(node, module)
             except (NoLowering, NoTriton) as reason:
                 node.meta[KERNEL] = f"flex attention through ATen: {reason}"
 
 
-def _launch(node: fx.Node, module: fx.GraphModule) -> FlexLaunch:
-    flex, arguments = _described(node, module)
-    table = torch_internals.triton_kernel_wrap().kernel_side_table
-    options = {"num_warps": flex.tile.warps, "num_stages": flex.tile.stages}
-    kernel = table.add_kernel(_function(emit(flex, NAME)))
-    return FlexLaunch(kernel, table.add_constant_args(options), flex.grid, flex.parameters, tuple(arguments))
+# -- the attention itself ----------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=256)
-def _function(source: str) -> Any:
-    """The kernel, from a file of its own, as Triton reads it there."""
-    return getattr(runtime_triton.load_source(source), NAME)
-
-
-def _described(node: fx.Node, module: fx.GraphModule) -> tuple[Flex, list[fx.Node]]:
-    """Sizes, strides and functions of an attention, and what is passed beside its results."""
+def _forward(node: fx.Node, module: fx.GraphModule, multiprocessors: Callable[[], int]) -> FlexForward:
     given: Any = node.args
-    query, key, value, score, blocks, scale, _, *buffers = given
-    fakes = [argument.meta["val"] for argument in (query, key, value)]
-    _expect_supported(node, fakes)
-    lists = [blocks[at] for at in (COUNTS, POSITIONS, FULL_COUNTS, FULL_POSITIONS) if blocks[at] is not None]
-    names = ("counts", "positions", "full_counts", "full_positions")
-    layouts: list[Any] = [(tuple(each.meta["val"].shape), tuple(each.meta["val"].stride())) for each in lists]
-    rows, keys, mask = blocks[-3:]
-    pairs = range(0, len(lists), 2)
-    listed = tuple((names[at], names[at + 1], *layouts[at], *layouts[at + 1]) for at in pairs)
+    query, key, value, score, blocks, scale, options, *buffers = given
+    used = {user.args[1] for user in node.users}
+    if not used <= {0, 1}:
+        raise NoLowering("whose largest scores are asked for")
+    tensors = {"query": query, "key": key, "value": value}
+    strides = {"out": tuple(node.meta["val"][0].stride())}
+    functions = getattr(module, score.target), getattr(module, blocks[-1].target)
+    lists = _listed(blocks, 0)
+    flex = _flex(tensors, strides, functions, _block_mask(blocks, lists), float(scale), buffers)
+    splits = _splits(flex, options, multiprocessors)
+    tile = triton_flex.tile(flex, splits)
+    _expect_blocks(flex, tile if not splits else ProductTile(flex.blocks.rows, tile.columns, 0))
+    name = f"{NAME}_split" if splits else NAME
+    source = triton_flex.emit(flex, name, splits)
+    launch = kernel_launch(source, name, triton_flex.grid(flex, splits), triton_flex.parameters(flex, splits), tile)
+    combination = None
+    if splits:
+        source = triton_flex.emit_combination(flex, f"{NAME}_combine", splits)
+        rows = flex.sizes.batch * flex.sizes.heads * flex.sizes.rows
+        combination = kernel_launch(source, f"{NAME}_combine", rows, triton_flex.COMBINED, ProductTile(0, 0, 0, 1, 1))
+    return FlexForward(launch, combination, tensors | lists | _named(flex, buffers), splits)
+
+
+def _splits(flex: Flex, options: Mapping[str, Any], multiprocessors: Callable[[], int]) -> int:
+    """Programs that share the keys of a row; 0 where torch has one program for each tile of rows."""
+    sizes, shared = flex.sizes, flex.sizes.shared
+    heads_of_lists = {blocks.positions_size[1] for blocks in flex.blocks.lists}
+    may_split = (
+        sizes.rows < SHORT
+        and not options.get("FORCE_USE_FLEX_ATTENTION", False)
+        and shared & (shared - 1) == 0
+        # Heads that share keys are in one tile: they have one list.
+        and (heads_of_lists == {1} or shared == 1)
+        and flex.blocks.rows >= sizes.rows
+    )
+    if not may_split:
+        return 0
+    columns = triton_flex.tile(flex, 1).columns
+    # Two programs for each multiprocessor, and no more than there are tiles of keys.
+    wanted = multiprocessors() // (sizes.batch * sizes.heads_of_keys) * 2
+    splits = min(wanted, -(-sizes.keys // columns))
+    return splits if splits > 1 else 0
+
+
+# -- its gradients -----------------------------------------------------------------------------------------------------
+
+
+def _backward(node: fx.Node, module: fx.GraphModule) -> FlexGradients:
+    given: Any = node.args
+    query, key, value, out, sums, grad, grad_sums, score, joint, blocks, scale, _, *buffers = given
+    if grad is None:
+        raise NoLowering("of which only the logarithms of the sums have a gradient")
+    tensors = {"query": query, "key": key, "value": value, "grad": grad}
+    of_query, of_key, of_value, _ = node.meta["val"]
+    strides = {"grad_query": tuple(of_query.stride())}
+    batch = query.meta["val"].shape[0]
+    for name, fake in (("grad_key", of_key), ("grad_value", of_value)):
+        # Batches that share their keys have gradients of their own first, without gaps.
+        whole = fake if fake.shape[0] == batch else fake.new_empty((batch, *fake.shape[1:]))
+        strides[name] = tuple(whole.stride())
+    functions = getattr(module, score.target), getattr(module, blocks[-1].target)
+    derivative = getattr(module, joint.target)
+    arguments = tensors | {"out": out, "sums": sums}
+    backwards = []
+    for of_rows in (False, True):
+        lists = _listed(blocks, len(OF_KEYS) * of_rows)
+        flex = _flex(tensors, strides, functions, _block_mask(blocks, lists), float(scale), buffers)
+        backwards.append(FlexBackward(flex, derivative, _captured(derivative, len(buffers[0]))))
+        _expect_blocks(flex, backwards[-1].tile)
+        arguments |= lists | _named(flex, buffers)
+    if grad_sums is not None:
+        arguments["grad_sums"] = grad_sums
+    captured = {f"{GRADIENT}{number}": number for number in backwards[0].captured}
+    return FlexGradients(*_launches_of_gradients(*backwards), arguments, captured)
+
+
+def _launches_of_gradients(by_rows: FlexBackward, by_keys: FlexBackward) -> tuple[KernelLaunch, KernelLaunch]:
+    """The kernel of the query's gradient, and that of the keys and values."""
+    name = f"{NAME}_of_query"
+    source, parameters = emit_of_query(by_rows, name), parameters_of_query(by_rows.flex)
+    of_query = kernel_launch(source, name, by_rows.grid_of_query, parameters, by_rows.tile)
+    name = f"{NAME}_of_keys"
+    source, parameters = emit_of_keys(by_keys, name), parameters_of_keys(by_keys)
+    return of_query, kernel_launch(source, name, by_keys.grid_of_keys, parameters, by_keys.tile)
+
+
+def _captured(joint: fx.GraphModule, buffers: int) -> tuple[int, ...]:
+    """Numbers of the tensors that get a gradient."""
+    (output,) = joint.graph.find_nodes(op="output")
+    gradients = output.args[0][-buffers:] if buffers else ()
+    found = tuple(number for number, gradient in enumerate(gradients) if gradient is not None)
+    if found and torch.are_deterministic_algorithms_enabled():
+        raise NoLowering("whose function reads tensors with gradients: atomic additions are not deterministic")
+    return found
+
+
+# -- what both have ----------------------------------------------------------------------------------------------------
+
+
+def _flex(
+    tensors: Mapping[str, fx.Node], strides: Mapping[str, tuple[int, ...]],
+    functions: tuple[fx.GraphModule, fx.GraphModule], blocks: BlockMask, scale: float, buffers: Sequence[Any],
+) -> Flex:  # fmt: skip
+    """Sizes, strides and functions of an attention."""
+    fakes = {name: node.meta["val"] for name, node in tensors.items()}
+    _expect_supported([*fakes.values()], [node.meta["val"] for group in buffers for node in group])
     of_score, of_mask = (
-        tuple((f"{kind}{at}", each.meta["val"]) for at, each in enumerate(group))
+        tuple((f"{kind}{at}", node.meta["val"]) for at, node in enumerate(group))
         for kind, group in zip(("of_score", "of_mask"), buffers, strict=True)
     )
-    strides = FlexStrides(*(tuple(fake.stride()) for fake in (*fakes, node.meta["val"][0])))
-    flex = Flex(
-        _sizes(fakes), strides, BlockMask(int(rows), int(keys), listed), float(scale), getattr(module, score.target),
-        getattr(module, mask.target), of_score, of_mask, fakes[0].dtype,
-    )  # fmt: skip
-    _expect_blocks(flex)
-    return flex, [query, key, value, *lists, *buffers[0], *buffers[1]]
+    all_strides = {name: tuple(fake.stride()) for name, fake in fakes.items()} | dict(strides)
+    sizes = _sizes([*fakes.values()][:3])
+    return Flex(sizes, all_strides, blocks, scale, *functions, of_score, of_mask, fakes["query"].dtype)
 
 
 def _sizes(fakes: Sequence[torch.Tensor]) -> FlexSizes:
@@ -90,25 +190,51 @@ def _sizes(fakes: Sequence[torch.Tensor]) -> FlexSizes:
     return FlexSizes(batch, heads, rows, keys, width, value_width, of_keys, heads_of_keys)
 
 
-def _expect_supported(node: fx.Node, fakes: Sequence[torch.Tensor]) -> None:
-    tensors = [argument.meta["val"] for argument in node.all_input_nodes if "val" in argument.meta]
-    numbers = [number for tensor in tensors for number in (*tensor.shape, *tensor.stride())]
-    if not all(isinstance(number, int) for number in numbers):
+def _listed(blocks: Sequence[Any], first: int) -> dict[str, fx.Node]:
+    """Counts and positions of the blocks that are looked at, and of full ones where there are any."""
+    suffix = "_of_rows" if first else ""
+    found = blocks[LISTS_AT + first : LISTS_AT + first + len(OF_KEYS)]
+    return {name + suffix: node for name, node in zip(OF_KEYS, found, strict=True) if node is not None}
+
+
+def _block_mask(blocks: Sequence[Any], lists: Mapping[str, fx.Node]) -> BlockMask:
+    if not lists:
+        raise NoLowering("without lists of the blocks of rows")
+    names, fakes = [*lists], [node.meta["val"] for node in lists.values()]
+    _expect_known(fakes)
+    layouts = [(tuple(fake.shape), tuple(fake.stride())) for fake in fakes]
+    rows, keys, _ = blocks[-3:]
+    pairs = range(0, len(names), 2)
+    listed = tuple(BlockList(names[at], names[at + 1], *layouts[at], *layouts[at + 1]) for at in pairs)
+    return BlockMask(int(rows), int(keys), listed)
+
+
+def _named(flex: Flex, buffers: Sequence[Sequence[fx.Node]]) -> dict[str, fx.Node]:
+    """The tensors that the functions read, by the names of the kernel's arguments."""
+    names = [name for name, _ in (*flex.score_buffers, *flex.mask_buffers)]
+    return dict(zip(names, (node for group in buffers for node in group), strict=True))
+
+
+def _expect_known(tensors: Sequence[torch.Tensor]) -> None:
+    if not all(isinstance(number, int) for tensor in tensors for number in (*tensor.shape, *tensor.stride())):
         raise NoLowering("of dynamic size")
-    if 0 in numbers[:12]:
-        raise NoLowering("without elements, or of an operand that is expanded")
+
+
+def _expect_supported(fakes: Sequence[torch.Tensor], buffers: Sequence[Any]) -> None:
+    if not all(isinstance(buffer, torch.Tensor) for buffer in buffers):
+        raise NoLowering("whose functions read numbers of the program")
+    _expect_known([*fakes, *buffers])
+    if any(0 in fake.shape for fake in fakes):
+        raise NoLowering("without elements")
     if fakes[0].dtype not in DTYPES or any(fake.dtype != fakes[0].dtype for fake in fakes):
         raise NoLowering(f"in {fakes[0].dtype}")
-    if max(fakes[0].shape[-1], fakes[2].shape[-1]) > 128:
-        raise NoLowering("of heads of more than 128 columns")
-    used = {user.args[1] for user in node.users}
-    if not used <= {0, 1}:
-        raise NoLowering("whose largest scores are asked for")
+    if max(fakes[0].shape[-1], fakes[2].shape[-1]) > WIDEST:
+        raise NoLowering(f"of heads of more than {WIDEST} columns")
 
 
-def _expect_blocks(flex: Flex) -> None:
+def _expect_blocks(flex: Flex, tile: ProductTile) -> None:
     """A tile is within one block."""
-    blocks, tile, sizes = flex.blocks, flex.tile, flex.sizes
+    blocks, sizes = flex.blocks, flex.sizes
     for block, part, whole in ((blocks.rows, tile.rows, sizes.rows), (blocks.keys, tile.columns, sizes.keys)):
         if block % part and block < whole:
             raise NoLowering(f"with blocks of {block}")

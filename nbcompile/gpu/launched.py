@@ -22,7 +22,7 @@ from nbcompile.codegen import devices
 from nbcompile.codegen.profiler_ranges import profiler_ranges
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.codegen.wrapper import opaque_values
-from nbcompile.gpu import cubins, flex_attention, loading
+from nbcompile.gpu import cubins, flex_attention, grouped_products, linear_cross_entropy, loading
 from nbcompile.gpu.capture_limits import capture_facts
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.loading import DEFAULT, HowToLaunch
@@ -64,7 +64,9 @@ def compile_graph(
     cubins.start_workers()
     refused: dict[str, str] = {}
     autotuner = _autotuner(gpu, backends, graph_module)
-    flex_attention.mark(graph_module, None)
+    grouped_products.mark(graph_module, None, autotuner)
+    flex_attention.mark(graph_module, None, lambda: gpu.capability(0)[2])
+    linear_cross_entropy.mark(graph_module, None, lambda: gpu.capability(0)[2])
     # Every round either returns, raises, or adds an operator to those that are refused: it ends.
     # The graph is lowered anew, as an operator that is called divides the kernel that would have
     # had it.

@@ -24,7 +24,7 @@ from nbcompile import torch_internals
 from nbcompile.codegen import triton
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.codegen.wrapper import opaque_values
-from nbcompile.gpu import flex_attention, simulated
+from nbcompile.gpu import flex_attention, grouped_products, linear_cross_entropy, simulated
 from nbcompile.gpu.build import NoTools
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.memory import Fault
@@ -68,7 +68,9 @@ def compile_graph(
     """
     refused: dict[str, str] = {}
     autotuner = Autotuner(chip, backends)
-    flex_attention.mark(graph_module, DEVICE)
+    grouped_products.mark(graph_module, DEVICE, autotuner)
+    flex_attention.mark(graph_module, DEVICE, lambda: chip.multiprocessors)
+    linear_cross_entropy.mark(graph_module, DEVICE, lambda: chip.multiprocessors)
     while True:
         with recorder.stage("lowering"):
             # DEVICE makes the tensors of the graph CUDA tensors, though the examples are on the

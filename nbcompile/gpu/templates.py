@@ -152,7 +152,7 @@ class Autotuner:
             self.choices[nodes] = choice
             if not choice.candidates or choice.chosen.tile is None:
                 # Called through ATen: the graph is lowered again without this product's kernel.
-                refused.update(dict.fromkeys(nodes, _reason(choice)))
+                refused.update(dict.fromkeys(nodes, reason_of(choice)))
                 is_changed = True
             elif choice.chosen.parts != self.parts.get(nodes[-1], 1):
                 self.parts[nodes[-1]] = choice.chosen.parts
@@ -222,7 +222,8 @@ def described_steps(planned: Schedule, choices: Sequence[Choice]) -> dict[str, m
     return found
 
 
-def _reason(choice: Choice) -> str:
+def reason_of(choice: Choice) -> str:
+    """The text for the record, where the library was chosen."""
     ours = next((candidate for candidate in choice.candidates if candidate.tile is not None), None)
     if ours is None:
         return "matrix product: a tuned library is at the hardware's limit"
@@ -275,7 +276,7 @@ def _candidates(
         tiles = FLOAT_TILES if shape.kind == "float32" else TILES
         # A tile that needs too much shared memory would not be launched at all; one that needs too
         # many registers would spill the result.
-        fitting = [tile for tile in tiles if fits(tile, shape, chip) and not _is_wasteful(tile, shape)]
+        fitting = [tile for tile in tiles if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
         reached = _reached(parts, shape)
         found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds, reached)) for tile in fitting]
         if constant(parts.depth.size) is not None and not shape.is_convolution:
@@ -309,7 +310,7 @@ def _reached(parts: Product, shape: Shape) -> float:
     return WINDOW_REACHED if steps is None else 1.0
 
 
-def _is_wasteful(tile: ProductTile, shape: Shape) -> bool:
+def is_wasteful(tile: ProductTile, shape: Shape) -> bool:
     """Return whether half of a tile's rows or columns never exist."""
     # A product of the matrix units has 16 rows at least, so tiles of 16 are never too large.
     return tile.rows >= 2 * max(shape.rows, 16) or tile.columns >= 2 * max(shape.columns, 16)

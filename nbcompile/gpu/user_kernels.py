@@ -216,8 +216,7 @@ def launch(
     given = {**kwargs, **constants}
     device = next((value.device for value in kwargs.values() if isinstance(value, torch.Tensor)), None)
     blocks = tuple(map(int, grid[0]))
-    # Our launcher passes one number of blocks.
-    if device is None or device.type != "cuda" or blocks[1:] != (1, 1) or not isinstance(kernel, triton.JITFunction):
+    if device is None or device.type != "cuda" or not isinstance(kernel, triton.JITFunction):
         _launch_by_triton(kernel, grid, given)
         return
     try:
@@ -226,7 +225,7 @@ def launch(
     except CannotBuild:
         _launch_by_triton(kernel, grid, given)
         return
-    prepared.grid.blocks = blocks[0]
+    prepared.grid.blocks = blocks
     prepared.run(*(bits(given[name], kind) for name, kind in form.signature if kind != "constexpr"))
 
 

@@ -59,6 +59,8 @@ def fallback_reason(target: Any) -> str:
     if schema is None:
         return "not an operator of ATen"
     namespace, _, name = schema.name.partition("::")
+    if name.startswith("linear_cross_entropy"):
+        return "linear layer and cross entropy: the logits of some rows at a time"
     if namespace == "nbcompile":
         return "attention: ATen has a fused kernel, and what it does otherwise is put right"
     if namespace != "aten":

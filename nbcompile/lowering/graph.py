@@ -40,7 +40,10 @@ from nbcompile.lowering import (
     dtype_cast,
     flex_attention,
     foreach,
+    grouped_products,
     indexing,
+    kernel_launches,
+    linear_cross_entropy,
     normalisation,
     pointwise,
     pooling,
@@ -69,7 +72,10 @@ _TABLES = (
     convolution,
     creation,
     foreach,
+    grouped_products,
     indexing,
+    kernel_launches,
+    linear_cross_entropy,
     normalisation,
     pointwise,
     pooling,
@@ -343,7 +349,7 @@ class _Lowering:
         reason = self.refused.get(node.name, "")
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not _is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
-        if products.TEMPLATE in node.meta or flex_attention.KERNEL in node.meta:
+        if products.TEMPLATE in node.meta or kernel_launches.KERNEL in node.meta:
             try:
                 return self._realize_results(node, self._template(node, args, kwargs), predicted)
             except NoLowering as error:
@@ -371,7 +377,14 @@ class _Lowering:
             return convolution_product.lower_convolution(self.build, node, args)
         if products.TEMPLATE in node.meta:
             return products.lower_product(self.build, node, args, kwargs)
-        return flex_attention.lower_flex_attention(self.build, node, self.values)
+        marked = node.meta[kernel_launches.KERNEL]
+        if isinstance(marked, str):
+            raise NoLowering(marked)
+        if isinstance(marked, grouped_products.GroupedLaunch):
+            return grouped_products.lower_grouped_product(self.build, node, marked, self.values)
+        if isinstance(marked, linear_cross_entropy.CrossEntropyLaunch):
+            return linear_cross_entropy.lower_linear_cross_entropy(self.build, node, marked, self.values)
+        return flex_attention.lower_flex_attention(self.build, node, marked, self.values)
 
     def _number(self, node: fx.Node, predicted: Any) -> Any:
         if isinstance(predicted, (torch.SymFloat, torch.SymBool)):

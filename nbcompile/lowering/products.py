@@ -42,7 +42,10 @@ from nbcompile.lowering.registry import NoLowering
 from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed
 
 aten = torch.ops.aten
-FACTORS_AT: dict[Any, int] = {aten.mm.default: 0, aten.bmm.default: 0, aten.addmm.default: 1, aten.baddbmm.default: 1}
+FACTORS_AT: dict[Any, int] = {
+    aten.mm.default: 0, aten.bmm.default: 0, aten.addmm.default: 1, aten.baddbmm.default: 1,
+    aten._grouped_mm.default: 0,
+}  # fmt: skip
 """Products, by the position of their first factor; what comes before it is added."""
 TEMPLATE = "nbcompile_template"
 """Mark of a node that is lowered to a product in a kernel: the number of parts of the sum."""
@@ -68,7 +71,7 @@ def mark(
 
 def _is_possible(node: fx.Node, device: torch.device | None) -> bool:
     at = FACTORS_AT.get(node.target)
-    if at is None or node.kwargs.keys() - {"beta", "alpha"}:
+    if at is None or node.kwargs.keys() - {"beta", "alpha"} or _is_grouped(node):
         return False
     if not all(isinstance(value, (int, float)) for value in node.kwargs.values()):
         return False
@@ -81,6 +84,12 @@ def _is_possible(node: fx.Node, device: torch.device | None) -> bool:
     on_gpu = (device or result.device).type == "cuda"
     # Along a dimension of one element there is no product of matrices, but a sum, which is bound by memory.
     return on_gpu and result.dtype in DTYPES and not any(size in (ZERO, ONE) for size in sizes)
+
+
+def _is_grouped(node: fx.Node) -> bool:
+    """Return whether a dimension is divided into groups (gpu/grouped_products.py); with a batch none is."""
+    operands = [argument.meta["val"].dim() for argument in node.args if isinstance(argument, fx.Node)]
+    return node.target is aten._grouped_mm.default and operands != [3, 3]
 
 
 def lower_product(build: Builder, node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, float]) -> Value:

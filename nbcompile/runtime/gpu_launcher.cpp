@@ -201,15 +201,24 @@ int need_unaligned(GpuKernel *kernel) {
   return status;
 }
 
+/* Blocks along each dimension; the driver's limits. */
+struct Grid {
+  int64_t blocks[3] = {0, 1, 1};
+};
+constexpr int64_t MOST_BLOCKS[3] = {0x7fffffff, 65535, 65535};
+
 /* One launch on the stream of an entered device. An empty grid is not launched. */
-int launch(void *given, void **pointers, const int64_t *sizes, int64_t grid, const GpuState *state) {
+int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &grid, const GpuState *state) {
   GpuKernel *kernel = (GpuKernel *)given;
   static uint64_t nothing = 0; /* Triton's scratch memory: none of ours has any */
   void *parameters[MOST_PARAMETERS];
   uintptr_t all = 0;
   int count = 0;
-  if (grid <= 0) return 0;
-  if (grid > 0x7fffffff) return PyErr_Format(PyExc_RuntimeError, "%U: a grid of %lld blocks is too large", kernel->name, (long long)grid), -1;
+  for (int64_t blocks : grid.blocks)
+    if (blocks <= 0) return 0;
+  for (int i = 0; i < 3; i++)
+    if (grid.blocks[i] > MOST_BLOCKS[i])
+      return PyErr_Format(PyExc_RuntimeError, "%U: a grid of %lld blocks is too large", kernel->name, (long long)grid.blocks[i]), -1;
   for (int i = 0; i < kernel->tensors; i++) {
     /* The low bits of the disjunction are 0 only if they are 0 in each address: one test for all pointers. */
     all |= (uintptr_t)pointers[i];
@@ -221,12 +230,25 @@ int launch(void *given, void **pointers, const int64_t *sizes, int64_t grid, con
   while (count < kernel->parameters[which]) parameters[count++] = &nothing;
   int result;
   Py_BEGIN_ALLOW_THREADS;
-  result = driver.launch(kernel->function[which], (unsigned)grid, 1, 1, kernel->threads[which], 1, 1, kernel->shared[which], state->stream, parameters, nullptr);
+  result = driver.launch(kernel->function[which], (unsigned)grid.blocks[0], (unsigned)grid.blocks[1], (unsigned)grid.blocks[2], kernel->threads[which], 1, 1, kernel->shared[which], state->stream, parameters, nullptr);
   /* A launch returns before the kernel runs, so its faults show at a synchronisation: in debug mode at once, with
    * its name. */
   if (!result && kernel->debug) result = driver.synchronize(state->stream);
   Py_END_ALLOW_THREADS;
   return result ? fail(result, "launch", kernel->name) : 0;
+}
+
+int launch(void *given, void **pointers, const int64_t *sizes, int64_t blocks, const GpuState *state) {
+  Grid grid;
+  grid.blocks[0] = blocks;
+  return launch_grid(given, pointers, sizes, grid, state);
+}
+
+/* A number of blocks, or a tuple of up to three. */
+int read_grid(PyObject *given, Grid *grid) {
+  if (PyTuple_Check(given)) return PyArg_ParseTuple(given, "L|LL", &grid->blocks[0], &grid->blocks[1], &grid->blocks[2]) ? 0 : -1;
+  grid->blocks[0] = PyLong_AsLongLong(given);
+  return grid->blocks[0] == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
 PyObject *kernel_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
@@ -251,11 +273,12 @@ PyObject *kernel_call(PyObject *self, PyObject *const *arguments, size_t flags, 
   }
   PyObject *blocks = PyObject_Vectorcall(kernel->grid, arguments + kernel->tensors, kernel->sizes, nullptr);
   if (!blocks) return nullptr;
-  int64_t grid = PyLong_AsLongLong(blocks);
+  Grid grid;
+  int status = read_grid(blocks, &grid);
   Py_DECREF(blocks);
-  if (grid == -1 && PyErr_Occurred()) return nullptr;
+  if (status) return nullptr;
   Entered entered(kernel->device);
-  if (!entered.inside || launch(kernel, pointers, sizes, grid, &entered.state)) return nullptr;
+  if (!entered.inside || launch_grid(kernel, pointers, sizes, grid, &entered.state)) return nullptr;
   Py_RETURN_NONE;
 }
 

@@ -270,8 +270,11 @@ static void free_graph(Graph *graph) {
 
 static CUresult execute(Function *function, const Launch *launch, const uint64_t *arguments) {
   launches++;
-  note("launch %s module %d device %d stream %llu grid %u block %u shared %u", function->name, function->module->number, function->module->device,
-       (unsigned long long)(uintptr_t)launch->stream, launch->grid[0], launch->block[0], launch->shared);
+  char grid[40];
+  int is_flat = launch->grid[1] == 1 && launch->grid[2] == 1;
+  snprintf(grid, sizeof grid, is_flat ? "%u" : "%ux%ux%u", launch->grid[0], launch->grid[1], launch->grid[2]);
+  note("launch %s module %d device %d stream %llu grid %s block %u shared %u", function->name, function->module->number, function->module->device,
+       (unsigned long long)(uintptr_t)launch->stream, grid, launch->block[0], launch->shared);
   if (!on_launch) return SUCCESS;
   int result = on_launch(function->module->number, function->name, launch, arguments);
   if (ends_the_context(result)) lost = result;
@@ -282,7 +285,7 @@ CUresult cuLaunchKernelEx(const Launch *launch, Pointer given, void **parameters
   MAY_FAIL("cuLaunchKernel");
   Function *function = given;
   if (!context || context - 1 != function->module->device) return INVALID_HANDLE;
-  if (!launch->grid[0] || !launch->block[0] || launch->block[0] > 1024) return INVALID_VALUE;
+  if (!launch->grid[0] || !launch->grid[1] || !launch->grid[2] || launch->grid[1] > 65535 || launch->grid[2] > 65535 || !launch->block[0] || launch->block[0] > 1024) return INVALID_VALUE;
   if ((int)launch->shared > function->shared_limit) return INVALID_VALUE;
   int count = count_arguments ? count_arguments(function->module->number, function->name) : 0;
   if (count < 0 || count > MOST_ARGUMENTS) return INVALID_VALUE;

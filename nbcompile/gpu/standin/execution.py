@@ -67,7 +67,8 @@ class Executor:
         for start, size in self.driver.blocks():
             memory.add(start, size)
         try:
-            simulator.run(function, how.grid[0], given, memory, how.shared)
+            width, height, depth = how.grid
+            simulator.run(function, width * height * depth, given, memory, how.shared, width, height)
         except Fault as fault:
             self.reasons.append(str(fault))
             # The kinds of errors that a GPU tells apart, by the text of the fault.

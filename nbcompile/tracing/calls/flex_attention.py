@@ -58,7 +58,9 @@ def _flex_attention(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
     lifted = (tuple(traced_score.body.lifted), tuple(traced_mask.body.lifted))
     target: object = OPERATORS.flex_attention
     operands = (*given, score_node, mask_arguments, scale.proxy(), options.proxy(), *lifted)
-    return tracer.result(tracer.output.apply("call_function", target, operands, {}))  # type: ignore[arg-type]
+    # Torch differentiates the function here, and has a mode of its own for what is indexed by numbers in tensors.
+    with torch._C._EnableTorchFunction():
+        return tracer.result(tracer.output.apply("call_function", target, operands, {}))  # type: ignore[arg-type]
 
 
 def _number(tracer: Tracer, query: TensorVariable, dtype: torch.dtype | None) -> torch.Tensor:

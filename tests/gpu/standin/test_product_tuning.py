@@ -157,3 +157,25 @@ def test_a_sum_in_parts_is_measured_before_it_is_chosen(monkeypatch, fastest):
     assert tuned.candidates[0].measured
     assert len(kernels) == (2 if fastest == "in parts" else 1)
     assert any("sum in" in candidate.name and candidate.measured for candidate in tuned.candidates)
+
+
+def test_a_grouped_product_is_launched(here):
+    """One kernel for all groups, whose sizes the CPU does not know; gradients are grouped products, too."""
+    torch.manual_seed(0)
+    a, b = (torch.randn(size, device="cuda").bfloat16().requires_grad_() for size in ((40, 32), (3, 32, 48)))
+    groups = torch.tensor([10, 10, 40], dtype=torch.int32, device="cuda")
+
+    def function(a, b):
+        return torch.nn.functional.grouped_mm(a, b, offs=groups)
+
+    expected = function(a, b)
+    wanted = torch.autograd.grad(expected.float().sin().sum(), (a, b))
+    options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
+    here.driver.clear_log()
+    result = nbcompile.compile(function, options=options, fullgraph=True)(a, b)
+    found = torch.autograd.grad(result.float().sin().sum(), (a, b))
+    for mine, theirs in zip((result, *found), (expected, *wanted), strict=True):
+        torch.testing.assert_close(mine.cpu(), theirs.cpu(), rtol=2e-2, atol=2e-2)
+    names = [line.split()[1] for line in here.driver.log() if line.startswith("launch ")]
+    assert names.count("triton_grouped_mm") == 3
+    assert here.executor.reasons == []

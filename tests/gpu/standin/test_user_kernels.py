@@ -62,8 +62,35 @@ def test_other_pointers_and_sizes_get_code_of_their_own(here):
     assert here.executor.reasons == []
 
 
+@triton.jit
+def number(target, WIDTH: tl.constexpr, HEIGHT: tl.constexpr):
+    place = (tl.program_id(2) * HEIGHT + tl.program_id(1)) * WIDTH + tl.program_id(0)
+    tl.store(target + place, 100 * tl.program_id(2) + 10 * tl.program_id(1) + tl.program_id(0))
+
+
+@pytest.mark.parametrize("grid", [(5,), (3, 2), (2, 3, 4)])
+def test_a_grid_has_up_to_three_dimensions(here, grid):
+    """Our launcher launches all of them; the numbers of programs are those of each dimension."""
+    width, height, depth = (*grid, 1, 1)[:3]
+
+    def numbered(x):
+        out = torch.empty(depth, height, width, dtype=torch.int32, device=x.device)
+        number[grid](out, WIDTH=width, HEIGHT=height)
+        return out + x
+
+    x = torch.zeros(width, dtype=torch.int32, device="cuda")
+    expected = torch.tensor(
+        [[[100 * k + 10 * j + i for i in range(width)] for j in range(height)] for k in range(depth)]
+    )
+    assert torch.equal(nbcompile.compile(numbered, fullgraph=True)(x).cpu(), expected.int())
+    (line,) = (line for line in launches(here.driver.log()) if " number " in line)
+    shown = "5" if len(grid) == 1 else f"{width}x{height}x{depth}"
+    assert f" grid {shown} " in line
+    assert here.executor.reasons == []
+
+
 def test_what_the_launcher_has_no_form_for_goes_to_triton(here):
-    """A grid of two dimensions, and tuning: as eager mode does, which finds no driver of its own here."""
+    """Tuning: as eager mode does, which finds no driver of its own here."""
     tuned = triton.autotune(configs=[triton.Config({"BLOCK": size}) for size in (64, 128)], key=[])(scale)
 
     def by_triton(x):

@@ -1,0 +1,143 @@
+"""Linear layers whose only use is a cross entropy, as one operator that does not hold all logits.
+
+    logits = linear(x, w, b)           ->     sums, picked, totals = linear_cross_entropy(x, w, b, target, -100)
+    loss = cross_entropy(logits, target)      loss = loss_of_rows(sums, picked, totals, target, ...)
+
+For graphs of a GPU, and logits that need much memory: those, their logarithms and their gradient are as large as all of
+a model's other activations together where there are many classes. The backward computes the logits again, so it has a
+product more than eager mode's.
+
+In torch: torch/nn/functional.py (linear_cross_entropy). Read next: nbcompile/ir/linear_cross_entropy.py
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.nn import functional
+
+from nbcompile.ir.linear_cross_entropy import OPERATOR, loss_of_rows
+
+LEAST_BYTES = 1 << 28
+"""Bytes of logits from which they are not held."""
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+_VIEWS = ("view", "reshape", "flatten")
+_NAMES = ("input", "target", "weight", "size_average", "ignore_index", "reduce", "reduction", "label_smoothing")
+_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A linear layer, perhaps a view, and a loss."""
+
+    linear: fx.Node
+    view: fx.Node | None
+    loss: fx.Node
+    target: Any
+    options: tuple[Any, ...]
+    """Number of the reduction, ignored target, smoothing."""
+
+
+def fuse_linear_cross_entropy(module: fx.GraphModule, *, is_target: bool) -> tuple[str, ...]:
+    """Replace the pattern in a captured graph; return notes for the record, also about what is kept and why."""
+    notes = []
+    for loss in module.graph.find_nodes(op="call_function", target=functional.cross_entropy):
+        found = _match(loss, is_target=is_target)
+        if isinstance(found, str):
+            notes.append(f"the logits of {loss.name} are held: {found}")
+        elif found is not None:
+            _replace(module.graph, found)
+            notes.append(f"the logits of {loss.name} are not held: linear layer and cross entropy are one operator")
+    if notes:
+        module.graph.lint()
+        module.recompile()
+    return tuple(notes)
+
+
+def _value(node: object) -> Any:
+    return node.meta.get("example_value") if isinstance(node, fx.Node) else None
+
+
+def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
+    """The pattern; the reason why it is kept; None where there is none, or few logits."""
+    given: dict[str, Any] = dict(zip(_NAMES, loss.args, strict=False)) | dict(loss.kwargs)
+    scores, target = given["input"], given["target"]
+    view = scores if isinstance(scores, fx.Node) and scores.op == "call_method" and scores.target in _VIEWS else None
+    linear = view.args[0] if view is not None else scores
+    if not isinstance(linear, fx.Node) or linear.target is not functional.linear:
+        return None
+    logits, labels = _value(scores), _value(target)
+    if not all(isinstance(value, torch.Tensor) for value in (logits, labels, _value(linear))):
+        return None
+    sizes = (*logits.shape, *_value(linear).shape)
+    if not is_target and logits.device.type != "cuda":
+        return None
+    if not all(isinstance(size, int) for size in sizes):
+        return "their number is not known"
+    if logits.numel() * logits.element_size() < LEAST_BYTES:
+        return None
+    reason = _reason(linear, view, logits, labels, given)
+    options = (
+        _REDUCTIONS.get(given.get("reduction", "mean")), given.get("ignore_index", -100),
+        given.get("label_smoothing", 0.0),
+    )  # fmt: skip
+    return reason or _Pattern(linear, view, loss, target, options)
+
+
+def _reason(
+    linear: fx.Node, view: fx.Node | None, logits: torch.Tensor, labels: torch.Tensor, given: dict[str, Any]
+) -> str:
+    """The reason why a pattern is kept; "" if there is none."""
+    if len(linear.users) > 1 or (view is not None and len(view.users) > 1):
+        return "something else reads them"
+    if given.get("weight") is not None:
+        return "classes have weights"
+    if labels.dtype != torch.int64 or labels.dim() != 1 or logits.dim() != 2:
+        return "targets are probabilities, or have several dimensions"
+    if logits.shape[-1] != _value(linear).shape[-1]:
+        return "a view divides the classes"
+    operands = [_value(node) for node in _operands(linear) if node is not None]
+    if logits.dtype not in DTYPES or any(value.dtype != logits.dtype for value in operands):
+        return f"they are in {logits.dtype}, or autocast"
+    return _reason_of_options(given)
+
+
+def _operands(linear: fx.Node) -> tuple[Any, Any, Any]:
+    """The input, the weight and the bias of a linear layer."""
+    names = ("input", "weight", "bias")
+    given = dict(zip(names, linear.args, strict=False)) | dict(linear.kwargs)
+    return given["input"], given["weight"], given.get("bias")
+
+
+def _reason_of_options(given: dict[str, Any]) -> str:
+    if given.get("size_average") is not None or given.get("reduce") is not None:
+        return "the reduction is given as it was long ago"
+    if any(isinstance(given.get(name), fx.Node) for name in _NAMES[2:]):
+        return "the options of the loss are not constants"
+    return ""
+
+
+def _replace(graph: fx.Graph, found: _Pattern) -> None:
+    x, weight, bias = _operands(found.linear)
+    target = found.target
+    reduction, ignored, smoothing = found.options
+    logits = _value(found.view or found.linear)
+    with graph.inserting_before(found.loss):
+        if _value(x).dim() != 2:
+            x = graph.call_method("reshape", (x, -1, _value(x).shape[-1]))
+        rows = graph.call_function(OPERATOR, (x, weight, bias, target, ignored))
+        numbers = [graph.call_function(operator.getitem, (rows, at)) for at in range(3)]
+        classes = logits.shape[-1]
+        given = (*numbers, target, classes, reduction, ignored, smoothing, logits.dtype)
+        loss = graph.call_function(loss_of_rows, given)
+    for node in (rows, *numbers, loss):
+        node.meta |= {key: value for key, value in found.loss.meta.items() if key != "example_value"}
+    loss.meta["example_value"] = _value(found.loss)
+    found.loss.replace_all_uses_with(loss)
+    for replaced in (found.loss, found.view, found.linear):
+        if replaced is not None:
+            graph.erase_node(replaced)

@@ -1,0 +1,119 @@
+"""Triton kernel of a linear layer and the numbers of a cross entropy: a tile of logits at a time, none in memory.
+
+    for block in range(...):                        the classes of this program
+        for step in range(0, 512, 32):              logits = rows of x by rows of the weight
+        largest, total                              of each row so far: rescaled, and the tile is added (online)
+        picked += logits of the target;  summed += logits
+
+Programs share the classes of a row, where there are few rows: what each finds is combined by a generated kernel.
+
+In torch: nothing. Read next: nbcompile/gpu/linear_cross_entropy.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
+from nbcompile.ir.kernel import ProductTile
+
+RESULTS = ("largests", "totals", "picks", "sums")
+"""Names of the results, in float32, over splits and rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearCrossEntropy:
+    """Sizes and strides; a missing bias has none."""
+
+    rows: int
+    classes: int
+    depth: int
+    x: tuple[int, ...]
+    weight: tuple[int, ...]
+    bias: tuple[int, ...]
+    target: tuple[int, ...]
+    ignored: int
+    dtype: torch.dtype
+    splits: int
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the arguments."""
+        return ("x", "weight", *(("bias",) if self.bias else ()), "target", *RESULTS)
+
+    @property
+    def tile(self) -> ProductTile:
+        """Rows, classes and steps of the sum of a program's tile."""
+        if self.dtype == torch.float32:
+            return ProductTile(32, 32, 16, 4, 3)
+        return ProductTile(64 if self.rows > 16 else 16, 64, 32, 4, 3)
+
+    @property
+    def programs(self) -> int:
+        """Number of programs."""
+        return -(-self.rows // self.tile.rows) * self.splits
+
+
+def emit(loss: LinearCrossEntropy, name: str) -> str:
+    """The module's text: a function that ``triton.jit`` takes."""
+    writer = begin(name, loss.parameters)
+    tile = loss.tile
+    tiles, blocks = -(-loss.rows // tile.rows), -(-loss.classes // tile.columns)
+    share = -(-blocks // loss.splits)
+    for line in (
+        f"split = tl.program_id(0) // {tiles}",
+        f"i = tl.program_id(0) % {tiles} * {tile.rows} + tl.arange(0, {tile.rows})",
+        f"wanted = tl.load(target + i * {loss.target[0]}, i < {loss.rows}, {loss.ignored})",
+        f"largest = tl.full([{tile.rows}], float('-inf'), tl.float32)",
+        f"total = tl.zeros([{tile.rows}], tl.float32)",
+        f"summed = tl.zeros([{tile.rows}], tl.float32)",
+        # A target that is no class is an error of the program's: its loss is NaN.
+        f"is_known = (wanted == {loss.ignored}) | ((wanted >= 0) & (wanted < {loss.classes}))",
+        "picked = tl.where(is_known, 0.0, float('nan'))",
+        f"for block in range(split * {share}, tl.minimum(split * {share} + {share}, {blocks})):",
+    ):
+        writer.line(line)
+    writer.depth += 2
+    emit_lines(writer, _logits(loss, tile))
+    emit_lines(writer, _numbers(loss))
+    writer.depth -= 2
+    for result, value in zip(RESULTS, ("largest", "total", "picked", "summed"), strict=True):
+        writer.line(f"tl.store({result} + split * {loss.rows} + i, {value}, i < {loss.rows})")
+    return writer.text()
+
+
+def _logits(loss: LinearCrossEntropy, tile: ProductTile) -> Iterator[str]:
+    yield f"column = block * {tile.columns} + tl.arange(0, {tile.columns})"
+    yield f"logits = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)"
+    yield f"for step in range(0, {loss.depth}, {tile.depth}):"
+    yield f"  r = step + tl.arange(0, {tile.depth})"
+    yield (
+        f"  rows = tl.load(x + i[:, None].to(tl.int64) * {loss.x[0]} + r[None, :] * {loss.x[1]}, "
+        f"(i[:, None] < {loss.rows}) & (r[None, :] < {loss.depth}), 0.0)"
+    )
+    yield (
+        "  columns = tl.load("
+        f"weight + column[None, :].to(tl.int64) * {loss.weight[0]} + r[:, None] * {loss.weight[1]}, "
+        f"(column[None, :] < {loss.classes}) & (r[:, None] < {loss.depth}), 0.0)"
+    )
+    yield '  logits = tl.dot(rows, columns, logits, input_precision="ieee")'
+    if loss.bias:
+        yield f"bias_of_class = tl.load(bias + column * {loss.bias[0]}, column < {loss.classes}, 0.0)"
+        yield "logits += bias_of_class.to(tl.float32)[None, :]"
+    # Rounded as the linear layer's result.
+    yield "logits = logits.to(x.dtype.element_ty).to(tl.float32)"
+
+
+def _numbers(loss: LinearCrossEntropy) -> Iterator[str]:
+    yield f"is_class = column[None, :] < {loss.classes}"
+    yield f"is_wanted = (column[None, :] == wanted[:, None]) & (wanted[:, None] != {loss.ignored})"
+    yield "picked += tl.sum(tl.where(is_wanted, logits, 0.0), 1)"
+    yield "summed += tl.sum(tl.where(is_class, logits, 0.0), 1)"
+    yield "logits = tl.where(is_class, logits, float('-inf'))"
+    yield "now = tl.maximum(largest, tl.max(logits, 1))"
+    yield "base = tl.where(now == float('-inf'), 0.0, now)"
+    yield "total = total * tl.exp(largest - base) + tl.sum(tl.exp(logits - base[:, None]), 1)"
+    yield "largest = now"

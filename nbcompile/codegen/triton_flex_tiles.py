@@ -1,0 +1,210 @@
+"""Parts that all kernels of flex attention have: sizes and lists of blocks, and one tile of scores.
+
+    raw = tl.dot(rows, keys) * 0.125         query and keys
+    scores = raw + tl.load(bias + h)         what the program's function makes of it; -inf where its mask says so
+
+The functions are ATen graphs of numbers: batch, head, row and key are a number, or a row or column of the tile, so
+Triton broadcasts them. Blocks that the mask lists as full are not asked; what it does not list is not read.
+
+In torch: torch/_inductor/kernel/flex/common.py. Read next: nbcompile/codegen/triton_flex.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+
+from nbcompile.codegen.triton_graph import expressions
+from nbcompile.codegen.writer import SourceWriter
+from nbcompile.ir.kernel import ProductTile
+
+Strides = tuple[int, ...]
+LEAST_TILE = 16
+"""Rows and columns of a tile, at least: matrix units take no fewer."""
+LN_2 = 0.6931471805599453
+"""Torch keeps logarithms of attention to the base 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlexSizes:
+    """Sizes of an attention; all are known."""
+
+    batch: int
+    heads: int
+    rows: int
+    keys: int
+    width: int
+    value_width: int
+    batch_of_keys: int
+    """1 where all batches of the query share keys and values."""
+    heads_of_keys: int
+    """Fewer than ``heads`` where several heads of the query share one."""
+
+    @property
+    def padded(self) -> tuple[int, int]:
+        """Both widths as tiles have them: powers of two, 16 at least."""
+        return tuple(max(LEAST_TILE, power_of_two(width)) for width in (self.width, self.value_width))  # type: ignore[return-value]
+
+    @property
+    def shared(self) -> int:
+        """Heads of the query that share one of the keys."""
+        return self.heads // self.heads_of_keys
+
+
+@dataclass(frozen=True, slots=True)
+class BlockList:
+    """Blocks that are looked at, of keys for each block of rows, or of rows for each block of keys."""
+
+    counts: str
+    positions: str
+    """Names of the arguments."""
+    counts_size: tuple[int, ...]
+    counts_stride: Strides
+    positions_size: tuple[int, ...]
+    positions_stride: Strides
+
+    def count(self, number: str) -> str:
+        """Place of the number of blocks."""
+        return _at(self.counts_size, self.counts_stride, f"tl.minimum({number}, {self.counts_size[2] - 1})")
+
+    def first(self, number: str) -> str:
+        """Place of the first position."""
+        return _at(self.positions_size, self.positions_stride, f"tl.minimum({number}, {self.counts_size[2] - 1})")
+
+
+def _at(size: Sequence[int], stride: Sequence[int], number: str) -> str:
+    """Place in a list of blocks: a dimension of one is for all batches or heads."""
+    terms = [f"{name} * {step}" for name, extent, step in zip(("b", "h"), size, stride, strict=False) if extent > 1]
+    return " + ".join([*terms, f"{number} * {stride[2]}"])
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMask:
+    """The lists of blocks, and the sizes of a block."""
+
+    rows: int
+    keys: int
+    lists: tuple[BlockList, ...]
+    """The blocks that ask the mask, and full ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flex:
+    """One attention."""
+
+    sizes: FlexSizes
+    strides: Mapping[str, Strides]
+    """Strides of query, keys, values and results, by the names of the kernel's arguments."""
+    blocks: BlockMask
+    scale: float
+    score: fx.GraphModule
+    mask: fx.GraphModule
+    score_buffers: tuple[tuple[str, torch.Tensor], ...]
+    """Names and (fake) tensors that the functions read."""
+    mask_buffers: tuple[tuple[str, torch.Tensor], ...]
+    dtype: torch.dtype
+
+    @property
+    def lists_and_buffers(self) -> tuple[str, ...]:
+        """Names of the arguments that follow the tensors."""
+        listed = [name for blocks in self.blocks.lists for name in (blocks.counts, blocks.positions)]
+        return (*listed, *(name for name, _ in (*self.score_buffers, *self.mask_buffers)))
+
+
+def power_of_two(number: int) -> int:
+    """The least power of two that is not less."""
+    return 1 << (number - 1).bit_length()
+
+
+def begin(name: str, parameters: Sequence[str]) -> SourceWriter:
+    """A module with the head of a kernel."""
+    writer = SourceWriter()
+    for line in ("import triton", "import triton.language as tl", "from triton.language.extra import libdevice", ""):
+        writer.line(line)
+    writer.line("@triton.jit")
+    writer.line(f"def {name}({', '.join(parameters)}):")
+    writer.depth += 2
+    return writer
+
+
+def emit_lines(writer: SourceWriter, lines: Iterator[str]) -> None:
+    """Emit lines at the same depth."""
+    for line in lines:
+        writer.line(line)
+
+
+def offset_text(row: str, column: str, stride: Strides) -> str:
+    """Offset of an element in a matrix, of which the first one is pointed at."""
+    return f"({row}).to(tl.int64) * {stride[2]} + {column} * {stride[3]}"
+
+
+def tile_load(name: str, row: tuple[str, int], column: tuple[str, int], stride: Strides) -> str:
+    """The load of a tile of a matrix: 0 beyond its sizes.
+
+    Args:
+        name: Of the pointer to the matrix.
+        row: Text of the rows' numbers, as a column or a row of the tile, and how many there are.
+        column: The same of the columns.
+        stride: Of the tensor.
+    """
+    mask = f"({row[0]} < {row[1]}) & ({column[0]} < {column[1]})"
+    return f"tl.load({name} + {offset_text(row[0], column[0], stride)}, {mask}, 0.0)"
+
+
+def emit_steps(
+    writer: SourceWriter, blocks: BlockList, number: str, size: int, most: int, variable: str, tile: str,
+    bounds: tuple[str, str] = ("0", ""),
+) -> None:  # fmt: skip
+    """Emit the head of a loop over the tiles of listed blocks: ``j`` are the numbers of a tile's keys.
+
+    Args:
+        writer: Gets the text; what follows is within the loop.
+        blocks: The list.
+        number: Text of the block whose list it is.
+        size: Numbers of a block.
+        most: Numbers that there are.
+        variable: Name of the numbers of a tile.
+        tile: Their text in a tile that begins with 0: ``tl.arange(0, 64)[None, :]``.
+        bounds: Where the loop begins, and where it ends at the latest.
+    """
+    columns = int(tile.partition(", ")[2].partition(")")[0])
+    steps = -(-min(size, most) // columns)
+    writer.line(f"count = tl.load({blocks.counts} + {blocks.count(number)}) * {steps}")
+    end = f"tl.minimum(count, {bounds[1]})" if bounds[1] else "count"
+    writer.line(f"for step in range({bounds[0]}, {end}):")
+    writer.depth += 2
+    block = f"tl.load({blocks.positions} + {blocks.first(number)} + step // {steps} * {blocks.positions_stride[3]})"
+    writer.line(f"{variable} = {block} * {size} + step % {steps} * {columns} + {tile}")
+
+
+def scores(flex: Flex, shape: str, inside: str, valid: str, *, asks_mask: bool) -> Iterator[str]:
+    """Scores of a tile, of ``raw`` products: minus infinity where they do not count.
+
+    Args:
+        flex: The attention.
+        shape: Of the tile.
+        inside: Where the functions may read their tensors.
+        valid: Where a score is one at all.
+        asks_mask: Whether the mask is asked, as in blocks that are not full; then ``allowed`` is its answer.
+    """
+    yield f"inside = {inside}"
+    text, lines = expressions(flex.score, ("raw", "b", "h", "i", "j"), flex.score_buffers, "inside", shape, "s")
+    yield from lines
+    yield f"scores = tl.broadcast_to(({text}).to(tl.float32), {shape})"
+    if asks_mask:
+        text, lines = expressions(flex.mask, ("b", "h", "i", "j"), flex.mask_buffers, "inside", shape, "m")
+        yield from lines
+        yield f"allowed = tl.broadcast_to({text}, {shape})"
+        yield "scores = tl.where(allowed, scores, float('-inf'))"
+    yield f"scores = tl.where({valid}, scores, float('-inf'))"
+
+
+def tile_of(flex: Flex, rows: int) -> ProductTile:
+    """Rows and keys of a program's tile; few rows (decoding) have a flat one."""
+    wide = max(flex.sizes.padded) > 64 or flex.dtype == torch.float32
+    tall = LEAST_TILE if rows <= LEAST_TILE else 32 if wide and flex.dtype == torch.float32 else 64
+    # One stage: with two, the simulator finds a result that is used while matrix units still write it.
+    return ProductTile(tall, 32 if wide else 64, max(flex.sizes.padded), 4, 1)

@@ -1,0 +1,131 @@
+"""Triton kernels of grouped matrix products: groups of rows, of columns or of steps of the sum, found on the device.
+
+    grouped_mm(x, w, offsets=[10, 10, 33])      rows 0 to 9 of x by w[0], none by w[1], rows 10 to 32 by w[2]
+    ->  for group in range(0, 3):               which group has this program's tile
+            end = tl.load(offsets + group)
+            tiles = (end - begin + 63) // 64
+            ...
+        for step in range(0, 512, 32):          the product, as of any two matrices
+
+How many tiles a group has is known on the device only: there are programs for one more tile in each group than all
+rows have, and those whose tile does not exist do nothing.
+
+In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/gpu/grouped_products.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
+from nbcompile.ir.kernel import ProductTile
+
+PARAMETERS = ("left", "right", "offsets", "out")
+ROWS, COLUMNS, SUM = "rows", "columns", "sum"
+"""Dimensions that may be divided into groups."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedProduct:
+    """Sizes and strides of a product, of which one dimension is divided into groups."""
+
+    divided: str
+    groups: int
+    rows: int
+    columns: int
+    depth: int
+    left: tuple[int, int, int]
+    """Strides over groups (0 where there is none), rows and steps of the sum."""
+    right: tuple[int, int, int]
+    out: tuple[int, int, int]
+
+    def tiles(self, tile: ProductTile) -> tuple[int, int]:
+        """Number of tiles along rows and columns: where these are divided, as many as there may be."""
+        down, across = -(-self.rows // tile.rows), -(-self.columns // tile.columns)
+        return down + self.groups * (self.divided == ROWS), across + self.groups * (self.divided == COLUMNS)
+
+    def programs(self, tile: ProductTile) -> int:
+        """Number of programs."""
+        down, across = self.tiles(tile)
+        return down * across * (self.groups if self.divided == SUM else 1)
+
+
+def emit(product: GroupedProduct, tile: ProductTile, name: str) -> str:
+    """The module's text: a function that ``triton.jit`` takes."""
+    writer = begin(name, PARAMETERS)
+    down, across = product.tiles(tile)
+    writer.line(f"row_tile = tl.program_id(0) % {down}")
+    writer.line(f"column_tile = tl.program_id(0) // {down} % {across}")
+    if product.divided == SUM:
+        emit_lines(writer, _steps_of_group(product, tile, down * across))
+    else:
+        emit_lines(writer, _tile_of_group(product, tile))
+        writer.line(f"if group < {product.groups}:")
+        writer.depth += 2
+        emit_lines(writer, _edges(product, tile))
+    emit_lines(writer, _sum(product, tile))
+    return writer.text()
+
+
+def _tile_of_group(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
+    """The group of a program's tile, where the tile begins, and where the group ends."""
+    block, number = (tile.rows, "row_tile") if product.divided == ROWS else (tile.columns, "column_tile")
+    yield "before = 0"
+    yield "taken = 0"
+    yield f"group = {product.groups}"
+    yield "first = 0"
+    yield "last = 0"
+    yield f"for at in range(0, {product.groups}):"
+    yield "  end = tl.load(offsets + at).to(tl.int32)"
+    yield f"  tiles = (end - before + {block - 1}) // {block}"
+    yield f"  is_here = ({number} >= taken) & ({number} < taken + tiles)"
+    yield "  group = tl.where(is_here, at, group)"
+    yield f"  first = tl.where(is_here, before + ({number} - taken) * {block}, first)"
+    yield "  last = tl.where(is_here, end, last)"
+    yield "  taken += tiles"
+    yield "  before = end"
+
+
+def _edges(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
+    """Rows and columns of a tile whose group has its rows or its columns."""
+    of_rows = product.divided == ROWS
+    yield f"row = ({'first' if of_rows else f'row_tile * {tile.rows}'} + tl.arange(0, {tile.rows}))[:, None]"
+    column = f"column_tile * {tile.columns}" if of_rows else "first"
+    yield f"column = ({column} + tl.arange(0, {tile.columns}))[None, :]"
+    yield f"is_row = row < {'last' if of_rows else product.rows}"
+    yield f"is_column = column < {product.columns if of_rows else 'last'}"
+    yield "begin = 0"
+    yield f"end_of_sum = {product.depth}"
+
+
+def _steps_of_group(product: GroupedProduct, tile: ProductTile, tiles: int) -> Iterator[str]:
+    """Rows and columns of a tile whose group has a part of the sum."""
+    yield f"group = tl.program_id(0) // {tiles}"
+    yield f"row = (row_tile * {tile.rows} + tl.arange(0, {tile.rows}))[:, None]"
+    yield f"column = (column_tile * {tile.columns} + tl.arange(0, {tile.columns}))[None, :]"
+    yield f"is_row = row < {product.rows}"
+    yield f"is_column = column < {product.columns}"
+    yield "begin = tl.load(offsets + group - 1, group > 0, 0).to(tl.int32)"
+    yield "end_of_sum = tl.load(offsets + group).to(tl.int32)"
+
+
+def _sum(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
+    left, right, out = product.left, product.right, product.out
+    yield f"left += group.to(tl.int64) * {left[0]}"
+    yield f"right += group.to(tl.int64) * {right[0]}"
+    yield f"out += group.to(tl.int64) * {out[0]}"
+    yield f"total = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)"
+    yield f"for step in range(begin, end_of_sum, {tile.depth}):"
+    yield f"  r = step + tl.arange(0, {tile.depth})"
+    yield (
+        f"  rows = tl.load(left + (row.to(tl.int64) * {left[1]} + r[None, :] * {left[2]}), "
+        "is_row & (r[None, :] < end_of_sum), 0.0)"
+    )
+    yield (
+        f"  columns = tl.load(right + (r[:, None].to(tl.int64) * {right[1]} + column * {right[2]}), "
+        "(r[:, None] < end_of_sum) & is_column, 0.0)"
+    )
+    yield "  total = tl.dot(rows, columns, total)"
+    element = f"row.to(tl.int64) * {out[1]} + column * {out[2]}"
+    yield f"tl.store(out + ({element}), total.to(out.dtype.element_ty), is_row & is_column)"

@@ -1,0 +1,125 @@
+"""The choice of each grouped matrix product on a GPU: the library, or a kernel of ours with one tile or another.
+
+    mark(graph, device, autotuner)     grouped_mm.meta["nbcompile_kernel"] = GroupedLaunch(kernel 3, ...)
+
+The candidates are those of a product with one matrix for each group, all of the same size: how long the groups are is
+known when the kernel runs. Two tensors of three dimensions are a product with a batch (lowering/products.py).
+
+In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/codegen/triton_grouped.py
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, emit
+from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.predict import LAUNCH_SECONDS
+from nbcompile.gpu.product_factors import Factor
+from nbcompile.gpu.product_times import Shape, fits, predict
+from nbcompile.gpu.templates import (
+    LIBRARY_TILES,
+    TEMPLATE_REACHED,
+    TILES,
+    Autotuner,
+    Candidate,
+    Choice,
+    is_wasteful,
+    reason_of,
+)
+from nbcompile.gpu.written_kernels import kernel_launch
+from nbcompile.lowering.grouped_products import OPERATOR, GroupedLaunch
+from nbcompile.lowering.kernel_launches import KERNEL
+
+NAME = "triton_grouped_mm"
+GROUPED_CHIP = 90
+"""Capability from which the library has a kernel for all groups; before, it waits for the offsets, and has one launch
+for each group."""
+WAIT_SECONDS = 20e-6
+"""Time in which the CPU waits for the offsets. An assumption."""
+
+
+def mark(module: fx.GraphModule, device: torch.device | None, autotuner: Autotuner) -> None:
+    """Give each grouped product of a GPU its kernel, or the reason why it has none."""
+    for node in module.graph.find_nodes(op="call_function", target=OPERATOR):
+        node.meta.pop(KERNEL, None)
+        is_candidate = "TRITON" in autotuner.backends and (device or node.meta["val"].device).type == "cuda"
+        if is_candidate and node.args[0].meta["val"].dim() + node.args[1].meta["val"].dim() < 6:
+            node.meta[KERNEL] = _marked(node, autotuner)
+
+
+def _marked(node: fx.Node, autotuner: Autotuner) -> GroupedLaunch | str:
+    product = _described(node)
+    if isinstance(product, str):
+        return f"grouped matrix product through ATen: {product}"
+    shape = _shape(product)
+    candidates = _candidates(product, shape, autotuner.chip, autotuner.backends)
+    left, right = (node.args[at].meta["val"] for at in (0, 1))  # type: ignore[union-attr]
+    factors = tuple(
+        Factor("x".join(map(str, value.shape)), str(list(value.stride())), str(value.dtype)) for value in (left, right)
+    )
+    choice = Choice(node.name, (), (node.name,), shape, candidates, factors)
+    autotuner.choices[choice.nodes] = choice
+    tile = choice.chosen.tile if candidates else None
+    if tile is None:
+        return f"grouped {reason_of(choice)}"
+    launch = kernel_launch(emit(product, tile, NAME), NAME, product.programs(tile), PARAMETERS, tile)
+    return GroupedLaunch(launch, f"grouped matrix product: {tile.label}")
+
+
+def _described(node: fx.Node) -> GroupedProduct | str:
+    """The product, or the reason why there is no kernel."""
+    left, right, offsets, bias, dtype = (*node.args, None, None, None)[:5]
+    dtype = node.kwargs.get("out_dtype", dtype)
+    given: Any = [value.meta["val"] for value in (left, right, node.kwargs.get("offs", offsets)) if value is not None]  # type: ignore[union-attr]
+    result = node.meta["val"]
+    if node.kwargs.get("bias", bias) is not None or "offs" in node.kwargs:
+        return "a bias, or offsets by name"
+    if dtype not in (None, given[0].dtype):
+        return f"a result in {dtype}"
+    if not all(isinstance(number, int) for value in (*given, result) for number in (*value.shape, *value.stride())):
+        return "of dynamic size"
+    if any(0 in value.shape for value in given) or given[2].stride() != (1,):
+        return "without elements, or with offsets that are not adjacent"
+    one, other, (groups,) = given[0], given[1], given[2].shape
+    divided = SUM if one.dim() == other.dim() else ROWS if one.dim() == 2 else COLUMNS
+    strides = (_strides(value) for value in (one, other, result))
+    return GroupedProduct(divided, groups, one.shape[-2], other.shape[-1], one.shape[-1], *strides)
+
+
+def _strides(value: torch.Tensor) -> tuple[int, int, int]:
+    of_group = value.stride(0) if value.dim() == 3 else 0
+    return of_group, value.stride(-2), value.stride(-1)
+
+
+def _shape(product: GroupedProduct) -> Shape:
+    """The product of one group, if all are of the same size."""
+    rows, columns, depth = (
+        -(-size // product.groups) if product.divided == divided else size
+        for divided, size in ((ROWS, product.rows), (COLUMNS, product.columns), (SUM, product.depth))
+    )
+    return Shape(product.groups, rows, columns, depth, 2, "narrow")
+
+
+def _candidates(product: GroupedProduct, shape: Shape, chip: Chip, backends: tuple[str, ...]) -> tuple[Candidate, ...]:
+    moved = (
+        shape.factor_bytes
+        * shape.batch
+        * (shape.rows * shape.depth + shape.depth * shape.columns + shape.rows * shape.columns)
+    )
+
+    def seconds(tile: Any) -> float:
+        return predict(tile, shape, chip, moved).seconds - LAUNCH_SECONDS
+
+    fitting = [tile for tile in TILES if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
+    found = [Candidate(tile, LAUNCH_SECONDS + seconds(tile) / TEMPLATE_REACHED) for tile in fitting]
+    if "ATEN" in backends:
+        best = min(seconds(tile) for tile in LIBRARY_TILES if fits(tile, shape, chip))
+        # One kernel for all groups; or a launch for each, after the offsets are known.
+        launches = 1 if chip.capability >= GROUPED_CHIP else product.groups
+        waits = 0.0 if launches == 1 else WAIT_SECONDS
+        found.append(Candidate(None, best + launches * LAUNCH_SECONDS + waits))
+    return tuple(sorted(found, key=lambda candidate: candidate.seconds))

@@ -1,0 +1,49 @@
+"""Grouped matrix products on a GPU: the launch of a kernel that was made for the node.
+
+    _grouped_mm(x, w, offsets)      extern0 launches triton_grouped_mm(x, w, offsets, out)
+
+A node without a kernel has the reason.
+
+In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/gpu/grouped_products.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from nbcompile.ir import compiled_artifact
+from nbcompile.ir.layout import of_tensor
+from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.kernel_launches import KernelLaunch, add_launch
+from nbcompile.lowering.user_kernels import memory_for
+from nbcompile.lowering.value import Value
+
+OPERATOR = torch.ops.aten._grouped_mm.default
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedLaunch:
+    """The kernel of a grouped product."""
+
+    launch: KernelLaunch
+    reason: str
+    """Text for the record: why it was chosen."""
+
+
+def lower_grouped_product(build: Builder, node: fx.Node, marked: GroupedLaunch, values: Mapping[fx.Node, Any]) -> Value:
+    """Add the launch; return the result."""
+    compiled_artifact.refuse("it launches a kernel of a grouped product")
+    fake = node.meta["val"]
+    arguments: Any = node.args[:3]
+    given = {
+        name: (values[argument], of_tensor(argument.meta["val"]))
+        for name, argument in zip(marked.launch.parameters, arguments, strict=False)
+    }
+    result = memory_for(build, fake)
+    add_launch(build, marked.launch, {**given, "out": (result, of_tensor(fake))}, ("out",), marked.reason)
+    return result

@@ -1,0 +1,62 @@
+"""Recognition of linear layers whose only use is a cross entropy."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import nbcompile
+from nbcompile.aot import linear_cross_entropy
+from nbcompile.aot.linear_cross_entropy import fuse_linear_cross_entropy
+
+X, W, T = torch.randn(6, 4), torch.randn(8, 4), torch.tensor([0, 7, 3, -100, 1, 2])
+
+
+def captured(function, *inputs):
+    """The graph of a function, after the pass, and its notes."""
+    kept = []
+
+    def backend(module, examples):
+        kept.append((module, fuse_linear_cross_entropy(module, is_target=True)))
+        return module.forward
+
+    nbcompile.reset()
+    result = nbcompile.compile(function, backend=backend, fullgraph=True, dynamic=False)(*inputs)
+    torch.testing.assert_close(result, function(*inputs))
+    return kept[0]
+
+
+@pytest.fixture
+def of_any_size(monkeypatch):
+    """Few logits count, too."""
+    monkeypatch.setattr(linear_cross_entropy, "LEAST_BYTES", 0)
+
+
+@pytest.mark.usefixtures("of_any_size")
+def test_the_pattern_is_one_operator():
+    """Its result is the loss; the linear layer is gone."""
+    module, (note,) = captured(lambda x, w, t: F.cross_entropy(F.linear(x, w), t), X, W, T)
+    assert "not held" in note
+    assert not module.graph.find_nodes(op="call_function", target=F.linear)
+    captured(lambda x, w, t: F.cross_entropy(F.linear(bias=x.sum() + w[:, 0], weight=w, input=x), t), X, W, T)
+
+
+@pytest.mark.usefixtures("of_any_size")
+@pytest.mark.parametrize(("function", "reason"), [
+    (lambda x, w, t: F.cross_entropy(logits := F.linear(x, w), t) + logits.sum(), "something else reads them"),
+    (lambda x, w, t: F.cross_entropy(F.linear(x, w), t, torch.ones(8)), "classes have weights"),
+    (lambda x, w, t: F.cross_entropy(F.linear(x, w), F.one_hot(t.clamp(0), 8).float()), "probabilities"),
+    (lambda x, w, t: F.cross_entropy(F.linear(x, w), t, reduce=True), "long ago"),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore")
+def test_what_is_kept_has_a_reason(function, reason):
+    """In the record."""
+    _, (note,) = captured(function, X, W, T)
+    assert reason in note
+
+
+def test_few_logits_are_held():
+    """They are cheap, and the backward would compute them again."""
+    _, notes = captured(lambda x, w, t: F.cross_entropy(F.linear(x, w), t), X, W, T)
+    assert notes == ()

@@ -1,0 +1,104 @@
+"""Linear layer and cross entropy as a kernel of a GPU: eager mode's loss and gradients, in the simulator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+import torch.nn.functional as F
+
+import nbcompile
+from nbcompile.aot import linear_cross_entropy
+
+OPTIONS = {"target": "sm_90", "simulation_seconds": 300.0}
+NAME = "triton_linear_cross_entropy"
+
+
+@pytest.fixture(autouse=True)
+def of_any_size(monkeypatch):
+    """Few logits count, too; no test makes the sizes of another one symbolic."""
+    monkeypatch.setattr(linear_cross_entropy, "LEAST_BYTES", 0)
+    nbcompile.reset()
+
+
+def tensors(dtype=torch.float32, rows=40, depth=48, classes=300, bias=True):
+    torch.manual_seed(0)
+    x, weight = torch.randn(rows, depth), torch.randn(classes, depth) * 0.2
+    target = torch.randint(0, classes, (rows,))
+    target[3] = target[7] = -100
+    given = [value.to(dtype).requires_grad_() for value in (x, weight, *([torch.randn(classes)] if bias else []))]
+    return given, target
+
+
+def trained(function, inputs, target):
+    """The loss, and gradients."""
+    loss = function(target, *inputs)
+    return [loss, *torch.autograd.grad(loss.float().sin().sum(), inputs)]
+
+
+@pytest.mark.parametrize(("how", "sizes"), [
+    ({}, {}), ({"reduction": "sum"}, {"bias": False}), ({"reduction": "none", "label_smoothing": 0.2}, {"rows": 70}),
+    ({"label_smoothing": 0.1, "ignore_index": 5}, {"dtype": torch.bfloat16}), ({}, {"dtype": torch.float16, "rows": 5 + 4}),
+], ids=str)  # fmt: skip
+def test_the_loss_and_its_gradients(how, sizes):
+    """Every reduction, smoothing, targets that are ignored, types; sizes that are no multiples of a tile."""
+    inputs, target = tensors(**sizes)
+    if "ignore_index" in how:
+        target[target == -100] = how["ignore_index"]
+
+    def function(target, x, weight, bias=None):
+        return F.cross_entropy(F.linear(x, weight, bias), target, **how)
+
+    expected = trained(function, inputs, target)
+    exact = trained(function, [value.detach().double().requires_grad_() for value in inputs], target)
+    found = trained(nbcompile.compile(function, options=OPTIONS, fullgraph=True), inputs, target)
+    for mine, theirs, true in zip(found, expected, exact, strict=True):
+        assert (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
+        if inputs[0].dtype == torch.float32:
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
+        else:  # both round, in different places: what they are off by is compared
+            assert (mine - true).abs().max() <= 1.5 * (theirs - true).abs().max() + 1e-3
+
+
+def test_no_logits_are_in_memory():
+    """What the kernel moves is less than the logits; several programs share the classes of few rows."""
+    (x, weight), target = tensors(rows=16, depth=16, classes=4096, bias=False)
+    with torch.no_grad():
+        found = nbcompile.explain(lambda x, w, t: F.cross_entropy(F.linear(x, w), t), options=OPTIONS)(
+            x, weight, target
+        )
+        torch.testing.assert_close(found.result, F.cross_entropy(F.linear(x, weight), target), rtol=1e-5, atol=1e-5)
+    (kernel,) = (kernel for kernel in found.kernels if kernel.name == NAME)
+    assert kernel.gpu.least < 4 * (16 * 16 + 4096 * 16) + 16 * 8 + 4 * 4 * 16 * 132
+    assert kernel.gpu.spills == 0
+    assert not any("mm" in kernel.name for kernel in found.kernels)
+
+
+def test_rows_in_several_dimensions():
+    """A language model's: batch and time are one dimension of the loss."""
+    (x, weight), target = tensors(bias=False)
+
+    def function(x, weight, target):
+        logits = F.linear(x, weight)
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), target)
+
+    x = x.detach().view(4, 10, 48)
+    found = nbcompile.explain(function, options=OPTIONS)(x, weight.detach(), target)
+    torch.testing.assert_close(found.result, function(x, weight, target), rtol=1e-5, atol=1e-5)
+    assert NAME in [kernel.name for kernel in found.kernels]
+
+
+def test_infinite_and_unknown_numbers_spread():
+    """NaN and infinity in a row, as in eager mode."""
+    (x, weight), target = tensors(bias=False)
+    x.data[5, 2], x.data[6, 1] = float("nan"), float("inf")
+
+    def function(x, weight, target):
+        return F.cross_entropy(F.linear(x, weight), target, reduction="none")
+
+    with torch.no_grad():
+        found = nbcompile.compile(function, options=OPTIONS)(x, weight, target)
+        torch.testing.assert_close(found, function(x, weight, target), rtol=1e-5, atol=1e-5, equal_nan=True)
