@@ -174,8 +174,10 @@ compile_threads: int = _number("NBCOMPILE_COMPILE_THREADS", 0)
 # -- between processes
 warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "1") != "0"
 """If True, compiled frames are stored on disk, and a later process loads them."""
-warm_start_megabytes: int = 512
+warm_start_megabytes: int = _number("NBCOMPILE_WARM_START_MEGABYTES", 512)
 """Size limit of the disk cache; the least recently used entries are removed first."""
+kernel_store_megabytes: int = _number("NBCOMPILE_KERNEL_STORE_MEGABYTES", 1024)
+"""Size limit of the store of built kernels; the least recently used are removed first, and built again when needed."""
 
 # -- other machinery of torch
 optimize_ddp: bool = True

@@ -59,10 +59,21 @@ def _load(source: str, compiler: Compiler, _directory: str) -> Library:
     key = store.key_of(source, compiler.identity)
     path = store.fetch(key, ".so")
     if path is None:
-        # The text is kept next to it, for those who want to read what was built.
-        path = store.add(key, ".so", lambda draft: _build(source, compiler, draft))
-        store.add(key, ".cpp", lambda draft: _write(draft, source))
+        path = _added(key, source, compiler)
+    try:
+        return Library(path, ctypes.CDLL(str(path)))
+    except OSError:
+        if path.exists():
+            raise
+    path = _added(key, source, compiler)  # another process has removed it meanwhile
     return Library(path, ctypes.CDLL(str(path)))
+
+
+def _added(key: str, source: str, compiler: Compiler) -> Path:
+    path = store.add(key, ".so", lambda draft: _build(source, compiler, draft))
+    # The text is kept next to it, for those who want to read what was built.
+    store.add(key, ".cpp", lambda draft: _write(draft, source))
+    return path
 
 
 def _build(source: str, compiler: Compiler, target: Path) -> None:

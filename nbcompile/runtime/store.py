@@ -12,6 +12,8 @@ leaves a partial file (the loser of such a race replaces a file by an equal one,
 no lock is needed). A file with its checksum is next to it: a damaged entry is not
 mapped into the process, it is built again. What a process leaves that was killed while
 it built is removed by the next process that builds, an hour later.
+What was not used for longest is removed where all entries together are larger than ``config.kernel_store_megabytes``;
+never what this process has used, nor what any process used a minute ago, as it may be about to load it.
 
 In torch: torch/_inductor/codecache.py (CppCodeCache, get_path)
 Read next: nbcompile/runtime/cpp.py
@@ -35,7 +37,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
-from nbcompile import errors
+from nbcompile import config, errors
+from nbcompile.runtime import least_used
 from nbcompile.support import user_folders
 from nbcompile.support.process_state import STATE, Lifetime
 
@@ -49,7 +52,11 @@ DRAFT = ".draft"
 UNFINISHED = 3600.0
 """Seconds after which nobody writes it any more. A clock may jump in both directions."""
 
+JUST_USED = 60.0
+"""Seconds after its last use in which no process removes an entry: between finding and loading a file."""
+
 _FOLDER_OF_ENTRIES = re.compile(r"[0-9a-f]{2}")
+_ENTRY_NAME = re.compile(r"([0-9a-f]{40})\.[\w.]+")
 _FOLDER_OF_A_BUILD = r"[0-9a-f]{8}-[0-9a-f]{16}"
 _DRAFT_OF_A_CHECKSUM = rf"[0-9a-f]{{8}}-\w{{8}}{re.escape(DRAFT)}"
 _UNFINISHED_NAME = re.compile(f"{_FOLDER_OF_A_BUILD}|{_DRAFT_OF_A_CHECKSUM}")
@@ -144,7 +151,11 @@ def fetch(key: str, suffix: str) -> Path | None:
         content = read(path, LARGEST)
     except (OSError, ValueError):
         return None
-    return path if checksum(path.name, content).encode() == expected else None
+    if checksum(path.name, content).encode() != expected:
+        return None
+    _used.add(key)
+    least_used.touch(path)
+    return path
 
 
 def checksum(name: str, content: bytes) -> str:
@@ -201,6 +212,30 @@ _looked_through: set[Path] = STATE.add("runtime.store._looked_through", set(), L
 """The stores from which this process has removed what killed ones left."""
 
 
+_used: set[str] = STATE.add("runtime.store._used", set(), Lifetime.PROCESS)
+"""Keys of the entries that this process has used: they may be loaded."""
+_added = STATE.add("runtime.store._added", [0], Lifetime.PROCESS)
+
+
+def entries(folder: Path) -> Iterator[least_used.StoredEntry]:
+    """Entries of a store: all files of one key, the checksums first."""
+    for inner in filter(_FOLDER_OF_ENTRIES.fullmatch, _names(folder)):
+        names: dict[str, list[str]] = {}
+        for found in filter(None, map(_ENTRY_NAME.fullmatch, _names(folder / inner))):
+            names.setdefault(found[1], []).append(found[0])
+        for own in names.values():
+            own.sort(key=lambda name: not name.endswith(".sha256"))
+            yield least_used.entry(folder / inner / name for name in own)
+
+
+def shrink(folder: Path, limit: int) -> None:
+    """Throw away what was not used for longest, until the rest is within a limit in bytes."""
+    now, found = time.time(), list(entries(folder))
+    kept = [one for one in found if abs(now - one.used) < JUST_USED or {file.name[:40] for file in one.files} & _used]
+    # What stays counts for the limit as well.
+    least_used.shrink((one for one in found if one not in kept), limit - sum(one.size for one in kept))
+
+
 def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     """Make an entry: ``build`` writes the file it is given, which then becomes the entry."""
     path = _path(key, suffix)
@@ -215,12 +250,17 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
         drafts.mkdir(mode=0o700)
         draft.touch(mode=0o600)
         build(draft)
-        return _install(draft, folder / path.name)
+        installed = _install(draft, folder / path.name)
     finally:
         try:
             _remove(drafts)
         finally:  # Ctrl-C came in the line above, and comes once
             _remove(drafts)
+    _used.add(key)
+    _added[0] += 1
+    if least_used.is_due(_added[0]):
+        shrink(directory(), config.kernel_store_megabytes * least_used.MEGABYTE)
+    return installed
 
 
 def _remove(drafts: Path) -> None:

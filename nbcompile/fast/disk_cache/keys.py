@@ -57,7 +57,7 @@ def _how(options: Options) -> list[object]:
         [name, _setting(value)]
         for name, value in sorted(config.current().items())
         # Settings of the disk cache and the background change when code is compiled, not what.
-        if not name.startswith(("warm_start", "background"))
+        if not name.startswith(("warm_start", "kernel_store", "background"))
     ]
     variables = [
         (name, value)

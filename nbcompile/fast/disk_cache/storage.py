@@ -26,14 +26,12 @@ from pathlib import Path
 from typing import Any
 
 from nbcompile import config, errors
-from nbcompile.runtime import store
+from nbcompile.runtime import least_used, store
+from nbcompile.runtime.least_used import MEGABYTE
 from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_FRAMES_DIR"
 ENTRIES_OF_ONE_KEY = 16
-LOOKED_AT = 32
-"""Number of added entries after which the size of the store is checked."""
-MEGABYTE = 1 << 20
 
 _OF_THE_PROCESS = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.EPERM, errno.EINTR, errno.EAGAIN, errno.EIO)
@@ -134,8 +132,7 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
     for path in _by_age(where, "*.json")[ENTRIES_OF_ONE_KEY:]:
         _remove(path)
     _added[0] += 1
-    # To look at all files takes long, so it happens once in a while; the first time at once.
-    if _added[0] % LOOKED_AT == 1:
+    if least_used.is_due(_added[0]):
         shrink(config.warm_start_megabytes * MEGABYTE, where.parent)
     return True
 
@@ -147,8 +144,7 @@ def is_own(path: Path) -> bool:
 
 def touch(path: Path) -> None:
     """It was used now."""
-    with contextlib.suppress(OSError):
-        os.utime(path)
+    least_used.touch(path)
 
 
 def size(where: Path | None = None) -> int:
@@ -164,15 +160,11 @@ def shrink(limit: int, where: Path | None = None) -> None:
         store.discard(path)
         with contextlib.suppress(OSError):
             path.parent.rmdir()  # only where it is empty
-    excess = size(where) - limit
-    if excess <= 0:
-        return
-    # The least recently used first, of all keys.
-    for path in reversed(_by_age(where, "*/*.json")):
-        if excess <= 0:
-            return
-        excess -= _size(path) + _size(path.with_suffix(".page"))
-        _remove(path)
+    paths = _by_age(where, "*/*.json")
+    removed = least_used.shrink((least_used.entry((path, path.with_suffix(".page"))) for path in paths), limit)
+    for parent in {file.parent for one in removed for file in one.files}:
+        with contextlib.suppress(OSError):
+            parent.rmdir()  # only where it is empty
 
 
 def unfinished(where: Path | None = None) -> list[Path]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from nbcompile import config
 from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.runtime import store
 from nbcompile.tools.commands import terminal
@@ -68,8 +69,8 @@ def _cache(options: argparse.Namespace) -> int:
 
 def _print_summaries(summaries: list[dict[str, object]], left: list[Entry]) -> None:
     for summary in summaries:
-        size = int(str(summary["bytes"])) / storage.MEGABYTE
-        print(f"{summary['store']:9}  {summary['files']:>6} files  {size:8.1f} MiB  {summary['folder']}")
+        size, limit = (int(str(summary[name])) / storage.MEGABYTE for name in ("bytes", "limit"))
+        print(f"{summary['store']:9}  {summary['files']:>6} files  {size:8.1f} MiB of {limit:.0f}  {summary['folder']}")
     if left:
         size = sum(entry.bytes for entry in left) / storage.MEGABYTE
         print(
@@ -88,6 +89,8 @@ def _summary(name: str, folder: Path, entries: list[Entry]) -> dict[str, object]
         "store": name,
         "folder": str(folder),
         "files": len(own),
+        "limit": (config.warm_start_megabytes if name == "functions" else config.kernel_store_megabytes)
+        * storage.MEGABYTE,
         "bytes": sum(entry.bytes for entry in own),
         "unfinished": sum(entry.unfinished for entry in own),
     }

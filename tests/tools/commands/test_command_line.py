@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from nbcompile import config
 from nbcompile.record import codec
 from nbcompile.tools.commands import terminal
 from nbcompile.tools.commands.command_line import build_parser, main
@@ -149,6 +150,9 @@ def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
         "functions": 1,
         "kernels": 1,
     }
+    with config.patch(kernel_store_megabytes=7):
+        assert main(["cache"]) == 0
+    assert "0.0 MiB of 7  " in capsys.readouterr().out
     assert main(["cache", "clear"]) == 0
     assert "removed 2 files" in capsys.readouterr().out
     assert [path.exists() for path in (*entries, other)] == [False, False, True]
