@@ -94,6 +94,7 @@ def store(tmp_path_factory):
     return folder, first
 
 
+@pytest.mark.fast_path
 def test_a_second_process_lowers_nothing_and_imports_no_triton(store):
     """Forward and backward graph, before and after a graph break, for pointers of any alignment, come from the store."""
     folder, first = store
