@@ -102,13 +102,18 @@ def _narrowed(left: Expr, right: Expr) -> tuple[Expr, Expr]:
 
 
 def emit_product(emitter: TritonEmitter) -> str:
-    """Emit a kernel with one program for each tile of the result; return the number of programs."""
+    """Emit a kernel with a program for each tile of the result, or a persistent one; return how many there are."""
     kernel, writer = emitter.kernel, emitter.writer
     product, tile = product_of(kernel), kernel.tile or DEFAULT_TILE
     emitter.warps, emitter.stages = tile.warps, tile.stages
     sides = [indexing.product([loop.size for loop in product.rows]), product.columns.size]
     counts = [_blocks(size, block) for size, block in zip(sides, (tile.rows, tile.columns), strict=True)]
-    writer.line(f"program = {emitter.program}{emitter.int64_cast}")
+    of_batch = index_text(indexing.product([loop.size for loop in product.batch]))
+    tiles = f"({of_batch}) * {counts[0]} * {counts[1]}" if product.batch else f"{counts[0]} * {counts[1]}"
+    if tile.programs:
+        writer.line(f"for tile in range({emitter.program}, {tiles}, {tile.programs}):")
+        writer.depth += 2
+    writer.line(f"program = {'tile' if tile.programs else emitter.program}{emitter.int64_cast}")
     if product.batch:
         writer.line(f"batch = program // ({counts[0]} * {counts[1]})")
         split(writer, "batch", product.batch)
@@ -133,8 +138,11 @@ def emit_product(emitter: TritonEmitter) -> str:
     for statement in epilogue:
         emit_statement(emitter, statement)
     end_block(emitter)
-    of_batch = index_text(indexing.product([loop.size for loop in product.batch]))
-    return f"({of_batch}) * {counts[0]} * {counts[1]}" if product.batch else f"{counts[0]} * {counts[1]}"
+    if not tile.programs:
+        return tiles
+    writer.depth -= 2
+    emitter.trip_counts[-1] = f"({emitter.trip_counts[-1]}) * (({tiles} + {tile.programs - 1}) // {tile.programs})"
+    return f"min({tile.programs}, {tiles})"
 
 
 def _blocks(size: indexing.Index, block: int) -> int | str:

@@ -25,7 +25,7 @@ from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
 from nbcompile.gpu.product_factors import Factor, factors_of
 from nbcompile.gpu.product_parts import counts, product_seconds, sum_seconds
-from nbcompile.gpu.product_times import Shape, fits, predict
+from nbcompile.gpu.product_times import Shape, fits, predict, resident
 from nbcompile.ir.buffer import Extern, Tensor
 from nbcompile.ir.expr import Apply, Expr, Load, walk
 from nbcompile.ir.index import Index, constant, product as product_size, stride_along
@@ -39,6 +39,8 @@ TEMPLATE_REACHED = 0.9
 not as fast. An assumption, after published figures."""
 WINDOW_REACHED = 0.6
 """Rate of a convolution of ours with windows, over that of a product. An assumption."""
+PERSISTENT_ELEMENTS = 128 * 128
+"""Elements of a tile from which a persistent kernel is a candidate: with smaller ones, several programs overlap."""
 CONVOLUTION = "convolution"
 LIBRARY_TILES = (
     ProductTile(128, 256, 64, 8, 4), ProductTile(128, 128, 64, 8, 4), ProductTile(64, 256, 64, 4, 4),
@@ -277,15 +279,26 @@ def _candidates(
         # A tile that needs too much shared memory would not be launched at all; one that needs too
         # many registers would spill the result.
         fitting = [tile for tile in tiles if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
+        fitting = [*fitting, *_persistent(fitting, shape, chip)]
         reached = _reached(parts, shape)
         found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds, reached)) for tile in fitting]
         if constant(parts.depth.size) is not None and not shape.is_convolution:
             of_factors = sum(bytes_of[name] for name in _loaded(parts.left) | _loaded(parts.right))
-            found += _in_parts(fitting, shape, chip, of_factors, moved - of_factors)
+            whole = [tile for tile in fitting if not tile.programs]
+            found += _in_parts(whole, shape, chip, of_factors, moved - of_factors)
     if "ATEN" in backends:
         product, rest = library_seconds(kernel, parts, shape, bytes_of, planned, chip)
         found.append(Candidate(None, product + rest, rest=rest))
     return found
+
+
+def _persistent(tiles: Sequence[ProductTile], shape: Shape, chip: Chip) -> Iterator[ProductTile]:
+    """Large tiles in a kernel with as many programs as run at once, where there are more tiles."""
+    for tile in tiles:
+        at_once = chip.multiprocessors * resident(tile, shape, chip)
+        number_of_tiles = shape.batch * -(-shape.rows // tile.rows) * -(-shape.columns // tile.columns)
+        if tile.rows * tile.columns >= PERSISTENT_ELEMENTS and number_of_tiles > at_once:
+            yield replace(tile, programs=at_once)
 
 
 def _in_parts(tiles: Sequence[ProductTile], shape: Shape, chip: Chip, factors: int, others: int) -> Iterator[Candidate]:

@@ -145,10 +145,14 @@ class ProductTile:
     group: int = 8
     """Blocks of rows whose programs run one after the other for the same columns, as they share what is cached."""
 
+    programs: int = 0
+    """Number of programs of a persistent kernel, each with one tile after another; 0: one for each tile."""
+
     @property
     def label(self) -> str:
         """``64x128x32, 4 warps, 3 stages``."""
-        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages"
+        persistent = f", {self.programs} programs" if self.programs else ""
+        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages{persistent}"
 
 
 @dataclass(frozen=True, slots=True)

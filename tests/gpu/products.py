@@ -27,6 +27,7 @@ TILES = (
     ProductTile(16, 16, 16, 1, 2), ProductTile(16, 32, 16, 2, 3), ProductTile(32, 16, 32, 2, 4),
     ProductTile(32, 32, 32, 4, 3), ProductTile(64, 32, 32, 4, 3), ProductTile(64, 64, 32, 4, 4),
     ProductTile(32, 64, 16, 4, 2, 1), ProductTile(16, 16, 32, 4, 3, 2),
+    ProductTile(32, 32, 32, 4, 3, programs=2), ProductTile(64, 32, 32, 4, 3, programs=3),
 )  # fmt: skip
 LEFT = ("a", "a", "a", "a * 0.5", "a.abs()", "torch.where(a > 0, a, 0)", "(a.float() * 1.5).to(a.dtype)", "-a")
 RIGHT = ("b", "b", "b", "b * 2", "torch.exp(-b.abs())", "b.sin()")

@@ -247,3 +247,24 @@ def test_a_library_convolution_is_predicted_by_its_own_traffic():
     tuned = next(kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
     assert tuned.operator == "convolution"
     assert "convolution" in [candidate.name for candidate in tuned.candidates]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_a_persistent_kernel_has_one_tile_after_another(monkeypatch, dynamic):
+    """Three programs for the tiles of all matrices, with prologue and epilogue, of sizes that are known or not."""
+    monkeypatch.setattr(templates, "TILES", (ProductTile(64, 32, 32, 4, 3, programs=3),))
+    a, b = half(2, 130, 72), half(2, 72, 70)
+    found = explained(lambda a, b: torch.relu(torch.bmm(a * 2, b) + 1), a, b, dynamic=dynamic)
+    (kernel,) = found.kernels
+    assert kernel.gpu.blocks == 3
+    assert kernel.gpu.spills == 0
+    assert "for tile in range(tl.program_id(0)" in kernel.source
+
+
+def test_large_products_have_persistent_candidates():
+    """As many programs as run at once; not where each tile has one anyway."""
+    shapes = [Shape(1, size, size, 4096, 2, "narrow") for size in (4096, 512)]
+    tiles = [tile for tile in templates.TILES if tile.rows * tile.columns >= 128 * 128]
+    large, small = (list(templates._persistent(tiles, shape, CHIPS["sm_90"])) for shape in shapes)
+    assert {tile.programs % 132 for tile in large} == {0}
+    assert small == []
