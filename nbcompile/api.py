@@ -148,7 +148,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
 
     def explained(*positional: Any, **keywords: Any) -> Explanation:
         name = getattr(function, "__name__", type(function).__name__)
-        pen = new_recorder(name)
+        pen = new_recorder(name, _target(arguments.get("options")))
         try:
             with listening(pen):
                 returned = compiled(*positional, **keywords)
@@ -159,9 +159,15 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
     return explained
 
 
-def new_recorder(function: str) -> recorder.Recorder:
-    """A recorder that knows where it runs."""
-    return recorder.Recorder(function, entries.environment(backends.compiler_name()))
+def _target(options: object) -> str:
+    """The target among options, which may be anything here: ``compile`` is to say what is wrong with them."""
+    target = options.get("target") if isinstance(options, dict) else ""
+    return target if isinstance(target, str) else ""
+
+
+def new_recorder(function: str, target: str = "") -> recorder.Recorder:
+    """A recorder that knows where it runs, and what makes its machine code, for this machine or for another target."""
+    return recorder.Recorder(function, entries.environment(backends.compiler_name(target)))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ In torch: compile_fx_inner in torch/_inductor/compile_fx.py. Read next: nbcompil
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -168,7 +169,10 @@ def _warn_once(text: str) -> None:
     warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
 
 
-def compiler_name() -> str:
-    """The C++ compiler's own name for itself; "" where there is none."""
+def compiler_name(target: str = "") -> str:
+    """The C++ compiler's own name for itself, "" where there is none; Triton where that compiles for a target."""
+    # The C++ compiler is a process that is started to ask it.
+    if target and not obstacle_to(target):
+        return f"Triton {importlib.metadata.version('triton')}"
     compiler = toolchain.find()
     return compiler.version if isinstance(compiler, toolchain.Compiler) else ""

@@ -31,7 +31,7 @@ from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile.gpu import attention_times, figures, launched, loading, target as gpu, templates
+    from nbcompile.gpu import attention_times, figures, launched, loading, sass, target as gpu, templates
     from nbcompile.ir.kernel import Schedule
     from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
@@ -149,6 +149,8 @@ class _GpuPage:
         self.program, self.chip = graph.program, chip
         self.prefix = f"{draft.compile_id}.{stage}."
         self.kernels = {name: figures.built(each, chip) for name, each in graph.program.kernels.items()}
+        # Machine code is printed by other processes, while this one simulates the first call.
+        self.printer: sass.Printer | None = figures.disassembling(graph.program.kernels)
         draft.write_graph(target=chip.name)
         self._replace(draft)
 
@@ -162,7 +164,10 @@ class _GpuPage:
             ready = self.program.kernels[name]
             known = self.kernels.get(name) or figures.built(ready, self.chip)  # the user's are compiled when they run
             self.kernels[name] = figures.launched(known, launch, ready.first_line)
-        self.kernels = figures.disassembled(self.kernels, self.program.kernels)
+        # The user's own kernels are compiled by the first call.
+        printer = figures.disassembling(self.program.kernels, self.printer)
+        self.kernels = figures.disassembled(self.kernels, self.program.kernels, printer)
+        self.printer = None
         self._replace(draft)
         draft.rewrite()
 

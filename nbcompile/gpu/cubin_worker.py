@@ -16,24 +16,26 @@ import functools
 import json
 import linecache
 import os
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from triton.runtime.cache import FileCacheManager, triton_key
+from triton.compiler import ASTSource, code_generator
+from triton.runtime import cache
 
 NOT_READ = (".source", ".ttir", ".ttgir", ".llir")
 """Texts that Triton keeps between its passes and nobody reads here: to print one takes as long as a pass."""
-FOLDER = tempfile.TemporaryDirectory(prefix="nbcompile-triton-")
 
 
-class OwnFiles(FileCacheManager):
+class OwnFiles(cache.FileCacheManager):
     """Files of one compilation: what is kept is in nbcompile's store, so there is no need to look or to be careful."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
@@ -42,8 +44,7 @@ class OwnFiles(FileCacheManager):
             super().__init__(key, override, dump)
             return
         self.key = key
-        self.cache_dir = FOLDER.name
-        self.lock_path = FOLDER.name
+        self.cache_dir = self.lock_path = tempfile.gettempdir()
 
     def get_group(self, filename: str) -> dict[str, str] | None:
         """None: nothing is there before it is compiled."""
@@ -53,7 +54,7 @@ class OwnFiles(FileCacheManager):
         """Write a file."""
         if not self.is_plain:
             return str(super().put(data, filename, binary))
-        path = Path(FOLDER.name, f"{os.getpid()}-{filename}")
+        path = Path(self.cache_dir, filename)
         if filename.endswith(NOT_READ):
             data = ""
         path.write_bytes(data if isinstance(data, bytes) else str(data).encode())
@@ -62,6 +63,10 @@ class OwnFiles(FileCacheManager):
 
 # Triton's own cache keeps every stage of every kernel on disk.
 triton.knobs.cache.manager_class = OwnFiles
+# The key of that cache has the digest of all of Triton, whose library alone has hundreds of megabytes.
+cache.triton_key = lambda: triton.__version__
+# Triton imports this at the first compilation, which would be once in each fork.
+assert code_generator
 
 
 def module_of(name: str, text: str, known: dict[str, Any]) -> types.ModuleType:
@@ -91,6 +96,17 @@ def kernel_of(request: dict[str, Any]) -> Any:
     return getattr(module_of(f"kernel_{request['key']}", blank + request["source"], known), request["name"])
 
 
+@contextlib.contextmanager
+def own_folder() -> Iterator[None]:
+    """Have a folder for all temporary files, Triton's and those of its tools, which is removed with what is in it."""
+    with tempfile.TemporaryDirectory(prefix="nbcompile-triton-") as folder:
+        before, tempfile.tempdir = tempfile.tempdir, folder
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+
+
 def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     """Compile one kernel: PTX, machine code, and what a launch must know."""
     pointers = [at for at, kind in enumerate(request["signature"].values()) if kind.startswith("*")]
@@ -109,31 +125,43 @@ def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def refusal(error: Exception) -> dict[str, str]:
+    """The answer where there is no machine code: of this kernel, or of any."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    # A tool that runs and fails is Triton's error, with the tool's message.
+    if isinstance(error, (OSError, subprocess.SubprocessError)):
+        return {"missing": f"the tools of CUDA that come with Triton cannot be run: {first}"}
+    if first.startswith("Cannot find"):
+        return {"missing": f"{first}, which comes with Triton"}
+    return {"error": f"{type(error).__name__}: {first}"}
+
+
 def serve(connection: socket.socket) -> None:
     """Answer requests until the input ends."""
     with connection.makefile("rw", encoding="utf-8") as lines:
         for line in lines:
             try:
-                answer = compile_kernel(json.loads(line))
+                with own_folder():
+                    answer = compile_kernel(json.loads(line))
             except Exception as error:  # noqa: BLE001  the process that asked says it
-                first = next(iter(str(error).strip().splitlines()), "")
-                answer = {"error": f"{type(error).__name__}: {first}"}
+                answer = refusal(error)
             lines.write(json.dumps(answer) + "\n")
             lines.flush()
 
 
 def _forked(control: socket.socket, number: int) -> None:
+    # Python ends at once where a signal has no handler, and the folder of a compilation would stay.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         control.close()
         serve(socket.socket(fileno=number))
     finally:
-        os._exit(0)  # whatever went wrong: only the process that forks may remove the folder
+        os._exit(0)  # whatever went wrong: the rest of the stack is that of the process that forks
 
 
 def main() -> None:
     """Fork a process for each socket that is sent, until the process that asks for them ends."""
     control = socket.socket(fileno=os.dup(0))
-    triton_key()  # all forks have it then
     while True:
         message, numbers, _, _ = socket.recv_fds(control, 1, 1)
         if not message:

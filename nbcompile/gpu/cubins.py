@@ -31,6 +31,7 @@ from typing import Any
 
 from nbcompile.codegen.machine_model import MOST_WARPS
 from nbcompile.gpu import elf
+from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.runtime import store
 from nbcompile.runtime.gpu_launcher import Image
@@ -49,6 +50,10 @@ class CannotCompile(RuntimeError):
         self.reasons = reasons
 
 
+class NoTools(RuntimeError):
+    """Reason why no kernel has machine code: Triton, or a tool that comes with it, is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One kernel to compile."""
@@ -63,6 +68,11 @@ class Request:
     def source(self) -> str:
         """A module with this kernel alone."""
         return f"{self.kernel.header}\n\n{self.kernel.source}"
+
+    @property
+    def first_line(self) -> int:
+        """Line of that module at which the kernel's own text begins, counted from 1."""
+        return self.kernel.header.count("\n") + 3
 
     @property
     def signature(self) -> dict[str, str]:
@@ -106,6 +116,12 @@ class Cubin:
     image: Image
     ptx: str
 
+    @property
+    def machine_code(self) -> MachineCode:
+        """The code with its figures."""
+        image = self.image
+        return elf.machine_code(self.ptx, image.code, image.entry, image.threads, image.shared)
+
 
 @functools.cache
 def triton_version() -> str:
@@ -121,6 +137,7 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
 
     Raises:
         CannotCompile: some could not be.
+        NoTools: none can be, here.
     """
     # By key, so that of two equal requests one is compiled.
     found = {request.key: _fetch(request.key) for request in requests}
@@ -128,10 +145,10 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
     reasons: dict[str, str] = {}
     if missing:
         if not triton_version():
-            raise CannotCompile(
-                {each.kernel.name: "Triton is not installed (pip install nbcompile[cuda])" for each in requests}
-            )
+            raise NoTools("Triton is not installed (pip install nbcompile[cuda])")
         for request, compiled in zip(missing.values(), _workers.compile(list(missing.values())), strict=True):
+            if isinstance(compiled, NoTools):
+                raise compiled
             if isinstance(compiled, str):
                 # All kernels are compiled before anything is raised: every refused operator is
                 # known in one go.
@@ -224,20 +241,22 @@ class _Worker:
         self.connection = connection
         self.lines = connection.makefile("rw", encoding="utf-8")
 
-    def ask(self, request: Request) -> Cubin | str:
-        """The machine code, or the reason why there is none."""
+    def ask(self, request: Request) -> Cubin | str | NoTools:
+        """The machine code, or the reason why there is none; or why no kernel has any."""
         warps = request.kernel.warps
         found: list[tuple[int, dict[str, Any]]] = []
         while True:
             answer = self._answer(request.message(warps))
             if isinstance(answer, str):
                 return answer
+            if "missing" in answer:
+                return NoTools(answer["missing"])
             if "error" in answer:
                 return f"Triton cannot compile it for {request.chip}: {answer['error']}"
             if answer["scratch"]:
                 return "it needs scratch memory of the GPU"
-            # As gpu/build.py does: twice as many warps while registers spill, and the best that was
-            # found.
+            # Twice as many warps while registers spill, of which each then has fewer elements; and the best
+            # that was found.
             found.append((elf.spilled_bytes(base64.b64decode(answer["cubin"]), answer["entry"]), answer))
             if not found[-1][0] or warps >= MOST_WARPS:
                 return _keep(request.key, min(found, key=operator.itemgetter(0))[1])
@@ -278,7 +297,7 @@ class _Workers:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
-    def compile(self, requests: Sequence[Request]) -> list[Cubin | str]:
+    def compile(self, requests: Sequence[Request]) -> list[Cubin | str | NoTools]:
         """Compile each; several at once."""
         count = min(len(requests), MOST_WORKERS, len(os.sched_getaffinity(0)))
         if count == 1:
@@ -293,7 +312,7 @@ class _Workers:
             if self.server is None or self.server.process.poll() is not None:
                 self.server = _Server()
 
-    def _one(self, request: Request) -> Cubin | str:
+    def _one(self, request: Request) -> Cubin | str | NoTools:
         with self.lock:
             worker = self.idle.pop() if self.idle else None
         if worker is None or not worker.is_alive():

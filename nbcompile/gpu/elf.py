@@ -17,6 +17,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from nbcompile.gpu.machine_code import MachineCode
+
 PARAMETER = (0x17, 0x45)
 """Attributes that describe a parameter (KPARAM_INFO, and its second version)."""
 SIZED = 4
@@ -61,6 +63,11 @@ def parameters(image: bytes, entry: str) -> int:
         if name == f".nv.info.{entry}":
             return _count(content)
     raise ValueError(f"the machine code says nothing of {entry}")
+
+
+def machine_code(ptx: str, image: bytes, entry: str, threads: int, shared_bytes: int) -> MachineCode:
+    """A kernel with what its file says of it."""
+    return MachineCode(ptx, image, threads, shared_bytes, registers(image), spilled_bytes(image, entry))
 
 
 def registers(image: bytes) -> int:

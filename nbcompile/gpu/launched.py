@@ -88,6 +88,8 @@ def compile_graph(
                 loaded = loading.load_on_gpu(emitted, gpu, compiler, attribute, opaque_values(planned), how)
         except NoTriton as reason:
             more = dict(apart(graph_module, planned, reason.refused))
+        except cubins.NoTools as reason:
+            raise UnsupportedGraph(str(reason)) from reason
         except cubins.CannotCompile as reason:
             more = dict(apart(graph_module, planned, {name: (text, ()) for name, text in reason.reasons.items()}))
         else:

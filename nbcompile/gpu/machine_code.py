@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from nbcompile.gpu.chip import Chip
 
+POINTER_BYTES = 16
+"""Bytes: alignment of every pointer."""
+
 
 @dataclass(frozen=True, slots=True)
 class MachineCode:

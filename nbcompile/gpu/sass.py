@@ -1,6 +1,7 @@
 """SASS, the instructions that a GPU executes, by the line of generated Triton that they come from.
 
     sass.lines(built)[248]      ("LDG.E.128", "LDG.E.128", "LEA", ...)
+    printer.begin("kernel0", built); ...; printer.lines("kernel0")      the same, while something else is done
 
 ``ptxas`` makes it of PTX, for one chip. ``nvdisasm``, which comes with Triton, prints it with the line of the PTX, and
 PTX names the line of Triton.
@@ -10,19 +11,19 @@ In torch: nothing. Read next: nbcompile/gpu/figures.py
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import importlib.util
 import re
 import subprocess
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-
-import triton
 
 from nbcompile.gpu import ptx
 from nbcompile.gpu.machine_code import MachineCode
+from nbcompile.runtime import store
 
-DISASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
 #     //## File ".nv_debug_ptx_txt", line 57                   line of PTX, of all that follows
 #         /*0070*/    @!P0 LDG.E.128 R4, desc[UR4][R2.64] ;    offset, condition, LDG.E.128
 _PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
@@ -31,29 +32,58 @@ _AROUND = frozenset({"NOP", "BRA"})
 """Instructions that fill the end of the code."""
 
 
-def of_all(kernels: Mapping[str, MachineCode]) -> dict[str, dict[int, tuple[str, ...]]]:
-    """Instructions of several kernels, by name, printed side by side."""
-    if not kernels:
-        return {}
-    # Threads are enough: each waits for a process of its own.
-    with ThreadPoolExecutor(len(kernels)) as threads:
-        return dict(zip(kernels, threads.map(lines, kernels.values()), strict=True))
+AT_ONCE = 8
+"""Processes that print, at most."""
+
+
+class Printer:
+    """Prints several kernels side by side, while this process goes on."""
+
+    def __init__(self) -> None:
+        # Threads are enough: each waits for a process of its own. They start with the work, and end with this object.
+        self._threads = ThreadPoolExecutor(AT_ONCE, "nbcompile-sass")
+        self._begun: dict[str, Future[dict[int, tuple[str, ...]]]] = {}
+
+    def begin(self, name: str, built: MachineCode) -> None:
+        """Begin with a kernel, unless that was done."""
+        if name not in self._begun:
+            self._begun[name] = self._threads.submit(lines, built)
+
+    def lines(self, name: str) -> dict[int, tuple[str, ...]]:
+        """What :func:`lines` found; nothing where it was not begun."""
+        return self._begun[name].result() if name in self._begun else {}
+
+
+@functools.cache
+def disassembler() -> str:
+    """The program that prints machine code; it comes with Triton, which is not imported for it."""
+    found = importlib.util.find_spec("triton")
+    home = Path(found.origin).parent if found is not None and found.origin else Path()
+    return str(home / "backends" / "nvidia" / "bin" / "nvdisasm")
 
 
 def lines(built: MachineCode) -> dict[int, tuple[str, ...]]:
     """Names of the instructions of each line, in order; empty where there is nothing to print them with."""
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(built.cubin)
-        file.flush()
-        command = [str(DISASSEMBLER), "--print-line-info-ptx", "--print-code", file.name]
-        try:
-            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        except (OSError, subprocess.SubprocessError):
-            return {}
+    try:
+        # Kept: it takes a quarter of a second of a processor, for the smallest kernel.
+        key = store.key_of("sass", hashlib.sha256(built.cubin).hexdigest())
+        text = store.obtain(key, ".sass", lambda draft: _print(built, draft)).read_text(encoding="utf-8")
+    except (OSError, subprocess.SubprocessError):
+        return {}
     found: dict[int, list[str]] = {}
     for line, name in _instructions(text, ptx.lines(built.ptx)):
         found.setdefault(line, []).append(name)
     return {line: tuple(names) for line, names in found.items()}
+
+
+def _print(built: MachineCode, draft: Path) -> None:
+    """Write what the disassembler prints."""
+    code = draft.with_suffix(".cubin")
+    code.write_bytes(built.cubin)
+    # -ndf: without an analysis of the flow of data, which takes a third of the time and changes nothing that is read
+    # here.
+    command = [disassembler(), "-ndf", "--print-line-info-ptx", "--print-code", str(code)]
+    draft.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
 def _instructions(text: str, of_ptx: Sequence[int]) -> Iterator[tuple[int, str]]:

@@ -11,24 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any
 
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.codegen.triton import signature
-from nbcompile.gpu import costs, estimate, predict, ptx, simulator
-from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, NoTools, build
+from nbcompile.gpu import costs, cubins, estimate, predict, ptx, simulator
 from nbcompile.gpu.chip import Chip
-from nbcompile.gpu.machine_code import MachineCode
+from nbcompile.gpu.machine_code import POINTER_BYTES, MachineCode
 from nbcompile.gpu.memory import GlobalMemory
 from nbcompile.gpu.tiles import Tile
 from nbcompile.ir.compiled_artifact import Runnable
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.lowering import user_kernels
+from nbcompile.runtime.gpu_launcher import grid_function
 from nbcompile.runtime.program import Attribute, PythonWrapper, expect
-from nbcompile.runtime.triton import load_source
 
 
 class CannotLoad(RuntimeError):
@@ -51,7 +48,7 @@ class ReadyKernel:
     built: MachineCode
     function: ptx.Function
     first_line: int
-    """Line of the module at which the kernel's own text begins."""
+    """Line of its module at which the kernel's own text begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class Launch:
     grid: int
     """Blocks."""
     lines: Mapping[int, costs.Costs]
-    """By the line of the generated module."""
+    """By the line of the kernel's module."""
     times: predict.Times
     touched: int
     """Bytes that are read or written, each counted once."""
@@ -127,22 +124,22 @@ def load(
         CannotLoad: some kernels have no machine code, or one that the simulator cannot run.
         NoTools: no kernel can be compiled.
     """
-    module = load_source(emitted.source)
+    requests = [cubins.Request(kernel, chip.name) for kernel in emitted.kernels]
+    try:
+        compiled = cubins.obtain(requests)
+    except cubins.CannotCompile as reason:
+        raise CannotLoad(reason.reasons) from reason
     ready: dict[str, ReadyKernel] = {}
     refused: dict[str, str] = {}
-    for kernel in emitted.kernels:
+    for request, cubin in zip(requests, compiled, strict=True):
         try:
-            ready[kernel.name] = _ready(emitted.source, module, kernel, chip)
-        # Without ptxas every kernel fails alike: no operator is to blame, so none is called
-        # instead.
-        except NoTools:
-            raise
-        except (CannotBuild, ptx.UnsupportedInstruction) as reason:
-            refused[kernel.name] = str(reason)
+            ready[request.kernel.name] = _ready(request, cubin)
+        except ptx.UnsupportedInstruction as reason:
+            refused[request.kernel.name] = str(reason)
     if refused:
         raise CannotLoad(refused)
     launches: list[Launch] = []
-    launchers = {name: _launcher(module, each, chip, launches, seconds) for name, each in ready.items()}
+    launchers = {name: _launcher(each, chip, launches, seconds) for name, each in ready.items()}
     functions: dict[str, Callable[..., None]] = dict(launchers)
     for extern in emitted.externs:
         if user_kernel is not None and torch_internals.is_kernel_launch(extern.target):
@@ -165,24 +162,20 @@ def _expect(*arguments: Any, device: str = "", **keywords: Any) -> object:
     return expect(*arguments, **keywords)
 
 
-def _ready(source: str, module: ModuleType, kernel: EmittedKernel, chip: Chip) -> ReadyKernel:
-    built = build(getattr(module, kernel.name), signature(kernel), chip, kernel.warps, kernel.stages)
-    function = ptx.parse(built.ptx)
+def _ready(request: cubins.Request, cubin: cubins.Cubin) -> ReadyKernel:
+    function = ptx.parse(cubin.ptx)
     simulator.expect_supported(function)
-    start = source.index(f"@triton.jit\ndef {kernel.name}(")
-    return ReadyKernel(kernel, built, function, source.count("\n", 0, start) + 1)
+    return ReadyKernel(request.kernel, cubin.machine_code, function, request.first_line)
 
 
-def _launcher(
-    module: ModuleType, ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: float
-) -> Callable[..., None]:
+def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: float) -> Callable[..., None]:
     kernel, built = ready.kernel, ready.built
-    grid_of, rounds_of = getattr(module, f"{kernel.name}_grid"), estimate.rounds(kernel)
+    grid_of, rounds_of = grid_function(kernel), estimate.rounds(kernel)
     tensors = len(kernel.arguments)
 
     def launch(*arguments: object) -> None:
         sizes = arguments[tensors:]
-        (blocks,) = grid_of(*sizes)
+        blocks = grid_of(*sizes)
         # Before anything is written: a simulation that was stopped midway would leave results half
         # done.
         predicted = estimate.seconds(ready.function, blocks, rounds_of(*sizes), built.shared_bytes)

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from nbcompile.gpu import costs, estimate, predict, ptx, simulated, simulator, user_kernels
-from nbcompile.gpu.build import POINTER_BYTES
 from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.machine_code import POINTER_BYTES
 from nbcompile.gpu.memory import GlobalMemory, Race
 from nbcompile.gpu.user_kernels import Form, Given, Grid
 from nbcompile.gpu.values import Array

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.fx
@@ -24,13 +24,12 @@ from nbcompile import torch_internals
 from nbcompile.codegen import triton
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.codegen.wrapper import opaque_values
-from nbcompile.gpu import flex_attention, grouped_products, linear_cross_entropy, simulated
-from nbcompile.gpu.build import NoTools
+from nbcompile.gpu import cubins, flex_attention, grouped_products, linear_cross_entropy, simulated
 from nbcompile.gpu.chip import Chip
+from nbcompile.gpu.cubins import NoTools
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import UnsupportedInstruction
 from nbcompile.gpu.refusals import apart
-from nbcompile.gpu.simulated_kernels import SimulatedKernel
 from nbcompile.gpu.templates import Autotuner, Choice
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
@@ -38,6 +37,12 @@ from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.record import recorder
 from nbcompile.runtime.program import Attribute
 from nbcompile.scheduling import schedule
+from nbcompile.support import lazy_import
+
+if TYPE_CHECKING:
+    from nbcompile.gpu import simulated_kernels
+else:  # imports Triton, which the program has imported that has kernels of its own
+    simulated_kernels = lazy_import.module("nbcompile.gpu.simulated_kernels")
 
 __all__ = ["NoTools", "TargetGraph", "compile_graph", "run_or_call"]
 
@@ -66,6 +71,7 @@ def compile_graph(
         UnsupportedGraph: the graph cannot be lowered, or a kernel is refused that no single operator asks for.
         NoTools: nothing can be compiled here.
     """
+    cubins.start_workers()  # Triton is imported by another process while this one lowers and schedules
     refused: dict[str, str] = {}
     autotuner = Autotuner(chip, backends)
     grouped_products.mark(graph_module, DEVICE, autotuner)
@@ -86,7 +92,7 @@ def compile_graph(
             with recorder.stage("codegen"):
                 emitted = triton.emit(planned, chip.capability)
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
-                loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds, SimulatedKernel)
+                loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds, _users_kernel)
         except NoTriton as reason:
             more = dict(apart(graph_module, planned, reason.refused))
         except simulated.CannotLoad as reason:
@@ -96,6 +102,10 @@ def compile_graph(
         if not more.keys() - refused.keys():
             raise UnsupportedGraph("; ".join(dict.fromkeys(more.values())) or "a kernel has no code for a GPU")
         refused |= more
+
+
+def _users_kernel(*how: Any) -> Callable[..., None]:
+    return simulated_kernels.SimulatedKernel(*how)
 
 
 def run_or_call(

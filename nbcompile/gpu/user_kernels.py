@@ -25,14 +25,13 @@ from typing import Any
 
 import torch
 import triton
-from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from nbcompile import torch_internals
 from nbcompile.gpu import cubins, elf, kernel_writes
-from nbcompile.gpu.build import POINTER_BYTES, CannotBuild, machine_code
+from nbcompile.gpu.build import CannotBuild, build
 from nbcompile.gpu.chip import CHIPS, Chip
-from nbcompile.gpu.machine_code import MachineCode
+from nbcompile.gpu.machine_code import POINTER_BYTES, MachineCode
 from nbcompile.runtime import gpu_launcher, toolchain
 from nbcompile.runtime.gpu_launcher import Image
 
@@ -152,16 +151,7 @@ def built(form: Form, chip: Chip) -> MachineCode:
     Raises:
         CannotBuild: Triton refuses, or what it makes needs more than our launcher gives.
     """
-    try:
-        compiled = triton.compile(
-            form.source, target=GPUTarget("cuda", chip.capability, 32), options=dict(form.options)
-        )
-    except Exception as error:
-        text = next(iter(str(error).strip().splitlines()), "")
-        raise CannotBuild(f"Triton cannot compile it for {chip.name}: {type(error).__name__}: {text}") from error
-    if compiled.metadata.num_ctas > 1 or compiled.metadata.global_scratch_size:
-        raise CannotBuild("it needs clusters of blocks, or scratch memory of the GPU")
-    return machine_code(compiled)
+    return build(form.source, chip, dict(form.options))
 
 
 # -- what is written -------------------------------------------------------------------------------------------------

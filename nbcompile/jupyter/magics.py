@@ -115,7 +115,8 @@ class CompileMagics(Magics):
         except SyntaxError as error:
             cells.show_syntax_error(shell, error)
             return None
-        recorder = api.new_recorder(parsed.defines or (title if change is decorate_definitions else body.strip(" ;")))
+        name = parsed.defines or (title if change is decorate_definitions else body.strip(" ;"))
+        recorder = api.new_recorder(name, options.target or "")
         # What is in the picture needs no warning above it.
         recorder.tells_breaks = not options.quiet and "breaks" in sections.chosen(options.show)
         sent = self._sent(parsed, options) if options.peer else b""

@@ -248,9 +248,21 @@ def source_text(code: CodeType) -> str:
         return ""
     linecache.checkcache(original.co_filename)
     try:
-        return textwrap.dedent(inspect.getsource(original))
+        return textwrap.dedent(_text_of(original))
     except (OSError, TypeError):
         return ""
+
+
+_BEGINS = re.compile(r"\s*(?:async\s+)?def\s|\s*@|.*(?<!\w)lambda[:\s]")
+
+
+def _text_of(code: CodeType) -> str:
+    # inspect.getsource asks every module that was imported since the last time for its file, to find the module: of
+    # use only where a module has its source in an archive.
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno - 1 :]
+    if not lines or not _BEGINS.match(lines[0]):
+        return inspect.getsource(code)
+    return "".join(inspect.getblock(lines))
 
 
 def _write_unfinished(draft: recorder.FrameDraft, unfinished: tracer.FailedAttempt) -> None:

@@ -8,9 +8,8 @@ import torch
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 from nbcompile.codegen import triton as generator
-from nbcompile.gpu.build import build
+from nbcompile.gpu import cubins
 from nbcompile.gpu.chip import CHIPS
-from nbcompile.runtime import triton as runtime
 from tests.lowering.programs import programs
 
 KERNELS = {
@@ -29,11 +28,8 @@ def test_registers_spills_and_occupancy(name, chip):
     """No thread keeps registers in memory, and a multiprocessor is as full as it can be."""
     function, inputs, registers, occupancy = KERNELS[name]
     _, planned = programs(function, *inputs)
-    emitted = generator.emit(planned)
-    (kernel,) = emitted.kernels
-    built = build(
-        getattr(runtime.load_source(emitted.source), kernel.name), generator.signature(kernel), chip, kernel.warps
-    )
+    (kernel,) = generator.emit(planned).kernels
+    (built,) = [cubin.machine_code for cubin in cubins.obtain([cubins.Request(kernel, chip.name)])]
     assert built.spilled_bytes == 0
     assert built.registers <= registers
     assert built.occupancy(chip) >= occupancy

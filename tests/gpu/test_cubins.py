@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
+import time
 
 import pytest
 import torch
@@ -107,3 +109,25 @@ def test_a_worker_that_fails_leaves_the_folder_of_the_others():
     assert not worker.lines.readline()
     (built,) = cubins.obtain([request_of(torch.tanh, 64)])
     assert built.image.code.startswith(b"\x7fELF")
+
+
+def test_a_worker_that_is_told_to_end_leaves_no_files(monkeypatch, tmp_path):
+    """Neither in the middle of a compilation, nor between two; Triton's tools write into a folder of their own."""
+    files = tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
+    cubins.obtain([request_of(torch.sin, 64)])
+    assert list(files.iterdir()) == []
+    cubins.end_workers()
+    text = cubins.WORKER.read_text()
+    monkeypatch.setattr(cubins, "WORKER", tmp_path / "worker.py")
+    cubins.WORKER.write_text(text.replace("    compiled = ", "    subprocess.run(['sleep', '60'])\n    compiled = "))
+    workers = cubins._workers
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(workers.compile, [request_of(torch.cos, 64)])
+        while not list(files.iterdir()):
+            time.sleep(0.01)
+        (child,) = children(workers.server.process.pid)
+        os.kill(child, signal.SIGTERM)
+        assert asked.result() == ["the process that compiles for a GPU ended"]
+    assert list(files.iterdir()) == []

@@ -21,6 +21,7 @@ from nbcompile.gpu import memory, simulated
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.target import DEVICE
+from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
 from tests.lowering.programs import traced
@@ -149,9 +150,7 @@ def outcome(case: Planted, monkeypatch, broken: bool) -> str:
     planned = scheduled(case)
     emitted = generator.emit(planned)
     if broken and case.triton[0]:
-        text = re.sub(case.triton[0], case.triton[1], own := kernels_of(emitted.source), count=1)
-        assert text != own, "the text to change is not there"
-        emitted = replace(emitted, source=emitted.source.replace(own, text))
+        emitted = replace(emitted, kernels=with_mistake(emitted.kernels, *case.triton))
     parse, copy_in = simulated.ptx.parse, memory.GlobalMemory.copy_in
 
     changes = []
@@ -208,6 +207,14 @@ def test_without_it_nothing_is_found(function, monkeypatch):
     assert re.search(said, outcome(function, monkeypatch, broken=False))
 
 
-def kernels_of(source: str) -> str:
-    """The generated part of a module: behind the helper functions."""
-    return source[len(generator.PRELUDE) :]
+def with_mistake(kernels: tuple[EmittedKernel, ...], pattern: str, text: str) -> tuple[EmittedKernel, ...]:
+    """The kernels with one place changed: in the text of one of them, or in the number of its programs."""
+    changed = list(kernels)
+    for at, kernel in enumerate(kernels):
+        source = re.sub(pattern, text, kernel.source, count=1)
+        if source != kernel.source:
+            grid = re.search(GRID, source)
+            assert grid is not None
+            changed[at] = replace(kernel, source=source, grid=grid[1])
+            return tuple(changed)
+    pytest.fail("the text to change is not there")

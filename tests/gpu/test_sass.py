@@ -62,9 +62,10 @@ def test_seven_layers(record):
         assert names.keys() <= layer
 
 
-def test_without_a_disassembler_there_is_none(monkeypatch):
+def test_without_a_disassembler_there_is_none(monkeypatch, tmp_path):
     """The other figures do not need it."""
-    monkeypatch.setattr(sass, "DISASSEMBLER", "/nowhere/nvdisasm")
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(sass, "disassembler", lambda: "/nowhere/nvdisasm")
     nbcompile.reset()
     found = nbcompile.explain(softmax, options={"target": "sm_90"})(torch.randn(6, 1000))
     (kernel,) = kernels(found.record)

@@ -10,12 +10,9 @@ import torch
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 from nbcompile.codegen import triton as generator
-from nbcompile.gpu import costs, ptx, simulator
-from nbcompile.gpu.build import build
-from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu import costs, cubins, ptx, simulator
 from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.gpu.memory import Fault, GlobalMemory
-from nbcompile.runtime import triton as runtime
 from tests.lowering.programs import programs
 
 ROWS, COLUMNS = 6, 1000
@@ -24,10 +21,9 @@ ROWS, COLUMNS = 6, 1000
 def built(function, *inputs) -> MachineCode:
     """The one kernel of a function."""
     _, planned = programs(function, *inputs)
-    emitted = generator.emit(planned)
-    (kernel,) = emitted.kernels
-    module = runtime.load_source(emitted.source)
-    return build(getattr(module, kernel.name), generator.signature(kernel), CHIPS["sm_90"], kernel.warps)
+    (kernel,) = generator.emit(planned).kernels
+    (cubin,) = cubins.obtain([cubins.Request(kernel, "sm_90")])
+    return cubin.machine_code
 
 
 @pytest.fixture(scope="module")

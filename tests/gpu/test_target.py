@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -13,7 +16,7 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 import nbcompile
 from nbcompile import errors
 from nbcompile.backends import aten_graph, gpu as gpu_backend
-from nbcompile.gpu import build, simulator
+from nbcompile.gpu import cubins, simulator
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.lowering import split_reduction
 
@@ -291,15 +294,29 @@ def test_no_triton(monkeypatch):
     assert "needs triton (pip install nbcompile[cuda])" in told(softmax, torch.randn(2, 9), options=ON_SM_90)
 
 
-def test_no_ptxas(monkeypatch):
-    """Nothing can be compiled: the record of the graph says why."""
-
-    def missing(*_, **__):
-        raise RuntimeError("Cannot find ptxas")
-
-    monkeypatch.setattr(build.triton, "compile", missing)
-    found = explained(softmax, torch.randn(2, 9))
-    assert compiled_graph(found).notes == ("Cannot find ptxas, which comes with Triton: the graph runs through ATen",)
+@pytest.mark.parametrize(
+    ("ptxas", "reason"),
+    [
+        ("raise RuntimeError('Cannot find ptxas')", "Cannot find ptxas, which comes with Triton"),
+        (
+            "raise PermissionError('[Errno 13] Permission denied: ptxas')",
+            "the tools of CUDA that come with Triton cannot be run: [Errno 13] Permission denied: ptxas",
+        ),
+    ],
+)
+def test_no_ptxas(ptxas, reason, monkeypatch, tmp_path):
+    """Nothing can be compiled: the record of the graph says why, once for all of its kernels."""
+    worker = tmp_path / "worker.py"
+    text = cubins.WORKER.read_text()
+    worker.write_text(text.replace("    compiled = triton.compile(", f"    {ptxas}\n    compiled = triton.compile("))
+    monkeypatch.setattr(cubins, "WORKER", worker)
+    monkeypatch.setattr(cubins, "_workers", cubins._Workers())
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "cache"))
+    try:
+        found = explained(softmax, torch.randn(2, 9))
+    finally:
+        cubins.end_workers()
+    assert compiled_graph(found).notes == (f"{reason}: the graph runs through ATen",)
 
 
 def test_a_graph_that_takes_too_long_to_simulate():
@@ -354,3 +371,19 @@ def test_code_for_several_targets_is_kept_apart():
 def test_exponentials_of_large_numbers(function):
     """exp(-103) has one bit, of which a logarithm makes too little: tanh(51.5) was 1.003."""
     explained(function, torch.cat([torch.linspace(-120, 20, 1001), torch.linspace(-1, 1, 99)]))
+
+
+COLD = """
+import sys, torch, nbcompile
+from nbcompile.runtime import toolchain
+toolchain.find = lambda: print("C++ compiler")
+found = nbcompile.explain(lambda x: torch.relu(x * 2 + 1), options={"target": "sm_90"})(torch.randn(64, 100))
+print(found.kernels[0].gpu.moved, "triton" in sys.modules)
+"""
+
+
+def test_this_process_neither_imports_triton_nor_asks_for_a_compiler(tmp_path):
+    """Triton works in a process of its own, while this one traces; nothing is compiled for this machine."""
+    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=False, env=environment)
+    assert ran.stdout == f"{2 * 64 * 100 * 4} False\n", ran.stderr[-2000:]
