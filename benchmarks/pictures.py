@@ -1,6 +1,6 @@
 """Sizes and times of what ``%%compile`` shows: bytes of HTML and text, and how long the picture and the store take.
 
-    python -m benchmarks.pictures                    a function, one for a GPU, recompilations, a training step, GPT-2 small
+    python -m benchmarks.pictures                    a function, one for a GPU, recompilations, a step, GPT-2 small
     python -m benchmarks.pictures "simple function"  some of them; --rounds 5 for the least of five processes
 
 Each cell runs in a process of its own over an empty store, in an IPython shell that keeps what is displayed.
