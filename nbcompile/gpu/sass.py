@@ -50,7 +50,7 @@ class Printer:
             self._begun[name] = self._threads.submit(lines, built)
 
     def lines(self, name: str) -> dict[int, tuple[str, ...]]:
-        """What :func:`lines` found; nothing where it was not begun."""
+        """The result of :func:`lines`; nothing where it was not begun."""
         return self._begun[name].result() if name in self._begun else {}
 
 
