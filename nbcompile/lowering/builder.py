@@ -89,6 +89,10 @@ class Builder:
         """torch's ``ShapeEnv``; None where no size is symbolic."""
         self.channels_last: set[str] = set()
         """Buffers in channels-last layout where the graph is contiguous."""
+        self.known: dict[fx.Node, Value] = {}
+        """Results that a launch of a Triton kernel has made, by their nodes, which come later."""
+        self.written_by_launches: set[str] = set()
+        """Buffers that only launches of Triton kernels have written, or will."""
         self._counts: dict[str, int] = {}
 
     def is_true(self, condition: Any) -> bool:

@@ -22,7 +22,7 @@ from nbcompile.ir.expr import apply, cast, compute_dtype, constant
 from nbcompile.ir.layout import contiguous, of_tensor
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.kernel_launches import KernelLaunch, Passed, add_launch
-from nbcompile.lowering.user_kernels import memory_for
+from nbcompile.lowering.launch_memory import memory_for
 from nbcompile.lowering.value import Value, merge_nodes
 
 aten = torch.ops.aten

@@ -20,7 +20,7 @@ from nbcompile.ir import compiled_artifact
 from nbcompile.ir.layout import of_tensor
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.kernel_launches import KernelLaunch, add_launch
-from nbcompile.lowering.user_kernels import memory_for
+from nbcompile.lowering.launch_memory import memory_for
 from nbcompile.lowering.value import Value
 
 OPERATOR = torch.ops.aten._grouped_mm.default

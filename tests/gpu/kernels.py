@@ -72,6 +72,20 @@ def add_first(target, count, BLOCK: tl.constexpr):
     tl.store(target + places, tl.load(target + places, mask=places < count) + tl.load(target), mask=places < count)
 
 
+@triton.jit
+def negate_bits(target, count, SIGN: tl.constexpr, STEP: tl.constexpr, BLOCK: tl.constexpr):
+    places = tl.arange(0, BLOCK)
+    inside = places < count
+    tl.store(target + places * STEP, tl.load(target + places * STEP, mask=inside) ^ SIGN, mask=inside)
+
+
+@triton.jit
+def add_to(target, first, count, STEP: tl.constexpr, BLOCK: tl.constexpr):
+    places = first + tl.arange(0, BLOCK) * STEP
+    inside = tl.arange(0, BLOCK) < count
+    tl.store(target + places, tl.load(target + places, mask=inside) + 1000, mask=inside)
+
+
 FACTOR = tl.constexpr(3)
 
 

@@ -43,14 +43,36 @@ def test_a_kernel_of_the_programs_own_is_launched(here):
 
 
 def test_an_input_is_written_in_place(here):
-    """The argument on the device has the kernel's numbers."""
+    """The argument on the device has the kernel's numbers; nothing else is launched, as no copy of it is made."""
 
     def halve(x):
         scale[(3,)](x.numel(), x, 0.5, x, BLOCK=128)
 
     x = torch.arange(300.0, device="cuda")
-    nbcompile.compile(halve, fullgraph=True)(x)
-    assert torch.equal(x.cpu(), torch.arange(300.0) * 0.5)
+    compiled = nbcompile.compile(halve, fullgraph=True)
+    compiled(x)
+    here.driver.clear_log()
+    compiled(x)
+    assert torch.equal(x.cpu(), torch.arange(300.0) * 0.25)
+    assert len(launches(here.driver.log())) == 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_is_written_by_way_of_a_view_is_in_its_base(dynamic, here):
+    """Also through a view of another type, which is a call of ATen between two launches."""
+
+    def changed(x):
+        y = x + 1
+        scale[(1,)](50, y, 10.0, y[60:110], BLOCK=64)
+        scale[(1,)](70, y.view(torch.int32)[1:], 0.0, y.view(torch.int32)[1:], BLOCK=128)
+        return y
+
+    x = torch.arange(300.0, device="cuda")
+    expected = x.cpu() + 1
+    expected[60:110] = expected[:50] * 10
+    expected[1:71] = 0
+    assert torch.equal(nbcompile.compile(changed, fullgraph=True, dynamic=dynamic)(x).cpu(), expected)
+    assert here.executor.reasons == []
 
 
 def test_other_pointers_and_sizes_get_code_of_their_own(here):
