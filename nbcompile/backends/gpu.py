@@ -31,7 +31,7 @@ from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile.gpu import attention_times, figures, launched, loading, sass, target as gpu, templates
+    from nbcompile.gpu import attention_times, cubins, figures, launched, loading, sass, target as gpu, templates
     from nbcompile.ir.kernel import Schedule
     from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
@@ -40,6 +40,7 @@ else:  # Triton is an extra
     launched = lazy_import.module("nbcompile.gpu.launched")
     attention_times = lazy_import.module("nbcompile.gpu.attention_times")
     gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
+    cubins = lazy_import.module("nbcompile.gpu.cubins")
 
 
 def is_on_gpu(graph_module: torch.fx.GraphModule) -> bool:
@@ -81,6 +82,11 @@ def obstacle_to(target: str) -> str:
         return f"target={target!r} is none of {', '.join(CHIPS)}"
     missing = [name for name in ("triton", "numpy") if importlib.util.find_spec(name) is None]
     return f"target={target!r} needs {' and '.join(missing)} (pip install nbcompile[cuda])" if missing else ""
+
+
+def start_compilers() -> None:
+    """Have the processes started that compile for a target, while this one traces."""
+    cubins.start_workers()
 
 
 def attention_on_gpu(target: str, sizes: Sizes) -> tuple[bool, str]:

@@ -29,8 +29,8 @@ from nbcompile.options import Options
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
+    from nbcompile.backends import gpu
     from nbcompile.fast import background, guard_groups, inference_tracer, joint_tracer, prebuild
-    from nbcompile.gpu import cubins
     from nbcompile.runtime import conditions
 else:
     background = lazy_import.module("nbcompile.fast.background")
@@ -39,7 +39,7 @@ else:
     joint_tracer = lazy_import.module("nbcompile.fast.joint_tracer")
     prebuild = lazy_import.module("nbcompile.fast.prebuild")
     conditions = lazy_import.module("nbcompile.runtime.conditions")
-    cubins = lazy_import.module("nbcompile.gpu.cubins")
+    gpu = lazy_import.module("nbcompile.backends.gpu")
 
 GENERATING = ("inductor",)
 """The backends that need a C++ compiler, unless they are asked for another chip's code."""
@@ -48,7 +48,7 @@ GENERATING = ("inductor",)
 def _before_compile(options: Options) -> None:
     if options.backend in GENERATING and options.backend_options.get("target"):
         # Nothing is compiled for this machine: Triton is imported by another process while this one traces.
-        cubins.start_workers()
+        gpu.start_compilers()
     elif options.backend in GENERATING:
         prebuild.start()
         prebuild.import_while_building()

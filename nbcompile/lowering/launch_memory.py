@@ -162,10 +162,10 @@ def memory_of(
     whole = _whole(build, launch, group, values)
     own = build.as_argument(whole, None, True).buffer
     group.buffers.add(own)
-    made = {base: whole}
+    replayed = {base: whole}
     try:
-        views = {node: _replayed(build, node, made, group) for node in group.views}
-        known = {node: _replayed(build, level, made, group) for node, level in group.rebuilt.items()}
+        views = {node: _replayed(build, node, replayed, group) for node in group.views}
+        known = {node: _replayed(build, level, replayed, group) for node, level in group.rebuilt.items()}
     except (NoLowering, KeyError):
         return None
     # What is no view of the memory would be stored in memory of its own, where the others do not see what is
@@ -173,6 +173,8 @@ def memory_of(
     arguments = (build.as_argument(view, of_tensor(node.meta["val"]), False) for node, view in views.items())
     if any(argument.buffer not in group.buffers for argument in arguments):
         return None
+    if _buffer(whole) == _buffer(values[base]):  # the launch writes an input itself: it need not be copied there
+        known |= {copy: whole for node in group.whole for copy in _copies(base, node)}
     build.known.update(known)
     return views
 
@@ -230,16 +232,16 @@ def _buffer(value: Value) -> str:
     return "" if load is None else load.buffer
 
 
-def _replayed(build: Builder, node: fx.Node, made: dict[fx.Node, Value], group: Group) -> Value:
+def _replayed(build: Builder, node: fx.Node, replayed: dict[fx.Node, Value], group: Group) -> Value:
     """The view of its base's memory that a node is."""
-    if node not in made:
-        viewed = _replayed(build, node.all_input_nodes[0], made, group)
+    if node not in replayed:
+        viewed = _replayed(build, node.all_input_nodes[0], replayed, group)
         if node.target is aten.view.dtype:
-            made[node] = build.extern(node.target, (viewed, *node.args[1:]), {}, node.meta["val"], VIEW_REASON)
-            group.buffers.add(build.as_argument(made[node], None, True).buffer)
+            replayed[node] = build.extern(node.target, (viewed, *node.args[1:]), {}, node.meta["val"], VIEW_REASON)
+            group.buffers.add(build.as_argument(replayed[node], None, True).buffer)
         else:
-            made[node] = build.call(node.target, viewed, *node.args[1:], **node.kwargs)
-    return made[node]
+            replayed[node] = build.call(node.target, viewed, *node.args[1:], **node.kwargs)
+    return replayed[node]
 
 
 def memory_for(build: Builder, value: torch.Tensor) -> Value:

@@ -26,7 +26,6 @@ from nbcompile import config
 from nbcompile.fast.disk_cache import library
 from nbcompile.fast.disk_cache.descriptions import code_digest, digest_of
 from nbcompile.fast.disk_cache.literals import NotStorable, encode
-from nbcompile.gpu.chip import CHIPS
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.runtime import toolchain
 
@@ -50,7 +49,7 @@ def _how(options: Options) -> list[object]:
     if options.backend != "inductor":
         known = options.backend in OWN_BACKENDS
         raise NotStorable(f"the backend {options.backend!r} makes no code" if known else "the backend is not ours")
-    if options.backend_options.get("target") in CHIPS:
+    if options.backend_options.get("target"):
         # Before anything is asked of this machine, whose compiler is not needed then.
         raise NotStorable(f"its code is for {options.backend_options['target']}")
     if options.guard_filter is not None:

@@ -1,0 +1,173 @@
+"""What a launch of the program's own Triton kernel writes: views over the memory of one tensor, run in the simulator."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+pytest.importorskip("numpy", reason="the simulator computes with NumPy")
+
+from tests.gpu.kernels import add_to, explained, negate_bits
+
+
+def launch(target, first, count, step=1):
+    """Add 1000 to some elements, counted from the first one of the target."""
+    add_to[(1,)](target, first, count, STEP=step, BLOCK=128)
+
+
+def in_eager_mode(target, first, count, step=1):
+    """The same without Triton, on the CPU."""
+    start = target.storage_offset() + first
+    target.as_strided((count,), (step,), start).add_(1000)
+
+
+def part_of_a_result(x, add):
+    y = x * 2
+    add(y[10:20], 0, 50)
+    return y
+
+
+def part_of_an_input(x, add):
+    add(x[10:20], -5, 50)
+    return x * 2
+
+
+def column(x, add):
+    y = x.view(10, 10) * 2
+    add(y[:, 3], 1, 8, 10)
+    return y.sum(0), y
+
+
+def rows_turned_round(x, add):
+    y = x * 2
+    add(y.view(10, 10)[2:4].t(), -10, 40)
+    return y
+
+
+def row_of_an_input(x, add):
+    add(x.view(10, 10)[3], 4, 30, 2)
+    return x.view(10, 10).t() * 2
+
+
+def diagonal(x, add):
+    y = x.view(10, 10) * 2
+    add(y.diagonal(), 1, 9, 11)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function", [part_of_a_result, part_of_an_input, column, rows_turned_round, row_of_an_input, diagonal]
+)
+def test_what_a_kernel_writes_beside_a_view_is_in_its_base(function):
+    """A kernel gets an address, and may go on from there, to either side."""
+    x, eager_x = torch.arange(100.0), torch.arange(100.0)
+    expected = function(eager_x, in_eager_mode)
+    found = explained(lambda x: function(x, launch), x).result
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert torch.equal(x, eager_x)
+
+
+def negate(target, step=1):
+    sign = -(2**31) if target.dtype == torch.int32 else -(2**15)
+    negate_bits[(1,)](target, (target.numel() + step - 1) // step, SIGN=sign, STEP=step, BLOCK=256)
+
+
+def as_whole_numbers(y):
+    negate(y.view(torch.int32))
+    return y
+
+
+def twice(y):
+    negate(y.view(torch.int32))
+    add_to[(1,)](y, 0, 100, STEP=1, BLOCK=128)
+    return y
+
+
+def as_pairs_of_halves(y):
+    negate(y.view(torch.int16)[1:], 2)
+    return y
+
+
+def a_part_as_whole_numbers(y):
+    negate(y[20:60].view(torch.int32)[10:])
+    return y
+
+
+@pytest.mark.parametrize("where", ["result", "input"])
+@pytest.mark.parametrize("function", [as_whole_numbers, twice, as_pairs_of_halves, a_part_as_whole_numbers])
+def test_a_view_of_another_type_is_the_same_memory(function, where):
+    """The sign of a float is the first bit of a whole number; what is written so is in the float."""
+    x = torch.arange(1.0, 101.0)
+    expected = {as_whole_numbers: -x, twice: 1000 - x, as_pairs_of_halves: -x}.get(function)
+    if expected is None:
+        expected = x.clone()
+        expected[30:60] *= -1
+    given = x.clone()
+    found = explained(function if where == "input" else lambda x: function(x + 0), given).result
+    assert torch.equal(found, expected)
+    assert torch.equal(given, expected if where == "input" else x)
+
+
+def only_written(x, add):
+    add(x, 0, 100)
+
+
+def written_twice(x, add):
+    add(x, 0, 100)
+    add(x[50:], 0, 50)
+
+
+def read_before(x, add):
+    y = x * 2
+    add(x, 0, 100)
+    return y + x
+
+
+def kept_before(x, add):
+    y = x.clone()
+    add(x, 0, 100)
+    return y
+
+
+def kept_in_between(x, add):
+    add(x, 0, 100)
+    y = x.clone()
+    add(x, 0, 100)
+    return y
+
+
+def seen_through_a_view(x, add):
+    y = x[10:20]
+    add(x, 0, 100)
+    return y * 2
+
+
+def returned(x, add):
+    add(x, 0, 100)
+    return x, x[5:].clone()
+
+
+def written_otherwise_afterwards(x, add):
+    add(x, 0, 100)
+    x.mul_(2)
+
+
+COPIES = {only_written: 0, read_before: 0, seen_through_a_view: 0, returned: 0}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [*COPIES, written_twice, kept_before, kept_in_between, written_otherwise_afterwards],
+)
+def test_an_input_is_written_where_it_is(function):
+    """Not by way of a copy of it, unless its old content is read afterwards."""
+    x, eager_x = torch.arange(100.0), torch.arange(100.0)
+    expected = function(eager_x, in_eager_mode)
+    found = explained(lambda x: function(x, launch), x)
+    torch.testing.assert_close(found.result, expected, rtol=0, atol=0)
+    assert torch.equal(x, eager_x)
+    if function in COPIES:
+        wrapper = found.record.frames[0].compiled_graph.wrapper
+        (launched_with,) = [line for line in wrapper.splitlines() if "kwargs={" in line]
+        assert "'target': arg0_1" in launched_with
