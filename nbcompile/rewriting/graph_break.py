@@ -125,8 +125,11 @@ class GraphBreakWriter:
             return self.body.constant(FunctionType(code, scope, code.co_name), called)
         info = resume.resume_info(code)
         names = code.co_freevars if info is None else info.closure
-        # A free variable of the user's function is one of the residual program, so ``own_cell`` reads its cell.
-        closure = [cells[name] if name in cells else self.values.own_cell(name) for name in names]
+        # A free variable of the user's function is one of the residual program, so ``own_cell`` reads its cell. In what
+        # replaces a resume function it may have the other name that the cell came in under.
+        frame = resume.resume_info(self.body.code)
+        own = {} if frame is None else dict(zip(frame.closure, self.body.code.co_freevars, strict=True))
+        closure = [cells[name] if name in cells else self.values.own_cell(own.get(name, name)) for name in names]
         # FunctionType(code, globals, name, defaults, closure)
         arguments = [
             self.body.constant(code, f"code_of_{called}"),

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from nbcompile.fast.disk_cache import storage, writer
-from nbcompile.runtime import store, toolchain
+from nbcompile.runtime import least_used, store, toolchain
 from nbcompile.support import versions
 from nbcompile.views import dot
 
@@ -114,5 +114,5 @@ def _function_store() -> Check:
     done = writer.flush(timeout=writer.TIMEOUT)
     folder = storage.directory()
     kept = sum(path.suffix == ".json" for path in store.files(folder))
-    words = f"{folder} ({kept} kept, {storage.size() / storage.MEGABYTE:.1f} MiB)"
+    words = f"{folder} ({kept} kept, {storage.size() / least_used.MEGABYTE:.1f} MiB)"
     return Check("function store", done, words if done else f"{words}: the disk is busy with entries of this process")

@@ -29,6 +29,22 @@ def deleted_afterwards(t: torch.Tensor) -> object:
         return str(error)
 
 
+def breaks_in_a_closure_over_it(t: torch.Tensor) -> object:
+    x = 1
+
+    def add(y: int) -> int:
+        graph_break()
+        return x + y
+
+    graph_break()
+    try:
+        del x
+        x = 4
+    except LookupError:
+        pass
+    return t + 1, x, add(2)
+
+
 def both_errors(t: torch.Tensor) -> object:
     def get() -> torch.Tensor:
         return x
@@ -107,6 +123,7 @@ def shows_its_variables(t: torch.Tensor) -> object:
 FUNCTIONS = [
     read_before_it_is_set,
     deleted_afterwards,
+    breaks_in_a_closure_over_it,
     both_errors,
     after_a_branch,
     deleted_before_it_is_set,

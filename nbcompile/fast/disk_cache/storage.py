@@ -27,7 +27,6 @@ from typing import Any
 
 from nbcompile import config, errors
 from nbcompile.runtime import least_used, store
-from nbcompile.runtime.least_used import MEGABYTE
 from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_FRAMES_DIR"
@@ -66,7 +65,7 @@ def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
 def read(path: Path) -> dict[str, Any] | None:
     """The contents of a file; None, and a warning, if it is damaged, or if this process cannot read it now."""
     try:
-        whole = store.read(path, config.warm_start_megabytes * MEGABYTE)
+        whole = store.read(path, config.warm_start_megabytes * least_used.MEGABYTE)
     except FileNotFoundError:
         return None
     # An error of the process (no descriptor, no permission) says nothing about the file; any other one counts as
@@ -133,7 +132,7 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
         _remove(path)
     _added[0] += 1
     if least_used.is_due(_added[0]):
-        shrink(config.warm_start_megabytes * MEGABYTE, where.parent)
+        shrink(config.warm_start_megabytes * least_used.MEGABYTE, where.parent)
     return True
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from nbcompile import config
 from nbcompile.fast.disk_cache import storage, writer
-from nbcompile.runtime import store
+from nbcompile.runtime import least_used, store
 from nbcompile.tools.commands import terminal
 
 OWN_NAMES = re.compile(r"[0-9a-f]{8,64}(\.[\w.]+)?")
@@ -69,10 +69,10 @@ def _cache(options: argparse.Namespace) -> int:
 
 def _print_summaries(summaries: list[dict[str, object]], left: list[Entry]) -> None:
     for summary in summaries:
-        size, limit = (int(str(summary[name])) / storage.MEGABYTE for name in ("bytes", "limit"))
+        size, limit = (int(str(summary[name])) / least_used.MEGABYTE for name in ("bytes", "limit"))
         print(f"{summary['store']:9}  {summary['files']:>6} files  {size:8.1f} MiB of {limit:.0f}  {summary['folder']}")
     if left:
-        size = sum(entry.bytes for entry in left) / storage.MEGABYTE
+        size = sum(entry.bytes for entry in left) / least_used.MEGABYTE
         print(
             f"left by processes that were killed: {len(left)} of these ({size:.1f} MiB); the next process that compiles"
             " something new removes them, `cache clear` now, with all entries"
@@ -90,7 +90,7 @@ def _summary(name: str, folder: Path, entries: list[Entry]) -> dict[str, object]
         "folder": str(folder),
         "files": len(own),
         "limit": (config.warm_start_megabytes if name == "functions" else config.kernel_store_megabytes)
-        * storage.MEGABYTE,
+        * least_used.MEGABYTE,
         "bytes": sum(entry.bytes for entry in own),
         "unfinished": sum(entry.unfinished for entry in own),
     }

@@ -313,7 +313,8 @@ class Reconstruction:
         plain = plain_class(tracker.cls, dict)
         real: Any = self.tracer.real_value(tracker.source)
         # Whatever ``__iter__`` the class has.
-        before = list((plain or tracker.cls).__iter__(real))
+        base: Any = plain or tracker.cls
+        before = list(base.__iter__(real))
         keys = [key for key, _ in tracker.entries.values()]
         # A dict keeps the order of its insertions. As long as no key of before is gone or moved, stores of the new
         # values give the same order; otherwise the dict is cleared and filled anew.

@@ -15,7 +15,7 @@ nbcompile/tracing/variables/objects.py
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -87,7 +87,5 @@ def union(cls: type, left: Any, right: Any) -> Any:
     return result
 
 
-METHODS: dict[str, Callable[..., Any]] = {
-    "__init__": initialise, "update": update, "setdefault": setdefault, "copy": copy, "__ior__": updated,
-}  # fmt: skip
+METHODS = {"__init__": initialise, "update": update, "setdefault": setdefault, "copy": copy, "__ior__": updated}
 """Methods of ``OrderedDict`` that call methods of the object's class."""

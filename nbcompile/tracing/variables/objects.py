@@ -16,7 +16,7 @@ import collections
 import threading
 import types
 from collections.abc import Callable, Hashable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
@@ -421,7 +421,8 @@ class ObjectVariable(VariableTracker):
                 limit = ConstantVariable(self.base_items.maxlen)
                 return tracer.call_python(DEQUE_COPIES[name], self, limit, *arguments)
             if cls is collections.OrderedDict and name in ordered.METHODS:
-                return tracer.call(FunctionVariable(ordered.METHODS[name]), [self, *arguments], keywords)
+                polyfill: Any = ordered.METHODS[name]
+                return tracer.call(FunctionVariable(polyfill), [self, *arguments], keywords)
             result = self.base_items.call_method(tracer, name, arguments, keywords)
             # An operator in place gives the object that it changed.
             return self if result is self.base_items and name in IN_PLACE else result
