@@ -21,12 +21,12 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
-from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
+from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import SkippedVariable
-from nbcompile.tracing.variables.lookup import address_of
+from nbcompile.tracing.variables.lookup import address_of, class_lookup
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.random_numbers import RandomVariable
@@ -105,6 +105,8 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
             guard_function(tracer, value, source)
             annotation.source = source
             return annotation
+    if source is not None and _hides_its_length(value):
+        return UnknownVariable(value, source)
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     kind = FunctionModeVariable if is_plain_mode(type(value)) else ObjectVariable
@@ -126,6 +128,12 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
                 tracer.guard(source, GuardKind.EQUALS_MATCH, value)
             tracker.base_items = ConstantVariable(_plain(scalar, value))
     return tracer.side_effects.remember(value, tracker)
+
+
+def _hides_its_length(value: object) -> bool:
+    """True of a container whose class counts its items in a way of its own: a guard on its length would ask that."""
+    containers = (list, tuple, set, collections.deque)
+    return isinstance(value, containers) and isinstance(class_lookup(type(value), "__len__"), types.FunctionType)
 
 
 def wrap_triton_kernel(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:

@@ -204,3 +204,20 @@ KEPT = {
 def test_a_value_that_never_changes_is_not_copied(name):
     """Its class gives the object itself."""
     require_same(KEPT[name], 3)
+
+
+@pytest.mark.parametrize("cls", [list, tuple, set, collections.deque, dict])
+def test_a_container_that_counts_in_its_own_way(cls):
+    """One with other items is not taken for the first, whose length its class says is the same."""
+
+    class Three(cls):
+        def __len__(self):
+            return 3
+
+    def used(x, values):
+        return x + len(values), sorted(map(str, values)), bool(values)
+
+    compiled = nbcompile.compile(used, backend="eager")
+    for items in ([1], [1, 2], [], [1, 2, 3, 4]):
+        values = Three(dict.fromkeys(items)) if cls is dict else Three(items)
+        assert str(compiled(torch.ones(1), values)) == str(used(torch.ones(1), values))
