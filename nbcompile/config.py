@@ -180,7 +180,9 @@ kernel_store_megabytes: int = _number("NBCOMPILE_KERNEL_STORE_MEGABYTES", 1024)
 """Size limit of the store of built kernels; the least recently used are removed first, and built again when needed."""
 
 # -- other machinery of torch
-optimize_ddp: bool = True
+optimize_ddp: bool | str = True
+"""The graph of a DistributedDataParallel module is split at its gradient buckets (``ddp_optimizer``), or stays whole:
+False, ``no_optimization``, or one of torch's two other words, for DDP's reducer in Python."""
 compiled_autograd: bool = False
 """If True, backward passes are recorded and compiled, if the program has imported torch._dynamo.compiled_autograd."""
 enable_compiler_collectives: bool = False
@@ -195,7 +197,6 @@ NO_EFFECT = {
     "install_free_tensors": "parameters are always inputs of the graph",
     "use_recursive_dict_tags_for_guards": "the guard tree uses tags of its own accord",
     "assume_dunder_attributes_remain_unchanged": "special attributes are guarded as others are",
-    "optimize_ddp": "graphs are not cut for DDP's buckets",
     "enable_compiler_collectives": "ranks do not talk to one another while they compile",
     "repro_after": "python -m nbcompile minify script.py writes the smallest failing program",
     "repro_level": "python -m nbcompile minify script.py writes the smallest failing program",
@@ -234,11 +235,19 @@ def _setting(name: str) -> str:
     )
 
 
-CHOICES = {
+CHOICES: dict[str, tuple[object, ...]] = {
     "automatic_dynamic_shapes_mark_as": ("dynamic", "unbacked"),
     "side_effect_replay_policy": ("silent", "info", "warn", "error"),
     "instruction_set": _WORDS["NBCOMPILE_INSTRUCTION_SET"],
     "products": _WORDS["NBCOMPILE_PRODUCTS"],
+    "optimize_ddp": (
+        True,
+        False,
+        "ddp_optimizer",
+        "python_reducer",
+        "python_reducer_without_compiled_forward",
+        "no_optimization",
+    ),
 }
 """The values of those that are one of a few words."""
 
@@ -251,10 +260,12 @@ def _check(name: str, value: object) -> None:
         ValueError: another word than its choices.
     """
     kind = type(DEFAULTS[name])
-    if kind in (bool, int, str) and type(value) is not kind:
+    is_word = type(value) is str and name in CHOICES
+    if kind in (bool, int, str) and type(value) is not kind and not is_word:
         raise TypeError(f"nbcompile.config.{name} is of type {kind.__name__}, and cannot be {value!r}")
     if value not in CHOICES.get(name, (value,)):
-        raise ValueError(f"nbcompile.config.{name} is one of {', '.join(CHOICES[name])}, and cannot be {value!r}")
+        known = ", ".join(map(str, CHOICES[name]))
+        raise ValueError(f"nbcompile.config.{name} is one of {known}, and cannot be {value!r}")
 
 
 class _Settings(ModuleType):

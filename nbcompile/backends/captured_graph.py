@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import torch
 
-from nbcompile import hooks, torch_internals
+from nbcompile import config, hooks, torch_internals
 from nbcompile.backends.builtin import is_one_autograd_function
+from nbcompile.backends.gradient_buckets import Compile, split_at_buckets
 from nbcompile.backends.registry import lookup, specialised
 from nbcompile.backends.through_aot import as_captured
 from nbcompile.capture.frame import Frame
@@ -52,6 +53,7 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
         return as_captured(graph.module, "torch.func.functionalize is active, whose tensors are none of memory")
     backend = lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
+    backend = _split_for_ddp(backend, graph, scope)
     with torch._C.DisableTorchFunction():
         overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
         inputs = _example_inputs(graph, scope)
@@ -69,6 +71,15 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
         return compiled
     compiled_artifact.refuse("the graph runs outside of function modes, on plain tensors")
     return torch_internals.without_overrides(compiled)
+
+
+def _split_for_ddp(backend: Compile, graph: CapturedGraph, scope: Scope) -> Compile:
+    """The backend, for each part of the graph of a DistributedDataParallel module."""
+    cap = torch_internals.bucket_bytes() if config.optimize_ddp in (True, "ddp_optimizer") else 0
+    if not cap:
+        return backend
+    sizes = [torch_internals.sent_bytes(resolve(each.source, scope)) for each in graph.inputs]
+    return split_at_buckets(backend, cap, sizes)
 
 
 def guards_of_backend(trace: Trace, options: Options) -> tuple[Guard, ...]:

@@ -7,6 +7,8 @@ In torch: ``stack_trace``, ``from_node`` (torch/fx/traceback.py). Read next:
 nbcompile/aot/provenance.py
 """
 
+EXAMPLE = "example_value"
+"""torch's name for the fake value of a captured node."""
 STACK = "nbc_stack"
 """Set by the tracer on captured nodes, handed on to the nodes made from them."""
 ORIGIN = "nbc_from"

@@ -89,7 +89,7 @@ def contents(frame: CompiledFrame, timings: Sequence[Timing] = ()) -> dict[str, 
     files = {name: "\n\n".join(ARTIFACTS[artifact](frame)) for name, artifact in FILES.items()}
     files["fx_graph_readable.py"] = frame.graph.code if frame.graph else ""
     for graph in frame.compiled_graph.graphs if frame.compiled_graph else ():
-        files[f"aot_{graph.stage}.py"] = graph.code
+        files[f"aot_{graph.part}_{graph.stage}.py" if graph.part else f"aot_{graph.stage}.py"] = graph.code
     files["output_code.py"] = output_code(frame)
     files["residual.py"] = frame.residual
     files["record.json"] = codec.to_json(Record(frame.function, frames=(frame,), timings=tuple(timings)))

@@ -148,6 +148,8 @@ class Graph:
     nodes: tuple[Node, ...]
     code: str
     """The graph as readable Python."""
+    part: str = ""
+    """The part of the captured graph that it was made from (a name of :class:`Part`); "" where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,6 +415,24 @@ class Lifetime:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Part of the captured graph of a DistributedDataParallel module: what fills one gradient bucket."""
+
+    name: str
+    """``submod_0``, as in torch."""
+    nodes: tuple[str, ...]
+    """Its operators, by their ids in the captured graph, in order."""
+    parameters: tuple[str, ...]
+    """The placeholders of its parameters that need a gradient, by their ids."""
+    size: int
+    """Bytes of their gradients."""
+    limit: int
+    """Bytes that fill the bucket."""
+    late: int = 0
+    """Operators that it has though the bucket was full: no part could begin there."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledGraph:
     """Compiled graph: the backend's results, from buffers to kernels."""
 
@@ -430,6 +450,8 @@ class CompiledGraph:
     """The memory plan, graph by graph."""
     target: str = ""
     """The GPU that it was compiled for, whose code a simulator runs: ``sm_90``; "" for this machine."""
+    parts: tuple[Part, ...] = ()
+    """The parts at DDP's gradient buckets, in order; one where the whole graph fits; none without DDP."""
 
 
 @dataclass(frozen=True, slots=True)

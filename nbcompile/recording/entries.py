@@ -60,6 +60,7 @@ def graph(
     stage: str = "captured",
     sources: Mapping[str, str] | None = None,
     captured: torch.fx.Graph | None = None,
+    part: str = "",
 ) -> model.Graph:
     """Record entry of one fx graph.
 
@@ -69,12 +70,14 @@ def graph(
         stage: ``captured``, ``inference``, ``joint``, ``forward`` or ``backward``.
         sources: for placeholders of the captured graph, by name: the expression that each is read from.
         captured: the graph that this one was made from.
+        part: of the captured graph, where it is split.
     """
     # Ids by position: names of nodes repeat in the graphs of later stages, positions with the stage do not.
-    ids = node_ids(module.graph, compile_id, stage)
+    ids = node_ids(module.graph, compile_id, f"{part}.{stage}" if part else stage)
     origins = node_ids(captured, compile_id) if captured is not None else {}
     nodes = tuple(_node(each, ids, origins, sources or {}) for each in module.graph.nodes)
-    return model.Graph(f"{compile_id}.{stage}", stage, nodes, code(module))
+    name = f"{compile_id}.{part}.{stage}" if part else f"{compile_id}.{stage}"
+    return model.Graph(name, stage, nodes, code(module), part)
 
 
 def node_ids(fx_graph: torch.fx.Graph, compile_id: str, stage: str = "captured") -> dict[str, str]:

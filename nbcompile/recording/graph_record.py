@@ -7,13 +7,45 @@ In torch: torch/_inductor/debug.py (DebugContext). Read next: nbcompile/record/r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextvars
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 import torch.fx
 
 from nbcompile.ir.emitted import EmittedProgram
-from nbcompile.record import recorder
+from nbcompile.record import model, recorder
 from nbcompile.recording import entries
+from nbcompile.support.context_variables import bound
+
+_part: contextvars.ContextVar[tuple[str, torch.fx.GraphModule] | None] = contextvars.ContextVar(
+    "nbcompile_part", default=None
+)
+"""The part of a split graph that is being compiled: its name, and the whole graph."""
+
+
+@contextmanager
+def part(name: str, whole: torch.fx.GraphModule) -> Iterator[None]:
+    """Inside, what is recorded belongs to a part of a captured graph."""
+    with bound(_part, (name, whole)):
+        yield
+
+
+def record_buckets(
+    module: torch.fx.GraphModule,
+    buckets: Sequence[tuple[model.Part, Sequence[torch.fx.Node], Sequence[str]]],
+) -> None:
+    """Record the parts of a captured graph: each without ids, with its nodes and the names of its parameters."""
+    draft = recorder.draft()
+    if draft is None:
+        return
+    ids = entries.node_ids(module.graph, draft.compile_id)
+    for entry, nodes, parameters in buckets:
+        named = replace(
+            entry, nodes=tuple(ids[node.name] for node in nodes), parameters=tuple(ids[name] for name in parameters)
+        )
+        draft.add_to_graph("parts", named)
 
 
 def rewrite_and_record(
@@ -27,7 +59,7 @@ def rewrite_and_record(
         rewrite(graph_module)
         return
     # Before the rewrite, which changes the graph in place.
-    before = entries.graph(graph_module, draft.compile_id, "traced", captured=captured.graph)
+    before = _entry(graph_module, draft.compile_id, "traced", captured)
     done = rewrite(graph_module)
     if done:
         draft.add_to_graph("graphs", before)
@@ -39,7 +71,14 @@ def record_graph(graph_module: torch.fx.GraphModule, stage: str, captured: torch
     """Record an ATen graph of a stage."""
     draft = recorder.draft()
     if draft is not None:
-        draft.add_to_graph("graphs", entries.graph(graph_module, draft.compile_id, stage, captured=captured.graph))
+        draft.add_to_graph("graphs", _entry(graph_module, draft.compile_id, stage, captured))
+
+
+def _entry(
+    graph_module: torch.fx.GraphModule, compile_id: str, stage: str, captured: torch.fx.GraphModule
+) -> model.Graph:
+    name, whole = _part.get() or ("", captured)
+    return entries.graph(graph_module, compile_id, stage, captured=whole.graph, part=name)
 
 
 def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: EmittedProgram) -> None:
@@ -47,7 +86,9 @@ def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: Em
     draft = recorder.draft()
     if draft is None:
         return
-    labels = entries.labels(graph_module.graph, draft.compile_id, stage)
+    name, _ = _part.get() or ("", None)
+    # A part's results have the part's name before their own: each part has a ``buf0``.
+    labels = entries.labels(graph_module.graph, draft.compile_id, f"{name}.{stage}" if name else stage)
     draft.add_to_graph("buffers", *entries.buffers(emitted.schedule.program, labels))
     draft.add_to_graph("fusions", *entries.fusions(emitted.schedule.decisions, labels))
     draft.add_to_graph("lifetimes", *entries.lifetimes(emitted.schedule, labels))

@@ -229,13 +229,13 @@ def _guards(pair: FramePair) -> Markup | None:
 
 
 def _graphs(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator[Markup]:
-    sides = [{graph.stage: graph for graph in links.graphs(frame)} if frame else {} for frame in (ours, theirs)]
+    sides = [{facts.stage(graph): graph for graph in links.graphs(frame)} if frame else {} for frame in (ours, theirs)]
     # A dict keeps the order of first sight: our stages in order, then those that only torch.compile has.
     for stage in dict.fromkeys((*sides[0], *sides[1])):
         graphs = [side.get(stage) for side in sides]
         counts = ", ".join(f"{len(links.operators(graph))} operators" for graph in graphs)
         programs = _pair([_program(graph) for graph in graphs])
-        yield section(f"graph_{stage}", f"Graph: {stage}", programs, about=counts)
+        yield section(f"graph_{stage.replace(' ', '_')}", f"Graph: {stage}", programs, about=counts)
 
 
 def _program(graph: Graph | None) -> Markup:

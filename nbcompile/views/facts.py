@@ -21,6 +21,7 @@ from nbcompile.record.model import (
     CompiledFrame,
     FailedGuard,
     FusionDecision,
+    Graph,
     Guard,
     Mutation,
     Node,
@@ -40,6 +41,11 @@ def count(number: int, noun: str) -> str:
 def bytes_saved(decision: FusionDecision) -> str:
     """Memory that is neither written nor read thanks to a fusion; "" where it is none, or depends on a call's sizes."""
     return f"{decision.saved:,} B" if decision.saved else ""
+
+
+def stage(graph: Graph) -> str:
+    """``forward``; ``submod_1 forward`` for a part of a graph that was split."""
+    return f"{graph.part} {graph.stage}" if graph.part else graph.stage
 
 
 def place(file: str, line: int) -> str:

@@ -75,7 +75,7 @@ def picture(function: str, graph: Graph, found: links.FrameLinks, failed: str = 
     names = tuple(node_names(found, *box.nodes) for box in shown)
     inputs = sum(node.op == "placeholder" for node in graph.nodes)
     alt = (
-        f"{graph.stage} graph of {function}: {facts.count(inputs, 'input')}, "
+        f"{facts.stage(graph)} graph of {function}: {facts.count(inputs, 'input')}, "
         f"{facts.count(len(links.operators(graph)), 'operator')}; the table below lists them"
     )
     drawing = svg.draw(shown, arrangement, names, pale=graph.stage == "unfinished")
@@ -98,7 +98,7 @@ def nodes_table(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup
             nodes=node_names(found, node.id),
         ))  # fmt: skip
     head = ("node", "target", "arguments", "type", "line")
-    return join([table(f"Nodes of the {graph.stage} graph", head, rows), more])
+    return join([table(f"Nodes of the {facts.stage(graph)} graph", head, rows), more])
 
 
 def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, drawn_captured: bool) -> Markup | None:
@@ -109,7 +109,7 @@ def aten(frame: CompiledFrame, found: links.FrameLinks, limits: Limits, *, drawn
     parts = []
     for index, graph in enumerate(_with_sources(each, frame.graph) for each in graphs):
         counted = f"compiled_graph.graphs.{index}.{figures.OPERATORS}"
-        title = (tag("b", graph.stage), f" {facts.count(len(links.operators(graph)), 'operator')}")
+        title = (tag("b", facts.stage(graph)), f" {facts.count(len(links.operators(graph)), 'operator')}")
         note = _why_not_drawn(frame.graph if drawn_captured else None, graph)
         shown = (
             join((tag("p", note, class_="n-quiet"), _program(graph, found, limits)))

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, CompiledGraph, Kernel
-from nbcompile.views import facts, figures, gpu, memory
+from nbcompile.views import facts, figures, gpu, memory, parts
 from nbcompile.views.graph import node_names, words
 from nbcompile.views.markup import Limits, chip, code, fold, listing, row, section, table, tag
 
@@ -28,8 +28,9 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     kernels, more = limits.cut(in_order(compiled))
     drawn = _first_of_their_kind(compiled.kernels)
     names = {node.id: node.name for node in frame.graph.nodes} if frame.graph else {}
-    parts = (
+    shown = (
         [tag("p", note, class_="n-callout") for note in compiled.notes],
+        parts.render(frame, found, limits),
         gpu.roofline(compiled),
         [_kernel(each, at, found, names, limits, drawn[each.id], opened=len(kernels) == 1) for at, each in kernels],
         more,
@@ -39,7 +40,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     generated = sum(each.language != "aten" for each in compiled.kernels)
     counts = (facts.count(generated, "generated kernel"), facts.count(len(compiled.kernels) - generated, "ATen call"))
     about = ", ".join(filter(None, (*counts, f"backend {compiled.backend}", gpu.sentence(compiled))))
-    return section("kernels", "Kernels", parts, about=about, figures=f"{figures.KERNELS} {figures.CALLS}")
+    return section("kernels", "Kernels", shown, about=about, figures=f"{figures.KERNELS} {figures.CALLS}")
 
 
 def in_order(compiled: CompiledGraph) -> list[tuple[int, Kernel]]:

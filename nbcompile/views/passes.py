@@ -43,7 +43,8 @@ class Pass:
     @property
     def name(self) -> str:
         """``joint → forward``."""
-        return f"{self.before.stage} → {self.after.stage}"
+        part = f"{self.after.part}: " if self.after.part else ""
+        return f"{part}{self.before.stage} → {self.after.stage}"
 
     @property
     def diff(self) -> tuple[str, ...]:
@@ -55,10 +56,11 @@ class Pass:
 def of(frame: CompiledFrame) -> Iterator[Pass]:
     """The passes over the graphs of a frame, in order."""
     # A pass is not recorded by itself: it is what lies between two graphs that were.
-    graphs = {each.stage: each for each in links.graphs(frame)}
-    for (before, after), words in _PASSES.items():
-        if before in graphs and after in graphs:
-            yield Pass(graphs[before], graphs[after], words)
+    graphs = {(each.part, each.stage): each for each in links.graphs(frame)}
+    for part in dict.fromkeys(part for part, _ in graphs):
+        for (before, after), words in _PASSES.items():
+            if (part, before) in graphs and (part, after) in graphs:
+                yield Pass(graphs[part, before], graphs[part, after], words)
 
 
 def render(frame: CompiledFrame, limits: Limits) -> Markup | None:

@@ -29,6 +29,7 @@ from nbcompile.views import (
     lines,
     memory,
     mistakes,
+    parts,
     passes,
     predict,
     recompilations,
@@ -265,7 +266,7 @@ def _bytecode(_: Record, frame: CompiledFrame) -> Iterator[str]:
 
 def _aten(_: Record, frame: CompiledFrame) -> Iterator[str]:
     for graph in frame.compiled_graph.graphs if frame.compiled_graph else ():
-        yield f"{graph.stage} ({facts.count(len(links.operators(graph)), 'operator')})"
+        yield f"{facts.stage(graph)} ({facts.count(len(links.operators(graph)), 'operator')})"
         yield from (f"  {line}" for line in graph.code.rstrip("\n").split("\n"))
     yield from passes.as_text(frame)
 
@@ -277,6 +278,8 @@ def _kernels(_record: Record, frame: CompiledFrame) -> Iterator[str]:
     yield ", ".join(filter(None, (f"backend {compiled.backend}", gpu.sentence(compiled))))
     for note in compiled.notes:
         yield from lines.wrapped(f"note: {note}", "", "  ")
+    for line in parts.as_text(frame):
+        yield from lines.wrapped(line, "", "    ")
     for buffer in compiled.buffers:
         yield f"{buffer.name}: {buffer.kind} {buffer.dtype}[{', '.join(buffer.shape)}]"
         yield from (f"  {line}" for line in buffer.body.rstrip("\n").split("\n"))

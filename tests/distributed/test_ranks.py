@@ -44,6 +44,12 @@ def test_training(ranks, way):
         assert right
 
 
+def test_buckets(ranks):
+    """The graph of a DDP model is split at its buckets; that of a model whose gradients fit into one is not."""
+    assert [found["ddp"][1] for found in ranks] == [2, 2]
+    assert [found["sizes"][1] for found in ranks] == [1, 1]  # compiled again for sizes that are symbols
+
+
 @pytest.mark.parametrize("name", ["reduced", "gathered", "in_place"])
 def test_collectives(ranks, name):
     """A compiled function with a collective in it gives eager's result on each rank."""

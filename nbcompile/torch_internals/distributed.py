@@ -1,0 +1,95 @@
+"""What DistributedDataParallel knows of its gradients, and the split of a graph into a graph of parts.
+
+In torch: torch/nn/parallel/distributed.py, torch/fx/passes/split_module.py. Read next:
+nbcompile/backends/gradient_buckets.py
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.fx
+
+from nbcompile.torch_internals.fakes import static_fake
+from nbcompile.torch_internals.modules import dispatch_modes, fake_tensor, guards_context
+
+EXAMPLE = "example_value"
+
+
+def bucket_bytes() -> int:
+    """Bytes of a gradient bucket of the DistributedDataParallel module whose ``forward`` runs; 0: none runs."""
+    module: Any = sys.modules.get("torch.nn.parallel.distributed")
+    active = module.DistributedDataParallel._get_active_ddp_module() if module is not None else None
+    return 0 if active is None else int(active.bucket_bytes_cap)
+
+
+def first_bucket_bytes() -> int:
+    """Bytes of the bucket that DDP completes first; what it sends early is smaller."""
+    return int(getattr(torch.distributed, "_DEFAULT_FIRST_BUCKET_BYTES", sys.maxsize))  # not there without the library
+
+
+def sent_bytes(value: object) -> int:
+    """Bytes of the gradient that DDP sends of an input of a graph; 0: it sends none."""
+    if not isinstance(value, torch.nn.Parameter) or not value.requires_grad or getattr(value, "_ddp_ignored", False):
+        return 0
+    return value.untyped_storage().nbytes()
+
+
+def split_module(module: torch.fx.GraphModule, part_of: Callable[[torch.fx.Node], int]) -> torch.fx.GraphModule:
+    """A graph of calls of the parts of a graph; nodes keep their names and parts the order of their operators."""
+    splitter: Any = importlib.import_module("torch.fx.passes.split_module")
+    # It looks for symbols in examples; that of a body of a higher-order operator is the body.
+    constants = module.graph.find_nodes(op="get_attr")
+    bodies = {node: node.meta.pop(EXAMPLE) for node in constants if EXAMPLE in node.meta}
+    try:
+        split: torch.fx.GraphModule = splitter.split_module(
+            module, None, part_of, keep_original_order=True, keep_original_node_name=True
+        )
+    finally:
+        for node, body in bodies.items():
+            node.meta[EXAMPLE] = body
+    return split
+
+
+def parts_of(split: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch.fx.GraphModule]]:
+    """The calls in a graph of parts, each with the graph of its part."""
+    for call in split.graph.find_nodes(op="call_module"):
+        part = split.get_submodule(str(call.target))
+        assert isinstance(part, torch.fx.GraphModule)
+        yield call, part
+
+
+def fakes_of(values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Fake tensors for the inputs of a graph, and their mode: as they are, or made of real ones."""
+    mode = guards_context().detect_fake_mode(values)
+    mode = fake_tensor().FakeTensorMode() if mode is None else mode
+    fake = fake_tensor().FakeTensor
+
+    def made(value: Any) -> Any:
+        is_real = isinstance(value, torch.Tensor) and not isinstance(value, fake)
+        return static_fake(mode, value) if is_real else value
+
+    return mode, list(map(made, values))
+
+
+@contextmanager
+def running_fake(mode: Any) -> Iterator[None]:
+    """Inside, operators run on fake tensors and symbols of the mode; what they do to the grad mode is undone."""
+    allowed, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+    try:
+        with torch.set_grad_enabled(torch.is_grad_enabled()), mode, torch._C._EnablePythonDispatcher():
+            yield
+    finally:
+        mode.allow_non_fake_inputs = allowed
+
+
+@contextmanager
+def not_running_fake() -> Iterator[None]:
+    """Undo :func:`running_fake` for a while: a backend runs outside of all modes."""
+    with dispatch_modes()._disable_current_modes(), torch._C._DisablePythonDispatcher():
+        yield
