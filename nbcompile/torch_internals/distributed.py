@@ -1,4 +1,4 @@
-"""What DistributedDataParallel knows of its gradients, and the split of a graph into a graph of parts.
+"""Gradient buckets of DistributedDataParallel, and the split of a graph into a graph of parts.
 
 In torch: torch/nn/parallel/distributed.py, torch/fx/passes/split_module.py. Read next:
 nbcompile/backends/gradient_buckets.py
@@ -70,11 +70,11 @@ def fakes_of(values: Sequence[Any]) -> tuple[Any, list[Any]]:
     mode = fake_tensor().FakeTensorMode() if mode is None else mode
     fake = fake_tensor().FakeTensor
 
-    def made(value: Any) -> Any:
+    def fake_of(value: Any) -> Any:
         is_real = isinstance(value, torch.Tensor) and not isinstance(value, fake)
         return static_fake(mode, value) if is_real else value
 
-    return mode, list(map(made, values))
+    return mode, list(map(fake_of, values))
 
 
 @contextmanager

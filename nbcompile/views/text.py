@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from nbcompile.record import links
-from nbcompile.record.model import CompiledFrame, Graph, Record
+from nbcompile.record.model import CompiledFrame, Graph, Kernel, Record
 from nbcompile.views import (
     bytecode,
     facts,
@@ -289,14 +289,18 @@ def _kernels(_record: Record, frame: CompiledFrame) -> Iterator[str]:
         yield from lines.wrapped(f"{decision.first} + {decision.second}: {verdict}, {decision.reason}", "", "  ")
     yield from memory.as_text(compiled)
     for _, kernel in kernels.in_order(compiled):
-        yield f"{kernel.name} ({kernel.language}{': ' + kernel.reason if kernel.reason else ''})"
-        for line in gpu.text(kernel):
-            yield from lines.wrapped(line, "  ", "    ")
-        if kernel.source:
-            yield from (f"  {line}" for line in kernel.source.rstrip("\n").split("\n"))
+        yield from _kernel(kernel)
     if compiled.wrapper:
         yield "wrapper"
         yield from (f"  {line}" for line in compiled.wrapper.rstrip("\n").split("\n"))
+
+
+def _kernel(kernel: Kernel) -> Iterator[str]:
+    yield f"{kernel.name} ({kernel.language}{': ' + kernel.reason if kernel.reason else ''})"
+    for line in gpu.text(kernel):
+        yield from lines.wrapped(line, "  ", "    ")
+    if kernel.source:
+        yield from (f"  {line}" for line in kernel.source.rstrip("\n").split("\n"))
 
 
 def _timings(record: Record, frame: CompiledFrame) -> Iterator[str]:
