@@ -32,8 +32,10 @@ from nbcompile.aot.compilers import BoxedFunction, Compilers
 from nbcompile.aot.refusals import NeedsEagerFallback
 from nbcompile.aot.traced_graphs import requires_grad
 from nbcompile.backends.registry import hidden
+from nbcompile.backends.run_aten import run_through_aten
 from nbcompile.capture import nested_regions
 from nbcompile.ir import compiled_artifact
+from nbcompile.observe import compilation_metrics
 from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record
 from nbcompile.runtime import toolchain
 from nbcompile.support import lazy_import
@@ -125,7 +127,10 @@ def recording_compilers(
             if rewrite is not None and stage == "inference":
                 rewrite_and_record(graph_module, rewrite, captured)
             record_graph(graph_module, stage, captured)
-            return compile_one(graph_module, examples, stage)
+            if stage != "backward":
+                return compile_one(graph_module, examples, stage)
+            with compilation_metrics.backward_graph(generates=compile_one is not run_through_aten):
+                return compile_one(graph_module, examples, stage)
 
         return compile_and_record
 

@@ -12,12 +12,13 @@ In torch: CompilationMetrics in torch/_dynamo/utils.py. Read next: nbcompile/obs
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import itertools
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import CodeType
 from typing import Any
 
@@ -25,9 +26,12 @@ import torch.fx
 
 from nbcompile import errors
 from nbcompile.record.model import Break
+from nbcompile.support.context_variables import bound
 from nbcompile.support.process_state import STATE, Lifetime
 
 _frame_numbers = STATE.add("observe.compilation_metrics._frame_numbers", itertools.count(1), Lifetime.PROCESS)
+
+_current: contextvars.ContextVar[CompilationMetrics | None] = contextvars.ContextVar("nbcompile_metrics", default=None)
 
 
 class CompilationMetrics:
@@ -38,6 +42,9 @@ class CompilationMetrics:
         # Another thread may be importing the module just now: nothing is in it yet.
         self._torchs: Any = module if hasattr(module, "get_compilation_metrics") else None
         self.facts: dict[str, Any] = {}
+        self.backward: list[dict[str, Any]] = []
+        """Rows of the backward graphs that were compiled with the frame."""
+        self.compile_id = compile_id
         if self._torchs is not None:
             self.facts = {
                 "compile_id": compile_id,
@@ -98,10 +105,12 @@ class CompilationMetrics:
         began = time.perf_counter()
         self.note(has_guarded_code=False)
         try:
-            yield
+            with bound(_current, self):
+                yield
             self.note(has_guarded_code=True)
         except BaseException as error:
             self.note(**_failure(error))
+            self.backward.clear()
             raise
         finally:
             self.finish(began)
@@ -113,13 +122,40 @@ class CompilationMetrics:
         duration, ended = _microseconds(began), time.time_ns() // 1000
         self.note(start_time_us=ended - duration, end_time_us=ended, **facts)
         self.note(duration_us=duration, dynamo_cumulative_compile_time_us=duration)
-        self._hand_over()
+        self._hand_over(self.facts)
+        for row in self.backward:
+            self._hand_over(row)
+        self.backward.clear()
 
-    def _hand_over(self) -> None:
+    @contextmanager
+    def backward_graph(self, generates: bool) -> Iterator[None]:
+        """Add a row for a backward graph: how long it takes, and that it is one."""
+        began = time.perf_counter()
+        yield
+        if self._torchs is None:
+            return
+        duration, ended = _microseconds(began), time.time_ns() // 1000
+        row = {
+            "compile_id": self.compile_id,
+            "is_forward": False,
+            "start_time_us": ended - duration,
+            "end_time_us": ended,
+            "duration_us": duration,
+            "backward_cumulative_compile_time_us": duration,
+        }
+        self.backward.append(row | {"inductor_cumulative_compile_time_us": duration} if generates else row)
+
+    def _hand_over(self, row: dict[str, Any]) -> None:
         cls = self._torchs.CompilationMetrics
         known = {each.name for each in dataclasses.fields(cls)}  # they differ between versions of torch
-        facts = {name: value for name, value in self.facts.items() if name in known}
+        facts = {name: value for name, value in row.items() if name in known}
         self._torchs._compilation_metrics.append(cls.create(facts))
+
+
+def backward_graph(generates: bool) -> AbstractContextManager[None]:
+    """Note a backward graph that is compiled inside; ``generates``: by the code generator."""
+    metrics = _current.get()
+    return nullcontext() if metrics is None else metrics.backward_graph(generates)
 
 
 def note_loaded(code: CodeType, compile_id: str, began: float) -> None:

@@ -45,6 +45,7 @@ from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.contexts import ContextVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import cell_tracker
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -199,7 +200,10 @@ class _FrameTracer:
                 # effects would be harder than that.
                 raise _RestartWithPlan(self.planner.plan(error)) from None
             except ObservedException as error:
-                raise self._uncaught(error) from None
+                uncaught = self._uncaught(error)
+                if self._ends_at_call_or_statement(error.value):
+                    raise _RestartWithPlan(self.planner.plan(uncaught)) from None
+                raise uncaught from None
             except RecursionError:
                 raise self._too_deep() from None
         return self._end_at_return(finished)
@@ -216,6 +220,17 @@ class _FrameTracer:
         )
         self.planner.note_stack(unsupported)
         return unsupported
+
+    def _ends_at_call_or_statement(self, error: VariableTracker) -> bool:
+        """True if what ran before an exception that leaves the frame is compiled, as in torch.
+
+        That is so for a failed assertion and for an attribute that a tensor does not have. All others leave the frame
+        to Python: what raises is seldom worth a graph.
+        """
+        if not isinstance(error, ExceptionVariable):
+            return False
+        on_tensor = error.failed_lookup is not None and isinstance(error.failed_lookup[1], TensorVariable)
+        return on_tensor or error.of_assertion
 
     def _too_deep(self) -> breaks.Unsupported:
         limit = sys.getrecursionlimit()

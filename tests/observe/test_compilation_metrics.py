@@ -91,6 +91,27 @@ def test_times_and_guards():
     assert failed.fail_type and failed.fail_reason and not failed.has_guarded_code
 
 
+def backward_rows(compiler, backend):
+    """The rows after a forward and a backward pass, by the fields that every backward has in torch."""
+    torch._dynamo.utils.clear_compilation_metrics()
+    compiler(lambda x: (x.sin() * 2).sum(), backend=backend)(torch.ones(3, requires_grad=True)).backward()
+    found = [row for row in torch._dynamo.utils.get_compilation_metrics() if row.compile_id is not None]
+    return [
+        (row.is_forward, row.co_name, row.graph_op_count, row.has_guarded_code, row.compile_id == found[0].compile_id,
+         row.backward_cumulative_compile_time_us == row.duration_us)
+        for row in found
+    ]  # fmt: skip
+
+
+@pytest.mark.compiles
+def test_a_backward_graph_has_a_row():
+    """It is torch's row: the frame's compile id, how long the backward took, and nothing about the frame."""
+    ours = backward_rows(nbcompile.compile, "aot_eager")
+    assert ours == backward_rows(torch.compile, "aot_eager")
+    assert ours[1] == (False, None, None, None, True, True)
+    assert backward_rows(nbcompile.compile, "inductor")[1] == ours[1]
+
+
 @pytest.mark.fast_path
 def test_an_entry_from_the_store_has_a_row(tmp_path):
     """A later process reads that there is code and guards, how long it took, and no graph: nothing was traced."""

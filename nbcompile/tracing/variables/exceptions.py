@@ -55,6 +55,8 @@ class ExceptionVariable(ObjectVariable):
         """For an AttributeError: the name that was looked up first, and on what."""
         self.traceback: VariableTracker | None = None
         """Traceback from the time when it was raised."""
+        self.of_assertion = False
+        """True if an ``assert`` statement raised it."""
 
     def describe(self) -> str:
         return f"ExceptionVariable({self.cls})"

@@ -180,10 +180,20 @@ def _raise(frame: Translator, instruction: Instruction) -> None:
             frame.interpreter.raise_exception(RuntimeError, "No active exception to reraise")
         raise ObservedException(frame.handled[-1])
     cause = frame.pop() if instruction.arg == 2 else None
-    error = _instance(frame, frame.pop())
+    raised = frame.pop()
+    error = _instance(frame, raised)
+    if isinstance(error, ExceptionVariable):
+        error.of_assertion = error.of_assertion or _is_assertion(frame)
     if cause is not None and isinstance(error, ExceptionVariable):
         error.set_cause(_instance(frame, cause))
     raise ObservedException(error)
+
+
+def _is_assertion(frame: Translator) -> bool:
+    """True if the instruction that raises ends an ``assert`` statement whose message, if any, is a constant."""
+    before = (each.opcode for each in reversed(frame.view.instructions[: frame.pc - 1]))
+    first = next((opcode for opcode in before if opcode not in ("CALL", "PRECALL", "LOAD_CONST")), "")
+    return first == "LOAD_ASSERTION_ERROR"
 
 
 def _instance(frame: Translator, value: VariableTracker) -> VariableTracker:
