@@ -114,6 +114,7 @@ class Translator:
     """After how many instructions it could last be left to Python."""
     calling: VariableTracker | None = None
     """Callee of the call instruction that runs right now: the frame of just that function returns to it directly."""
+    tested_symbol: bool = False  # by the last conditional jump: nothing before such an assertion is worth a graph
     returns_to_call: bool = False
     """True if what it returns is what its caller's call instruction pushes, and nothing happens in between."""
     view: CodeView = field(init=False)

@@ -43,6 +43,7 @@ def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
         known_later = isinstance(value, (TensorVariable, SymbolicVariable))
         if wanted and known_later and frame.interpreter.rewrite_assert(frame, instruction, value):
             return
+        frame.tested_symbol = isinstance(value, SymbolicVariable)
         taken = value.truth(frame.interpreter) is wanted
         # ``a or b`` (JUMP_IF_TRUE_OR_POP) leaves the tested value on the stack where it jumps: it is the result.
         if not (taken and keep):
@@ -183,7 +184,7 @@ def _raise(frame: Translator, instruction: Instruction) -> None:
     raised = frame.pop()
     error = _instance(frame, raised)
     if isinstance(error, ExceptionVariable):
-        error.of_assertion = error.of_assertion or _is_assertion(frame)
+        error.of_assertion = error.of_assertion or (_is_assertion(frame) and not frame.tested_symbol)
     if cause is not None and isinstance(error, ExceptionVariable):
         error.set_cause(_instance(frame, cause))
     raise ObservedException(error)
