@@ -35,8 +35,7 @@ from nbcompile.backends.registry import hidden
 from nbcompile.backends.run_aten import run_through_aten
 from nbcompile.capture import nested_regions
 from nbcompile.ir import compiled_artifact
-from nbcompile.observe import compilation_metrics
-from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record
+from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record, timed_backward
 from nbcompile.runtime import toolchain
 from nbcompile.support import lazy_import
 
@@ -129,7 +128,7 @@ def recording_compilers(
             record_graph(graph_module, stage, captured)
             if stage != "backward":
                 return compile_one(graph_module, examples, stage)
-            with compilation_metrics.backward_graph(generates=compile_one is not run_through_aten):
+            with timed_backward(generates=compile_one is not run_through_aten):
                 return compile_one(graph_module, examples, stage)
 
         return compile_and_record

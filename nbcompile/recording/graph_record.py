@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 import torch.fx
 
 from nbcompile.ir.emitted import EmittedProgram
+from nbcompile.observe import compilation_metrics
 from nbcompile.record import model, recorder
 from nbcompile.recording import entries
 from nbcompile.support.context_variables import bound
@@ -96,6 +97,11 @@ def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: Em
     # Forward and backward are generated one after the other, each with a wrapper.
     earlier = str(draft.graph_fields.get("wrapper", ""))
     draft.write_graph(wrapper=earlier + entries.wrapper(emitted.wrapper, labels))
+
+
+def timed_backward(*, generates: bool) -> AbstractContextManager[None]:
+    """Note a backward graph that is compiled inside, for the list of compilation metrics."""
+    return compilation_metrics.backward_graph(generates)
 
 
 def note(text: str) -> None:
