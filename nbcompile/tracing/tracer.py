@@ -279,9 +279,12 @@ class _FrameTracer:
         expect_attributes(self.interpreter)
         self.interpreter.note_effects()
         output = self.interpreter.output
-        # Guards on sizes are settled by a backend, and there is no graph for one.
-        guards = None if output.inputs.is_symbolic() else frame_guards(self.interpreter)
-        return breaks.SkipFrame("no ops traced", guards, self.interpreter.assumed)
+        # Guards on symbolic sizes are settled by a backend, and there is no graph for one.
+        if output.inputs.is_symbolic():
+            return breaks.SkipFrame("no ops traced")
+        guards, facts = frame_guards(self.interpreter), output.inputs.facts()
+        settled = tuple(_with_sizes(guard, facts) for guard in guards)
+        return breaks.SkipFrame("no ops traced", settled, self.interpreter.assumed)
 
     def _planned_end(self, plan: BreakPlan, chain: Sequence[Translator]) -> Trace:
         try:

@@ -98,6 +98,29 @@ def test_a_warm_step_of_an_optimiser_imports_no_compiler(tmp_path):
     assert (len(imported[0]), imported[1]) == (3, [])
 
 
+NOTHING_TO_COMPILE = """
+import sys, warnings
+import torch, nbcompile
+warnings.simplefilter("error")
+@nbcompile.compile
+def same(x, y):
+    return x
+@nbcompile.compile
+def first_of(pair, flag):
+    return pair[0] if flag else pair[1]
+x, y = torch.ones(2), torch.zeros(3)
+assert same(x, y) is x and same(y, x) is y
+assert first_of((x, y), True) is x and first_of([y, x], False) is x
+print(*{"nbcompile.driver", "nbcompile.tracing.tracer", "nbcompile.lowering"} & sys.modules.keys())
+"""
+
+
+def test_a_frame_of_tensors_with_nothing_to_compile_is_skipped_without_a_trace(tmp_path):
+    """Also where tensors are passed on; nothing warns, and results are the objects themselves."""
+    imported = [printed(NOTHING_TO_COMPILE, tmp_path).split() for _ in range(2)]
+    assert (len(imported[0]), imported[1]) == (3, [])
+
+
 BUILTINS = """
 import torch, nbcompile
 from nbcompile.record.recorder import Recorder
