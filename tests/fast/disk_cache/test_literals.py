@@ -47,7 +47,11 @@ class Name(str):
     __slots__ = ()
 
 
-@pytest.mark.parametrize("value", [object(), Colour.RED, Name("a"), lambda: 0, {1: 2}, (1, object())], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [object(), Colour.RED, Name("a"), lambda: 0, {1: 2}, (1, object())],
+    ids=["object", "member", "subclass", "function", "keys", "nested"],
+)
 def test_what_would_come_back_as_something_else_is_refused(value):
     """An object of a class of the program's, also where it is a number or a text."""
     with pytest.raises(NotStorable):
