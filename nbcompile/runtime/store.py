@@ -230,10 +230,13 @@ def entries(folder: Path) -> Iterator[least_used.StoredEntry]:
 
 def shrink(folder: Path, limit: int) -> None:
     """Throw away what was not used for longest, until the rest is within a limit in bytes."""
-    now, found = time.time(), list(entries(folder))
-    kept = [one for one in found if abs(now - one.used) < JUST_USED or {file.name[:40] for file in one.files} & _used]
-    # What stays counts for the limit as well.
-    least_used.shrink((one for one in found if one not in kept), limit - sum(one.size for one in kept))
+    now, removable = time.time(), []
+    for entry in entries(folder):
+        if abs(now - entry.used) < JUST_USED or any(file.name[:40] in _used for file in entry.files):
+            limit -= entry.size  # what stays counts as well
+        else:
+            removable.append(entry)
+    least_used.shrink(removable, limit)
 
 
 def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:

@@ -83,6 +83,17 @@ def test_what_this_process_uses_stays(folder):
     assert [store.fetch(each, ".so") is not None for each in (key, other, recent)] == [True, False, True]
 
 
+def test_a_store_with_many_entries_that_stay(tmp_path, monkeypatch):
+    """Each is looked at once: no entry is compared with the others."""
+    files = [written(tmp_path, f"{number:040x}.so", 1, time.time()) for number in range(300)]
+    found, compared = [least_used.entry((file,)) for file in files], []
+    monkeypatch.setattr(store, "entries", lambda folder: iter(found))
+    monkeypatch.setattr(least_used.StoredEntry, "__eq__", lambda *both: compared.append(both) or both[0] is both[1])
+    store.shrink(tmp_path, 0)
+    assert not compared
+    assert all(file.exists() for file in files)
+
+
 def test_the_size_is_looked_at_when_entries_are_added(folder, monkeypatch):
     """By the first of a process, and by each 32nd; other files in the folder are left alone."""
     old = added("old", 1 << 20, 3000)
