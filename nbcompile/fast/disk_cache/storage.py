@@ -65,7 +65,7 @@ def entries(key: str) -> Iterator[tuple[Path, dict[str, Any]]]:
 def read(path: Path) -> dict[str, Any] | None:
     """The contents of a file; None, and a warning, if it is damaged, or if this process cannot read it now."""
     try:
-        whole = store.read(path, config.warm_start_megabytes * least_used.MEGABYTE)
+        whole = store.read(path, store.LARGEST)
     except FileNotFoundError:
         return None
     # An error of the process (no descriptor, no permission) says nothing about the file; any other one counts as

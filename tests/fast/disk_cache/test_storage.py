@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from nbcompile import errors
+from nbcompile import config, errors
 from nbcompile.fast.disk_cache import storage
 from nbcompile.runtime import store
 
@@ -73,3 +73,10 @@ def test_damage_is_thrown_away(entry, content):
     assert found is None
     assert said == [f"{entry} is damaged: it is not used, and what it held is compiled again"]
     assert not entry.exists()
+
+
+def test_a_lower_limit_is_no_damage(entry):
+    """What is larger than the limit of the cache by itself is read all the same, and removed when entries are added."""
+    with config.patch(warm_start_megabytes=0), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert storage.read(entry) == {"guards": []}
