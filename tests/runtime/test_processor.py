@@ -144,3 +144,18 @@ def test_each_library_multiplies_as_eager(name, products):
                 detached = nbcompile.compile(lambda *factors: f(*factors).detach())(*given)
                 assert not detached.requires_grad
                 assert detached.is_leaf
+
+
+def test_settings_of_the_cache_are_no_part_of_the_key(monkeypatch):
+    """A program that is run again with another limit, or compiles in the background, loads what it stored before."""
+
+    def f(x):
+        return x + 1
+
+    options = nbcompile.options.Options()
+    before = keys.key(f.__code__, options)
+    with config.patch(warm_start_megabytes=1, kernel_store_megabytes=1):
+        assert keys.key(f.__code__, options) == before
+    for name in ("WARM_START_MEGABYTES", "KERNEL_STORE_MEGABYTES", "BACKGROUND"):
+        monkeypatch.setenv(f"NBCOMPILE_{name}", "1")
+    assert keys.key(f.__code__, options) == before

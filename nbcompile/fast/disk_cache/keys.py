@@ -32,7 +32,10 @@ from nbcompile.runtime import toolchain
 FORMAT = 1
 VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX", "ATEN_", "MKL_", "DNNL_", "ONEDNN_")
 NO_PART = ("NBCOMPILE_CACHE_DIR", "NBCOMPILE_FRAMES_DIR", "TORCHINDUCTOR_CACHE_DIR")
-"""Settings that are no part of the key: they say only where something is stored."""
+"""Variables that are no part of the key: they say only where something is stored."""
+OF_THE_CACHE = ("warm_start", "kernel_store", "background")
+"""Beginnings of the settings of the disk cache and the background: they change when code is compiled, not what."""
+_OF_THE_CACHE = tuple(f"NBCOMPILE_{name.upper()}" for name in OF_THE_CACHE)
 
 
 def key(code: CodeType, options: Options) -> str:
@@ -57,15 +60,12 @@ def _how(options: Options) -> list[object]:
     chosen = [[name, encode(value)] for name, value in sorted(options.backend_options.items())]
     asked = [options.fullgraph, options.dynamic, options.mode, chosen]
     settings = [
-        [name, _setting(value)]
-        for name, value in sorted(config.current().items())
-        # Settings of the disk cache and the background change when code is compiled, not what.
-        if not name.startswith(("warm_start", "kernel_store", "background"))
+        [name, _setting(value)] for name, value in sorted(config.current().items()) if not name.startswith(OF_THE_CACHE)
     ]
     variables = [
         (name, value)
         for name, value in sorted(os.environ.items())
-        if name.startswith(VARIABLES) and name not in NO_PART
+        if name.startswith(VARIABLES) and name not in NO_PART and not name.startswith(_OF_THE_CACHE)
     ]
     return [*asked, settings, variables]
 
