@@ -28,14 +28,13 @@ def scope_of(code: CodeType, function: Any, arguments: Sequence[object], keyword
     """
     if not hasattr(function, "__code__"):  # what is compiled of a module is its forward
         function = MethodType(type(function).forward, function)
+    if isinstance(function, MethodType):
+        # As the frame has it: ``self`` may also be the first of ``*args``.
+        function, arguments = function.__func__, (function.__self__, *arguments)
     # The code's own parameters, also where the function looks like another one (``functools.wraps``).
     bound = inspect.signature(function, follow_wrapped=False).bind(*arguments, **keywords)
     bound.apply_defaults()
     values: dict[str, Any] = dict(bound.arguments)
-    if isinstance(function, MethodType):
-        # The signature of a bound method has no first parameter, and the frame has.
-        values[code.co_varnames[0]] = function.__self__
-        function = function.__func__
     free = zip(code.co_freevars, getattr(function, "__closure__", None) or (), strict=False)
     values.update({name: cell.cell_contents for name, cell in free})
     return Scope(code, values, getattr(function, "__globals__", {}), vars(builtins))

@@ -54,6 +54,13 @@ def test_a_method_and_a_module_bring_their_object():
     assert bound(net.forward, 1) == {"this": net, "x": 1}
     assert dict(scope_of(Net.forward.__code__, net, (1,), {}).locals) == {"this": net, "x": 1}
 
+    class Gathered(torch.nn.Module):
+        def forward(*arguments):
+            return arguments[1]
+
+    net = Gathered()
+    assert bound(net.forward, 1) == {"arguments": (net, 1)}
+
 
 def test_a_wrapper_has_the_parameters_of_its_own_code():
     """``functools.wraps`` lends it the signature of another function, not the frame."""
