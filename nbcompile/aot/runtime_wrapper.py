@@ -72,6 +72,9 @@ def wrap_training(
     """
     assert metadata.training is not None, "the metadata of an inference graph"
     apply = _autograd_function(unboxed(forward), backward, metadata.training, metadata.aliased_outputs)
+    # Guards on the grad mode hold at each call. Where it is off and something learns, the graph itself switches it on.
+    if not torch.is_grad_enabled():
+        apply = _in_grad_mode(apply)
     detached, dynamic = metadata.training.detached_inputs, metadata.dynamic_dims
     mutated, aliases = metadata.mutated_inputs, metadata.aliased_outputs
     if not detached and not mutated and not aliases and not any(dynamic):
@@ -86,6 +89,14 @@ def wrap_training(
             # same.
             inputs[position] = inputs[position].detach()
         return _mark_dynamic(_regenerate_aliases(apply(*inputs), arguments, aliases), dynamic)
+
+    return _hide_from_hook(call)
+
+
+def _in_grad_mode(function: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+    def call(*arguments: Any) -> Sequence[Any]:
+        with torch.enable_grad():
+            return function(*arguments)
 
     return _hide_from_hook(call)
 

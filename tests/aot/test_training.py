@@ -375,3 +375,25 @@ def test_what_is_computed_under_no_grad_learns_nothing(backend, last):
     nbcompile.reset()
     result = nbcompile.compile(f, backend=backend)(torch.randn(3, 4))
     assert (result.requires_grad, result.grad_fn) == (False, None)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "aot_eager_decomp_partition", "inductor"])
+def test_what_is_computed_with_gradients_learns_below_no_grad(backend):
+    """A graph that begins below ``no_grad`` and enables gradients for a part gives that part its history."""
+    weight = torch.nn.Parameter(torch.ones(4))
+
+    def f(x):
+        y = (x * weight).sin()
+        with torch.enable_grad():
+            z = (x * weight).cos()
+        return y, z
+
+    nbcompile.reset()
+    x = torch.randn(3, 4)
+    compiled = nbcompile.compile(f, backend=backend)
+    for _ in range(2):
+        with torch.no_grad():
+            y, z = compiled(x)
+        assert (y.requires_grad, z.requires_grad) == (False, True)
+        (gradient,) = torch.autograd.grad(z.sum(), weight)
+        torch.testing.assert_close(gradient, -(x * x.sin()).sum(0))
