@@ -72,6 +72,7 @@ def buckets_of(graph: torch.fx.Graph, sizes: Mapping[torch.fx.Node, int], cap: i
     caps = itertools.chain([min(cap, torch_internals.first_bucket_bytes())], itertools.repeat(cap))
     limit = next(caps)
     needed: set[torch.fx.Node] = set()  # by what follows
+    transforms = 0  # those of torch.func that end in what follows, and have not begun there
     for node in reversed(graph.nodes):
         if node.op == "placeholder":
             continue
@@ -80,7 +81,7 @@ def buckets_of(graph: torch.fx.Graph, sizes: Mapping[torch.fx.Node, int], cap: i
             continue
         current = buckets[0]
         if current.size >= limit:
-            if _can_begin(current, needed):
+            if not transforms and _can_begin(current, needed):
                 current = Bucket()
                 buckets.insert(0, current)
                 limit = next(caps)
@@ -90,6 +91,7 @@ def buckets_of(graph: torch.fx.Graph, sizes: Mapping[torch.fx.Node, int], cap: i
         current.parameters[:0] = (parameter.name for parameter in read)
         current.size += sum(sizes[parameter] for parameter in read)
         current.nodes.append(node)
+        transforms += _ends_transform(node) - _begins_transform(node)
         needed.discard(node)
         needed.update(each for each in node.all_input_nodes if each.op not in ("placeholder", "get_attr"))
     if len(buckets) > 1 and not buckets[0].size:
@@ -107,6 +109,15 @@ def _can_begin(bucket: Bucket, needed: set[torch.fx.Node]) -> bool:
 
 
 _STATES = (torch.amp.autocast_mode._enter_autocast,)
+
+
+def _begins_transform(node: torch.fx.Node) -> bool:
+    """True of an operator after which tensors are those of a transform, which no other part may be given."""
+    return getattr(node.target, "__name__", "").endswith(("_increment_nesting", "_saved_tensors_hooks_disable"))
+
+
+def _ends_transform(node: torch.fx.Node) -> bool:
+    return getattr(node.target, "__name__", "").endswith(("_decrement_nesting", "_saved_tensors_hooks_enable"))
 
 
 def _is_handed_over(value: object) -> bool:

@@ -90,6 +90,7 @@ def running_fake(mode: Any) -> Iterator[None]:
 
 @contextmanager
 def not_running_fake() -> Iterator[None]:
-    """Undo :func:`running_fake` for a while: a backend runs outside of all modes."""
-    with dispatch_modes()._disable_current_modes(), torch._C._DisablePythonDispatcher():
+    """Undo :func:`running_fake` for a while: a backend runs outside of all modes, and leaves the grad mode alone."""
+    grad_mode = torch.set_grad_enabled(torch.is_grad_enabled())  # AOTAutograd sets what the graph sets
+    with grad_mode, dispatch_modes()._disable_current_modes(), torch._C._DisablePythonDispatcher():
         yield

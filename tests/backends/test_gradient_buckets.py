@@ -92,6 +92,16 @@ class Modes(Network):
         return z.float() + y.float()
 
 
+class Silenced(Network):
+    """Parts that end and begin without gradients, and hand over a tensor that has some."""
+
+    def forward(self, x):
+        y = self.layers[0](x)
+        with torch.no_grad():
+            z = self.layers[2](self.layers[1](y))
+        return self.layers[3](y + z)
+
+
 class Checkpointed(Network):
     def forward(self, x):
         for layer in self.layers:
@@ -146,11 +156,11 @@ class Aliased(Network):
 
 
 PROGRAMS = (
-    Plain, Normalized, Chunked, Buffers, Modes, Checkpointed, Conditional, Methods, Tied, Sized, Aliased,
+    Plain, Normalized, Chunked, Buffers, Modes, Silenced, Checkpointed, Conditional, Methods, Tied, Sized, Aliased,
 )  # fmt: skip
 MOVED = (Aliased, Buffers)
 """torch moves parts that depend on no result of one another, and so what they write."""
-SOMETIMES = (Conditional, Modes, Aliased)
+SOMETIMES = (Conditional, Modes, Silenced, Aliased)
 """Programs in which some parameter has no gradient."""
 
 
@@ -212,6 +222,23 @@ def test_gradients(cls, backend):
         found = trained(module, nbcompile.compile(module, backend=backend))
     rounded = {"rtol": 2e-2, "atol": 2e-1} if cls is Modes else {"rtol": 1e-4, "atol": 1e-3}
     torch.testing.assert_close(found, expected, **rounded)
+
+
+class Derived(Network):
+    def forward(self, x):
+        slope = torch.func.grad(lambda t: self.layers[2](self.layers[1](t).tanh()).sum())(self.layers[0](x))
+        return self.layers[3](x) + slope
+
+
+def test_transforms():
+    """A part holds a transform of ``torch.func`` as a whole: its tensors mean nothing outside of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", nbcompile.errors.InternalErrorWarning)
+        assert len(operators(nbcompile.compile, wrapped(Derived, find_unused_parameters=True))) == 3
+        nbcompile.reset()
+        eager, module = (wrapped(Derived, find_unused_parameters=True) for _ in range(2))
+        found = trained(module, nbcompile.compile(module))
+    torch.testing.assert_close(found, trained(eager, eager), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("cls", [Plain, Sized])
@@ -276,7 +303,7 @@ def test_other_words():
 
 
 def test_outside_of_ddp():
-    """The same module without DDP, or with DDP around the compiled module's own call, is not split."""
+    """The same module without DDP is not split."""
     torch.manual_seed(0)
     assert len(operators(nbcompile.compile, Plain())) == 1
 
