@@ -20,6 +20,7 @@ import torch
 from torch import fx
 from torch.nn import functional
 
+from nbcompile.aot.graph_calls import is_in_place
 from nbcompile.ir.linear_cross_entropy import OPERATOR, loss_of_rows
 
 LEAST_BYTES = 1 << 28
@@ -80,7 +81,7 @@ def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
         return "their number is not known"
     if logits.numel() * logits.element_size() < LEAST_BYTES:
         return None
-    reason = _reason(linear, view, logits, labels, given)
+    reason = _reason(linear, view, logits, labels, given) or _reason_of_place(linear, loss)
     options = (
         _REDUCTIONS.get(given.get("reduction", "mean")), given.get("ignore_index", -100),
         given.get("label_smoothing", 0.0),
@@ -103,7 +104,26 @@ def _reason(
     operands = [_value(node) for node in _operands(linear) if node is not None]
     if logits.dtype not in DTYPES or any(value.dtype != logits.dtype for value in operands):
         return f"they are in {logits.dtype}, or autocast"
+    # A bias of one number, or of a row for each row of logits, is broadcast.
+    _, weight, *bias = operands
+    if weight.dim() != 2 or any(value.shape != weight.shape[:1] for value in bias):
+        return "the weight is no matrix, or the bias has not one number for each class"
     return _reason_of_options(given)
+
+
+def _reason_of_place(linear: fx.Node, loss: fx.Node) -> str:
+    """The reason why the linear layer cannot be computed where the loss is; "" if there is none."""
+    if any("functorch" in str(getattr(node.target, "__module__", "")) for node in linear.graph.nodes):
+        return "a transform of torch.func is applied"
+    if _value(loss).dtype != _value(linear).dtype:
+        return "the loss is in another type, as under autocast"
+    node = linear.next
+    while node is not loss:
+        # What has no value is called for an effect: a mode is set, elements are set.
+        if node.op.startswith("call_") and (is_in_place(node) or "out" in node.kwargs or _value(node) is None):
+            return f"{node.name}, between linear layer and loss, changes a tensor or a mode"
+        node = node.next
+    return ""
 
 
 def _operands(linear: fx.Node) -> tuple[Any, Any, Any]:

@@ -10,6 +10,31 @@ import nbcompile
 from nbcompile.aot import linear_cross_entropy
 from nbcompile.aot.linear_cross_entropy import fuse_linear_cross_entropy
 
+
+def _written(x, w, t):
+    logits = F.linear(x, w)
+    x.add_(1)
+    return F.cross_entropy(logits, t) + x.sum()
+
+
+def _elements_set(x, w, t):
+    logits = F.linear(x, w).view(-1, 8)
+    w[0] = 3
+    return F.cross_entropy(logits, t)
+
+
+def _without_gradient(x, w, t):
+    with torch.no_grad():
+        logits = F.linear(x, w)
+    return F.cross_entropy(logits, t)
+
+
+def _autocast(x, w, t):
+    x, w = x.bfloat16(), w.bfloat16()
+    with torch.autocast("cpu", torch.bfloat16):
+        return F.cross_entropy(F.linear(x, w), t)
+
+
 X, W, T = torch.randn(6, 4), torch.randn(8, 4), torch.tensor([0, 7, 3, -100, 1, 2])
 
 
@@ -22,8 +47,8 @@ def captured(function, *inputs):
         return module.forward
 
     nbcompile.reset()
-    result = nbcompile.compile(function, backend=backend, fullgraph=True, dynamic=False)(*inputs)
-    torch.testing.assert_close(result, function(*inputs))
+    result = nbcompile.compile(function, backend=backend, fullgraph=True, dynamic=False)(*map(torch.clone, inputs))
+    torch.testing.assert_close(result, function(*map(torch.clone, inputs)))
     return kept[0]
 
 
@@ -48,6 +73,14 @@ def test_the_pattern_is_one_operator():
     (lambda x, w, t: F.cross_entropy(F.linear(x, w), t, torch.ones(8)), "classes have weights"),
     (lambda x, w, t: F.cross_entropy(F.linear(x, w), F.one_hot(t.clamp(0), 8).float()), "probabilities"),
     (lambda x, w, t: F.cross_entropy(F.linear(x, w), t, reduce=True), "long ago"),
+    (lambda x, w, t: F.cross_entropy(F.linear(x, w, x.sum()), t), "one number for each class"),
+    (lambda x, w, t: F.cross_entropy(F.linear(x, w, x[:1, 0]), t), "one number for each class"),
+    (lambda x, w, t: F.cross_entropy(F.linear(x, w, (x @ w.T).exp()), t), "one number for each class"),
+    (lambda x, w, t: F.cross_entropy(F.linear(x.expand(8, 6, 4).mT.mT.permute(1, 0, 2), w[0]), t), "no matrix"),
+    (lambda x, w, t: torch.func.grad(lambda x: F.cross_entropy(F.linear(x, w), t))(x), "torch.func"),
+    (lambda x, w, t: torch.func.jvp(lambda x: F.cross_entropy(F.linear(x, w), t), (x,), (x,))[1], "torch.func"),
+    (_written, "changes a tensor or a mode"), (_elements_set, "changes a tensor or a mode"),
+    (_without_gradient, "changes a tensor or a mode"), (_autocast, "another type"),
 ])  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_kept_has_a_reason(function, reason):
