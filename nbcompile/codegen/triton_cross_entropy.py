@@ -70,9 +70,8 @@ def emit(loss: LinearCrossEntropy, name: str) -> str:
         f"largest = tl.full([{tile.rows}], float('-inf'), tl.float32)",
         f"total = tl.zeros([{tile.rows}], tl.float32)",
         f"summed = tl.zeros([{tile.rows}], tl.float32)",
-        # A target that is no class is an error of the program's: its loss is NaN.
-        f"is_known = (wanted == {loss.ignored}) | ((wanted >= 0) & (wanted < {loss.classes}))",
-        "picked = tl.where(is_known, 0.0, float('nan'))",
+        # A target that is no class is found where the loss is computed of these numbers.
+        f"picked = tl.zeros([{tile.rows}], tl.float32)",
         f"for block in range(split * {share}, tl.minimum(split * {share} + {share}, {blocks})):",
     ):
         writer.line(line)

@@ -77,6 +77,10 @@ def loss_of_rows(
 ) -> torch.Tensor:  # fmt: skip
     """The loss, as ``cross_entropy`` defines it; ``reduction`` is 0 for none, 1 for the mean, 2 for the sum."""
     counts = target != ignored
+    # A target that is no class reads beyond a table of one element: it is an error by the check of that index, as the
+    # target is to eager mode.
+    unknown = counts & ((target < 0) | (target >= classes))
+    picked = picked + picked.new_zeros(1).gather(0, unknown.to(torch.int64))
     loss = (1 - smoothing) * (sums - picked)
     if smoothing:
         loss = loss + smoothing * (sums - totals / classes)

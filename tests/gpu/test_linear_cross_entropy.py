@@ -102,3 +102,21 @@ def test_infinite_and_unknown_numbers_spread():
     with torch.no_grad():
         found = nbcompile.compile(function, options=OPTIONS)(x, weight, target)
         torch.testing.assert_close(found, function(x, weight, target), rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("wrong", [-1, 300])
+def test_a_target_that_is_no_class_is_an_error(wrong):
+    """As in eager mode; an ignored target may be any number."""
+    (x, weight), target = tensors(bias=False, rows=20)
+    target[5] = wrong
+
+    def function(x, weight, target, ignored):
+        return F.cross_entropy(F.linear(x, weight), target, ignore_index=ignored)
+
+    compiled = nbcompile.compile(function, options=OPTIONS)
+    with torch.no_grad():
+        target[target == -100] = 0
+        torch.testing.assert_close(compiled(x, weight, target, wrong), function(x, weight, target, wrong))
+        for run in (function, compiled):
+            with pytest.raises((IndexError, RuntimeError), match="out of"):
+                run(x, weight, target, -100)
