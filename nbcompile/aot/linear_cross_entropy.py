@@ -71,17 +71,21 @@ def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
     linear = view.args[0] if view is not None else scores
     if not isinstance(linear, fx.Node) or linear.target is not functional.linear:
         return None
-    logits, labels = _value(scores), _value(target)
-    if not all(isinstance(value, torch.Tensor) for value in (logits, labels, _value(linear))):
+    logits, labels, result = _value(scores), _value(target), _value(linear)
+    if not all(isinstance(value, torch.Tensor) for value in (logits, labels, result)):
         return None
-    sizes = (*logits.shape, *_value(linear).shape)
     if not is_target and logits.device.type != "cuda":
         return None
-    if not all(isinstance(size, int) for size in sizes):
+    if not all(isinstance(size, int) for size in (*logits.shape, *result.shape)):
         return "their number is not known"
     if logits.numel() * logits.element_size() < LEAST_BYTES:
         return None
-    reason = _reason(linear, view, logits, labels, given) or _reason_of_place(linear, loss)
+    reason = (
+        _reason_of_users(linear, view)
+        or _reason_of_tensors(linear, logits, labels)
+        or _reason_of_options(given)
+        or _reason_of_place(linear, loss)
+    )
     options = (
         _REDUCTIONS.get(given.get("reduction", "mean")), given.get("ignore_index", -100),
         given.get("label_smoothing", 0.0),
@@ -89,14 +93,14 @@ def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
     return reason or _Pattern(linear, view, loss, target, options)
 
 
-def _reason(
-    linear: fx.Node, view: fx.Node | None, logits: torch.Tensor, labels: torch.Tensor, given: dict[str, Any]
-) -> str:
+def _reason_of_users(linear: fx.Node, view: fx.Node | None) -> str:
     """The reason why a pattern is kept; "" if there is none."""
-    if len(linear.users) > 1 or (view is not None and len(view.users) > 1):
-        return "something else reads them"
-    if given.get("weight") is not None:
-        return "classes have weights"
+    is_read = len(linear.users) > 1 or (view is not None and len(view.users) > 1)
+    return "something else reads them" if is_read else ""
+
+
+def _reason_of_tensors(linear: fx.Node, logits: torch.Tensor, labels: torch.Tensor) -> str:
+    """Another one: types and sizes."""
     if labels.dtype != torch.int64 or labels.dim() != 1 or logits.dim() != 2:
         return "targets are probabilities, or have several dimensions"
     if logits.shape[-1] != _value(linear).shape[-1]:
@@ -108,7 +112,7 @@ def _reason(
     _, weight, *bias = operands
     if weight.dim() != 2 or any(value.shape != weight.shape[:1] for value in bias):
         return "the weight is no matrix, or the bias has not one number for each class"
-    return _reason_of_options(given)
+    return ""
 
 
 def _reason_of_place(linear: fx.Node, loss: fx.Node) -> str:
@@ -117,13 +121,16 @@ def _reason_of_place(linear: fx.Node, loss: fx.Node) -> str:
         return "a transform of torch.func is applied"
     if _value(loss).dtype != _value(linear).dtype:
         return "the loss is in another type, as under autocast"
-    node = linear.next
-    while node is not loss:
-        # What has no value is called for an effect: a mode is set, elements are set.
-        if node.op.startswith("call_") and (is_in_place(node) or "out" in node.kwargs or _value(node) is None):
+    nodes = list(linear.graph.nodes)
+    for node in nodes[nodes.index(linear) + 1 : nodes.index(loss)]:
+        if _has_effect(node):
             return f"{node.name}, between linear layer and loss, changes a tensor or a mode"
-        node = node.next
     return ""
+
+
+def _has_effect(node: fx.Node) -> bool:
+    # What has no value is called for an effect: a mode is set, elements are set.
+    return node.op.startswith("call_") and (is_in_place(node) or "out" in node.kwargs or _value(node) is None)
 
 
 def _operands(linear: fx.Node) -> tuple[Any, Any, Any]:
@@ -134,6 +141,9 @@ def _operands(linear: fx.Node) -> tuple[Any, Any, Any]:
 
 
 def _reason_of_options(given: dict[str, Any]) -> str:
+    """One of how the loss is asked for."""
+    if given.get("weight") is not None:
+        return "classes have weights"
     if given.get("size_average") is not None or given.get("reduce") is not None:
         return "the reduction is given as it was long ago"
     if any(isinstance(given.get(name), fx.Node) for name in _NAMES[2:]):

@@ -12,6 +12,7 @@ In torch: torch/_inductor/fx_passes/reinplace.py. Read next: nbcompile/lowering/
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,8 @@ _SCATTERS: dict[Any, Any] = {
     aten.diagonal.default: aten.diagonal_scatter.default, aten.as_strided.default: aten.as_strided_scatter.default,
 }  # fmt: skip
 """Operators that put a part back into its base, by the view that was the part."""
+_LISTS = (aten.unbind.int, aten.split.Tensor, aten.split_with_sizes.default)
+"""Operators that divide a tensor into views: each is an item of their result."""
 VIEW_REASON = "a view of another type, for a Triton kernel of the program's own"
 
 
@@ -74,12 +77,32 @@ def groups(launch: fx.Node, given: Mapping[str, Any], names: Sequence[str]) -> l
 def base_of(node: fx.Node) -> fx.Node:
     """The tensor that a node is a view of, itself if it is none."""
     while _is_view(node):
-        node = node.all_input_nodes[0]
+        node = _above(node)
     return node
 
 
 def _is_view(node: fx.Node) -> bool:
+    """Return whether a node is a tensor that is a view of another node's."""
+    if not isinstance(node.meta.get("val"), torch.Tensor):
+        return False
+    if _is_item(node):
+        return True
     return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and len(node.all_input_nodes) == 1
+
+
+def _is_item(node: fx.Node) -> bool:
+    return node.target is operator.getitem and isinstance(node.args[0], fx.Node) and node.args[0].target in _LISTS
+
+
+def _above(view: fx.Node) -> fx.Node:
+    """The tensor that a view is made of."""
+    above = view.all_input_nodes[0]
+    return above.all_input_nodes[0] if _is_item(view) else above
+
+
+def _users(node: fx.Node) -> list[fx.Node]:
+    """The users of a tensor, items in place of the lists that they are in."""
+    return [found for user in node.users for found in (user.users if user.target in _LISTS else (user,))]
 
 
 def _find_rebuilt(group: Group) -> None:
@@ -91,7 +114,7 @@ def _find_rebuilt(group: Group) -> None:
 def _follow(group: Group, level: fx.Node, result: fx.Node) -> None:
     """Follow a result from the view that was written to the base."""
     while level is not group.base:
-        above = level.all_input_nodes[0]
+        above = _above(level)
         if not _is_same(level, above):  # as after detach
             users = ((user, node) for node in _copies_of(result) for user in node.users)
             up = next((user for user, node in users if _puts_back(group, user, node, level, above)), None)
@@ -126,7 +149,7 @@ def _copies_of(node: fx.Node) -> list[fx.Node]:
     """A node, and others for the same tensor (``detach``)."""
     found = [node]
     for known in found:  # it grows
-        found.extend(user for user in known.users if _is_view(user) and _is_same(user, known))
+        found.extend(user for user in _users(known) if _is_view(user) and _is_same(user, known))
     return found
 
 
@@ -140,9 +163,10 @@ def _puts_back(group: Group, user: fx.Node, result: fx.Node, level: fx.Node, abo
     """Return whether a node makes, of what a view has become, what the tensor above it has become."""
     #     level = slice(above, 0, 10, 20)     user = slice_scatter(above, result, 0, 10, 20)
     #     level = view(above, int32)          user = view(result, float32)
-    if user.target is _SCATTERS.get(level.target):
+    scatter, part = _scatter_of(level)
+    if user.target is scatter:
         into: Any = user.args[0]
-        is_part = user.args[1:] == (result, *level.args[1:]) and not user.kwargs
+        is_part = user.args[1:] == (result, *part) and not user.kwargs
         return is_part and _place(group, into) == _place(group, above)
     if not _is_view(user) or not _is_view(level):
         return False
@@ -152,6 +176,24 @@ def _puts_back(group: Group, user: fx.Node, result: fx.Node, level: fx.Node, abo
     covers = below.elements * sizes[0] == over.elements * sizes[1] == over.span * sizes[1] == below.span * sizes[0]
     type_is_same = user.meta["val"].dtype == above.meta["val"].dtype
     return bool(starts and covers and type_is_same and (put.size, put.stride) == (over.size, over.stride))
+
+
+def _scatter_of(view: fx.Node) -> tuple[Any, tuple[object, ...]]:
+    """The operator that puts a part back into its base, and what says which part it is."""
+    #     split(above, 30, 0)[1]     slice_scatter(above, result, 0, 30, 60)
+    if not _is_item(view):
+        return _SCATTERS.get(view.target), view.args[1:]
+    items: Any = view.args[0]
+    number: Any = view.args[1]
+    above = _above(view).meta["val"]
+    is_unbound = items.target is aten.unbind.int
+    after_dim = items.args[1 if is_unbound else 2 :]
+    dim = items.kwargs.get("dim", after_dim[0] if after_dim else 0) % above.dim()
+    if is_unbound:
+        return aten.select_scatter.default, (dim, number)
+    sizes = [part.shape[dim] for part in items.meta["val"]]
+    first = sum(sizes[:number])
+    return aten.slice_scatter.default, (dim, first, first + sizes[number])
 
 
 def memory_of(
@@ -199,7 +241,7 @@ def _is_unread(node: fx.Node, allowed: set[fx.Node], lowered: Mapping[fx.Node, A
     """Return whether a tensor is used by nothing else, but for views of which the same holds; lowered users aside."""
     return all(
         user in allowed or (_is_view(user) and _is_unread(user, allowed))
-        for user in node.users
+        for user in _users(node)
         if user not in (lowered or ())
     )
 
@@ -235,10 +277,13 @@ def _buffer(value: Value) -> str:
 def _replayed(build: Builder, node: fx.Node, replayed: dict[fx.Node, Value], group: Group) -> Value:
     """The view of its base's memory that a node is."""
     if node not in replayed:
-        viewed = _replayed(build, node.all_input_nodes[0], replayed, group)
+        viewed = _replayed(build, _above(node), replayed, group)
         if node.target is aten.view.dtype:
             replayed[node] = build.extern(node.target, (viewed, *node.args[1:]), {}, node.meta["val"], VIEW_REASON)
             group.buffers.add(build.as_argument(replayed[node], None, True).buffer)
+        elif _is_item(node):
+            items: Any = node.args[0]
+            replayed[node] = build.call(items.target, viewed, *items.args[1:], **items.kwargs)[node.args[1]]
         else:
             replayed[node] = build.call(node.target, viewed, *node.args[1:], **node.kwargs)
     return replayed[node]

@@ -56,8 +56,36 @@ def diagonal(x, add):
     return y
 
 
+def column_of_all(x, add):
+    y = x.view(10, 10) * 2
+    add(y.unbind(1)[3], 1, 8, 10)
+    return y
+
+
+def half_of_a_row(x, add):
+    y = x.view(10, 10) * 2
+    add(y.unbind()[3].split(6, -1)[1], -5, 20)
+    return y
+
+
+def part_of_an_input_in_three(x, add):
+    add(x.split([30, 50, 20])[1], -10, 70)
+    return x * 2
+
+
+def divided_afterwards(x, add):
+    add(x, 0, 20)
+    first, second = x.split([15, 85])
+    y = x * 2
+    add(y, 10, 20)
+    return first * 1, second.sum(), y.view(10, 10).unbind(1)[2] + 1
+
+
+PARTS = [column_of_all, half_of_a_row, part_of_an_input_in_three, divided_afterwards]
+
+
 @pytest.mark.parametrize(
-    "function", [part_of_a_result, part_of_an_input, column, rows_turned_round, row_of_an_input, diagonal]
+    "function", [part_of_a_result, part_of_an_input, column, rows_turned_round, row_of_an_input, diagonal, *PARTS]
 )
 def test_what_a_kernel_writes_beside_a_view_is_in_its_base(function):
     """A kernel gets an address, and may go on from there, to either side."""
