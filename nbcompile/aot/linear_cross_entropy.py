@@ -63,11 +63,15 @@ def _value(node: object) -> Any:
     return node.meta.get("example_value") if isinstance(node, fx.Node) else None
 
 
+def _is_view(node: object) -> bool:
+    return isinstance(node, fx.Node) and node.op == "call_method" and node.target in _VIEWS
+
+
 def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
     """The pattern; the reason why it is kept; None where there is none, or few logits."""
     given: dict[str, Any] = dict(zip(_NAMES, loss.args, strict=False)) | dict(loss.kwargs)
     scores, target = given["input"], given["target"]
-    view = scores if isinstance(scores, fx.Node) and scores.op == "call_method" and scores.target in _VIEWS else None
+    view = scores if _is_view(scores) else None
     linear = view.args[0] if view is not None else scores
     if not isinstance(linear, fx.Node) or linear.target is not functional.linear:
         return None
@@ -80,12 +84,11 @@ def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
         return "their number is not known"
     if logits.numel() * logits.element_size() < LEAST_BYTES:
         return None
-    reason = (
-        _reason_of_users(linear, view)
-        or _reason_of_tensors(linear, logits, labels)
-        or _reason_of_options(given)
-        or _reason_of_place(linear, loss)
-    )
+    reasons = (
+        _reason_of_users(linear, view), _reason_of_options(given), _reason_of_tensors(linear, logits, labels),
+        _reason_of_place(linear, loss),
+    )  # fmt: skip
+    reason = next(filter(None, reasons), "")
     options = (
         _REDUCTIONS.get(given.get("reduction", "mean")), given.get("ignore_index", -100),
         given.get("label_smoothing", 0.0),
