@@ -72,6 +72,7 @@ def trace(
         return None
     fake_mode = fake_mode_of(example_inputs)
     fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
+    transforms, grad_mode = torch_internals.transform_state(), torch.is_grad_enabled()
     try:
         tracer = AtenTracer(table, fakes, "arg{}_1", first=0, allow_mutation=allow_mutation)
         # The dispatch mode sees each ATen operator that the captured graph runs, after autograd and functions of
@@ -81,8 +82,10 @@ def trace(
         returned = tracer.returned(outputs)
         written = tracer.write_back()
         return InferenceGraph(tracer.module(returned), written)
-    # Nothing was changed but this tracer: AOTAutograd can begin anew.
+    # AOTAutograd can begin anew, where the graph began: it enters and leaves transforms and modes by its nodes.
     except (NeedsAotAutograd, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
+        torch_internals.restore_transforms(transforms)
+        torch._C._set_grad_enabled(grad_mode)
         torch_internals.forget_new_symbols(fake_mode.shape_env)
         return None
 

@@ -34,12 +34,14 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
     fake_mode = inference_tracer.fake_mode_of(example_inputs)
     with fake_mode:
         primals = [_leaf(each, fake_mode) for each in example_inputs]
+    transforms = torch_internals.transform_state()
     try:
         tracer = AtenTracer(table, primals, "primals_{}")
         symbolic = any(isinstance(each, torch.SymInt) for each in primals)
         with fake_mode, torch.enable_grad(), torch_internals.rules_in_python(symbolic):
             return _trace(module, primals, tracer)
     except (NeedsAotAutograd, RuntimeError):  # AOTAutograd raises the second again, with its own words
+        torch_internals.restore_transforms(transforms)  # the graph enters and leaves them by its nodes
         torch_internals.forget_new_symbols(fake_mode.shape_env)
         return None
 

@@ -397,3 +397,17 @@ def test_what_is_computed_with_gradients_learns_below_no_grad(backend):
         assert (y.requires_grad, z.requires_grad) == (False, True)
         (gradient,) = torch.autograd.grad(z.sum(), weight)
         torch.testing.assert_close(gradient, -(x * x.sin()).sum(0))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_transform_is_left_when_a_tracer_gives_up(learns):
+    """What only AOTAutograd can trace inside of ``vmap`` leaves no transform active in the process."""
+    weight = torch.ones(4, 4, requires_grad=learns)
+
+    def f(x):
+        return torch.vmap(lambda row: F.linear(row, weight).relu())(x)
+
+    nbcompile.reset()
+    result = nbcompile.compile(f)(torch.randn(3, 4))
+    assert torch._C._functorch.peek_interpreter_stack() is None
+    assert result.requires_grad is learns
