@@ -37,7 +37,7 @@ from nbcompile.tracing.effects.reconstruction import Reconstruction
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.frame import break_points
 from nbcompile.tracing.frame.break_planning import BreakPlan, BreakPlanner, break_report
-from nbcompile.tracing.frame.frame_guards import expect_attributes, frame_guards
+from nbcompile.tracing.frame.frame_guards import expect_attributes, frame_guards, registries_grew
 from nbcompile.tracing.frame.interpreter import Interpreter, PlannedBreak
 from nbcompile.tracing.frame.translator import FrameResult, Translator
 from nbcompile.tracing.graph.output_graph import FailedNode
@@ -97,6 +97,7 @@ def trace(
     plan: BreakPlan | None = None
     refused: set[str] = set()
     assumed = Assumptions()  # by any attempt: what an earlier one saw decided where this one ends
+    may_restart = True
     while True:
         modes = enumerate(torch_internals.function_modes())
         overrides = OverrideState[VariableTracker](LazyVariable(mode, FunctionModeSource(at)) for at, mode in modes)
@@ -105,7 +106,12 @@ def trace(
             # itself looks at ``x.shape``, no ``__torch_function__`` of the user may run.
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
                 attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused)
-                return attempt.trace(unfinished)
+                trace = attempt.trace(unfinished)
+                # Once: what grows in each attempt is no import, and then the guards say so.
+                if not (may_restart and registries_grew(attempt.guards, frame.scope())):
+                    return trace
+                may_restart = False
+                trace.release()
         except _RestartWithPlan as again:
             plan = again.plan
         except MustBreakEarlier as late:
@@ -132,6 +138,7 @@ class _FrameTracer:
         self.frame = frame
         self.options = options
         self.plan = plan
+        self.guards: tuple[Guard, ...] = ()
         self.interpreter = Interpreter(frame, options, dynamism, assumed, overrides, recording)
         self.interpreter.output.refused = refused
         self.top = self._top_frame()
@@ -323,7 +330,7 @@ class _FrameTracer:
         self.interpreter.note_effects()
         draws = reconstruction.draws()
         output.check_leaves(reconstruction.outputs)
-        guards = frame_guards(self.interpreter)  # late: reconstruction adds some
+        guards = self.guards = frame_guards(self.interpreter)  # late: reconstruction adds some
         graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
         stack = self.interpreter.stack()
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterable
+from typing import cast
 
 import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorMarks
-from nbcompile.capture.source import ArraySource, AttrSource, Source
+from nbcompile.capture.source import ArraySource, AttrSource, GlobalSource, ModuleSource, Scope, Source, resolve
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.inputs.dynamism import is_module_state
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
@@ -54,6 +55,28 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
     levels = torch_internals.transform_levels()
     transforms = [Guard(None, GuardKind.TRANSFORMS, levels)] if levels else []
     return (*process_guards, *transforms, *output.guards_on_members())
+
+
+def registries_grew(guards: Iterable[Guard], scope: Scope) -> bool:
+    """True if a global dict of some module has more keys than while it was traced.
+
+    The first operator of a process imports parts of torch, which register classes with pytrees: ``tree_flatten`` was
+    traced with the registry of before.
+    """
+    for guard in guards:
+        if guard.kind is not GuardKind.DICT_KEYS and guard.kind is not GuardKind.DICT_LENGTH:
+            continue
+        match guard.source:
+            case GlobalSource() | AttrSource(base=ModuleSource()):
+                value = resolve(guard.source, scope)
+            case _:
+                continue
+        expected = (
+            guard.expected if guard.kind is GuardKind.DICT_LENGTH else len(cast("tuple[object, ...]", guard.expected))
+        )
+        if isinstance(value, dict) and dict.__len__(value) != expected:
+            return True
+    return False
 
 
 def expect_attributes(interpreter: Interpreter) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -10,11 +12,26 @@ import torch
 
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind as K
+from nbcompile.capture.source import AttrSource, GlobalSource, LocalSource, ModuleSource, Scope
 from nbcompile.options import Options
+from nbcompile.tracing.frame.frame_guards import registries_grew
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.tracer import trace
 
 PROCESS = {K.GLOBAL_STATE, K.TORCH_FUNCTION_MODE_STACK, K.DEFAULT_DEVICE, K.SAVED_TENSORS_HOOKS}
+FIRST_IN_PROCESS = """
+import torch, nbcompile
+from torch.utils import _pytree as pytree
+def f(x):
+    leaves, spec = pytree.tree_flatten({"a": x, "b": (x, x)})
+    return pytree.tree_unflatten([leaf * 2 for leaf in leaves], spec)["b"][1].reshape(-1)[:3].sum()
+x = torch.arange(16.0).reshape(4, 4).requires_grad_()
+before = len(pytree.SUPPORTED_NODES)
+assert torch.equal(nbcompile.compile(f, fullgraph=True)(x), f(x))
+print(len(pytree.SUPPORTED_NODES) - before)
+"""
+REGISTRY = {"a": 1, "b": 2}
+SCOPE = Scope((lambda: None).__code__, {"d": {}}, {"REGISTRY": REGISTRY}, vars(builtins))
 
 
 def guards_of(function: Callable, **values: object) -> list[Guard]:
@@ -81,3 +98,28 @@ def test_what_is_passed_on_unread_is_there():
     holder.tag = object()
     found = [g for g in guards_of(lambda x, h: (x + 1, getattr(h, "tag", None)), x=torch.ones(2), h=holder)]
     assert ("tag", True) in [g.expected for g in found if g.kind is K.HASATTR]
+
+
+def test_a_registry_may_grow_while_the_first_frame_of_a_process_is_traced(tmp_path):
+    """The first operator imports modules of torch that register classes with pytrees; the frame is traced again."""
+    command = [sys.executable, "-c", FIRST_IN_PROCESS]
+    for _ in range(2):  # the second one loads, or compiles again
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "expected", "grew"),
+    [
+        (GlobalSource("REGISTRY"), K.DICT_KEYS, ("a", "b"), False),
+        (GlobalSource("REGISTRY"), K.DICT_KEYS, ("a",), True),
+        (GlobalSource("REGISTRY"), K.DICT_LENGTH, 2, False),
+        (GlobalSource("REGISTRY"), K.DICT_LENGTH, 1, True),
+        (AttrSource(ModuleSource(__name__), "REGISTRY"), K.DICT_LENGTH, 1, True),
+        (LocalSource("d"), K.DICT_LENGTH, 1, False),
+        (GlobalSource("REGISTRY"), K.TYPE_MATCH, dict, False),
+    ],
+)
+def test_only_dicts_of_modules_are_asked_again(source, kind, expected, grew):
+    """An argument cannot change while it is traced, and other guards are checked when they are built."""
+    assert registries_grew([Guard(source, kind, expected)], SCOPE) is grew
