@@ -56,9 +56,24 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
             observer.called(options, failed)
             try:
                 with observer.compiling():
-                    return run_stages(frame, options, observer)
+                    return compile_twice_at_most(frame, options, observer)
             except Exception as error:  # noqa: BLE001 - raised again where nothing else is said of it
                 return fallback.outcome_of(frame, options, observer, error)
+
+
+def compile_twice_at_most(frame: Frame, options: Options, observer: FrameObserver) -> CompiledFrame:
+    """Run the stages, and once more if an import meanwhile changed what the trace had read.
+
+    The first compile of a process imports parts of torch (fast/prebuild.py does while C++ is built), some of which
+    register classes with pytrees. A trace of ``vmap`` has read the registry by then. The second time nothing is left to
+    import.
+    """
+    try:
+        return run_stages(frame, options, observer)
+    except guarding.GuardsDoNotHold as error:
+        if error.is_broken_promise:  # by the program: it says the same again
+            raise
+    return run_stages(frame, options, observer)
 
 
 def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> CompiledFrame:

@@ -298,7 +298,8 @@ def _of_c(value: Any, depth: int) -> Description:
             raise NotStorable(f"a method of {owner.__qualname__}")
         more = [_class(owner, depth - 1)] if depth and not is_trusted(owner.__module__) else []
         return ["builtin", f"{owner.__module__}:{owner.__qualname__}", value.__name__, *more]
-    module = owner.__name__ if isinstance(owner, types.ModuleType) else value.__module__ if owner is None else None
+    named = getattr(value, "__module__", None)  # a slot of a class of pybind's has none
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else named if owner is None else None
     if not isinstance(module, str):
         raise NotStorable(f"the method {value.__name__} of an object")
     # Found by name only if the name leads to this object: a monkey-patched function is another one.

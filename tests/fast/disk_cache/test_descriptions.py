@@ -154,3 +154,10 @@ class Colour(enum.Flag):
 def test_flags_are_found_again(value):
     """A member has a name; a combination has a number."""
     assert find(describe(value)) is value
+
+
+@pytest.mark.parametrize("slot", [type.__call__, type.__init__, type.__repr__])
+def test_a_slot_bound_to_a_class_of_pybinds_has_no_description(slot):
+    """A method wrapper of such a class has no module: the entry is not stored, and nobody is warned."""
+    with pytest.raises(NotStorable):
+        describe(slot.__get__(torch._C._SDPBackend))
