@@ -33,6 +33,7 @@ from nbcompile.codegen.triton_flex_tiles import (
     tile_of,
 )
 from nbcompile.codegen.triton_graph import Scatter, results
+from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.ir.kernel import ProductTile
 
 GRADIENT = "gradient_of"
@@ -167,10 +168,13 @@ def _change(backward: FlexBackward, shape: str, *, asks_mask: bool, adds: bool =
     mask = "inside & allowed" if asks_mask else "inside"
     for number in backward.captured if adds else ():
         gradient = found[len(arguments) - 1 + number]
-        assert isinstance(gradient, Scatter)
+        if not isinstance(gradient, Scatter):
+            raise NoTriton("a tensor that a function of attention reads without an index")
         yield f"at = tl.broadcast_to({gradient.offset}, {shape})"
         yield f"amount = tl.broadcast_to(({gradient.value}).to(tl.float32), {shape})"
         yield f"tl.atomic_add({GRADIENT}{number} + at, amount, {mask})"
+    if not isinstance(found[0], str):
+        raise NoTriton("a function of attention that does not depend on the score")
     # What is masked may be anything, NaN too: it is 0.
     yield f"change = tl.where({mask}, tl.broadcast_to(({found[0]}).to(tl.float32), {shape}) * {flex.scale!r}, 0.0)"
 

@@ -42,7 +42,7 @@ _TEXTS = {
     "minimum": "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
     "relu": "tl.maximum({0}, 0.0, propagate_nan=tl.PropagateNan.ALL)", "square": "({0} * {0})", "detach": "{0}",
     "masked_fill": "tl.where({1}, {2}, {0})", "reciprocal": "tl.div_rn(1.0, {0})",
-    "sgn": "tl.where({0} == {0}, tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0)), {0})",
+    "sgn": "tl.where({0} > 0, 1.0, tl.where({0} < 0, -1.0, 0.0))",
     "tanh_backward": "({0} * (1.0 - {1} * {1}))", "sigmoid_backward": "({0} * (1.0 - {1}) * {1})",
     "threshold_backward": "tl.where({1} <= {2}, 0.0, {0})",
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -68,3 +69,14 @@ def test_derivatives_have_a_text(function):
 
     text, _ = expressions(traced(derivative), ("scores", *PLACE), (), "valid", "[16, 16]", "s")
     assert operator.contains(text, "s")
+
+
+@pytest.mark.parametrize("number", [2.5, -2.5, 0.0, -0.0, float("inf"), float("nan")])
+def test_the_sign_of_a_number_is_eager_modes(number):
+    """That of NaN is 0, as in ``torch.sgn``, which is the derivative of ``abs``."""
+    (line,) = (
+        line for line in expressions(traced(lambda s, b, h, i, j: torch.sgn(s)), ("x", *PLACE), (), "m", "[1]", "s")[1]
+    )
+    where = SimpleNamespace(where=lambda condition, yes, no: yes if condition else no, float32=float)
+    text = line.partition(" = ")[2].replace(".to(tl.float32)", "")
+    assert eval(text, {"tl": where, "x": number}) == torch.sgn(torch.tensor(number))
