@@ -86,13 +86,13 @@ def test_an_entry_that_is_wrong_when_it_is_loaded(monkeypatch):
 def test_wrong_code_for_a_gpu(monkeypatch):
     """Only the simulator sees Triton's code: the rung with it is the one that changes. It has no time, and is not slow."""
     pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
-    original = generator.emit
+    original = generator.emit_kernel
 
     def emit(*arguments):
         emitted = original(*arguments)
         return dataclasses.replace(emitted, source=emitted.source.replace("tl.exp(", "tl.cos("))
 
-    monkeypatch.setattr(generator, "emit", emit)
+    monkeypatch.setattr(generator, "emit_kernel", emit)
     found = ablate(exponential)(torch.randn(4, 6))
     assert found.first_change.rung == "Triton in the simulator", str(found)
     assert found.rows[-1].seconds == 0.0
