@@ -68,7 +68,7 @@ def _is_view(node: object) -> bool:
 
 
 def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
-    """The pattern; the reason why it is kept; None where there is none, or few logits."""
+    """The pattern; the reason to hold its logits; None where there is no pattern, or few logits."""
     given: dict[str, Any] = dict(zip(_NAMES, loss.args, strict=False)) | dict(loss.kwargs)
     scores, target = given["input"], given["target"]
     view = scores if _is_view(scores) else None
@@ -97,13 +97,13 @@ def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
 
 
 def _reason_of_users(linear: fx.Node, view: fx.Node | None) -> str:
-    """The reason why a pattern is kept; "" if there is none."""
+    """The reason in the users of the logits to hold them; "" if there is none."""
     is_read = len(linear.users) > 1 or (view is not None and len(view.users) > 1)
     return "something else reads them" if is_read else ""
 
 
 def _reason_of_tensors(linear: fx.Node, logits: torch.Tensor, labels: torch.Tensor) -> str:
-    """Another one: types and sizes."""
+    """The reason in types and sizes to hold the logits; "" if there is none."""
     if labels.dtype != torch.int64 or labels.dim() != 1 or logits.dim() != 2:
         return "targets are probabilities, or have several dimensions"
     if logits.shape[-1] != _value(linear).shape[-1]:
@@ -144,7 +144,7 @@ def _operands(linear: fx.Node) -> tuple[Any, Any, Any]:
 
 
 def _reason_of_options(given: dict[str, Any]) -> str:
-    """One of how the loss is asked for."""
+    """The reason in the arguments of the loss to hold the logits; "" if there is none."""
     if given.get("weight") is not None:
         return "classes have weights"
     if given.get("size_average") is not None or given.get("reduce") is not None:

@@ -106,12 +106,12 @@ def trace(
             # itself looks at ``x.shape``, no ``__torch_function__`` of the user may run.
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
                 attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused)
-                trace = attempt.trace(unfinished)
+                traced = attempt.trace(unfinished)
                 # Once: what grows in each attempt is no import, and then the guards say so.
                 if not (may_restart and registries_grew(attempt.guards, frame.scope())):
-                    return trace
+                    return traced
                 may_restart = False
-                trace.release()
+                traced.release()
         except _RestartWithPlan as again:
             plan = again.plan
         except MustBreakEarlier as late:
@@ -208,7 +208,7 @@ class _FrameTracer:
                 raise _RestartWithPlan(self.planner.plan(error)) from None
             except ObservedException as error:
                 uncaught = self._uncaught(error)
-                if self._ends_at_call_or_statement(error.value):
+                if self._is_compiled_up_to(error.value):
                     raise _RestartWithPlan(self.planner.plan(uncaught)) from None
                 raise uncaught from None
             except RecursionError:
@@ -228,7 +228,7 @@ class _FrameTracer:
         self.planner.note_stack(unsupported)
         return unsupported
 
-    def _ends_at_call_or_statement(self, error: VariableTracker) -> bool:
+    def _is_compiled_up_to(self, error: VariableTracker) -> bool:
         """True if what ran before an exception that leaves the frame is compiled, as in torch.
 
         That is so for a failed assertion and for an attribute that a tensor does not have. All others leave the frame

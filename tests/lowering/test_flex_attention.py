@@ -13,6 +13,7 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import nbcompile
+from tests.lowering.attention_functions import by_case, causal, nothing_for_some, relative, soft_cap, window
 
 NAME = "triton_flex_attention"
 OPTIONS = {"target": "sm_90", "simulation_seconds": 300.0}
@@ -49,30 +50,6 @@ def explained(function, *inputs, kernel=True, splits=False, options=OPTIONS):
 
 
 PRECISE = torch.full((64,), 1e-60, dtype=torch.float64)
-
-
-def causal(b, h, i, j):
-    return i >= j
-
-
-def window(b, h, i, j):
-    return (i >= j) & (i - j < 20)
-
-
-def nothing_for_some(b, h, i, j):
-    return (i > 5) & (j % 3 != 0)
-
-
-def relative(s, b, h, i, j):
-    return s + (i - j) * 0.1
-
-
-def soft_cap(s, b, h, i, j):
-    return torch.tanh(s / 2.0) * 2.0
-
-
-def by_case(s, b, h, i, j):
-    return torch.where((i // 4) % 2 == j % 2, s * 2, torch.maximum(s, -s) - h)
 
 
 @pytest.mark.parametrize(("score", "mask", "keys"), [

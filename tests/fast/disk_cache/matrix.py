@@ -130,7 +130,7 @@ def ask(program, change, and_compile=False):
 def _count(pair, and_compile):
     """Count what is loaded; what is not runs as it stands. In a fork, so nothing is put back."""
     load = entry.load
-    compiled = first_call.driver.compile_frame
+    compiled = first_call.stages.compile_frame
 
     def counted(*arguments, **keywords):
         found = load(*arguments, **keywords)
@@ -142,7 +142,7 @@ def _count(pair, and_compile):
         return compiled(frame, options, key) if and_compile else SkipFrame("no entry is good for it", code_wide=False)
 
     entry.load = counted
-    first_call.driver.compile_frame = missed
+    first_call.stages.compile_frame = missed
 
 
 def compiled_anew(program, change):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import types
 from pathlib import Path
 
 import pytest
@@ -605,14 +603,23 @@ SOURCES = (".c", ".cpp", ".h", ".txt", ".toml")
 
 def test_entries_of_another_compiler_have_another_key(monkeypatch):
     """The key knows every module, source in C and C++, header and table of the package: an edited one finds no old entry."""
-    seen = []
-
-    def stat(path):
-        seen.append(Path(path))
-        return os.stat(path)
-
-    monkeypatch.setattr(keys, "os", types.SimpleNamespace(walk=os.walk, path=os.path, stat=stat))
-    keys.own_source.__wrapped__()
-    parts = {path for path in Path(nbcompile.__file__).parent.rglob("*.*") if path.suffix in (".py", *SOURCES)}
-    assert parts <= set(seen)
+    home = Path(nbcompile.__file__).parent
+    files = list(keys._files(str(home), ""))
+    parts = {path for path in home.rglob("*.*") if path.suffix in (".py", *SOURCES)}
+    assert parts <= {home / name.removeprefix("/") for name, *_ in files}
     assert {path.suffix for path in parts} == {".py", *SOURCES}
+    before = keys.own_source.__wrapped__()
+    for at in (1, 2):  # size and time of one file
+        edited = [*files[:-1], (*files[-1][:at], files[-1][at] + 1, *files[-1][at + 1 :])]
+        with monkeypatch.context() as other:
+            other.setattr(keys, "_files", lambda folder, where, edited=edited: edited)
+            assert keys.own_source.__wrapped__() != before
+
+
+def test_files_that_go_away_are_no_part_of_the_key(tmp_path):
+    """A link that leads nowhere, as an editor's lock, is passed over, and so is a folder that is gone."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/module.py").write_text("1")
+    (tmp_path / ".#module.py").symlink_to("nowhere")
+    assert [name for name, *_ in keys._files(str(tmp_path), "")] == ["/folder/module.py"]
+    assert list(keys._files(str(tmp_path / "gone"), "")) == []

@@ -9,6 +9,7 @@ import torch
 from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
 
 import nbcompile
+from tests.lowering.attention_functions import by_case, causal, nothing_for_some, relative, soft_cap, window
 
 FORWARD, OF_QUERY, OF_KEYS = "triton_flex_attention", "triton_flex_attention_of_query", "triton_flex_attention_of_keys"
 
@@ -70,30 +71,6 @@ def error(found, true):
     found, true = found.cpu().float(), true.cpu()
     assert torch.equal(found.isfinite(), true.isfinite())
     return (found - true).nan_to_num().abs().max().item()
-
-
-def causal(b, h, i, j):
-    return i >= j
-
-
-def window(b, h, i, j):
-    return (i >= j) & (i - j < 20)
-
-
-def nothing_for_some(b, h, i, j):
-    return (i > 5) & (j % 3 != 0)
-
-
-def relative(s, b, h, i, j):
-    return s + (i - j) * 0.1
-
-
-def soft_cap(s, b, h, i, j):
-    return torch.tanh(s / 2.0) * 2.0
-
-
-def by_case(s, b, h, i, j):
-    return torch.where((i // 4) % 2 == j % 2, s * 2, torch.maximum(s, -s) - h)
 
 
 def squared(s, b, h, i, j):
