@@ -249,7 +249,7 @@ def source_text(code: CodeType) -> str:
     linecache.checkcache(original.co_filename)
     try:
         return textwrap.dedent(_text_of(original))
-    except (OSError, TypeError):
+    except (OSError, TypeError, ValueError):  # a name of a file may hold what no file system takes
         return ""
 
 
