@@ -180,6 +180,10 @@ class Assumptions:
     asked, by its source or itself; whether that is one. Classes are registered, and hooks read what nothing guards."""
     answers: list[tuple[object, tuple[object, ...], dict[str, object], str]] = field(default_factory=list)
     """Answers of library functions about this process: the function, its arguments, and the text of its result."""
+    kernels: dict[int, Source] = field(default_factory=dict)
+    """Sources of the user's Triton kernels that are launched, by the numbers that torch's table gave them here."""
+    launch_constants: dict[int, dict[str, object]] = field(default_factory=dict)
+    """Constant arguments of launches, by their numbers there."""
     obstacle: str = ""
     """Something that only this process can know went into the trace: what it was."""
 

@@ -34,8 +34,13 @@ def build(source: ASTSource, chip: Chip, options: Mapping[str, Any]) -> MachineC
     Raises:
         CannotBuild: Triton or ptxas refuses, or what they make needs more than a launch of ours gives.
     """
+    target = GPUTarget("cuda", chip.capability, 32)
     try:
-        compiled = triton.compile(source, target=GPUTarget("cuda", chip.capability, 32), options=dict(options))
+        # Triton's own files have a key without what a kernel reads of a module (sizes.BLOCK): one
+        # of them may be of another value.
+        with triton.knobs.compilation.scope():
+            triton.knobs.compilation.always_compile = True
+            compiled = triton.compile(source, target=target, options=dict(options))
     except Exception as error:
         text = next(iter(str(error).strip().splitlines()), "")
         raise CannotBuild(f"Triton cannot compile it for {chip.name}: {type(error).__name__}: {text}") from error

@@ -140,7 +140,7 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
         NoTools: none can be, here.
     """
     # By key, so that of two equal requests one is compiled.
-    found = {request.key: _fetch(request.key) for request in requests}
+    found = {request.key: fetch(request.key) for request in requests}
     missing = {request.key: request for request in requests if found[request.key] is None}
     reasons: dict[str, str] = {}
     if missing:
@@ -164,7 +164,8 @@ loaded: dict[bytes, Cubin] = STATE.add("gpu.cubins.loaded", {}, Lifetime.PROCESS
 """Machine code that this process has read: the stand-in driver looks up what it is given to run."""
 
 
-def _fetch(key: str) -> Cubin | None:
+def fetch(key: str) -> Cubin | None:
+    """Machine code of the store; None where it is not there."""
     path = store.fetch(key, ".cubin")
     return None if path is None else _parse(path.read_bytes())
 
@@ -180,15 +181,22 @@ def _parse(content: bytes) -> Cubin:
     return cubin
 
 
-def _keep(key: str, answer: dict[str, Any]) -> Cubin:
-    ptx, code = answer["ptx"].encode(), base64.b64decode(answer["cubin"])
+def keep(key: str, ptx: str, image: Image) -> Cubin:
+    """Put machine code into the store."""
+    text = ptx.encode()
     facts = {
-        "entry": answer["entry"], "threads": answer["threads"], "shared": answer["shared"],
-        "parameters": elf.parameters(code, answer["entry"]), "ptx_bytes": len(ptx),
+        "entry": image.entry, "threads": image.threads, "shared": image.shared, "parameters": image.parameters,
+        "ptx_bytes": len(text),
     }  # fmt: skip
-    content = json.dumps(facts).encode() + b"\n" + ptx + code
+    content = json.dumps(facts).encode() + b"\n" + text + image.code
     store.add(key, ".cubin", lambda draft: _write(draft, content))
     return _parse(content)
+
+
+def _of_worker(key: str, answer: dict[str, Any]) -> Cubin:
+    code, entry = base64.b64decode(answer["cubin"]), answer["entry"]
+    image = Image(code, entry, answer["threads"], answer["shared"], elf.parameters(code, entry))
+    return keep(key, answer["ptx"], image)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -259,7 +267,7 @@ class _Worker:
             # that was found.
             found.append((elf.spilled_bytes(base64.b64decode(answer["cubin"]), answer["entry"]), answer))
             if not found[-1][0] or warps >= MOST_WARPS:
-                return _keep(request.key, min(found, key=operator.itemgetter(0))[1])
+                return _of_worker(request.key, min(found, key=operator.itemgetter(0))[1])
             warps *= 2  # of the same elements, each of more threads holds fewer
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any] | str:

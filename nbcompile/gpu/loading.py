@@ -9,6 +9,7 @@ In torch: torch/_inductor/output_code.py. Read next: nbcompile/gpu/cubins.py, nb
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ class HowToLaunch:
 
 
 DEFAULT = HowToLaunch()
+KernelTable = Callable[[int, int], tuple[Any, dict[str, Any]]]
+"""Finds a Triton kernel of the user's, and its constants, by their numbers in a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +67,17 @@ class OtherTarget(Exception):
 
 def load_on_gpu(
     emitted: Runnable, gpu: GpuLauncher, compiler: Compiler, attribute: Attribute | None,
-    constants: Mapping[int, object], how: HowToLaunch,
+    constants: Mapping[int, object], how: HowToLaunch, kernels: KernelTable | None = None,
 ) -> LoadedGraph:  # fmt: skip
     """Build what must be built, and return the graph as a callable.
+
+    ``kernels`` are those of a stored graph; without, torch's table has them.
 
     Raises:
         cubins.CannotCompile: Triton refuses a kernel.
         toolchain.BuildError: the C++ compiler does.
     """
-    prepared = {**prepare(emitted, gpu, how.debug), **_users_kernels(emitted)}
+    prepared = {**prepare(emitted, gpu, how.debug), **_users_kernels(emitted, kernels)}
     program = load(emitted, compiler, attribute, constants, prepared)
     facts, plan = emitted.capture, emitted.plan
     # Not asked for: the mode is reduce-overhead.
@@ -142,10 +147,13 @@ class _GraphLoader:
         return load(changed, self.compiler, self.attribute, constants, self.prepared, is_stored=False)
 
 
-def _users_kernels(emitted: Runnable) -> dict[str, Callable[..., None]]:
+def _users_kernels(emitted: Runnable, kernels: KernelTable | None) -> dict[str, Callable[..., None]]:
     """Functions that launch the user's own Triton kernels, by the name of the call. The program has imported Triton."""
     names = [extern.name for extern in emitted.externs if torch_internals.is_kernel_launch(extern.target)]
-    return {f"{name}_target": user_kernels.launch for name in names}
+    if not names:
+        return {}
+    launch = functools.partial(user_kernels.launch, kernels or user_kernels.of_table)
+    return {f"{name}_target": launch for name in names}
 
 
 def prepare(emitted: Runnable, gpu: GpuLauncher, debug: bool = False) -> Mapping[str, Callable[..., None]]:
@@ -165,9 +173,10 @@ def prepare(emitted: Runnable, gpu: GpuLauncher, debug: bool = False) -> Mapping
 
 
 def load_stored(
-    stored: Runnable, target: StoredTarget, compiler: Compiler, attribute: Attribute, constants: Mapping[int, object]
-) -> LoadedGraph:
-    """A graph that an earlier process compiled for this GPU.
+    stored: Runnable, target: StoredTarget, compiler: Compiler, attribute: Attribute, constants: Mapping[int, object],
+    kernels: KernelTable,
+) -> LoadedGraph:  # fmt: skip
+    """A graph that an earlier process compiled for this GPU, with the user's Triton kernels that it launches.
 
     Raises:
         OtherTarget: it was compiled for another one, or with another Triton.
@@ -181,7 +190,7 @@ def load_stored(
             raise OtherTarget(f"cuda:{device} is not the {chip} that it was compiled for")
     if target.triton != cubins.triton_version():
         raise OtherTarget(f"it was compiled by Triton {target.triton}, and {cubins.triton_version()} is installed")
-    return load_on_gpu(stored, gpu, compiler, attribute, constants, HowToLaunch(debug=target.debug))
+    return load_on_gpu(stored, gpu, compiler, attribute, constants, HowToLaunch(debug=target.debug), kernels)
 
 
 def chip_name(gpu: GpuLauncher, device: int) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from nbcompile.capture.triton_kernels import function_of
 from nbcompile.gpu import costs, estimate, predict, ptx, simulated, simulator, user_kernels
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.machine_code import POINTER_BYTES
@@ -77,7 +78,7 @@ class SimulatedKernel:
         return self.chosen[key]
 
     def _run(self, kernel: Any, given: Given, grid: Grid) -> simulated.Launch:
-        function = user_kernels.function_of(kernel)
+        function = function_of(kernel)
         form = user_kernels.form_of(function, given, _is_aligned)
         ready = self._prepared(form)
         width, height, depth = map(int, grid)

@@ -10,7 +10,7 @@ value of its key, on copies, and the one with the least predicted time is kept; 
 what has no form for our launcher.
 
 In torch: torch/_higher_order_ops/triton_kernel_wrap.py, torch/_inductor/codegen/wrapper.py. Read next:
-nbcompile/gpu/kernel_writes.py
+nbcompile/gpu/user_code.py
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ import triton
 from triton.compiler import ASTSource
 
 from nbcompile import torch_internals
-from nbcompile.gpu import cubins, elf, kernel_writes
-from nbcompile.gpu.build import CannotBuild, build
+from nbcompile.capture.triton_kernels import function_of
+from nbcompile.gpu import cubins, elf, user_code
+from nbcompile.gpu.build import CannotBuild
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.gpu.machine_code import POINTER_BYTES, MachineCode
 from nbcompile.runtime import gpu_launcher, toolchain
@@ -146,12 +147,12 @@ def _type(function: Any, parameter: Any, value: object) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def built(form: Form, chip: Chip) -> MachineCode:
-    """The machine code of a form.
+    """The machine code of a form, which an earlier process may have compiled.
 
     Raises:
         CannotBuild: Triton refuses, or what it makes needs more than our launcher gives.
     """
-    return build(form.source, chip, dict(form.options))
+    return user_code.built(form, chip)
 
 
 # -- what is written -------------------------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def written(kernel_idx: int, constant_args_idx: int, arguments: Given) -> list[s
             # Fake tensors have no address. Alignment changes loads, and not which arguments are
             # written.
             form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
-            found |= kernel_writes.find(form.source, CHIPS["sm_90"])
+            found |= user_code.written(form, CHIPS["sm_90"])
         except Exception:  # noqa: BLE001  whatever Triton refuses, it refuses again at the launch
             found |= arguments.keys()
     return [name for name, value in arguments.items() if name in found and isinstance(value, torch.Tensor)]
@@ -179,13 +180,6 @@ def of_table(kernel_idx: int, constant_args_idx: int) -> tuple[Any, dict[str, An
     """A kernel, and its constant arguments."""
     table = torch_internals.triton_kernel_wrap().kernel_side_table
     return table.get_kernel(kernel_idx), table.get_constant_args(constant_args_idx)
-
-
-def function_of(kernel: Any) -> Any:
-    """The function that ``triton.jit`` made, below what tunes it."""
-    while not isinstance(kernel, triton.JITFunction):
-        kernel = kernel.fn
-    return kernel
 
 
 def configurations(kernel: Any) -> list[dict[str, Any]]:
@@ -198,11 +192,12 @@ def configurations(kernel: Any) -> list[dict[str, Any]]:
 
 
 def launch(
-    *, kernel_idx: int, constant_args_idx: int, grid: Sequence[Grid], tma_descriptor_metadata: object, kwargs: Given
-) -> None:
-    """Launch on the device of the arguments."""
+    find: Callable[[int, int], tuple[Any, dict[str, Any]]], *, kernel_idx: int, constant_args_idx: int,
+    grid: Sequence[Grid], tma_descriptor_metadata: object, kwargs: Given,
+) -> None:  # fmt: skip
+    """Launch on the device of the arguments; ``find`` returns a kernel and its constants by their numbers."""
     del tma_descriptor_metadata
-    kernel, constants = of_table(kernel_idx, constant_args_idx)
+    kernel, constants = find(kernel_idx, constant_args_idx)
     given = {**kwargs, **constants}
     device = next((value.device for value in kwargs.values() if isinstance(value, torch.Tensor)), None)
     blocks = tuple(map(int, grid[0]))

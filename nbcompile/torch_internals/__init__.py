@@ -108,6 +108,7 @@ from nbcompile.torch_internals.memory_pools import (
 from nbcompile.torch_internals.modes import forward_of
 from nbcompile.torch_internals.modules import (
     RECORDER,
+    STORED_LAUNCH,
     aot_autograd,
     as_module,
     body_of_triton_operator,
@@ -171,6 +172,7 @@ __all__ = [
     "HAS_REGIONS",
     "OUR_REGION",
     "RECORDER",
+    "STORED_LAUNCH",
     "MemoryPool",
     "NamedSource",
     "PytreeNode",

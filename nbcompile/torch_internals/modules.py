@@ -89,9 +89,18 @@ def has_cuda_device() -> bool:
 KERNEL_LAUNCHES = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_functional")
 
 
+class StoredLaunch:
+    """What stands in a stored graph for the operator that launches: to import it takes SymPy."""
+
+
+STORED_LAUNCH = StoredLaunch()
+
+
 def is_kernel_launch(target: object) -> bool:
     """Return whether an operator launches a Triton kernel of the user's."""
-    return isinstance(target, torch._ops.HigherOrderOperator) and target.name() in KERNEL_LAUNCHES
+    return target is STORED_LAUNCH or (
+        isinstance(target, torch._ops.HigherOrderOperator) and target.name() in KERNEL_LAUNCHES
+    )
 
 
 def body_of_triton_operator(operator: object) -> FunctionType | None:

@@ -209,6 +209,9 @@ class Tracer(Protocol):
     def note_made(self, function: FunctionType, owner: Source, group: Source, lists: int) -> None:
         """Some state of an optimiser was made for real: what is read of it from now on is there in later calls only."""
 
+    def note_launch(self, kernel: int, constants: int, source: Source, values: dict[str, object]) -> None:
+        """Note the numbers of a Triton kernel and its constants in torch's table, which another process lacks."""
+
     def depend_on_process(self, what: str) -> None:
         """Something went into the trace that another process cannot check."""
 

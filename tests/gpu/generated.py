@@ -5,7 +5,8 @@
 Each step takes values that are there and is tried in eager mode: what raises is drawn again. A comparison, or the place
 of a largest value, is asked only of values without rounding; elsewhere another order of additions would flip it.
 
-    python -m tests.gpu.generated 0 200         those seeds, one line for each that differs
+    python -m tests.gpu.generated 0 200             those seeds, one line for each that differs
+    python -m tests.gpu.generated 0 200 sm_100      for another chip
 """
 
 from __future__ import annotations
@@ -257,19 +258,19 @@ def differences(seed: int, target: str = "sm_90") -> list[str]:
     return list(dict.fromkeys(wrong))
 
 
-def main(first: int, last: int) -> None:
+def main(first: int, last: int, target: str = "sm_90") -> None:
     """Print the programs whose compiled code is wrong."""
     bad = 0
     for seed in range(first, last):
         try:
-            wrong = differences(seed)
+            wrong = differences(seed, target)
         except Exception as error:  # noqa: BLE001  a crash of the compiler is what is looked for
             wrong = [f"{type(error).__name__}: {error}"]
         if wrong:
             bad += 1
             print(f"--- {seed}\n{program(seed).text}" + "\n".join(wrong), flush=True)
-    print(f"{last - first} programs, {bad} wrong")
+    print(f"{last - first} programs for {target}, {bad} wrong")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -10,6 +10,8 @@ import sys
 import pytest
 import torch
 
+from tests.gpu.libraries import copy_libraries
+
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="the stand-in device needs a torch without CUDA")
 
@@ -87,7 +89,7 @@ def run(folder, **how):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A store that one process has filled."""
-    folder = tmp_path_factory.mktemp("store")
+    folder = copy_libraries(tmp_path_factory.mktemp("store"))
     first = run(folder, mode="reduce-overhead", unaligned=True)
     assert first["workers"] > 0
     assert not any("not kept" in text for text in first["stored"]), first["stored"]

@@ -20,6 +20,7 @@ import torch.fx
 from nbcompile import torch_internals
 from nbcompile.capture.complex_literals import exact
 from nbcompile.fast.disk_cache.descriptions import find, findable
+from nbcompile.fast.disk_cache.kernel_table import KernelTable
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 
 _CONTAINERS: dict[str, type[Any]] = {"list": list, "tuple": tuple}
@@ -58,7 +59,7 @@ def _part(value: Any, numbers: dict[torch.fx.Node, int]) -> list[Any]:
     return ["value", encode(complex(value) if isinstance(value, complex) else value)]
 
 
-def read(data: dict[str, Any]) -> Callable[..., Any]:
+def read(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     """The graph as a callable over its inputs.
 
     Raises:
@@ -69,7 +70,7 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
 
     def run(*arguments: Any) -> Any:
         if not callables:
-            module = _module(data["nodes"], targets)
+            module = _module(data["nodes"], targets, kernels)
             torch_internals.forget_text_with(module)
             callables.append(torch_internals.forward_of(module))
         return callables[0](*arguments)
@@ -78,13 +79,15 @@ def read(data: dict[str, Any]) -> Callable[..., Any]:
     return run
 
 
-def _module(rows: list[list[Any]], targets: list[Any]) -> torch.fx.GraphModule:
+def _module(rows: list[list[Any]], targets: list[Any], kernels: KernelTable) -> torch.fx.GraphModule:
     graph = torch.fx.Graph()
     nodes: list[torch.fx.Node] = []
     for op, target, args, keywords in rows:
         called = targets[target] if op == "call_function" else target
         given = tuple(_read_part(each, nodes) for each in args)
         named = {name: _read_part(each, nodes) for name, each in keywords.items()}
+        if torch_internals.is_kernel_launch(called):
+            named |= kernels.numbers_here(named["kernel_idx"], named["constant_args_idx"])
         nodes.append(graph.create_node(op, called, given, named))
     return torch.fx.GraphModule({}, graph)
 

@@ -5,6 +5,7 @@
     a class                    ["class", "mine", "Model", digest of its members and bases]
     print                      ["builtin", "builtins", "print"]
     torch.ops.aten.add.Tensor  ["operator", "aten.add.Tensor"]
+    a Triton kernel            ["kernel", "mine", "scale", digest of its text and of all that it is compiled with]
 
 An entry of the store holds descriptions, never objects. When it is looked up, the objects that the addresses of
 its guards lead to *now* are described in the same way, and the words compared: an edited function, or a class with
@@ -30,6 +31,7 @@ from typing import Any
 
 import torch
 
+from nbcompile.capture import triton_kernels
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, encode
 from nbcompile.support.context_variables import bound
 
@@ -148,7 +150,21 @@ def _describe(value: Any, depth: int) -> Description:
         return _of_enum(value, depth)
     if isinstance(value, types.CodeType):
         return ["code", code_digest(value)]
+    if triton_kernels.is_triton_kernel(value):
+        return _kernel(value, depth)
     return ["value", encode(value)]
+
+
+def _kernel(value: Any, depth: int) -> Description:
+    """A Triton kernel of the user's; Triton runs what it calls while it compiles, and nothing guards that."""
+
+    def of_others(held: Any) -> object:
+        if isinstance(held, types.FunctionType) and not is_trusted(module_of(held)):
+            return _with_all_it_calls(held, depth)
+        return _describe(held, depth)
+
+    function = triton_kernels.function_of(value)
+    return ["kernel", function.__module__, function.__qualname__, digest_of(triton_kernels.contents(value, of_others))]
 
 
 def _of_enum(value: enum.Enum, depth: int) -> Description:

@@ -30,6 +30,7 @@ from nbcompile.fast.disk_cache import (
     addresses,
     descriptions,
     graphs,
+    kernel_table,
     keys,
     programs,
     record_pages,
@@ -152,6 +153,7 @@ def _written(frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inpu
         "guards": stored_guards.write(guards, written),
         "assumed": _assumed(assumed, guards, written, frame),
         "inputs": [written.number_of(source) for source in inputs],
+        "launches": kernel_table.write(assumed, written),
     }
     return {**content, "addresses": written.data()}
 
@@ -245,7 +247,8 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     check = _check(guards, frame)
     if "skip_reason" in content:
         return None, check
-    graph = None if content["graph"] is None else graphs.read(content["graph"])
+    table = kernel_table.read(content["launches"], sources, known)
+    graph = None if content["graph"] is None else graphs.read(content["graph"], table)
     residual = programs.read(content["program"], frame, graph)
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
         # As after a trace: what was seen of sizes decides what a later compilation makes dynamic.

@@ -17,10 +17,12 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from nbcompile import torch_internals
 from nbcompile.aot import input_aliasing, runtime_wrapper
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 from nbcompile.fast.disk_cache import captured, tensors
 from nbcompile.fast.disk_cache.descriptions import find, findable
+from nbcompile.fast.disk_cache.kernel_table import KernelTable
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.ir.compiled_artifact import ArtifactBuilder, CapturedConstants, Runnable, StoredTarget
 from nbcompile.ir.emitted import (
@@ -141,12 +143,17 @@ def _write(emitted: Runnable, constants: CapturedConstants) -> dict[str, Any]:
         "source": emitted.source,
         "wrapper": emitted.wrapper,
         "kernels": [_kernel(each) for each in emitted.kernels],
-        "externs": [[each.name, findable(each.target)] for each in emitted.externs],
+        "externs": [[each.name, _called(each.target)] for each in emitted.externs],
         "plan": None if emitted.plan is None else _plan(emitted.plan),
         "no_plan": emitted.no_plan,
         "capture": None if emitted.capture is None else astuple(emitted.capture),
         "ranges": [[name, known.name, known.operators, known.lines] for name, known in emitted.ranges],
     }
+
+
+def _called(target: Any) -> list[Any]:
+    """An operator, or a launch of a Triton kernel, whose operator a later process does without."""
+    return ["launch"] if torch_internals.is_kernel_launch(target) else findable(target)
 
 
 def _kernel(kernel: EmittedKernel) -> dict[str, Any]:
@@ -203,29 +210,35 @@ def _read_step(data: Any) -> Any:
     raise Unreadable(f"no step: {str(data)[:80]}")
 
 
-def read(data: dict[str, Any]) -> Callable[..., Any]:
+def read(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     """The callable again.
+
+    Args:
+        data: What :func:`write` returned.
+        kernels: The user's Triton kernels by the numbers that they had.
 
     Raises:
         Unreadable: there is no compiler to build what is missing, or an operator that it calls.
     """
-    as_captured = None if data["captured"] is None else captured.read(data["captured"])
+    as_captured = None if data["captured"] is None else captured.read(data["captured"], kernels)
     if as_captured is None:
-        return _wrapped(data)
+        return _wrapped(data, kernels)
     # With an alias check, eager's graph is part of the entry: it runs for calls whose inputs overlap.
     if data["wrapper"] == "captured":
         return as_captured
     written, seen = map(decode, data["watch"])
-    return input_aliasing.with_alias_check(_wrapped(data), as_captured, input_aliasing.AliasCheck(written, seen))
+    return input_aliasing.with_alias_check(
+        _wrapped(data, kernels), as_captured, input_aliasing.AliasCheck(written, seen)
+    )
 
 
-def _wrapped(data: dict[str, Any]) -> Callable[..., Any]:
+def _wrapped(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     compiler = toolchain.find()
     if isinstance(compiler, toolchain.NoCompiler):
         raise Unreadable(compiler.reason)
     # Kernels are built again only if the kernel cache lacks them: mostly this loads shared libraries.
     try:
-        loaded = [_load(each, compiler, data["gpu"]) for each in data["programs"]]
+        loaded = [_load(each, compiler, data["gpu"], kernels) for each in data["programs"]]
     except toolchain.BuildError as error:
         raise Unreadable(str(error)) from error
     if data["wrapper"] == "direct":
@@ -266,7 +279,8 @@ def _read(data: dict[str, Any]) -> StoredProgram:
     for kernel in data["kernels"]:
         given = {name: decode(value) for name, value in kernel.items()}
         kernels.append(EmittedKernel(**{"source": "", **given}))
-    externs = tuple(Called(name, find(row)) for name, row in data["externs"])
+    launch = torch_internals.STORED_LAUNCH
+    externs = tuple(Called(name, launch if row == ["launch"] else find(row)) for name, row in data["externs"])
     plan = None if data["plan"] is None else _read_plan(data["plan"])
     ranges = tuple(
         (name, ProfilerRange(range_name, operators, tuple((file, line) for file, line in lines)))
@@ -281,7 +295,9 @@ def _as_tuples(value: Any) -> Any:
     return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
-def _load(data: dict[str, Any], compiler: toolchain.Compiler, gpu: list[Any] | None) -> program.LoadedGraph:
+def _load(
+    data: dict[str, Any], compiler: toolchain.Compiler, gpu: list[Any] | None, kernels: KernelTable
+) -> program.LoadedGraph:
     # Constants by value, operators by name.
     held = {path: tensors.decode(encoded) for path, encoded in data["held"]}
     constants = {number: find(encoded) for number, encoded in data["constants"]}
@@ -290,7 +306,7 @@ def _load(data: dict[str, Any], compiler: toolchain.Compiler, gpu: list[Any] | N
     chips, triton, debug = gpu
     target = StoredTarget(tuple(map(tuple, chips)), triton, debug)
     try:
-        return loading.load_stored(_read(data), target, compiler, held.__getitem__, constants)
+        return loading.load_stored(_read(data), target, compiler, held.__getitem__, constants, kernels)
     except loading.OtherTarget as reason:
         raise Unreadable(str(reason)) from reason
 

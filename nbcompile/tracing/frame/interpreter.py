@@ -318,6 +318,9 @@ class Interpreter:
     def note_made(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
         self.assumed.initialisers.append((function, owner, group, lists))
 
+    def note_launch(self, kernel: int, constants: int, source: Source, values: dict[str, object]) -> None:
+        self.assumed.kernels[kernel], self.assumed.launch_constants[constants] = source, values
+
     def depend_on_process(self, what: str) -> None:
         self.assumed.obstacle = self.assumed.obstacle or what
 

@@ -11,12 +11,13 @@ torch/_dynamo/variables/functions.py. Read next: nbcompile/gpu/user_kernels.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from nbcompile import torch_internals
 from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.capture.source import AttrSource, ItemSource, Source
+from nbcompile.capture.triton_kernels import function_of, layers
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -27,16 +28,9 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 
-KINDS = ("JITFunction", "Autotuner", "Heuristics")
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Settings of a launch that are no arguments of the kernel."""
 Given = dict[str, VariableTracker]
-
-
-def is_triton_kernel(value: object) -> bool:
-    """Return whether ``triton.jit``, or a decorator around it, made the value. Triton is not imported for it."""
-    kind = type(value)
-    return kind.__name__ in KINDS and kind.__module__.startswith("triton.runtime.")
 
 
 class TritonKernelVariable(VariableTracker):
@@ -52,7 +46,7 @@ class TritonKernelVariable(VariableTracker):
         return type(self.kernel)
 
     def describe(self) -> str:
-        return f"TritonKernelVariable({_function(self.kernel).__name__})"
+        return f"TritonKernelVariable({function_of(self.kernel).__name__})"
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         if self.grid is not None:
@@ -94,8 +88,8 @@ class TritonKernelVariable(VariableTracker):
         names = list(self.kernel.arg_names)
         given = dict(zip(names, (realise(tracer, argument) for argument in arguments), strict=False))
         given |= {name: realise(tracer, each) for name, each in named.items()}
-        kernel = self._apply_heuristics(tracer, given)
-        function = _function(kernel)
+        kernel, source = self._apply_heuristics(tracer, given)
+        function = function_of(kernel)
         defaults = {parameter.name: parameter.default for parameter in function.params if parameter.has_default}
         unknown = given.keys() - set(names) - set(OPTIONS)
         if unknown or len(arguments) > len(names):
@@ -106,26 +100,30 @@ class TritonKernelVariable(VariableTracker):
         graph_arguments, constants = self._divided(given)
         kernels = torch_internals.triton_kernel_wrap()
         target: Any = kernels.triton_kernel_wrapper_mutation
+        numbers = kernels.kernel_side_table.add_kernel(kernel), kernels.kernel_side_table.add_constant_args(constants)
         node_arguments = {
-            "kernel_idx": kernels.kernel_side_table.add_kernel(kernel),
-            "constant_args_idx": kernels.kernel_side_table.add_constant_args(constants),
+            "kernel_idx": numbers[0],
+            "constant_args_idx": numbers[1],
             "grid": grids,
             "tma_descriptor_metadata": {},
             "kwargs": graph_arguments,
         }
-        tracer.depend_on_process(f"it launches the user's Triton kernel {function.__name__}")
+        if source is None:
+            tracer.depend_on_process(f"it launches the Triton kernel {function.__name__}, which it made itself")
+        else:
+            tracer.note_launch(*numbers, source, constants)
         tracer.output.apply("call_function", target, (), node_arguments)
         return ConstantVariable(None)
 
-    def _apply_heuristics(self, tracer: Tracer, given: Given) -> Any:
-        """Compute what ``triton.heuristics`` around the kernel computes; return what is inside of it."""
+    def _apply_heuristics(self, tracer: Tracer, given: Given) -> tuple[Any, Source | None]:
+        """Compute what ``triton.heuristics`` around the kernel computes; return what is inside, and its source."""
         kernel, source = self.kernel, self.source
         while type(kernel).__name__ == "Heuristics":
             for name, function in kernel.values.items():
                 origin = None if source is None else ItemSource(AttrSource(source, "values"), name)
                 given[name] = realise(tracer, tracer.call(tracer.wrap(function, origin), [_dictionary(tracer, given)]))
             kernel, source = kernel.fn, None if source is None else AttrSource(source, "fn")
-        return kernel
+        return kernel, source
 
     def _blocks(
         self, tracer: Tracer, grid: VariableTracker, given: Given, config: Mapping[str, object]
@@ -158,35 +156,20 @@ class TritonKernelVariable(VariableTracker):
         return of_graph, constants
 
     def _refused(self, problem: str) -> breaks.Unsupported:
-        name = f"the Triton kernel {_function(self.kernel).__name__}"
+        name = f"the Triton kernel {function_of(self.kernel).__name__}"
         return breaks.unsupported(breaks.BODY_MISUSE, self.describe(), name=name, problem=problem)
-
-
-def _function(kernel: Any) -> Any:
-    """The function that ``triton.jit`` made."""
-    while type(kernel).__name__ != "JITFunction":
-        kernel = kernel.fn
-    return kernel
-
-
-def _layers(kernel: Any) -> Iterator[Any]:
-    """Iterate over the decorators around a kernel, from the outside, and over the kernel."""
-    yield kernel
-    while type(kernel).__name__ in KINDS[1:]:
-        kernel = kernel.fn
-        yield kernel
 
 
 def _obstacle(kernel: Any) -> str:
     """The reason why a decorator is not understood; "" if all are."""
-    kinds = [type(layer).__name__ for layer in _layers(kernel)]
+    kinds = [type(layer).__name__ for layer in layers(kernel)]
     if kinds.count("Autotuner") > 1:
         return "it is tuned by two decorators"
     if kinds[-1] != "JITFunction":
         return f"there is a {kinds[-1]} around it"
     if "Autotuner" in kinds and "Heuristics" in kinds[kinds.index("Autotuner") :]:
         return "triton.heuristics below triton.autotune compute their values for each configuration"
-    return next((reason for layer in _layers(kernel) if (reason := _tuning_obstacle(layer))), "")
+    return next((reason for layer in layers(kernel) if (reason := _tuning_obstacle(layer))), "")
 
 
 def _tuning_obstacle(kernel: Any) -> str:

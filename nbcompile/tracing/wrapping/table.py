@@ -28,13 +28,13 @@ import torch
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Source
+from nbcompile.capture.triton_kernels import is_triton_kernel
 from nbcompile.tracing.calls import attention_params, registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import is_constant_value
 from nbcompile.tracing.variables.plain_values import is_plain_value
-from nbcompile.tracing.variables.triton_kernels import is_triton_kernel
 from nbcompile.tracing.variables.type_forms import is_type_form
 from nbcompile.tracing.wrapping.callables import (
     wrap_callable,

@@ -7,8 +7,10 @@ import torch
 import torch.fx
 from torch import nn
 
+from nbcompile import torch_internals
 from nbcompile.capture.complex_literals import exact
 from nbcompile.fast.disk_cache import captured
+from nbcompile.fast.disk_cache.kernel_table import KernelTable
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
 
 WRITES = """
@@ -99,7 +101,7 @@ def test_every_part_of_a_node_is_written_down():
         return torch.clamp(z, min=None, max=3), z.reshape((-1,)).sum(dtype=torch.float32), turned
 
     x, y = torch.randn(3), torch.randn(2, 4)
-    again = captured.read(captured.write(graph_of(f)))
+    again = captured.read(captured.write(graph_of(f)), KernelTable())
     found, wanted = again(x, y), f(x, y)
     torch.testing.assert_close(found, wanted)
     assert repr(found[2].tolist()) == repr(wanted[2].tolist())
@@ -118,4 +120,25 @@ def test_a_function_that_is_another_one_now_is_noticed(monkeypatch):
     told = captured.write(graph_of(lambda x: nn.functional.gelu(x)))
     monkeypatch.setattr(torch._C._nn, "gelu", lambda x: x)
     with pytest.raises(Unreadable):
-        captured.read(told)
+        captured.read(told, KernelTable())
+
+
+def test_a_launch_of_a_triton_kernel_gets_the_numbers_that_this_process_gives():
+    """Numbers in torch's table of kernels are those of a process: kept as they are, they would be another kernel's."""
+    launches = torch_internals.triton_kernel_wrap()
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    named = {
+        "kernel_idx": 70, "constant_args_idx": 80, "grid": [(1, 1, 1)], "tma_descriptor_metadata": {}, "kwargs": {"x": x},
+    }  # fmt: skip
+    graph.call_function(launches.triton_kernel_wrapper_mutation, (), named)
+    graph.output((x,))
+    kernel, constants = object(), {"BLOCK": 128}
+    told = captured.write(torch.fx.GraphModule({}, graph))
+    module = captured._module(
+        told["nodes"], [launches.triton_kernel_wrapper_mutation], KernelTable({70: kernel}, {80: constants})
+    )
+    (node,) = (node for node in module.graph.nodes if node.op == "call_function")
+    table = launches.kernel_side_table
+    assert table.get_kernel(node.kwargs["kernel_idx"]) is kernel
+    assert table.get_constant_args(node.kwargs["constant_args_idx"]) is constants
