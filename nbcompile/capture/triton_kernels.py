@@ -1,4 +1,4 @@
-"""What decides the code of a user's Triton kernel, as data: its text, and what its global names lead to.
+"""Contents of a user's Triton kernel that decide its code, as data: its text, and what its global names lead to.
 
     FACTOR = tl.constexpr(3)
 

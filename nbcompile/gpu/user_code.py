@@ -37,7 +37,7 @@ class _NoKey(Exception):
     """Something of a kernel is known to this process alone."""
 
 
-class Form(Protocol):
+class KernelForm(Protocol):
     """A kernel with the types of its arguments (``user_kernels.Form``)."""
 
     @property
@@ -54,7 +54,7 @@ class Form(Protocol):
     def source(self) -> ASTSource: ...
 
 
-def built(form: Form, chip: Chip) -> MachineCode:
+def built(form: KernelForm, chip: Chip) -> MachineCode:
     """The machine code of a form.
 
     Raises:
@@ -72,7 +72,7 @@ def built(form: Form, chip: Chip) -> MachineCode:
     return code
 
 
-def written(form: Form, chip: Chip) -> frozenset[str]:
+def written(form: KernelForm, chip: Chip) -> frozenset[str]:
     """The names of the parameters that a kernel writes.
 
     Raises:
@@ -93,7 +93,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _key(form: Form, chip: Chip, options: Sequence[tuple[str, int]]) -> str:
+def _key(form: KernelForm, chip: Chip, options: Sequence[tuple[str, int]]) -> str:
     """The name of an entry; "" where there is none."""
     try:
         kernel = triton_kernels.contents(form.function, _plain)

@@ -90,7 +90,7 @@ KERNEL_LAUNCHES = ("triton_kernel_wrapper_mutation", "triton_kernel_wrapper_func
 
 
 class StoredLaunch:
-    """What stands in a stored graph for the operator that launches: to import it takes SymPy."""
+    """Stand-in for the operator that launches, in a stored graph: to import that one takes SymPy."""
 
 
 STORED_LAUNCH = StoredLaunch()

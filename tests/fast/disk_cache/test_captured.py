@@ -7,7 +7,6 @@ import torch
 import torch.fx
 from torch import nn
 
-from nbcompile import torch_internals
 from nbcompile.capture.complex_literals import exact
 from nbcompile.fast.disk_cache import captured
 from nbcompile.fast.disk_cache.kernel_table import KernelTable
@@ -121,24 +120,3 @@ def test_a_function_that_is_another_one_now_is_noticed(monkeypatch):
     monkeypatch.setattr(torch._C._nn, "gelu", lambda x: x)
     with pytest.raises(Unreadable):
         captured.read(told, KernelTable())
-
-
-def test_a_launch_of_a_triton_kernel_gets_the_numbers_that_this_process_gives():
-    """Numbers in torch's table of kernels are those of a process: kept as they are, they would be another kernel's."""
-    launches = torch_internals.triton_kernel_wrap()
-    graph = torch.fx.Graph()
-    x = graph.placeholder("x")
-    named = {
-        "kernel_idx": 70, "constant_args_idx": 80, "grid": [(1, 1, 1)], "tma_descriptor_metadata": {}, "kwargs": {"x": x},
-    }  # fmt: skip
-    graph.call_function(launches.triton_kernel_wrapper_mutation, (), named)
-    graph.output((x,))
-    kernel, constants = object(), {"BLOCK": 128}
-    told = captured.write(torch.fx.GraphModule({}, graph))
-    module = captured._module(
-        told["nodes"], [launches.triton_kernel_wrapper_mutation], KernelTable({70: kernel}, {80: constants})
-    )
-    (node,) = (node for node in module.graph.nodes if node.op == "call_function")
-    table = launches.kernel_side_table
-    assert table.get_kernel(node.kwargs["kernel_idx"]) is kernel
-    assert table.get_constant_args(node.kwargs["constant_args_idx"]) is constants
