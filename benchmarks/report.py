@@ -143,7 +143,7 @@ def _shown(row: dict[str, Any] | None) -> str:
 def seconds(value: float) -> str:
     """A time with a unit that suits it."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if value >= scale:
+        if float(f"{value / scale:.3g}") >= 1:  # 999.7 ms are one second
             return f"{value / scale:.3g} {unit}"
     return f"{value / 1e-9:.3g} ns"
 

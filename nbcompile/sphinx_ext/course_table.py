@@ -57,8 +57,9 @@ def count(contents: str, path: Path) -> CountedPage:
     text = path.read_text(encoding="utf-8")
     cells = re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     shown = sum(bool(re.search(r"^%%compile|\.show\(", cell, re.MULTILINE)) for cell in cells)
-    claims = len(re.findall(r"^\s*claim\(", "\n".join(cells), re.MULTILINE))
-    asked = len(re.findall(r"^%%compile\b.*--predict", text, re.MULTILINE))
+    executed = "\n".join(cells)  # what the page only shows is not counted
+    claims = len(re.findall(r"^\s*claim\(", executed, re.MULTILINE))
+    asked = len(re.findall(r"^%%compile\b.*--predict", executed, re.MULTILINE))
     return CountedPage(contents, str(path.relative_to(ROOT)), len(cells), shown, claims, asked)
 
 

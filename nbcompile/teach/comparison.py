@@ -68,7 +68,21 @@ def describe_difference(actual: Any, expected: Any) -> str:
         return next(filter(None, map(describe_difference, actual.values(), expected.values())), "")
     if not _has_equality(expected):
         return describe_difference(getattr(actual, "__dict__", {}), getattr(expected, "__dict__", {}))
+    if isinstance(expected, (float, complex)):
+        # As elements of tensors are: another order of additions is no other result, and NaN is equal to NaN.
+        return _numbers(actual, expected)
     return "" if actual == expected else f"{actual!r}, and {expected!r} is expected"
+
+
+def _numbers(actual: complex, expected: complex) -> str:
+    both = torch.tensor([actual, expected], dtype=torch.complex128 if isinstance(expected, complex) else torch.float64)
+    return "" if _is_close(both[0], both[1]) else f"{actual!r}, and {expected!r} is expected"
+
+
+def _is_close(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    if not (expected.is_floating_point() or expected.is_complex()):
+        return torch.equal(actual, expected)
+    return torch.allclose(actual, expected, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
 def _has_equality(value: object) -> bool:
@@ -81,14 +95,14 @@ def _tensors(actual: torch.Tensor, expected: torch.Tensor) -> str:
         if got != wanted:
             got, wanted = (tuple(got), tuple(wanted)) if name == "shape" else (got, wanted)
             return f"a tensor with {name} {got}, and {wanted} is expected"
-    if torch.allclose(actual, expected, rtol=1e-4, atol=1e-6, equal_nan=True):
+    if _is_close(actual, expected):
         return ""
     return f"{_short(actual)}, and {_short(expected)} is expected"
 
 
 def _short(tensor: torch.Tensor) -> str:
     values = tensor.detach().flatten().tolist()
-    shown = ", ".join(f"{value:.4g}" for value in values[:4])
+    shown = ", ".join(str(value) if isinstance(value, int) else f"{value:.4g}" for value in values[:4])
     return f"[{shown}{', ...' if len(values) > 4 else ''}]"
 
 

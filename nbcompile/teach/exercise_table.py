@@ -131,7 +131,7 @@ def find(name: str) -> Exercise:
         ExerciseUnknown: there is none; the message says which names are similar.
     """
     known = exercises()
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         close = difflib.get_close_matches(str(name), known, n=1)
         guess = f" Did you mean {close[0]!r}?" if close else ""
         raise ExerciseUnknown(f"there is no exercise {name!r}.{guess} `nbcompile.teach.exercises()` lists all.")
@@ -141,4 +141,6 @@ def find(name: str) -> Exercise:
 def as_html(text: str) -> str:
     """One sentence with `code` in backticks as HTML."""
     parts = html.escape(text).split("`")
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["`".join(parts[-2:])]  # the last one has no partner: it is a character
     return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))

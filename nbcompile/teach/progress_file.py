@@ -8,7 +8,6 @@ In torch: nothing. Read next: nbcompile/teach/classroom.py
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nbcompile.support import user_folders
+from nbcompile.support.login_name import login_name
 from nbcompile.teach.exercise_table import exercises
 
 SCHEMA = 1
@@ -88,9 +88,17 @@ def read(file: Path) -> Progress:
         data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if data["schema"] != SCHEMA:
             raise ValueError(f"schema {data['schema']}")
-        return Progress(str(data["student"]), {name: Entry(**entry) for name, entry in data["entries"].items()})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Progress(str(data["student"]), {name: _entry(entry) for name, entry in data["entries"].items()})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ProgressFileError(f"{file} is no progress file of nbcompile.teach: {error}") from error
+
+
+def _entry(plain: dict[str, Any]) -> Entry:
+    entry = Entry(**plain)
+    for name, kind in (("attempts", int), ("hints", int), ("accepted", str)):
+        if type(getattr(entry, name)) is not kind:
+            raise TypeError(f"{name} is {getattr(entry, name)!r}")
+    return entry
 
 
 def note(exercise: str, *, accepted: bool = False, hints: int | None = None) -> None:
@@ -115,10 +123,4 @@ def _write(mine: Progress) -> None:
 
 
 def _student() -> str:
-    given = os.environ.get("NBCOMPILE_STUDENT")
-    if given:
-        return given
-    try:
-        return getpass.getuser()
-    except OSError:  # a container's user without a name
-        return "student"
+    return os.environ.get("NBCOMPILE_STUDENT") or login_name() or "student"

@@ -27,7 +27,8 @@ class NoExercise(ValueError):
 
 def exercise(name: str) -> Exercise:
     """Show an exercise, and make it the one that :func:`check` and :func:`hint` are about."""
-    found = kinds.with_facts(find(name))
+    with torch.random.fork_rng(devices=()):  # facts are computed with hidden arguments, which are drawn
+        found = kinds.with_facts(find(name))
     _current[:] = [name]
     return found
 

@@ -19,6 +19,7 @@ import torch
 from IPython.display import display
 
 from nbcompile.record.model import Record
+from nbcompile.support.digits import three_digits
 from nbcompile.tools import claim_values
 
 CLAIM = "nbcompile_claim"
@@ -63,7 +64,7 @@ def _figure(value: object) -> str:
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
     if isinstance(value, float):
-        return f"{value:.3g}"
+        return three_digits(value)
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return str(value)

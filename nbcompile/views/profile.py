@@ -18,6 +18,7 @@ from pathlib import Path, PurePath
 from markupsafe import Markup
 
 from nbcompile.record.profile import KernelTime, LineTime, Place, Profile
+from nbcompile.support.digits import three_digits, with_unit
 from nbcompile.views import assets, costs, facts, html
 from nbcompile.views.lines import columns, encodable, wrapped
 from nbcompile.views.markup import Limits, code, join, row, section, table, tag
@@ -55,10 +56,7 @@ class ProfileView:
 
 def duration(microseconds: float) -> str:
     """``1.23 ms``: three digits."""
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= size:
-            return f"{microseconds / size:.3g} {unit}"
-    return f"{microseconds:.3g} µs"
+    return with_unit(microseconds, (("s", 1e6), ("ms", 1e3), ("µs", 1.0)))
 
 
 def summary(data: Profile) -> Iterator[str]:
@@ -79,8 +77,8 @@ def summary(data: Profile) -> Iterator[str]:
     machine = data.machine
     yield (
         f"Roofline: this machine, with {facts.count(machine.threads, 'thread')}, was measured to copy "
-        f"{machine.bytes_per_second / 1e9:.3g} GB/s and to multiply float32 matrices with "
-        f"{machine.flops_per_second / 1e9:.3g} GFLOP/s. More than 100% means that the data came from a cache."
+        f"{three_digits(machine.bytes_per_second / 1e9)} GB/s and to multiply float32 matrices with "
+        f"{three_digits(machine.flops_per_second / 1e9)} GFLOP/s. More than 100% means that the data came from a cache."
     )
 
 

@@ -39,6 +39,14 @@ def test_ratios_are_ours_over_theirs():
     assert "| w | 4 ms | 2 ms | 1 ms | 0.250 | 0.500 |" in text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.9997, "1 s"), (0.9994, "999 ms"), (2e-6, "2 us"), (9.996e-7, "1 us"), (0.0, "0 ns")]
+)
+def test_a_time_has_the_unit_that_fits_its_digits(value, text):
+    """What is rounded up to a thousand of one is one of the next."""
+    assert report.seconds(value) == text
+
+
 def test_a_failure_is_shown_with_its_reason():
     """A workload that failed has no number and no ratio, and its reason is listed."""
     text = report.markdown([row("torch.compile", 2e-3), row("nbcompile", None, "ValueError: no")], {})

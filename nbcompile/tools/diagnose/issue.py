@@ -11,7 +11,6 @@ In torch: torch/utils/collect_env.py collects the environment only. Read next: n
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import re
@@ -28,6 +27,7 @@ import torch
 from nbcompile.observe import trace_reader
 from nbcompile.record import codec
 from nbcompile.support import versions
+from nbcompile.support.login_name import login_name
 from nbcompile.tools import child_process, doctor
 from nbcompile.tools.diagnose import script
 from nbcompile.tools.diagnose.script import Run, Script, Way
@@ -119,7 +119,7 @@ def without_names(text: str) -> str:
     The program's own text is not changed so: a path or a word in it may be what goes wrong.
     """
     text = PATH.sub(lambda path: f".../{path[1]}", text)
-    for name in (getpass.getuser(), socket.gethostname()):
+    for name in (login_name(), socket.gethostname()):
         if name not in COMMON_NAMES:
             text = re.sub(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", "...", text)
     return _without_variables(text)

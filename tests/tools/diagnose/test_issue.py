@@ -53,6 +53,16 @@ def test_a_name_that_is_a_word_stays(monkeypatch):
     assert issue.without_names("root.left") == "root.left"
 
 
+def test_a_user_without_a_name_is_none(monkeypatch):
+    """A container's user may have a number alone: an issue is written all the same."""
+
+    def no_name():
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    monkeypatch.setattr(getpass, "getuser", no_name)
+    assert issue.without_names("a b") == "a b"
+
+
 PROGRAM = """
 import os, torch, nbcompile
 LIBRARY = "/opt/hidden/place/lib.so"

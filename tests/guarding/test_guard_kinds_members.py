@@ -1,4 +1,4 @@
-"""What a guard on the type of an object promises of the members of its class (``leaves.Members``)."""
+"""What a guard on the type of an object promises of the members of its class (``guard_kinds.Members``)."""
 
 from __future__ import annotations
 

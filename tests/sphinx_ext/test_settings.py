@@ -1,0 +1,18 @@
+"""The table of settings."""
+
+from __future__ import annotations
+
+from nbcompile import config
+from nbcompile.sphinx_ext.settings import Settings
+from tests.sphinx_ext import pages
+
+
+def test_a_row_for_each_setting(tmp_path):
+    """With its default and some words; the page is read again when the settings change."""
+    document, depends = pages.read(tmp_path, ".. settings::", settings=Settings)
+    rows = pages.cells(document)
+    assert [name for name, *_ in rows] == list(config.names())
+    defaults = {name: default for name, default, _ in rows}
+    assert defaults["verbose"] == repr(config.DEFAULTS["verbose"])
+    assert all(text.endswith(".") for *_, text in rows)
+    assert "config.py" in depends
