@@ -21,7 +21,7 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture.recipe import Recipe
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.frame.handlers.control import end_yield_from
-from nbcompile.tracing.frame.reconstruct_iterators import remade
+from nbcompile.tracing.frame.reconstruct_iterators import class_of, remade
 from nbcompile.tracing.frame.translator import Translator, first_line
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -197,7 +197,7 @@ class GeneratorVariable(IteratorVariable):
         """True if a real one is made of it, which goes on in its place."""
 
     def python_type(self) -> type:
-        return types.GeneratorType
+        return class_of(self.frame.code)  # of a polyfill: that of the iterator in C
 
     def describe(self) -> str:
         return f"LocalGeneratorObjectVariable({self.frame.code.co_name})"
@@ -316,7 +316,7 @@ class GeneratorVariable(IteratorVariable):
         return None
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        if name in ("send", "throw", "close"):
+        if name in ("send", "throw", "close") and self.python_type() is types.GeneratorType:
             return BuiltinMethodVariable(self, name)
         return super().get_attribute(tracer, name)
 

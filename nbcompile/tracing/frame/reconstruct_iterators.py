@@ -19,6 +19,7 @@ import functools
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import CodeType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from nbcompile.bytecode.flow import handled_slots, live_locals
@@ -32,12 +33,15 @@ from nbcompile.tracing.variables.iterators import moved
 from nbcompile.tracing.variables.mappings import DictVariable
 
 if TYPE_CHECKING:
-    from types import CodeType
-
     from nbcompile.tracing.frame.inlining import GeneratorVariable
 
 Parts = tuple[list[VariableTracker], dict[str, VariableTracker]]
 """Arguments, by position and by name."""
+
+
+def class_of(code: CodeType) -> type:
+    """The class of the iterators that a call of the code makes, as ``type(iterator)`` gives it."""
+    return _CLASSES.get(code, GeneratorType)
 
 
 def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
@@ -140,7 +144,12 @@ def _bound(generator: GeneratorVariable) -> Parts:
     return arguments, keywords
 
 
+def _call_until(generator: GeneratorVariable) -> Parts:
+    return [_local(generator, "function"), _local(generator, "sentinel")], {}
+
+
 _NOTHING: dict[Callable[..., Any], tuple[object, ...]] = {
+    iter: (int, 0),
     map: (abs, ()), filter: (None, ()), enumerate: ((),), itertools.repeat: (None, 0), itertools.cycle: ((),),
     itertools.takewhile: (None, ()), itertools.filterfalse: (None, ()), itertools.starmap: (abs, ()),
     itertools.chain.from_iterable: ((),), itertools.islice: ((), 0), itertools.accumulate: ((),),
@@ -252,7 +261,7 @@ _SETTLED: dict[CodeType, type] = {
     more_polyfills.permutations.__code__: itertools.permutations,
 }
 """Iterators whose values are fixed from the start, since they read all items of their inputs when they are made."""
-_ROWS: dict[CodeType, tuple[type, Callable[[GeneratorVariable], Parts | None]]] = {
+_ROWS: dict[CodeType, tuple[Callable[..., Any], Callable[[GeneratorVariable], Parts | None]]] = {
     polyfills.zip_.__code__: (zip, _zip),
     polyfills.map_.__code__: (map, _map),
     polyfills.filter_.__code__: (filter, _filter),
@@ -260,6 +269,7 @@ _ROWS: dict[CodeType, tuple[type, Callable[[GeneratorVariable], Parts | None]]] 
     more_polyfills.repeat.__code__: (itertools.repeat, _repeat),
     more_polyfills.cycle.__code__: (itertools.cycle, _cycle),
     polyfills.enumerate_.__code__: (enumerate, _enumerate),
+    polyfills.call_until.__code__: (iter, _call_until),
     more_polyfills.takewhile.__code__: (itertools.takewhile, _while_true),
     more_polyfills.filterfalse.__code__: (itertools.filterfalse, _while_true),
     more_polyfills.starmap.__code__: (itertools.starmap, _starmap),
@@ -276,6 +286,28 @@ _MADE_BY: dict[CodeType, Any] = {
         (more_polyfills.pairwise, itertools.pairwise),
         (more_polyfills.compress, itertools.compress),
         (more_polyfills.groupby, itertools.groupby),
+        (polyfills.by_index, iter),
     )
 }
 """Constructors of the others; once they have given an item, part of their state is in C and cannot be made."""
+def _inner(polyfill: Callable[..., Any]) -> CodeType:
+    """The code of the generator function that a polyfill defines inside."""
+    codes = (constant for constant in polyfill.__code__.co_consts if isinstance(constant, CodeType))
+    return next(code for code in codes if code.co_flags & inspect.CO_GENERATOR)
+
+
+class _Indexed:
+    def __getitem__(self, index: int) -> object:
+        raise IndexError
+
+
+_CLASSES: dict[CodeType, type] = {
+    **{code: cls for code, (cls, _) in _ROWS.items() if isinstance(cls, type)},
+    **{code: cls for code, cls in _MADE_BY.items() if isinstance(cls, type)},
+    **_SETTLED,
+    more_polyfills.chain_from_iterable.__code__: itertools.chain,
+    polyfills.call_until.__code__: type(iter(int, 0)),
+    polyfills.by_index.__code__: type(iter(_Indexed())),  # type: ignore[call-overload]
+    _inner(more_polyfills.tee): type(itertools.tee(())[0]),
+    _inner(more_polyfills.groupby): type(next(itertools.groupby((None,)))[1]),
+}

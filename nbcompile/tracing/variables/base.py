@@ -216,6 +216,12 @@ class VariableTracker:
 
     # -- helpers -------------------------------------------------------------------------
 
+    def refuse_attribute(self, tracer: Tracer, name: str) -> None:
+        """Raise AttributeError where the value has what its class holds, and the class holds nothing of the name."""
+        cls = self.python_type()
+        if class_member(cls, name) is None:
+            tracer.raise_exception(AttributeError, f"'{name_in_errors(cls)}' object has no attribute '{name}'")
+
     def type_name(self) -> str:
         """The name of the value's class, for messages."""
         try:
@@ -250,19 +256,25 @@ class VariableTracker:
         )
 
 
+def class_member(cls: type, name: str) -> object | None:
+    """What the class itself holds under a name, unbound; None if nothing (``hasattr`` would also ask its metaclass)."""
+    return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+
+
 def _is_method_in_c(cls: type, name: str) -> bool:
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
-    return isinstance(found, (MethodDescriptorType, WrapperDescriptorType))
+    return isinstance(class_member(cls, name), (MethodDescriptorType, WrapperDescriptorType))
 
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement
+# Flags of a class. One of C is not on the heap, or it is immutable, as most of the standard library's are since 3.12.
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
 def name_in_errors(cls: type) -> str:
     """The name of a class in errors of Python's: one in C, outside ``builtins``, with its module."""
-    # C prints tp_name, which has the module for static types only: 'collections.deque', but 'MyClass'.
-    static = not cls.__flags__ & _HEAP_TYPE and cls.__module__ != "builtins"
-    return f"{cls.__module__}.{cls.__name__}" if static else cls.__name__
+    # C prints tp_name, which has the module for types of C only: 'collections.deque', but 'MyClass'.
+    is_statement = cls.__flags__ & _HEAP_TYPE and not cls.__flags__ & _IMMUTABLE_TYPE
+    return cls.__name__ if is_statement or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 class UntracedMethodVariable(VariableTracker):

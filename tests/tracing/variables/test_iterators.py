@@ -61,7 +61,55 @@ MADE = {
     "generator": lambda: (i for i in (1, 2)),
     "accumulate": lambda: itertools.accumulate([1, 2, 3]),
     "pairwise": lambda: itertools.pairwise([1, 2, 3]),
+    "calls until": lambda: iter([1, 2, 3].pop, 1),
 }
+
+
+
+
+class ByIndex:
+    def __getitem__(self, index):
+        return [1, 2, 3][index]
+
+
+ASKED = MADE | {
+    "by index": lambda: iter(ByIndex()),
+    "a copy of tee": lambda: itertools.tee([1])[0],
+    "a group": lambda: next(itertools.groupby([1]))[1],
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_what_an_iterator_has_no_attribute_for(name):
+    """The class answers: an iterator has no attributes of its own, and its class's metaclass is not asked."""
+    nbcompile.reset()  # all are one code
+    make = ASKED[name]
+
+    def f(x):
+        iterator = make()
+        has = [hasattr(iterator, name) for name in ("keys", "items", "send", "close", "__next__", "__len__", "__mro__")]
+        try:
+            iterator.keys
+        except AttributeError as error:
+            return x + 1, has, getattr(iterator, "keys", "none"), str(error), type(iterator)
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+@pytest.mark.parametrize("make", [lambda xs: xs, iter, lambda xs: map(tuple, xs), lambda xs: (each for each in xs)])
+def test_an_iterator_of_pairs_fills_an_ordered_dict(make):
+    """It has neither ``keys`` nor ``items``: its pairs are stored, in one graph."""
+
+    nbcompile.reset()
+
+    class Own(OrderedDict):
+        pass
+
+    def f(x):
+        return list(Own(make([("a", x + 1), ("b", x)])))
+
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(torch.ones(2)) == f(torch.ones(2))
 
 
 def program(make, breaks, taken):
