@@ -290,6 +290,8 @@ _MADE_BY: dict[CodeType, Any] = {
     )
 }
 """Constructors of the others; once they have given an item, part of their state is in C and cannot be made."""
+
+
 def _inner(polyfill: Callable[..., Any]) -> CodeType:
     """The code of the generator function that a polyfill defines inside."""
     codes = (constant for constant in polyfill.__code__.co_consts if isinstance(constant, CodeType))

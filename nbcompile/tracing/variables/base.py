@@ -14,7 +14,7 @@ In torch: torch/_dynamo/variables/base.py. Read next: constant.py, tensor.py
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from types import BuiltinMethodType, MethodDescriptorType, WrapperDescriptorType
+from types import BuiltinMethodType
 from typing import NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
@@ -23,6 +23,12 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.graph.body import births
 from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables.class_facts import (
+    has_class_members_only,
+    is_class_member,
+    is_method_in_c,
+    name_in_errors,
+)
 
 Arguments = Sequence["VariableTracker"]
 Keywords = Mapping[str, "VariableTracker"]
@@ -106,8 +112,11 @@ class VariableTracker:
         if name == "__class__":
             return tracer.wrap(self.python_type(), None)
         # A method in C may be looked up and passed on; only its call breaks.
-        if _is_method_in_c(self.python_type(), name):
+        cls = self.python_type()
+        if is_method_in_c(cls, name):
             return UntracedMethodVariable(self, name)
+        if has_class_members_only(cls):
+            self.refuse_attribute(tracer, name)
         raise breaks.unsupported(
             breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
         )
@@ -219,7 +228,7 @@ class VariableTracker:
     def refuse_attribute(self, tracer: Tracer, name: str) -> None:
         """Raise AttributeError where the value has what its class holds, and the class holds nothing of the name."""
         cls = self.python_type()
-        if class_member(cls, name) is None:
+        if not is_class_member(cls, name):
             tracer.raise_exception(AttributeError, f"'{name_in_errors(cls)}' object has no attribute '{name}'")
 
     def type_name(self) -> str:
@@ -254,27 +263,6 @@ class VariableTracker:
         raise breaks.unsupported(
             breaks.UNSUPPORTED_METHOD, f"call_method {self.describe()} {name}", name=name, type=self.type_name()
         )
-
-
-def class_member(cls: type, name: str) -> object | None:
-    """What the class itself holds under a name, unbound; None if nothing (``hasattr`` would also ask its metaclass)."""
-    return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
-
-
-def _is_method_in_c(cls: type, name: str) -> bool:
-    return isinstance(class_member(cls, name), (MethodDescriptorType, WrapperDescriptorType))
-
-
-# Flags of a class. One of C is not on the heap, or it is immutable, as most of the standard library's are since 3.12.
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-
-
-def name_in_errors(cls: type) -> str:
-    """The name of a class in errors of Python's: one in C, outside ``builtins``, with its module."""
-    # C prints tp_name, which has the module for types of C only: 'collections.deque', but 'MyClass'.
-    is_statement = cls.__flags__ & _HEAP_TYPE and not cls.__flags__ & _IMMUTABLE_TYPE
-    return cls.__name__ if is_statement or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
 
 
 class UntracedMethodVariable(VariableTracker):

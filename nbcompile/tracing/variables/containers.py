@@ -72,8 +72,7 @@ class ContainerVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name == "__class__":
             return tracer.wrap(self.cls, None)
-        if not hasattr(self.cls, name):
-            tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        self.refuse_attribute(tracer, name)
         if hasattr(self, f"method_{name}") or name in OPERATOR_METHODS:
             return BuiltinMethodVariable(self, name)
         return super().get_attribute(tracer, name)

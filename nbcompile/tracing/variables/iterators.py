@@ -35,7 +35,6 @@ class IteratorVariable(VariableTracker):
         return self
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        self.refuse_attribute(tracer, name)
         if name in ("__next__", "__iter__"):
             return BuiltinMethodVariable(self, name)
         return super().get_attribute(tracer, name)

@@ -100,6 +100,7 @@ class NdarrayVariable(VariableTracker):
             return self.tensor.call_method(tracer, "numel", [], {})
         if callable(getattr(self.python_type(), name, None)):
             return BuiltinMethodVariable(self, name)
+        self.refuse_attribute(tracer, name)
         raise breaks.unsupported(breaks.NDARRAY_ATTRIBUTE, f"var_getattr {self.describe()} {name}", name=name)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:

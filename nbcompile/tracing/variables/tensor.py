@@ -304,7 +304,8 @@ class TensorMethodVariable(VariableTracker):
         self.name = name
 
     def python_type(self) -> type:
-        return type(torch.Tensor.sin)
+        of_tensors = getattr(torch.Tensor, self.name, None)
+        return types.MethodType if isinstance(of_tensors, types.FunctionType) else types.BuiltinMethodType
 
     def describe(self) -> str:
         return f"GetAttrVariable({self.tensor.describe()}, {self.name})"

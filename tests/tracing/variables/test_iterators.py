@@ -65,8 +65,6 @@ MADE = {
 }
 
 
-
-
 class ByIndex:
     def __getitem__(self, index):
         return [1, 2, 3][index]

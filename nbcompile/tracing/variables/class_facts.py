@@ -1,0 +1,52 @@
+"""What a class alone says of its objects: which attributes they have, and its name in an error.
+
+    has_class_members_only(type(iter([])))    True: hasattr(iter(xs), "keys") is False, whatever it iterates over
+    is_class_member(list, "__mro__")          False: list.__mro__ is an attribute of ``type``
+    name_in_errors(collections.deque)         "collections.deque"
+
+In torch: ``hasattr`` of such a value breaks the graph (``call_obj_hasattr`` of torch/_dynamo/variables/base.py).
+Read next: base.py
+"""
+
+from __future__ import annotations
+
+from types import GenericAlias, MethodDescriptorType, MethodType, ModuleType, UnionType, WrapperDescriptorType
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+_GENERAL_LOOKUP = frozenset({"builtins", "collections", "datetime", "decimal", "itertools"})
+"""Modules whose classes in C look attributes up as ``object`` does, but for those of _OWN_LOOKUP."""
+_OWN_LOOKUP = frozenset({type, super, ModuleType, MethodType, GenericAlias, UnionType})
+
+
+def has_class_members_only(cls: type) -> bool:
+    """True if objects have the attributes of their class and no others: no ``__dict__``, and the general look-up."""
+    if cls.__dictoffset__ or is_class_member(cls, "__getattr__"):
+        return False
+    # Most classes in C have a ``__getattribute__`` of their own that does what that of ``object`` does. Python cannot
+    # tell which, so modules are named.
+    is_known = cls.__module__ in _GENERAL_LOOKUP and cls not in _OWN_LOOKUP and not is_class_statement(cls)
+    return is_known or cls.__getattribute__ is object.__getattribute__
+
+
+def is_class_member(cls: type, name: str) -> bool:
+    """True if the class or a base of it holds the name; ``hasattr`` would ask its metaclass, too."""
+    return any(name in base.__dict__ for base in cls.__mro__)
+
+
+def is_method_in_c(cls: type, name: str) -> bool:
+    """True if objects of the class have a method of the name that is written in C."""
+    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return isinstance(found, (MethodDescriptorType, WrapperDescriptorType))
+
+
+def is_class_statement(cls: type) -> bool:
+    """True for a class of Python's; one in C is not on the heap, or it is immutable, as most are since 3.12."""
+    return bool(cls.__flags__ & _HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE_TYPE
+
+
+def name_in_errors(cls: type) -> str:
+    """The name of a class in errors of Python's: one in C, outside ``builtins``, with its module."""
+    # C prints tp_name, which has the module for types of C only: 'collections.deque', but 'MyClass'.
+    is_short = is_class_statement(cls) or cls.__module__ == "builtins"
+    return cls.__name__ if is_short else f"{cls.__module__}.{cls.__name__}"

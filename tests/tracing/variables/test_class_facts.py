@@ -1,0 +1,104 @@
+"""What a class says of its objects is what Python does with an object of it."""
+
+import collections
+import datetime
+import decimal
+import itertools
+import types
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.tracing.variables.class_facts import has_class_members_only, is_class_member, name_in_errors
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+
+class Asked:
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        return name
+
+
+class Plain:
+    pass
+
+
+SAMPLES = [
+    [], (), {}, set(), "a", b"a", bytearray(), memoryview(b"a"), 1, 1.5, 1j, None, ..., slice(1), range(2), iter([]), zip(), map(abs, []),
+    iter({}), reversed([]), (i for i in ()), [].append, abs, types.MappingProxyType({}), itertools.chain(), itertools.count(),
+    collections.deque(), collections.OrderedDict(), datetime.date(2020, 1, 1), decimal.Decimal(1), Slotted(), Plain(), Asked(),
+    property(abs), list[int], int | str, Plain().__init__, Plain.__eq__, super(Plain, Plain()), types, torch.Generator(),
+    torch.float32, torch.device("cpu"), torch.Size([1]), torch.ones(2).add, torch.ones(2).split,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SAMPLES, ids=lambda value: type(value).__qualname__)
+def test_objects_with_the_members_of_their_class_have_no_others(value):
+    """Where the class is said to answer alone, what it does not hold is an AttributeError of Python's, in these words."""
+    cls = type(value)
+    names = {"keys", "qqq", "__mro__", "__name__", "__self__", "__origin__", "a", "__hash__"}
+    names |= {name for other in SAMPLES for name in dir(other)}
+    if not has_class_members_only(cls):
+        return
+    assert not hasattr(value, "__dict__")
+    for name in names:
+        try:
+            getattr(value, name)
+        except AttributeError as error:
+            if not is_class_member(cls, name):
+                assert str(error) == f"'{name_in_errors(cls)}' object has no attribute '{name}'"
+        else:
+            assert is_class_member(cls, name), name
+
+
+def test_which_classes_answer_alone():
+    """Those without a ``__dict__`` and a look-up of their own, in C and in Python."""
+    alone = {type(value) for value in SAMPLES if has_class_members_only(type(value))}
+    assert {list, slice, memoryview, bytearray, Slotted, type(iter([])), type(abs), zip, itertools.chain} <= alone
+    assert not alone & {Plain, Asked, super, types.ModuleType, types.MethodType, types.GenericAlias, types.UnionType}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: slice(x.shape[0]),
+        lambda x: x.add,
+        lambda x: [x].append,
+        lambda x: types.MappingProxyType({1: x}),
+        lambda x: {x.shape[0]}.__iter__(),
+        lambda x: "a".join,
+    ],
+    ids=["slice", "method of a tensor", "method of a list", "mapping proxy", "iterator", "method of a string"],
+)
+def test_values_that_a_program_makes(make):
+    """``hasattr`` and ``getattr`` with a default of what no such value has: one graph."""
+    nbcompile.reset()
+
+    def f(x):
+        value = make(x)
+        return x + 1, hasattr(value, "qqq"), getattr(value, "keys_of", 3), hasattr(value, "__mro__"), type(value)
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [bytearray(b"a"), memoryview(b"a"), datetime.date(2020, 1, 1), decimal.Decimal(1), zip(), map(abs, [1]), iter([1]),
+     itertools.count(), torch.Generator(), [].append, torch.ones(2).numpy(), torch.ones(2).numpy()[0]],
+    ids=lambda value: type(value).__qualname__,
+)  # fmt: skip
+def test_values_from_outside(value):
+    """An argument of a class that the tracer does not know otherwise answers the same questions."""
+    nbcompile.reset()
+
+    def f(x, value):
+        return x + 1, hasattr(value, "qqq"), getattr(value, "keys_of", 3)
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2), value)[1:] == (False, 3)
