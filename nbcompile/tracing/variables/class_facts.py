@@ -14,7 +14,7 @@ from types import GenericAlias, MethodDescriptorType, MethodType, ModuleType, Un
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
-_GENERAL_LOOKUP = frozenset({"builtins", "collections", "datetime", "decimal", "itertools"})
+_GENERAL_LOOKUP = frozenset({"_collections", "builtins", "collections", "datetime", "decimal", "itertools"})
 """Modules whose classes in C look attributes up as ``object`` does, but for those of _OWN_LOOKUP."""
 _OWN_LOOKUP = frozenset({type, super, ModuleType, MethodType, GenericAlias, UnionType})
 

@@ -31,7 +31,7 @@ class Plain:
 SAMPLES = [
     [], (), {}, set(), "a", b"a", bytearray(), memoryview(b"a"), 1, 1.5, 1j, None, ..., slice(1), range(2), iter([]), zip(), map(abs, []),
     iter({}), reversed([]), (i for i in ()), [].append, abs, types.MappingProxyType({}), itertools.chain(), itertools.count(),
-    collections.deque(), collections.OrderedDict(), datetime.date(2020, 1, 1), decimal.Decimal(1), Slotted(), Plain(), Asked(),
+    collections.deque(), iter(collections.deque()), reversed(collections.deque()), collections.OrderedDict(), datetime.date(2020, 1, 1), decimal.Decimal(1), Slotted(), Plain(), Asked(),
     property(abs), list[int], int | str, Plain().__init__, Plain.__eq__, super(Plain, Plain()), types, torch.Generator(),
     torch.float32, torch.device("cpu"), torch.Size([1]), torch.ones(2).add, torch.ones(2).split,
 ]  # fmt: skip
