@@ -1,7 +1,7 @@
 """What a class says of its objects is what Python does with an object of it."""
 
 import collections
-import datetime
+import datetime as dt
 import decimal
 import itertools
 import types
@@ -31,7 +31,8 @@ class Plain:
 SAMPLES = [
     [], (), {}, set(), "a", b"a", bytearray(), memoryview(b"a"), 1, 1.5, 1j, None, ..., slice(1), range(2), iter([]), zip(), map(abs, []),
     iter({}), reversed([]), (i for i in ()), [].append, abs, types.MappingProxyType({}), itertools.chain(), itertools.count(),
-    collections.deque(), iter(collections.deque()), reversed(collections.deque()), collections.OrderedDict(), datetime.date(2020, 1, 1), decimal.Decimal(1), Slotted(), Plain(), Asked(),
+    collections.deque(), iter(collections.deque()), reversed(collections.deque()), collections.OrderedDict(),
+    dt.date(2020, 1, 1), decimal.Decimal(1), Slotted(), Plain(), Asked(),
     property(abs), list[int], int | str, Plain().__init__, Plain.__eq__, super(Plain, Plain()), types, torch.Generator(),
     torch.float32, torch.device("cpu"), torch.Size([1]), torch.ones(2).add, torch.ones(2).split,
 ]  # fmt: skip
@@ -89,7 +90,7 @@ def test_values_that_a_program_makes(make):
 
 @pytest.mark.parametrize(
     "value",
-    [bytearray(b"a"), memoryview(b"a"), datetime.date(2020, 1, 1), decimal.Decimal(1), zip(), map(abs, [1]), iter([1]),
+    [bytearray(b"a"), memoryview(b"a"), dt.date(2020, 1, 1), decimal.Decimal(1), zip(), map(abs, [1]), iter([1]),
      itertools.count(), torch.Generator(), [].append, torch.ones(2).numpy(), torch.ones(2).numpy()[0]],
     ids=lambda value: type(value).__qualname__,
 )  # fmt: skip
