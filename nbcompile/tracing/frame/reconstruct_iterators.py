@@ -309,7 +309,7 @@ _CLASSES: dict[CodeType, type] = {
     **_SETTLED,
     more_polyfills.chain_from_iterable.__code__: itertools.chain,
     polyfills.call_until.__code__: type(iter(int, 0)),
-    polyfills.by_index.__code__: type(iter(_Indexed())),  # type: ignore[call-overload]
+    polyfills.by_index.__code__: type(iter(_Indexed())),
     _inner(more_polyfills.tee): type(itertools.tee(())[0]),
     _inner(more_polyfills.groupby): type(next(itertools.groupby((None,)))[1]),
 }
