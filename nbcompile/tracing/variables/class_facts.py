@@ -26,7 +26,7 @@ def has_class_members_only(cls: type) -> bool:
     # Most classes in C have a ``__getattribute__`` of their own that does what that of ``object`` does. Python cannot
     # tell which, so modules are named.
     is_known = cls.__module__ in _GENERAL_LOOKUP and cls not in _OWN_LOOKUP and not is_class_statement(cls)
-    return is_known or cls.__getattribute__ == object.__getattribute__
+    return is_known or next(base for base in cls.__mro__ if "__getattribute__" in base.__dict__) is object
 
 
 def is_class_member(cls: type, name: str) -> bool:
