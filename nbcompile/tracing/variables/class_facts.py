@@ -1,4 +1,4 @@
-"""What a class alone says of its objects: which attributes they have, and its name in an error.
+"""Facts that a class alone gives about its objects: which attributes they have, and its name in an error.
 
     has_class_members_only(type(iter([])))    True: hasattr(iter(xs), "keys") is False, whatever it iterates over
     is_class_member(list, "__mro__")          False: list.__mro__ is an attribute of ``type``

@@ -300,12 +300,11 @@ class TensorMethodVariable(VariableTracker):
     """A bound method of a tensor, before it is called."""
 
     def __init__(self, tensor: TensorVariable, name: str) -> None:
-        self.tensor = tensor
-        self.name = name
+        self.tensor, self.name = tensor, name
 
     def python_type(self) -> type:
-        of_tensors = getattr(torch.Tensor, self.name, None)
-        return types.MethodType if isinstance(of_tensors, types.FunctionType) else types.BuiltinMethodType
+        is_python = hasattr(getattr(torch.Tensor, self.name, None), "__code__")
+        return types.MethodType if is_python else types.BuiltinMethodType
 
     def describe(self) -> str:
         return f"GetAttrVariable({self.tensor.describe()}, {self.name})"
