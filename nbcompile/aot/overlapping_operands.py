@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 import torch.fx
@@ -51,14 +51,53 @@ def _reads_what_it_writes(node: torch.fx.Node) -> bool:
     if name.startswith("_foreach_") and name.endswith("_"):
         written = _nodes(node.args[:1])
         return len(set(written)) < len(written)
+    if node.target is operator.setitem:
+        return _assigns_what_it_reads(node)
     target = mutated_argument(node)
-    # A setitem names the whole tensor: which part of it is written, its index says.
-    if target is None or node.target is operator.setitem:
+    if target is None:
         return False
     # One of the nodes is the target itself.
     operands.remove(target)
     pointwise = _is_pointwise(node, name)
     return any(_overlap(target, one) and not (pointwise and _at_same_places(target, one)) for one in operands)
+
+
+def _assigns_what_it_reads(node: torch.fx.Node) -> bool:
+    """``a[1:] = a[:-1]``: the index says which part is written, a view or elements here and there."""
+    target, index, value = node.args
+    if not (isinstance(target, torch.fx.Node) and _is_strided(target.meta.get("example_value"))):
+        return False
+    parts = torch.fx.node.map_arg(index, _example)
+    parts = parts if isinstance(parts, tuple) else (parts,)
+    if not all(part is None or part is ... or isinstance(part, slice) or _is_whole(part) for part in parts):
+        numbers = [one for one in _nodes(index) if getattr(one.meta.get("example_value"), "dtype", None) != torch.bool]
+        return any(_overlap(target, one) for one in [*numbers, *_nodes(value)])
+    written = _on_meta(target.meta["example_value"])[parts]
+    return any(
+        isinstance(value, torch.fx.Node)
+        and not set(storages(target)).isdisjoint(storages(value))
+        and _is_strided(read := value.meta.get("example_value"))
+        and _layout(written) != _layout(read)
+        and _share_bytes(written, read)
+        for value in _nodes(value)
+    )
+
+
+def _example(node: torch.fx.Node) -> Any:
+    found = node.meta.get("example_value")
+    return torch_internals.example_of(found) if isinstance(found, torch.SymInt) else found
+
+
+def _is_whole(part: object) -> bool:
+    return isinstance(part, int) and not isinstance(part, bool)
+
+
+def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without memory, which lies where another one does: a slice of it has numbers as sizes, no symbols."""
+    offset, *numbers = _layout(tensor)
+    shape, strides = numbers[: tensor.dim()], numbers[tensor.dim() :]
+    room = offset + 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True) if size)
+    return torch.empty(room, dtype=tensor.dtype, device="meta").as_strided(shape, strides, offset)
 
 
 def _nodes(arguments: object) -> list[torch.fx.Node]:
@@ -83,6 +122,11 @@ def _overlap(one: torch.fx.Node, other: torch.fx.Node) -> bool:
     first, second = one.meta.get("example_value"), other.meta.get("example_value")
     if not (_is_strided(first) and _is_strided(second)) or set(storages(one)).isdisjoint(storages(other)):
         return False
+    return _share_bytes(first, second)
+
+
+def _share_bytes(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """True if two tensors of one storage have a byte in common."""
     first_steps, second_steps = _steps(first), _steps(second)
     distance = _start(second) - _start(first)
     # In the first a step is taken 0 to n times, in the second as well: as one sum, -m to n times.

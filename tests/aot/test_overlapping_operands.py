@@ -56,7 +56,39 @@ def twice_in_a_list(x: torch.Tensor, a: torch.Tensor) -> object:
     return a
 
 
+def rows_down(x: torch.Tensor, a: torch.Tensor) -> object:
+    a[1:] = a[:-1]
+    return a
+
+
+def columns_right(x: torch.Tensor, a: torch.Tensor) -> object:
+    a[:, 1:] = a[:, :-1]
+    return a
+
+
+def assigned_transposed(x: torch.Tensor, a: torch.Tensor) -> object:
+    a[:] = a.t()
+    return a
+
+
+def numbers_moved(x: torch.Tensor, a: torch.Tensor) -> object:
+    a.view(-1)[2:8] = a.view(-1)[1:7]
+    return a
+
+
+def rows_by_index(x: torch.Tensor, a: torch.Tensor) -> object:
+    a[torch.tensor([1, 2, 0])] = a
+    return a
+
+
+def index_is_target(x: torch.Tensor, a: torch.Tensor) -> object:
+    places = torch.tensor([2, 0, 1])
+    places[places] = places + 1
+    return places
+
+
 READING = [
+    rows_down, columns_right, assigned_transposed, numbers_moved, rows_by_index, index_is_target,
     weight_is_variance, weight_is_a_view, weight_is_a_part, native, statistics_of_instances, product, product_in_out,
     column, transposed, twice_in_a_list,
 ]  # fmt: skip
@@ -83,7 +115,18 @@ def halves(x: torch.Tensor, a: torch.Tensor) -> object:
     return F.batch_norm(x, a[0], a[1], a[2], training=True), a
 
 
-APART = [itself, rows, columns, halves]
+def assigned_apart(x: torch.Tensor, a: torch.Tensor) -> object:
+    a[:, 0] = a[:, 1]
+    a[0], a[1] = a[1], a[2]
+    a[:] = a
+    a[None, 1, ...] = a[0:1]
+    a.view(-1)[:6:2] = a.view(-1)[1:7:2]
+    a[a > 1] = a[2, 2].clone()
+    a[torch.tensor([0, 1])] = a[:2] * 2
+    return a
+
+
+APART = [assigned_apart, itself, rows, columns, halves]
 
 
 def outcome(function, seed=0):
