@@ -17,7 +17,7 @@ import torch
 from nbcompile.ir.expr import FLOAT8, Apply, Load, apply, cast, compute_dtype, constant
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.elementwise import SUPPORTED, common_device, operand, promoted, require_representable
-from nbcompile.lowering.registry import NoLowering, lowering
+from nbcompile.lowering.registry import LOWERINGS, NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, merge_nodes
 
 aten = torch.ops.aten
@@ -89,6 +89,10 @@ def to_copy(
     pin_memory: bool = False, non_blocking: bool = False, memory_format: Any = None,
 ) -> Value:  # fmt: skip
     """Cast to another dtype; a copy to another device falls back to ATen."""
+    # AOTAutograd writes a tensor of one number as that number: ``vmap`` made it, of the 2 in ``s * 2``.
+    if not isinstance(x, Value):
+        number: Value = LOWERINGS[aten.scalar_tensor.default](build, x, dtype=dtype, device=device)
+        return number
     # A kernel reads and writes one device's memory.
     if device is not None and build.target_device(torch.device(device)) != x.device:
         raise NoLowering("a copy to another device")
