@@ -47,7 +47,7 @@ from nbcompile.capture.source import (
 from nbcompile.guarding.accessors import MODULE_TABLES, SourceCache, is_own, module_table
 from nbcompile.guarding.ambient import Ambient
 from nbcompile.guarding.check import FrameCheck
-from nbcompile.guarding.guard_kinds import Leaf, has_lookalikes
+from nbcompile.guarding.guard_kinds import ExpectedKey, Leaf, has_lookalikes
 from nbcompile.torch_internals import members
 
 Instruction = tuple[str, int, int, int, object]
@@ -400,6 +400,8 @@ def _keys(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) 
 
 
 def _contains(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    if isinstance(expected, ExpectedKey):
+        return False  # the instruction would keep the key alive
     key, wanted = expected
     if leaf.guard.kind is GuardKind.SET_CONTAINS and has_lookalikes(key):
         return False

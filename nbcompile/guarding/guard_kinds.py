@@ -65,6 +65,27 @@ class ExpectedObject:
             self._weak = weakref.ref(value, lambda _: None if ending() else callback())
 
 
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement; others live as long as the process
+
+
+class ExpectedKey(ExpectedObject):
+    """A class that a dict has as a key, or has not; its referent is what such a guard expects."""
+
+    __slots__ = ("contains",)
+
+    def __init__(self, key: type, contains: bool) -> None:
+        super().__init__(key)
+        self.contains = contains
+
+    def key(self) -> object:
+        """The class; None if it died."""
+        return super().get()
+
+    def get(self) -> tuple[object, bool]:
+        """The key, and whether the dict has it."""
+        return super().get(), self.contains
+
+
 @dataclass(frozen=True, slots=True)
 class TensorTraits:
     """Expected properties of a tensor, except for sizes and strides."""
@@ -428,9 +449,11 @@ def _dict_keys(guard: Guard, name: str, value: object) -> Leaf:
 
 def _dict_contains(guard: Guard, name: str, value: object) -> Leaf:
     key, contains = cast("tuple[object, bool]", guard.expected)
-    text = f"___dict_contains({key!r}, {name})"
+    text = f"___dict_contains({type.__repr__(key) if isinstance(key, type) else repr(key)}, {name})"
     text = text if contains else f"not {text}"
     is_dict, cls, of_type = isinstance(value, dict), ExpectedObject(type(value)), _type_text(name, type(value))
+    if isinstance(key, type) and not lives_on(key):
+        return _contains_mortal(guard, text, cls, ExpectedKey(key, contains))
 
     def holds(value: object) -> bool:
         return id(type(value)) == cls.address and ((key in cast("dict[object, object]", value)) is contains)
@@ -443,6 +466,29 @@ def _dict_contains(guard: Guard, name: str, value: object) -> Leaf:
             manager.add_lambda_guard(_never_raising(holds), [text], None)
 
     return Leaf(guard, text, holds, install)
+
+
+def lives_on(cls: type) -> bool:
+    """Return whether a class lives as long as the process: one in C, or one that an imported module holds."""
+    if not cls.__flags__ & _HEAP_TYPE:
+        return True
+    module = None if cls.__module__ == "__main__" else sys.modules.get(str(cls.__module__))
+    return module is not None and vars(module).get(cls.__qualname__) is cls
+
+
+def _contains_mortal(guard: Guard, text: str, cls: ExpectedObject, expected: ExpectedKey) -> Leaf:
+    """A guard on a key that the guard does not keep alive: a class of a notebook cell, say."""
+
+    def holds(value: object) -> bool:
+        key = expected.key()
+        return (
+            key is not None
+            and id(type(value)) == cls.address
+            and ((key in cast("dict[object, object]", value)) is expected.contains)
+        )
+
+    weak = replace(guard, expected=expected)
+    return Leaf(weak, text, holds, lambda manager: manager.add_lambda_guard(_never_raising(holds), [text], None))
 
 
 def _set_contains(guard: Guard, name: str, value: object) -> Leaf:

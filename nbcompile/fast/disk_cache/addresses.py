@@ -12,15 +12,17 @@ In torch: nothing. Read next: nbcompile/fast/disk_cache/stored_guards.py
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
-from types import ModuleType
+from collections.abc import Sequence
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from nbcompile.capture import source as addresses
 from nbcompile.capture.source import ConstantSource, ModuleSource, Source
 from nbcompile.fast import dynamo_stub
-from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
+from nbcompile.fast.disk_cache.descriptions import Description, alike, describe, find, findable
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
 
@@ -66,12 +68,30 @@ class Written:
             #     0  LocalSource "self"
             #     1  AttrSource 0 "layer"
             #     2  AttrSource 1 "weight"
-            row.append(self.number_of(value) if field.name == "base" else encode(value))
+            row.append(self.number_of(value) if field.name == "base" else self.key(value))
         # The class at each address is stored too: what an address leads to decides how it is read.
         kind = self._class_of(self.known.value(source))
         self.table.append([*row, kind])
         self._numbers[source] = len(self.table) - 1
         return self._numbers[source]
+
+    def key(self, key: object) -> Any:
+        """A key of a dict: a literal, a class or function by its name, or a class by a value of the frame that is of it.
+
+        Raises:
+            NotStorable: another process would not know which class it is.
+        """
+        if isinstance(key, FunctionType | BuiltinFunctionType):
+            return ["named", findable(key)]
+        if not isinstance(key, type):
+            return encode(key)
+        with contextlib.suppress(NotStorable):
+            return ["named", findable(key)]
+        number = self._seen.get(key)
+        for index, (*_, kind) in enumerate(self.table):
+            if kind == number:
+                return ["class of", index]
+        raise NotStorable(f"{key.__qualname__} is a key, and has no name of its own")
 
     def _class_of(self, value: object) -> int:
         cls = _module_class(value) if isinstance(value, ModuleType) else type(value)
@@ -103,7 +123,10 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
         if cls is ModuleSource and str(parts[0]).startswith(POLYFILLS):
             importlib.import_module(str(parts[0]))
         names = [each.name for each in dataclasses.fields(cls)]
-        values = [sources[part] if field == "base" else decode(part) for field, part in zip(names, parts, strict=True)]
+        values = [
+            sources[part] if field == "base" else read_key(part, sources, known)
+            for field, part in zip(names, parts, strict=True)
+        ]
         source: Source = cls(*values)
         sources.append(source)
         try:
@@ -120,6 +143,20 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
         if not alike(seen[here], kinds[kind]):
             raise Unreadable(f"{known_text(source)} is a {here.__qualname__}")
     return sources
+
+
+def read_key(data: Any, sources: Sequence[Source], known: SourceCache) -> object:
+    """What :meth:`Written.key` wrote.
+
+    Raises:
+        Unreadable: there is no such class or function here.
+    """
+    match data:
+        case ["named", list(described)]:
+            return find(described)
+        case ["class of", int(number)]:
+            return type(known.value(sources[number]))
+    return decode(data)
 
 
 def _module_class(module: ModuleType) -> type:

@@ -162,11 +162,12 @@ def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: Written, 
     members = [[written.number_of(source), descriptions.describe(value)] for source, value in assumed.members.items()]
     # The key of the entry covers the frame's own code, and a guard the code of a guarded function. Other functions that
     # were inlined are compared by a digest when the entry is loaded.
-    covered = {id(each) for each in _covered(guards, frame)}
+    # Equal code counts: the bytecode of a function is read once, and what is nested in it comes from the first.
+    covered = set(_covered(guards, frame))
     codes = [
         descriptions.named_code(code, module)
         for code, module in assumed.codes.values()
-        if id(code) not in covered and not descriptions.is_trusted(module)
+        if code not in covered and not descriptions.is_trusted(module)
     ]
     subclasses = [
         [_addressed(subject, written), _addressed(cls, written), answer] for subject, cls, answer in assumed.subclasses

@@ -24,7 +24,7 @@ import torch.utils._device
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts, TensorMarks
 from nbcompile.capture.source import Source
-from nbcompile.fast.disk_cache.addresses import Written, known_text
+from nbcompile.fast.disk_cache.addresses import Written, known_text, read_key
 from nbcompile.fast.disk_cache.descriptions import alike, describe, memoized, tensor_facts
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
@@ -34,11 +34,13 @@ from nbcompile.record.model import StackLine
 Kind = GuardKind
 _LITERAL = frozenset(
     {
-        Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.DICT_CONTAINS, Kind.SET_CONTAINS, Kind.HASATTR,
-        Kind.NOT_IN_GENERIC_DICT, Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH, Kind.TENSOR_PROPERTY,
+        Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.HASATTR, Kind.NOT_IN_GENERIC_DICT,
+        Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH, Kind.TENSOR_PROPERTY,
     }
 )  # fmt: skip
 """Their ``expected`` is a literal; whether it holds, the guard itself finds out."""
+_OF_KEYS = (Kind.DICT_CONTAINS, Kind.SET_CONTAINS)
+"""Their ``expected`` is a key, which may be a class, and whether it is there."""
 _OF_VALUE: dict[GuardKind, Callable[[object], object]] = {
     Kind.TYPE_MATCH: type,
     Kind.ID_MATCH: lambda value: value,
@@ -76,6 +78,8 @@ def _expected(guard: Guard, written: Written) -> Any:
     kind, expected = guard.kind, cast("Any", guard.expected)
     if kind in _OF_VALUE:
         return describe(expected)
+    if kind in _OF_KEYS:
+        return [written.key(expected[0]), expected[1]]
     if kind in _LITERAL:
         return encode(expected)
     match kind:
@@ -145,6 +149,8 @@ def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source]
         expected = _OF_VALUE[kind](known.value(source))
         _same(_described(expected), stored, source)
         return Guard(source, kind, expected)
+    if kind in _OF_KEYS:
+        return Guard(source, kind, (read_key(stored[0], sources, known), decode(stored[1])))
     if kind in _LITERAL:
         return Guard(source, kind, decode(stored))
     match kind:

@@ -64,19 +64,27 @@ def registries_grew(guards: Iterable[Guard], scope: Scope) -> bool:
     traced with the registry of before.
     """
     for guard in guards:
-        if guard.kind is not GuardKind.DICT_KEYS and guard.kind is not GuardKind.DICT_LENGTH:
+        if guard.kind not in (GuardKind.DICT_KEYS, GuardKind.DICT_LENGTH, GuardKind.DICT_CONTAINS):
             continue
         match guard.source:
             case GlobalSource() | AttrSource(base=ModuleSource()):
                 value = resolve(guard.source, scope)
             case _:
                 continue
-        expected = (
-            guard.expected if guard.kind is GuardKind.DICT_LENGTH else len(cast("tuple[object, ...]", guard.expected))
-        )
-        if isinstance(value, dict) and dict.__len__(value) != expected:
+        if isinstance(value, dict) and _has_grown(value, guard):
             return True
     return False
+
+
+def _has_grown(registry: dict[object, object], guard: Guard) -> bool:
+    match guard.kind:
+        case GuardKind.DICT_CONTAINS:
+            key, contains = cast("tuple[object, bool]", guard.expected)
+            return isinstance(key, type) and (key in registry) is not contains
+        case GuardKind.DICT_LENGTH:
+            return dict.__len__(registry) != guard.expected
+        case _:
+            return dict.__len__(registry) != len(cast("tuple[object, ...]", guard.expected))
 
 
 def expect_attributes(interpreter: Interpreter) -> None:
