@@ -299,6 +299,9 @@ class Tracer(Protocol):
     def has_attribute(self, value: VariableTracker, name: str) -> bool:
         """``hasattr(value, name)``."""
 
+    def guard_order(self, source: Source) -> None:
+        """The set there is iterated over in the order that it has now."""
+
     def guard_keys(self, mapping: VariableTracker) -> None:
         """Promise that a dict from outside has just these keys, in this order."""
 

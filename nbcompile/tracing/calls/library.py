@@ -51,7 +51,7 @@ from nbcompile.tracing.variables.deques import DequeVariable, limit_of
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
-from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, items_for_set, pairs_of
+from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, pairs_of, set_made_of
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
@@ -85,7 +85,7 @@ def _size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @handles(set)
 def _set(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return SetVariable(tracer, items_for_set(tracer, realise(tracer, arguments[0])) if arguments else [])
+    return set_made_of(tracer, set, realise(tracer, arguments[0])) if arguments else SetVariable(tracer, [])
 
 
 @handles(frozenset)
@@ -93,7 +93,7 @@ def _frozenset(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     given = realise(tracer, arguments[0]) if arguments else None
     if given is not None and given.python_type() is frozenset:
         return given  # itself, as it never changes
-    return SetVariable(tracer, [] if given is None else items_for_set(tracer, given), cls=frozenset)
+    return SetVariable(tracer, [], cls=frozenset) if given is None else set_made_of(tracer, frozenset, given)
 
 
 @handles(dict)

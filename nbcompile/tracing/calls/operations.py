@@ -34,7 +34,7 @@ from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
-from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
+from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable, items_for_set, set_made_of
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.observed import ObservedException
@@ -432,8 +432,11 @@ def _with_view(
     tracer: Tracer, symbol: str, left: SetVariable | DictViewVariable, right: VariableTracker
 ) -> VariableTracker:
     """``&`` and its like where one side is a view of a dict's keys or items: a new set, whatever the other side is."""
-    result = SetVariable(tracer, left.unpack(tracer))
     if symbol != "&":
+        given: VariableTracker = left
+        if isinstance(left, DictViewVariable) and left.which == "keys" and left.owner.cls is dict:
+            given = left.owner  # CPython makes the set from the dict, with room for as many
+        result = set_made_of(tracer, set, given)
         updates = {"|": "update", "-": "difference_update", "^": "symmetric_difference_update"}
         result.call_method(tracer, updates[symbol], [right], {})
         return result
@@ -531,14 +534,14 @@ def _is_like_a_set(value: VariableTracker) -> bool:
 
 def _compare_sets(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     if _compares_values(left) or _compares_values(right):
-        mine, theirs = len(left.unpack(tracer)), len(right.unpack(tracer))
+        mine, theirs = len(items_for_set(tracer, left)), len(items_for_set(tracer, right))
         # `a <= b` for views of items: each item of the smaller one is looked up in the larger one, as CPython does.
         smaller, larger = (right, left) if symbol in (">", ">=") else (left, right)
         holds = COMPARISONS[symbol].function(mine, theirs) and _is_subset(tracer, smaller, larger)
     else:
         # Sets compare by hash and equality, and the keys of the trackers have both.
         holds = COMPARISONS[symbol].function(
-            *({item.hash_key(tracer) for item in each.unpack(tracer)} for each in (left, right))
+            *({item.hash_key(tracer) for item in items_for_set(tracer, each)} for each in (left, right))
         )
     return ConstantVariable(holds)
 
@@ -549,7 +552,7 @@ def _compares_values(value: VariableTracker) -> bool:
 
 
 def _is_subset(tracer: Tracer, smaller: VariableTracker, larger: VariableTracker) -> bool:
-    return all(larger.contains(tracer, item) for item in smaller.unpack(tracer))
+    return all(larger.contains(tracer, item) for item in items_for_set(tracer, smaller))
 
 
 def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:

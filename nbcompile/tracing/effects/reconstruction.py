@@ -203,7 +203,7 @@ class Reconstruction:
         elif isinstance(base, ListVariable):
             completing.append(recipes.AppendItems(target, tuple(map(self.recipe, base.items)), plain=base.cls))
         elif isinstance(base, SetVariable) and base.cls is set:
-            items = tuple(map(self.recipe, base.members.values()))
+            items = tuple(map(self.recipe, base.to_build()))
             completing.append(recipes.ReplaceItems(target, "set", items, plain=set))
         # The class's own ``__setattr__`` was traced: what it decided to store is stored, without asking it again.
         completing += [
@@ -290,7 +290,7 @@ class Reconstruction:
             case DictVariable():
                 return self._entries(tracker, target, change)
             case SetVariable():
-                items = tuple(map(self.recipe, tracker.members.values()))
+                items = tuple(map(self.recipe, tracker.to_build()))
                 return recipes.ReplaceItems(target, "set", items, change.stack, plain_class(tracker.cls, set))
             case ListVariable():
                 return self._list(tracker, target, change)

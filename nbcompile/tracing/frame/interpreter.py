@@ -29,7 +29,16 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.source import AttrSource, ConstantSource, KeySource, ModuleSource, Source, expression, resolve
+from nbcompile.capture.source import (
+    AttrSource,
+    ConstantSource,
+    KeySource,
+    ModuleSource,
+    Source,
+    expression,
+    keys_of,
+    resolve,
+)
 from nbcompile.capture.trace import Assumptions
 from nbcompile.errors import TorchRuntimeError
 from nbcompile.options import Options
@@ -54,7 +63,7 @@ from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.iterators import IteratorVariable, SequenceIteratorVariable, TextIteratorVariable
-from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.mappings import DictVariable, set_of_value
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
@@ -278,7 +287,7 @@ class Interpreter:
                     self, [(self.constant_or_wrap(key), self.constant_or_wrap(each)) for key, each in value.items()]
                 )
             case frozenset() | set():
-                return SetVariable(self, [self.constant_or_wrap(each) for each in value], cls=type(value))
+                return set_of_value(self, [self.constant_or_wrap(each) for each in value], value)
             case slice():
                 return SliceVariable([self.constant_or_wrap(part) for part in (value.start, value.stop, value.step)])
             case types.CodeType():
@@ -336,6 +345,12 @@ class Interpreter:
             if not has_own_hash(key):
                 kind = GuardKind.EQUALS_MATCH if is_constant_value(key) else GuardKind.ID_MATCH
                 self.guard(KeySource(mapping.source, index), kind, key)
+
+    def guard_order(self, source: Source) -> None:
+        # Equal sets may have unlike orders: {0, 8} and {8, 0}.
+        for index, item in enumerate(keys_of(self.real_value(source))):
+            kind = GuardKind.EQUALS_MATCH if is_constant_value(item) else GuardKind.ID_MATCH
+            self.guard(KeySource(source, index), kind, item)
 
     def iterator(self, items: Sequence[VariableTracker], text: str | bytes | None = None) -> VariableTracker:
         whole = TupleVariable(items)

@@ -10,7 +10,7 @@ In torch: torch/_dynamo/variables/dicts.py. Read next: functions.py
 from __future__ import annotations
 
 import collections
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
@@ -24,6 +24,7 @@ from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.sequences import TupleVariable
+from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, is_class_key, table_of
 
 Entry = tuple[VariableTracker, VariableTracker]
 
@@ -110,11 +111,15 @@ class DictVariable(ContainerVariable):
         #     d["lr"]       DICT_CONTAINS of this key       other keys may come and go
         #     len(d)        DICT_LENGTH
         #     for k in d    all keys, in order
-        found = key.hash_key(tracer) in self.entries
+        looked_up = key.hash_key(tracer)
+        found = looked_up in self.entries
         if self.source is not None and not self.changed:
             if key.is_constant():
                 # A constant key is guarded alone: a dict of settings may get other keys without a recompilation.
                 tracer.guard(self.source, GuardKind.DICT_CONTAINS, (key.constant(), found))
+            elif is_class_key(looked_up):
+                # So is a class: registries (of pytrees, say) have more keys in a process that imported more.
+                tracer.guard(self.source, GuardKind.DICT_CONTAINS, (looked_up, found))
             else:
                 self._know_all(tracer)
         return found
@@ -331,8 +336,7 @@ class DictViewVariable(ContainerVariable):
         return Call(reconstruction.attribute(reconstruction.recipe(self.owner), self.which))
 
 
-HASHED_AS_THEY_ARE = (TracedKey, int, float, complex, str, bytes)
-"""Keys with the hash of the value itself, though its tracker may be no constant: a number that was a symbol."""
+HASHED_AS_THEY_ARE = (TracedKey, *HASHED_BY_VALUE)
 
 
 class SetVariable(ContainerVariable):
@@ -341,7 +345,12 @@ class SetVariable(ContainerVariable):
     cls: type = set
 
     def __init__(
-        self, tracer: Tracer, items: Iterable[VariableTracker], source: Source | None = None, cls: type = set
+        self,
+        tracer: Tracer,
+        items: Iterable[VariableTracker],
+        source: Source | None = None,
+        cls: type = set,
+        table: SetTable | None = None,
     ) -> None:
         # Of equal items the first stays, as in Python.
         self.members: dict[Hashable, VariableTracker] = {}
@@ -349,6 +358,8 @@ class SetVariable(ContainerVariable):
             self.members.setdefault(item.hash_key(tracer), item)
         self.source = source
         self.cls = cls
+        self.table = table or table_of(set if issubclass(cls, set) else frozenset, self.members.items())
+        """Knows the order."""
 
     def describe(self) -> str:
         return f"SetVariable(length={len(self.members)})"
@@ -363,16 +374,25 @@ class SetVariable(ContainerVariable):
         return frozenset(self.members) if self.cls is frozenset else super().hash_key(tracer)
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
-        # Python's own order, where it can be known: that of the set of the real values.
-        items = list(self.members.values())
         # The order of a set depends on hashes, those of strings on the process (PYTHONHASHSEED), those of objects on
         # addresses.
-        if len(items) > 1:
+        if len(self.members) > 1:
             tracer.depend_on_process("the order of a set")
+        if self.table.keys is not None:
+            for source in self.table.sources:
+                tracer.guard_order(source)
+            return [self.members[key] for key in self.table.keys]
         if all(item.is_constant() or isinstance(key, HASHED_AS_THEY_ARE) for key, item in self.members.items()):
-            # A set of the same keys, built in the same order: CPython's own iteration order comes with it.
             return [self.members[key] for key in set(self.members)]
-        return items
+        return list(self.members.values())
+
+    def to_build(self) -> list[VariableTracker]:
+        """The items in an order in which a new set of them has the order of this one, where there is such."""
+        inserted = list(self.members)
+        # Preferred, as it is right in a process with other hashes, too.
+        if self.table.keys is None or list(set(inserted)) == list(self.table.keys):
+            return list(self.members.values())
+        return [self.members[key] for key in self.table.keys]
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         items, cls = TupleVariable(self.unpack(tracer)), type(iter(self.cls()))
@@ -400,11 +420,15 @@ class SetVariable(ContainerVariable):
 
     def method_add(self, tracer: Tracer, item: VariableTracker) -> None:
         self.changes(tracer)
-        self.members.setdefault(item.hash_key(tracer), item)
+        key = item.hash_key(tracer)
+        self.members.setdefault(key, item)
+        self.table.change("update", table_of(list, [(key, item)]))
 
     def method_discard(self, tracer: Tracer, item: VariableTracker) -> None:
         self.changes(tracer)
-        self.members.pop(_sought(tracer, item), None)
+        key = _sought(tracer, item)
+        if self.members.pop(key, None) is not None and self.table.keys is not None:
+            self.table.keys.discard(key)
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
         if _sought(tracer, item) not in self.members:
@@ -415,32 +439,54 @@ class SetVariable(ContainerVariable):
         if not self.members:
             tracer.raise_exception(KeyError, "pop from an empty set")
         item = self.unpack(tracer)[0]
-        self.method_discard(tracer, item)
-        return item
+        if self.table.keys is None:
+            self.method_discard(tracer, item)
+            return item
+        # CPython begins to look where the last ``pop`` found one, not at the beginning.
+        self.changes(tracer)
+        return self.members.pop(self.table.keys.pop())
 
     def method_clear(self, tracer: Tracer) -> None:
         self.changes(tracer)
         self.members.clear()
+        self.table = table_of(set, ())
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
         # Of a frozenset Python gives the object itself.
-        return self if self.cls is frozenset else self.like(tracer, self.members.values())
+        if self.cls is frozenset:
+            return self
+        base = set if issubclass(self.cls, set) else frozenset
+        return self.like(tracer, self.members.values(), self.table.copy(base))
 
-    def like(self, tracer: Tracer, items: Iterable[VariableTracker]) -> SetVariable:
+    def like(self, tracer: Tracer, items: Iterable[VariableTracker], table: SetTable | None = None) -> SetVariable:
         """A new set as this one's methods in C make it: never one of a subclass."""
-        return SetVariable(tracer, items, cls=set if issubclass(self.cls, set) else frozenset)
+        return SetVariable(tracer, items, cls=set if issubclass(self.cls, set) else frozenset, table=table)
 
     def method_update(self, tracer: Tracer, *others: VariableTracker) -> None:
         self.changes(tracer)
         for other in others:
-            for item in items_for_set(tracer, other):
+            items = items_for_set(tracer, other)
+            for item in items:
                 self.members.setdefault(item.hash_key(tracer), item)
+            self.table.change("update", _operand(tracer, other, items))
 
     def combine(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> SetVariable:
         """``union``, ``intersection``, ``difference`` or ``symmetric_difference``."""
+        members, operands = self._combined(tracer, operation, others)
+        base = set if issubclass(self.cls, set) else frozenset
+        return self.like(tracer, members.values(), self.table.combined(operation, operands, base))
+
+    def _combined(
+        self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]
+    ) -> tuple[dict[Hashable, VariableTracker], list[SetTable]]:
         mine = dict(self.members)
+        operands: list[SetTable] = []
         for other in others:
-            theirs = {item.hash_key(tracer): item for item in items_for_set(tracer, other)}
+            items = items_for_set(tracer, other)
+            operands.append(_operand(tracer, other, items))
+            theirs: dict[Hashable, VariableTracker] = {}
+            for item in items:  # the first of equal ones
+                theirs.setdefault(item.hash_key(tracer), item)
             match operation:
                 case "union":
                     mine = {**mine, **_without(theirs, mine)}
@@ -453,7 +499,7 @@ class SetVariable(ContainerVariable):
                     mine = _without(mine, theirs)
                 case _:
                     mine = {**_without(theirs, mine), **_without(mine, theirs)}
-        return self.like(tracer, mine.values())
+        return mine, operands
 
     def method_union(self, tracer: Tracer, *others: VariableTracker) -> VariableTracker:
         return self.combine(tracer, "union", others)
@@ -467,22 +513,26 @@ class SetVariable(ContainerVariable):
     def method_symmetric_difference(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         return self.combine(tracer, "symmetric_difference", [other])
 
-    def _become(self, tracer: Tracer, result: SetVariable) -> None:
+    def _become(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> None:
+        members, operands = self._combined(tracer, operation, others)
         self.changes(tracer)
-        self.members = result.members
+        self.members = members
+        self.table.change(f"{operation}_update", *operands)
 
     def method_difference_update(self, tracer: Tracer, *others: VariableTracker) -> None:
-        self._become(tracer, self.combine(tracer, "difference", others))
+        self._become(tracer, "difference", others)
 
     def method_intersection_update(self, tracer: Tracer, *others: VariableTracker) -> None:
-        self._become(tracer, self.combine(tracer, "intersection", others))
+        self._become(tracer, "intersection", others)
 
     def method_symmetric_difference_update(self, tracer: Tracer, other: VariableTracker) -> None:
         self.changes(tracer)
-        for item in SetVariable(tracer, items_for_set(tracer, other)).members.values():
+        items = items_for_set(tracer, other)
+        for item in SetVariable(tracer, items).members.values():
             key = item.hash_key(tracer)
             if self.members.pop(key, None) is None:
                 self.members[key] = item
+        self.table.change("symmetric_difference_update", _operand(tracer, other, items))
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         theirs = {item.hash_key(tracer) for item in items_for_set(tracer, other)}
@@ -497,7 +547,8 @@ class SetVariable(ContainerVariable):
 
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         # Alone of all these it asks for an iterator of a set of a subclass.
-        return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in other.unpack(tracer)))
+        items = items_for_set(tracer, other) if isinstance(other, SetVariable) else other.unpack(tracer)
+        return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in items))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
@@ -505,7 +556,7 @@ class SetVariable(ContainerVariable):
         return reconstruction.shared(self, lambda: self._build(reconstruction))
 
     def _build(self, reconstruction: Reconstructor) -> Recipe:
-        items = tuple(reconstruction.recipe(item) for item in self.members.values())
+        items = tuple(reconstruction.recipe(item) for item in self.to_build())
         if self.cls is set and items:
             return Build("set", items)
         return Call(Constant(self.cls, self.cls.__name__), (Build("list", items),))
@@ -519,7 +570,40 @@ def built_in_set(value: VariableTracker) -> VariableTracker:
 
 def items_for_set(tracer: Tracer, value: VariableTracker) -> list[VariableTracker]:
     """The items that a set takes from a value: from another set directly, whatever ``__iter__`` its class has."""
-    return built_in_set(value).unpack(tracer)
+    part = built_in_set(value)
+    return list(part.members.values()) if isinstance(part, SetVariable) else part.unpack(tracer)
+
+
+def set_of_value(
+    tracer: Tracer, items: Iterable[VariableTracker], value: Collection[object], source: Source | None = None
+) -> SetVariable:
+    """The tracker of a real set or frozenset, whose items these are."""
+    tracker = SetVariable(tracer, items, source, type(value))
+    if tracker.table.keys is not None and type(value) in (set, frozenset):
+        # CPython copies the table, too, unless members were removed.
+        kept = value if type(value) is frozenset else set(value)
+        tracker.table = SetTable(kept, () if source is None or len(value) < 2 else (source,))
+    return tracker
+
+
+def set_made_of(tracer: Tracer, cls: type, value: VariableTracker) -> SetVariable:
+    """``set(value)`` or ``frozenset(value)``."""
+    items = items_for_set(tracer, value)
+    operand = _operand(tracer, value, items)
+    table = SetTable(None if operand.keys is None else cls(operand.keys), operand.sources)
+    return SetVariable(tracer, items, cls=cls, table=table)
+
+
+def _operand(tracer: Tracer, value: VariableTracker, items: Sequence[VariableTracker]) -> SetTable:
+    """What a method of a set is given, as CPython sees it: it makes room for a set or a dict before it adds."""
+    part = built_in_set(value)
+    if isinstance(part, SetVariable):
+        return part.table
+    pairs = [(item.hash_key(tracer), item) for item in items]
+    listed = table_of(list, pairs)
+    if isinstance(part, DictVariable) and part.cls is dict and listed.keys is not None:
+        listed.keys = dict.fromkeys(listed.keys)
+    return listed
 
 
 def _sought(tracer: Tracer, item: VariableTracker) -> Hashable:

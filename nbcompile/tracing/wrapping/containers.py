@@ -31,7 +31,7 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import instance_dict
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable, StaticMethodVariable
-from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.mappings import DictVariable, set_of_value
 from nbcompile.tracing.variables.namespaces import NamespaceVariable, is_namespace
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
 from nbcompile.tracing.variables.regular_expressions import RegularExpression, RegularExpressionVariable
@@ -150,7 +150,7 @@ def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Sou
     members = [
         tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) else None) for item in _held(value)
     ]
-    tracker = SetVariable(tracer, members, source, type(value))
+    tracker = set_of_value(tracer, members, value, source)
     # A frozenset never changes, and needs no single tracker.
     return tracer.side_effects.remember(value, tracker) if isinstance(value, set) else tracker
 

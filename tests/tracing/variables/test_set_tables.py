@@ -1,0 +1,97 @@
+"""Sets are iterated over in CPython's order, whatever was done with them."""
+
+import random
+
+import pytest
+import torch
+
+import nbcompile
+
+HAND = {
+    "a symmetric difference in place": lambda: "a = {1, 9}; a ^= {1.0, 2}; r = list(a)",
+    "a difference in place": lambda: "a = {8, 0, 16}; a -= {8}; a.add(24); a.add(8); r = list(a)",
+    "members that are discarded": lambda: (
+        "a = set(range(20))\nfor i in range(17): a.discard(i)\na |= {3, 67}; r = list(a)"
+    ),
+    "pop goes on where it was": lambda: "a = {0, 1, 2}; r = [a.pop()]; a.add(0); r += [a.pop(), a.pop()]",
+    "a copy of a pruned set": lambda: (
+        "a = {0, 8, 16, 24}; a.discard(0); b = a.copy(); b.add(0); r = [list(a), list(b)]"
+    ),
+    "a set of a dict": lambda: "a = set(dict.fromkeys([32, 0, 8, 64])); r = list(a)",
+    "a set of keys minus some": lambda: "d = dict.fromkeys([32, 0, 8, 64]); a = d.keys() - {8}; a.add(8); r = list(a)",
+    "a frozenset that is a constant": lambda: "a = {40, 8, 0, 16}; a.add(24); r = list(a)",
+    "classes": lambda: "a = {int, str, float, torch.Tensor}; a.discard(int); a.add(bytes); r = list(a)",
+    "functions": lambda: "a = {torch.sin, torch.cos, len, torch.relu}; r = list(a)",
+    "a comprehension": lambda: "a = {i * 8 % 40 for i in range(9)}; a &= {0, 8, 16}; a.add(48); r = list(a)",
+    "what is returned": lambda: "a = {0, 8, 16}; a.discard(0); a.add(24); r = a",
+}
+
+
+def _function(text: str, arguments: str = "") -> object:
+    lines = "".join(f"    {line}\n" for line in text.splitlines())
+    space = {"torch": torch}
+    exec(f"def f(x{arguments}):\n{lines}    return x + 1, r\n", space)
+    return space["f"]
+
+
+@pytest.mark.parametrize("text", HAND.values(), ids=list(HAND))
+def test_order_of_a_set_with_a_history(text):
+    """Removing, adding again, growing and copying leave tables that are iterated over in orders of their own."""
+    f, x = _function(text()), torch.ones(2)
+    wanted, found = f(x)[1], nbcompile.compile(f, backend="eager", fullgraph=True)(x)[1]
+    assert type(found) is type(wanted)
+    assert list(found) == list(wanted)
+
+
+def _random_program(chance: random.Random) -> str:
+    def items() -> str:
+        drawn = [
+            chance.choice((0, 8, 16, 24, 32, 40, 1, 9, 33, 65, 2.0, True, -1)) for _ in range(chance.randint(1, 7))
+        ]
+        kind = chance.choice(("{%s}", "[%s]", "(%s,)", "dict.fromkeys([%s])", "frozenset([%s])"))
+        return kind % ", ".join(map(repr, drawn))
+
+    lines = [f"a, b, r = set({items()}), set({items()}), []"]
+    changes = (
+        "a.add({n})", "a.discard({n})", "a.update({i})", "a -= b", "a |= b", "a &= b | {{0, 8}}", "a ^= b", "a = a - b", "a = a | b",
+        "b = a ^ b", "b = b & a", "a.difference_update({i})", "a.symmetric_difference_update({i})", "b = a.copy()", "b = set(a)",
+        "a = b.union({i}, a)", "a.intersection_update({i})", "r.append(a.pop() if a else None)", "a = set(frozenset(a))", "b.clear()",
+        "a = {{k for k in b if k != {n}}}", "r.append(list(a))", "r.append(sorted(map(str, a)))", "a -= {{k for k in a if k}}",
+    )  # fmt: skip
+    for _ in range(chance.randint(3, 12)):
+        lines.append(chance.choice(changes).format(n=chance.choice((0, 8, 16, 1, 9)), i=items()))
+    return "\n".join([*lines, "r += [list(a), list(b)]"])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_orders_of_random_histories(seed):
+    """What methods and operators of sets make has the order that CPython gives it."""
+    chance, x = random.Random(seed), torch.ones(2)
+    texts = [_random_program(chance) for _ in range(25)]
+    for text in texts:
+        f = _function(text)
+        assert repr(nbcompile.compile(f, backend="eager", fullgraph=True)(x)[1]) == repr(f(x)[1]), text
+
+
+def test_an_equal_set_with_another_order_is_another_input():
+    """{0, 8} and {8, 0} are equal, and a program that iterates over one gives another result than over the other."""
+
+    def f(x, s):
+        return x + 1, list(s), list(s | {16})
+
+    def g(x, s):
+        return x + len(s), 8 in s, s == {0, 8}
+
+    compiled, calls = nbcompile.compile(f, backend="eager", fullgraph=True), []
+    x, sets = torch.ones(2), [{0, 8}, {8, 0}, frozenset([0, 8]), frozenset([8, 0])]
+    for one in sets:
+        assert compiled(x, one)[1:] == f(x, one)[1:]
+
+    def backend(graph, inputs):
+        calls.append(1)
+        return graph.forward
+
+    compiled = nbcompile.compile(g, backend=backend, fullgraph=True)
+    for one in sets[:2]:
+        assert compiled(x, one)[1:] == g(x, one)[1:]
+    assert len(calls) == 1
