@@ -15,29 +15,53 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from textwrap import indent
 
+from nbcompile.tools.fuzz import groups
+from nbcompile.tools.fuzz.grammar import INDENT
 from nbcompile.tools.fuzz.program import Program
 
 _FIRST = re.compile(r"^def p\d+\(", re.MULTILINE)
 
 
-def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "") -> str:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The compiled function of a batch, and what is observed of a call of it."""
+
+    body: str
+    observed: str
+
+
+PLAIN = Shape("    return [{called}]\n", "list(zip(compiled(f)(inputs), inputs))")
+TRAINING = Shape(
+    """\
+    results = [{called}]
+    losses = [loss for _, loss in results if loss.requires_grad]
+    if losses: sum(losses).backward()
+    for state, in inputs: state.update()
+    return results
+""",
+    "list(zip(compiled(f)(inputs), [state.facts() for state, in inputs]))",
+)
+"""Networks: one backward pass for all of them, as one each would be as many graphs."""
+
+
+def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "", shape: Shape = PLAIN) -> str:
     """The text of a batch.
 
     Args:
         functions: each ``def p(...)`` and the text of its arguments, a tuple.
         prelude: what is before them.
         afterwards: statements of ``play`` that follow.
+        shape: how they are called.
     """
     numbers = range(len(functions))
     called = ", ".join(f"p{number}(*inputs[{number}])" for number in numbers)
     given = ", ".join(inputs for _, inputs in functions)
     texts = "\n".join(text.replace("def p(", f"def p{number}(", 1) for number, (text, _) in enumerate(functions))
-    play = (
-        f"def play(compiled):\n    inputs = [{given}]\n    yield list(zip(compiled(f)(inputs), inputs))\n{afterwards}"
-    )
-    return f"{prelude}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
+    play = f"def play(compiled):\n    inputs = [{given}]\n    yield {shape.observed}\n{afterwards}"
+    return f"{prelude}\n{texts}\ndef f(inputs):\n{shape.body.format(called=called)}\n{play}"
 
 
 def halves(program: Program) -> Iterator[Program]:
@@ -53,6 +77,9 @@ def members(program: Program, numbers: Iterable[int]) -> Iterator[Program]:
 
 
 def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Program]:
+    if groups.is_group(program):
+        yield from groups.parts(program, choices)
+        return
     first = _FIRST.search(program.source)
     assert first is not None
     prelude = program.source[: first.start()]
@@ -62,11 +89,12 @@ def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Pro
     assert isinstance(given, ast.Assign)
     assert isinstance(given.value, ast.List)
     inputs = [ast.unparse(one) for one in given.value.elts]
-    afterwards = "".join(f"    {ast.unparse(node)}\n" for node in functions["play"].body[2:])
+    afterwards = "".join(f"{indent(ast.unparse(node), INDENT)}\n" for node in functions["play"].body[2:])
     for numbers in choices:
         for number in numbers:
             # As they were written: ``module`` numbers the functions of the new batch.
             functions[f"p{number}"].name = "p"
         texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
-        source = module(list(zip(texts, [inputs[number] for number in numbers], strict=True)), prelude, afterwards)
+        chosen = list(zip(texts, [inputs[number] for number in numbers], strict=True))
+        source = module(chosen, prelude, afterwards, TRAINING if program.kind == "nn" else PLAIN)
         yield replace(program, source=source, size=len(numbers))

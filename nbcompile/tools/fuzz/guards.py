@@ -4,7 +4,8 @@
 
 The function reads globals, closures, attributes, modes, the type, layout and identity of tensors; changes are drawn
 from ``tables/guards.txt``. Some programs run with the default backend and are played a second time, from the entries
-that the first time left in the store: the same changes then meet code that was loaded.
+that the first time left in the store: the same changes then meet code that was loaded. Most are small, and in groups
+(groups.py): each reads some of these, is compiled by itself, and meets the changes that all others of the group meet.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/networks.py
 """
@@ -12,8 +13,10 @@ In torch: nothing. Read next: nbcompile/tools/fuzz/networks.py
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Iterator
 
-from nbcompile.tools.fuzz import grammar, python
+from nbcompile.tools.fuzz import grammar, groups, observe, oracle, preludes, python
 from nbcompile.tools.fuzz.program import Program
 
 PRELUDE = (
@@ -54,9 +57,20 @@ NUMBERS = ("1", "1", "2", "0", "2.0", "True", "-1", "7", "float('nan')", "-0.0",
 STORED = 0.03
 
 
+GROUPED = 0.7
+"""Share of groups."""
+GROUP = 24
+STATE = "vars(settings), items, table, thing, numbers_of, G, G2, SEEN, REGISTRY, Thing.step, Child.made, vars(net)"
+
+
 def generate(seed: str) -> Program:
-    """Generate the program of a seed."""
+    """Generate the program of a seed, or its group."""
     chance = random.Random(seed)
+    return group(seed, chance) if chance.random() < GROUPED else single(seed, chance)
+
+
+def single(seed: str, chance: random.Random) -> Program:
+    """One program, with some of the statements that Python programs have."""
     stored = chance.random() < STORED
     lines = [f"    out.append({GRAMMAR.draw(chance, '<READ>')})" for _ in range(chance.randint(1, 5))]
     if chance.random() < 0.3:
@@ -67,16 +81,58 @@ def generate(seed: str) -> Program:
     return Program("guards", seed, text, "inductor" if stored else "eager", stored=stored, approximate=stored)
 
 
+def group(seed: str, chance: random.Random, size: int = GROUP) -> Program:
+    """Small programs that raise no exception in eager mode: what follows one that fails is not compared."""
+    functions = [_small(chance) for _ in range(size)]
+    play = rounds(chance)
+    while True:
+        used = preludes.used(PRELUDE, " ".join([STATE, play, *functions]))
+        program = Program("guards", seed, groups.module(functions, used, play), size=len(functions))
+        played = oracle.play(program, lambda function: function)
+        failed = set().union(*map(_failed, played.seen))
+        if not failed or len(failed) == len(functions):
+            return program
+        functions = [text for number, text in enumerate(functions) if number not in failed]
+
+
+def _failed(seen: observe.Observation) -> set[int]:
+    """The numbers of the programs that raised an exception."""
+    raised = [path for path, fact in seen.items() if fact.text.startswith("raised ")]
+    return {int(found[1]) for path in raised if (found := re.fullmatch(r"\[(\d+)\]", path))}
+
+
+def _small(chance: random.Random) -> str:
+    reads = [GRAMMAR.draw(chance, "<READ>") for _ in range(chance.choice((1, 1, 2, 2, 3)))]
+    lines = [f"    out.append({read})\n" for read in reads]
+    if chance.random() < 0.1:
+        lines.insert(chance.randint(0, len(lines)), "    graph_break()\n")
+    return f"def p(x, n, items, table, thing, flag, s):\n    z, out = x * 2, []\n{''.join(lines)}    return z, out\n"
+
+
+def rounds(chance: random.Random) -> str:
+    """Calls of all programs, with changes between them."""
+    lines = ["    global G", '    thing, items, table = Thing(1), [1], {"a": 1}']
+    for x, n, changes in _steps(chance):
+        lines.append(f"    yield [tried(g, {x}, {n}, items, table, thing, True, 'ab') for g in programs]")
+        lines += [f"    yield {{'state': [{STATE}]}}", *changes]
+    return "".join(f"{line}\n" for line in lines)
+
+
 def calls(chance: random.Random) -> list[str]:
     """Calls with changes between them; ``global`` so that a change of a global is one."""
     lines = ["    global G"]
+    for x, n, changes in _steps(chance):
+        lines += [f"    yield [call({x}, {n}, items, table, thing, True, 'ab'), vars(settings)]", *changes]
+    return lines
+
+
+def _steps(chance: random.Random) -> Iterator[tuple[str, str, list[str]]]:
+    """The first two arguments of a call, and the changes after it."""
     x, n = chance.choice(INPUTS), chance.choice(NUMBERS)
-    for _ in range(chance.randint(2, 4)):
+    for left in reversed(range(chance.randint(3, 5))):
         if chance.random() < 0.4:
             x = chance.choice(INPUTS)
         if chance.random() < 0.2:
             n = chance.choice(NUMBERS)
-        lines.append(f"    yield [call({x}, {n}, items, table, thing, True, 'ab'), vars(settings)]")
-        lines += [f"    {GRAMMAR.draw(chance, '<CHANGE>')}" for _ in range(chance.randint(0, 2))]
-    lines.append(f"    yield call({x}, {n}, items, table, thing, True, 'ab')")
-    return lines
+        changes = [f"    {GRAMMAR.draw(chance, '<CHANGE>')}" for _ in range(chance.randint(0, 2) if left else 0)]
+        yield x, n, changes
