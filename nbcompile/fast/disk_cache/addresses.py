@@ -76,7 +76,7 @@ class Written:
         return self._numbers[source]
 
     def key(self, key: object) -> Any:
-        """A key of a dict: a literal, a class or function by its name, or a class by a value of the frame that is of it.
+        """A key of a dict: a literal, a class or function by name, or a class by a value of the frame.
 
         Raises:
             NotStorable: another process would not know which class it is.
