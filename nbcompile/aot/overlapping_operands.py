@@ -69,18 +69,21 @@ def _assigns_what_it_reads(node: torch.fx.Node) -> bool:
         return False
     parts = torch.fx.node.map_arg(index, _example)
     parts = parts if isinstance(parts, tuple) else (parts,)
-    if not all(part is None or part is ... or isinstance(part, slice) or _is_whole(part) for part in parts):
+    if not all(map(_is_of_a_view, parts)):
         numbers = [one for one in _nodes(index) if getattr(one.meta.get("example_value"), "dtype", None) != torch.bool]
         return any(_overlap(target, one) for one in [*numbers, *_nodes(value)])
     written = _on_meta(target.meta["example_value"])[parts]
-    return any(
-        isinstance(value, torch.fx.Node)
-        and not set(storages(target)).isdisjoint(storages(value))
-        and _is_strided(read := value.meta.get("example_value"))
-        and _layout(written) != _layout(read)
-        and _share_bytes(written, read)
-        for value in _nodes(value)
-    )
+    sources = [read for read in _nodes(value) if not set(storages(target)).isdisjoint(storages(read))]
+    return any(_is_apart(written, read.meta.get("example_value")) for read in sources)
+
+
+def _is_apart(written: torch.Tensor, read: object) -> bool:
+    """True if what is read shares memory with what is written, and is not the same part of it."""
+    return _is_strided(read) and _layout(written) != _layout(read) and _share_bytes(written, read)
+
+
+def _is_of_a_view(part: object) -> bool:
+    return part is None or part is ... or isinstance(part, slice) or _is_whole(part)
 
 
 def _example(node: torch.fx.Node) -> Any:
@@ -96,8 +99,8 @@ def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor without memory, which lies where another one does: a slice of it has numbers as sizes, no symbols."""
     offset, *numbers = _layout(tensor)
     shape, strides = numbers[: tensor.dim()], numbers[tensor.dim() :]
-    room = offset + 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True) if size)
-    return torch.empty(room, dtype=tensor.dtype, device="meta").as_strided(shape, strides, offset)
+    elements = offset + 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True) if size)
+    return torch.empty(elements, dtype=tensor.dtype, device="meta").as_strided(shape, strides, offset)
 
 
 def _nodes(arguments: object) -> list[torch.fx.Node]:

@@ -146,7 +146,7 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
 
 
 def read_key(data: Any, sources: Sequence[Source], known: SourceCache) -> object:
-    """What :meth:`Written.key` wrote.
+    """The key that :meth:`Written.key` wrote.
 
     Raises:
         Unreadable: there is no such class or function here.

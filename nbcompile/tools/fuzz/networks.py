@@ -50,7 +50,7 @@ BATCHED = 0.5
 """Share of batches."""
 BATCH = 10
 BREAKS = re.compile(r"\b(graph_break|item|if out|model|requires_grad_)\b")
-"""What breaks a graph, or is asked of one program alone."""
+"""Words of what breaks a graph, or is asked of one program alone."""
 BACKENDS = ("eager",) * 12 + ("aot_eager",) * 7 + ("inductor",)
 
 

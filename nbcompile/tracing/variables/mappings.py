@@ -595,7 +595,7 @@ def set_made_of(tracer: Tracer, cls: type, value: VariableTracker) -> SetVariabl
 
 
 def _operand(tracer: Tracer, value: VariableTracker, items: Sequence[VariableTracker]) -> SetTable:
-    """What a method of a set is given, as CPython sees it: it makes room for a set or a dict before it adds."""
+    """An argument of a set's method as CPython sees it: it makes room for a set or a dict before it adds."""
     part = built_in_set(value)
     if isinstance(part, SetVariable):
         return part.table

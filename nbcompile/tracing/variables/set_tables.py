@@ -46,13 +46,13 @@ class SetTable:
             getattr(self.keys, method)(*(other.keys for other in others))
 
     def combined(self, method: str, others: Iterable[SetTable], cls: type) -> SetTable:
-        """What a method of ``set`` that makes a new one returns, as a set of that class."""
-        made = SetTable(self.keys, self.sources)
-        made._note(given := list(others))
-        if made.keys is not None:
-            result = getattr(made.keys, method)(*(other.keys for other in given))
-            made.keys = result if type(result) is cls else cls(result)
-        return made
+        """The result of a method of ``set`` that makes a new one, as a set of that class."""
+        result = SetTable(self.keys, self.sources)
+        result._note(given := list(others))
+        if result.keys is not None:
+            keys = getattr(result.keys, method)(*(other.keys for other in given))
+            result.keys = keys if type(keys) is cls else cls(keys)
+        return result
 
     def _note(self, others: Iterable[SetTable]) -> None:
         for other in others:

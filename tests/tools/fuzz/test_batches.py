@@ -2,7 +2,7 @@
 
 import random
 
-from nbcompile.tools.fuzz import batches, guards, networks, oracle, python
+from nbcompile.tools.fuzz import batches, networks, oracle, python
 
 
 def test_a_batch_of_python_programs():
@@ -15,26 +15,6 @@ def test_a_batch_of_python_programs():
     (member,) = batches.members(batch, [2])
     assert oracle.play(member, lambda function: function).error is None
     assert oracle.examine(batch, lambda f: lambda inputs: f(inputs)[:2] + f(inputs)[2:]).members
-
-
-def test_a_group_of_guard_programs():
-    """Each program is compiled by itself and answers for its own guards; a member is found and played alone."""
-    group = guards.group("3", random.Random("3"), 6)
-    assert group.size > 3
-    verdict = oracle.examine(group)
-    assert not verdict.refused and verdict.difference is None
-
-    def missing_guard(function):
-        held = {}
-        if not function.__name__.startswith("p2"):
-            return function
-        return lambda *arguments: held.setdefault("result", function(*arguments))  # never looks again
-
-    assert oracle.examine(group, missing_guard).members == (2,)
-    (member,) = batches.members(group, (2,))
-    assert member.size == 1
-    assert "p1(" not in member.source
-    assert oracle.examine(member, lambda f: lambda *a: None).difference is not None
 
 
 def test_a_batch_of_networks():
