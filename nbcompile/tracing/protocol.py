@@ -275,6 +275,9 @@ class Tracer(Protocol):
     def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
         """``left == right`` where the answer is known while tracing."""
 
+    def equal_items(self, left: VariableTracker, right: VariableTracker) -> bool:
+        """True for one and the same object, even a NaN, and for equal ones: as containers compare their items."""
+
     def sizes(self, tensor: VariableTracker, property: str) -> VariableTracker:
         """The sizes (``size``) or strides (``stride``) of a tensor, as a torch.Size or tuple."""
 

@@ -388,4 +388,6 @@ def of_the_frame(tracer: Tracer, name: str) -> breaks.Unsupported:
 
 @handles(slice)
 def _slice(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if keywords or not 1 <= len(arguments) <= 3:
+        tracer.evaluate(slice, arguments, keywords)  # says what it takes
     return slice_of(tracer, arguments)

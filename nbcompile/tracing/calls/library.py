@@ -80,7 +80,10 @@ def _tuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 @handles(torch.Size)
 def _size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [], cls=torch.Size)
+    sizes = realise(tracer, arguments[0]).unpack(tracer) if arguments else []
+    known = [each for each in sizes if each.is_constant()]
+    tracer.evaluate(torch.Size, ([each.constant() for each in known],))  # refuses what is no size
+    return TupleVariable(sizes, cls=torch.Size)
 
 
 @handles(set)
@@ -157,12 +160,22 @@ def _range(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 
 @handles(super)
 def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    if not arguments:
+    if not arguments and not keywords:
         cls, owner = tracer.class_and_self()
+    elif keywords or len(arguments) != 2:
+        if keywords or len(arguments) > 2:
+            tracer.evaluate(super, arguments, keywords)  # says what it takes
+        raise breaks.unsupported(breaks.BUILTIN_OPERATOR, "super of a class alone", name="super", types="(type)")
     else:
         cls, owner = (realise(tracer, each) for each in arguments)
-    assert isinstance(cls, ClassVariable)
-    return SuperVariable(cls.value, owner)
+    real = getattr(cls, "value", None)
+    if not isinstance(real, type):
+        tracer.raise_exception(TypeError, f"super() argument 1 must be a type, not {cls.type_name()}")
+    # Of a class, both the class itself and its metaclass may be meant.
+    kinds = (owner.value, type(owner.value)) if isinstance(owner, ClassVariable) else (owner.python_type(),)
+    if not any(issubclass(kind, real) for kind in kinds):
+        tracer.raise_exception(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+    return SuperVariable(real, owner)
 
 
 @handles(functools.partial)
@@ -197,7 +210,10 @@ folds(sys.intern, str.maketrans, struct.pack, struct.unpack, *regular_expression
 
 @handles(weakref.ref)
 def _weak_reference(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return WeakReferenceVariable(realise(tracer, arguments[0]), arguments[1:])
+    referent = realise(tracer, arguments[0])
+    if not referent.python_type().__weakrefoffset__:
+        tracer.raise_exception(TypeError, f"cannot create weak reference to '{referent.type_name()}' object")
+    return WeakReferenceVariable(referent, arguments[1:])
 
 
 @handles(object)

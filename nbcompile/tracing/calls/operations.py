@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.tracing import breaks
@@ -405,7 +407,9 @@ def _containers(
         case "+", SequenceVariable(), SequenceVariable() if _same_kind(left, right):
             if left.cls is right.cls is tuple and not (left.items and right.items):
                 return left if left.items else right
-            return left.like([*left.items, *right.items])
+            # A tuple of any class and a size make a size, whichever comes first.
+            kind = right if right.cls is torch.Size else left
+            return kind.like([*left.items, *right.items])
         case "+", SequenceVariable(), _:
             _refuse_sequences(tracer, *written)
         case "*", SequenceVariable(), ConstantVariable() if not hasattr(right.value, "__index__"):
@@ -558,7 +562,7 @@ def _is_subset(tracer: Tracer, smaller: VariableTracker, larger: VariableTracker
 def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
     for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
         # The first pair of items that differ decides, as for words in a dictionary.
-        if not _equal_items(tracer, mine, theirs):
+        if not equal_items(tracer, mine, theirs):
             return compare(tracer, symbol, mine, theirs)
     return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
 
@@ -580,7 +584,7 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         x == 3, obj == other    values of the graph, and objects: ``__eq__`` is traced, or the built-in part compared
         f == g                  functions, and whatever has only ``object.__eq__``: identity
     """
-    left, right = _behind_proxy(realise(tracer, left)), _behind_proxy(realise(tracer, right))
+    left, right = _behind_proxy(tracer, realise(tracer, left)), _behind_proxy(tracer, realise(tracer, right))
     verdict = _equal_containers(tracer, left, right)
     if verdict is None:
         verdict = _equal_constants(tracer, left, right)
@@ -607,17 +611,17 @@ def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTrac
     if _is_like_a_set(left) and _is_like_a_set(right):
         return bool(_compare_sets(tracer, "==", left, right).constant())
     if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
-        return all(_equal_items(tracer, *pair) for pair in zip(left.parts(), right.parts(), strict=True))
+        return all(equal_items(tracer, *pair) for pair in zip(left.parts(), right.parts(), strict=True))
     return None
 
 
 def _equal_sequences(tracer: Tracer, left: SequenceVariable, right: SequenceVariable) -> bool:
     if not _same_kind(left, right) or len(left.items) != len(right.items):
         return False
-    return all(_equal_items(tracer, *pair) for pair in zip(left.unpack(tracer), right.unpack(tracer), strict=True))
+    return all(equal_items(tracer, *pair) for pair in zip(left.unpack(tracer), right.unpack(tracer), strict=True))
 
 
-def _equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) -> bool:
+def equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) -> bool:
     """``==`` of two items of containers: as in CPython, one that is the same object is equal, even a NaN."""
     return identical(mine, theirs) or equal(tracer, mine, theirs)
 
@@ -629,8 +633,7 @@ def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> boo
     if ordered and list(left.entries) != list(right.entries):
         return False
     return left.entries.keys() == right.entries.keys() and all(
-        _equal_items(tracer, left.get_item(tracer, key), right.get_item(tracer, key))
-        for key, _ in left.entries.values()
+        equal_items(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
     )
 
 
@@ -658,8 +661,8 @@ def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker
     return equal(tracer, *parts) if parts != (left, right) else False
 
 
-def _behind_proxy(value: VariableTracker) -> VariableTracker:
-    return value.mapping if isinstance(value, MappingProxyVariable) else value
+def _behind_proxy(tracer: Tracer, value: VariableTracker) -> VariableTracker:
+    return value.seen(tracer) if isinstance(value, MappingProxyVariable) else value
 
 
 def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:

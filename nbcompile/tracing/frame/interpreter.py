@@ -715,6 +715,9 @@ class Interpreter:
     def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
         return operations.equal(self, left, right)
 
+    def equal_items(self, left: VariableTracker, right: VariableTracker) -> bool:
+        return operations.equal_items(self, left, right)
+
     def format_value(self, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
         return text.format_value(self, value, specification)
 

@@ -176,6 +176,8 @@ class ConstantMethodVariable(VariableTracker):
         separator = self.owner.value
         if not isinstance(separator, (str, bytes)) or len(values) != 1:
             return None
+        if values[0].is_constant() and not hasattr(values[0].python_type(), "__iter__"):
+            tracer.evaluate(separator.join, (values[0].constant(),))  # can only join an iterable
         parts = values[0].unpack(tracer)
         if not all(part.is_constant() for part in parts):
             return None

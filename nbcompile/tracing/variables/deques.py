@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -96,6 +97,12 @@ class DequeVariable(ListVariable):
         super().changes(tracer)
         self.moves += 1
 
+    def _index(self, tracer: Tracer, key: VariableTracker) -> Any:
+        index = super()._index(tracer, key)
+        if isinstance(index, slice):
+            tracer.evaluate(operator.getitem, (collections.deque(), index))  # it has no slices
+        return index
+
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         moves = self.moves
         super().set_item(tracer, key, value)
@@ -106,8 +113,13 @@ class DequeVariable(ListVariable):
         super().method_reverse(tracer)
         self.moves = moves
 
+    def method_pop(self, tracer: Tracer, index: VariableTracker | None = None) -> VariableTracker:
+        if index is not None:
+            tracer.evaluate(collections.deque[object]().pop, (index,))  # takes none
+        return super().method_pop(tracer)
+
     def method_popleft(self, tracer: Tracer) -> VariableTracker:
-        return self.method_pop(tracer, ConstantVariable(0))
+        return super().method_pop(tracer, ConstantVariable(0))
 
     def method_extendleft(self, tracer: Tracer, items: VariableTracker) -> None:
         for item in items.unpack(tracer):

@@ -114,6 +114,9 @@ class ExceptionVariable(ObjectVariable):
 
     def plain_set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         match name:
+            case "__cause__" | "__context__" if value.is_constant() and value.constant() is not None:
+                kind = name.strip("_")
+                tracer.raise_exception(TypeError, f"exception {kind} must be None or derive from BaseException")
             case "__cause__":
                 self.set_cause(value)
             case "__context__":
@@ -145,6 +148,12 @@ class ExceptionVariable(ObjectVariable):
                     tracer.side_effects.store_attribute(tracer, self, key, realise(tracer, value))
                 return ConstantVariable(None)
             case "with_traceback":
+                if (
+                    arguments
+                    and (given := realise(tracer, arguments[0])).is_constant()
+                    and given.constant() is not None
+                ):
+                    tracer.raise_exception(TypeError, "__traceback__ must be a traceback or None")
                 self.plain_set_attribute(tracer, "__traceback__", realise(tracer, arguments[0]))
                 return self
             case "__str__":

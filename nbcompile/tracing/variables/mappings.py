@@ -330,7 +330,7 @@ class DictViewVariable(ContainerVariable):
         if self.which == "keys":
             return self.owner.contains(tracer, item)
         # As items of a container: a value that is the same object is equal, even a NaN.
-        return any(tracer.equal(TupleVariable([value]), TupleVariable([item])) for value in self.unpack(tracer))
+        return any(tracer.equal_items(value, item) for value in self.unpack(tracer))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Call(reconstruction.attribute(reconstruction.recipe(self.owner), self.which))

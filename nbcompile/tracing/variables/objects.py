@@ -409,13 +409,16 @@ class ObjectVariable(VariableTracker):
     ) -> VariableTracker:
         """A method in C: ``object``'s own, or one of the built-in part."""
         if name in OBJECT_METHODS and (cls is object or cls is threading.local):
-            return OBJECT_METHODS[name](tracer, self, *(realise(tracer, each) for each in arguments))
+            given = (*arguments, *keywords.values()) if name == "__init__" else arguments
+            return OBJECT_METHODS[name](tracer, self, *(realise(tracer, each) for each in given))
         if name == "__new__":  # of an instance, too, it is a function of a class
             return tracer.call(tracer.wrap(class_lookup(self.cls, name), None), arguments, keywords)
         if cls is object:
             method = tracer.wrap(getattr(object, name), None)
             if isinstance(method, PolyfillVariable):
                 return method.call(tracer, [self, *arguments], keywords)
+        if self._asks_for_missing(tracer, cls, name, arguments):
+            return self._special(tracer, "__missing__", arguments, {})
         if self.base_items is not None:
             if name in DEQUE_COPIES and isinstance(self.base_items, DequeVariable):
                 limit = ConstantVariable(self.base_items.maxlen)
@@ -427,6 +430,13 @@ class ObjectVariable(VariableTracker):
             # An operator in place gives the object that it changed.
             return self if result is self.base_items and name in IN_PLACE else result
         self.no_method(name)
+
+    def _asks_for_missing(self, tracer: Tracer, cls: type, name: str, arguments: Arguments) -> bool:
+        """True if ``dict.__getitem__`` leads to the class's own ``__missing__``."""
+        if cls is not dict or name != "__getitem__" or len(arguments) != 1 or self.base_items is None:
+            return False
+        own = isinstance(self.on_class(tracer, "__missing__"), types.FunctionType)
+        return own and not self.base_items.contains(tracer, realise(tracer, arguments[0]))
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self._special_method(tracer, name), arguments, keywords)
@@ -479,7 +489,7 @@ class ObjectVariable(VariableTracker):
             return self._special(tracer, "__contains__", [item], {}).truth(tracer)
         if not self.has_special(tracer, "__iter__") and not self.has_special(tracer, "__getitem__"):
             self._refuse(tracer, "__contains__")
-        return any(each is item or tracer.equal(each, item) for each in self.unpack(tracer))
+        return any(tracer.equal_items(each, item) for each in self.unpack(tracer))
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         if self.has_special(tracer, "__iter__"):
@@ -568,6 +578,12 @@ def _get(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> Variab
 
 
 def _initialise(tracer: Tracer, owner: ObjectVariable, *arguments: VariableTracker) -> VariableTracker:
+    # Of arguments that nobody takes it complains where ``__init__`` is the class's own, or ``__new__`` is not.
+    own = class_lookup(owner.cls, "__init__") is not vars(object)["__init__"]
+    if arguments and (own or class_lookup(owner.cls, "__new__") is vars(object)["__new__"]):
+        name = "object" if own else owner.cls.__name__
+        message = f"{name}.__init__() takes exactly one argument (the instance to initialize)"
+        tracer.raise_exception(TypeError, message)
     return ConstantVariable(None)
 
 

@@ -11,9 +11,11 @@ In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 
 from __future__ import annotations
 
+import operator
 import types
 from collections import deque
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import torch
@@ -81,14 +83,18 @@ class SequenceVariable(ContainerVariable):
         return SequenceIteratorVariable(self)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        index = index_of(tracer, key, self.empty().__getitem__)
+        index = self._index(tracer, key)
         if isinstance(index, slice):
-            chosen = self.items[index]
+            chosen: Any = tracer.evaluate(self.items.__getitem__, (index,))  # refuses a step of 0
             # ``t[:] is t`` for a tuple, as in CPython; a slice of a list is always a new list.
             return self if self.cls is tuple and chosen == self.items else self.like(chosen)
         if not -len(self.items) <= index < len(self.items):
-            tracer.raise_exception(IndexError, f"{self.name_of_base()} index out of range")
+            tracer.evaluate(self.empty().__getitem__, (index,))  # raises: nothing is in it
         return self.at(tracer, index)
+
+    def _index(self, tracer: Tracer, key: VariableTracker) -> Any:
+        """A subscript as a number or slice."""
+        return index_of(tracer, key, partial(operator.getitem, self.empty()))
 
     def name_of_base(self) -> str:
         """Python's own class, whose methods raise: a named tuple and a size are tuples."""
@@ -105,16 +111,16 @@ class SequenceVariable(ContainerVariable):
         return ListVariable(items)
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return any(each is item or tracer.equal(each, item) for each in self.unpack(tracer))
+        return any(tracer.equal_items(each, item) for each in self.unpack(tracer))
 
     def method_index(self, tracer: Tracer, item: VariableTracker, *bounds: VariableTracker) -> VariableTracker:
-        low, high, _ = (
-            slice(*(index_of(tracer, each) for each in (*bounds, ConstantVariable(None))[:2])).indices(len(self.items))
-            if len(bounds) == 2
-            else (slice(index_of(tracer, bounds[0]), None) if bounds else slice(None)).indices(len(self.items))
-        )
+        find = self.empty().index  # says in Python's words which bounds it refuses
+        if len(bounds) > 2:
+            tracer.evaluate(find, (None, *bounds))
+        start, stop = (*(index_of(tracer, each, partial(find, None)) for each in bounds), None, None)[:2]
+        low, high, _ = slice(start, stop).indices(len(self.items))
         for index in range(low, high):
-            if tracer.equal(self.at(tracer, index), item):
+            if tracer.equal_items(self.at(tracer, index), item):
                 return ConstantVariable(index)
         self.not_in(tracer, item, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else None)
 
@@ -126,7 +132,7 @@ class SequenceVariable(ContainerVariable):
         tracer.raise_exception(ValueError, message)
 
     def method_count(self, tracer: Tracer, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(sum(tracer.equal(each, item) for each in self.unpack(tracer)))
+        return ConstantVariable(sum(tracer.equal_items(each, item) for each in self.unpack(tracer)))
 
 
 class ListVariable(SequenceVariable):
@@ -136,8 +142,10 @@ class ListVariable(SequenceVariable):
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         self.changes(tracer)
-        index = index_of(tracer, key)
+        index = self._index(tracer, key)
         if isinstance(index, slice):
+            if value.is_constant() and not hasattr(value.python_type(), "__iter__"):
+                tracer.evaluate([].__setitem__, (index, value.constant()))  # can only assign an iterable
             given = value.unpack(tracer)
             tracer.evaluate(
                 ([None] * len(self.items)).__setitem__, (index, given)
@@ -150,7 +158,10 @@ class ListVariable(SequenceVariable):
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         self.changes(tracer)
-        index = index_of(tracer, key)
+        index = self._index(tracer, key)
+        if isinstance(index, slice):
+            tracer.evaluate(self.items.__delitem__, (index,))  # refuses a step of 0
+            return
         try:
             del self.items[index]
         except IndexError:
@@ -174,12 +185,12 @@ class ListVariable(SequenceVariable):
 
     def method_insert(self, tracer: Tracer, index: VariableTracker, item: VariableTracker) -> None:
         self.changes(tracer)
-        position = index_of(tracer, index)
+        position = index_of(tracer, index, lambda where: self.empty().insert(where, None))
         assert isinstance(position, int)
         self.items.insert(position, item)
 
     def method_pop(self, tracer: Tracer, index: VariableTracker | None = None) -> VariableTracker:
-        position = -1 if index is None else index_of(tracer, index)
+        position = -1 if index is None else index_of(tracer, index, [].pop)
         assert isinstance(position, int)
         if not self.items:
             tracer.raise_exception(
@@ -192,7 +203,7 @@ class ListVariable(SequenceVariable):
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
         for index, element in enumerate(self.unpack(tracer)):
-            if element is item or tracer.equal(element, item):
+            if tracer.equal_items(element, item):
                 self.changes(tracer)
                 del self.items[index]
                 return
@@ -216,7 +227,7 @@ class ListVariable(SequenceVariable):
         return self.like(self.items)
 
     def method_sort(
-        self, tracer: Tracer, key: VariableTracker | None = None, reverse: VariableTracker | None = None
+        self, tracer: Tracer, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None
     ) -> None:
         ordered = sort_items(tracer, self.unpack(tracer), key, reverse)
         self.changes(tracer)

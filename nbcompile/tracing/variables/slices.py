@@ -67,9 +67,11 @@ class SliceVariable(VariableTracker):
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name == "indices":
-            length = index_of(tracer, arguments[0])
-            assert isinstance(length, int)
-            return tracer.wrap(self.value(tracer).indices(length), None)
+            real = self.value(tracer)
+            if len(arguments) != 1 or keywords:
+                tracer.evaluate(real.indices, arguments, keywords)  # says how many it takes
+            length = index_of(tracer, arguments[0], real.indices)
+            return tracer.wrap(tracer.evaluate(real.indices, (length,)), None)
         return super().call_method(tracer, name, arguments, keywords)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

@@ -36,6 +36,8 @@ class SuperVariable(VariableTracker):
         return f"SuperVariable({self.cls.__name__}, {self.owner.describe()})"
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "__class__":
+            return tracer.wrap(super, None)
         owner_class = self.owner.value if isinstance(self.owner, ClassVariable) else self.owner.python_type()
         if self.cls not in owner_class.__mro__:  # in a metaclass: the class is the object
             owner_class = type(owner_class)
@@ -45,6 +47,13 @@ class SuperVariable(VariableTracker):
         for base in owner_class.__mro__[after:]:
             if name in base.__dict__:
                 return self._bind(tracer, base, name, base.__dict__[name], self._member_source(name, after))
+        match name:
+            case "__thisclass__":
+                return tracer.wrap(self.cls, None)
+            case "__self__":
+                return self.owner
+            case "__self_class__":
+                return tracer.wrap(owner_class, None)
         tracer.raise_exception(AttributeError, f"'super' object has no attribute '{name}'")
 
     def _member_source(self, name: str, after: int) -> Source | None:

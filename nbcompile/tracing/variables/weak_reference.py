@@ -11,11 +11,22 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Hashable
+from dataclasses import dataclass
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+
+
+@dataclass(frozen=True, slots=True)
+class _ReferenceKey:
+    """Key of a reference in a dict: it has the hash of its referent, and is equal to no other key."""
+
+    referent: Hashable
+
+    def __hash__(self) -> int:
+        return hash(self.referent)
 
 
 class WeakReferenceVariable(VariableTracker):
@@ -34,12 +45,16 @@ class WeakReferenceVariable(VariableTracker):
         return "WeakRefVariable()"
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        return ("weakref", realise(tracer, self.referent).hash_key(tracer))
+        return _ReferenceKey(realise(tracer, self.referent).hash_key(tracer))
 
     def truth(self, tracer: Tracer) -> bool:
         return True
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if keywords:
+            tracer.raise_exception(TypeError, "weakref() takes no keyword arguments")
+        if arguments:
+            tracer.raise_exception(TypeError, f"weakref expected 0 arguments, got {len(arguments)}")
         return realise(tracer, self.referent)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

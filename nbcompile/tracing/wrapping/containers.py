@@ -10,6 +10,7 @@ nbcompile/tracing/variables/sequences.py
 from __future__ import annotations
 
 import collections
+import gc
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
@@ -167,7 +168,8 @@ def wrap_mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: So
         (tracer.wrap(key, None), _lazy(tracer, item, None if source is None else ItemSource(source, key)))
         for key, item in value.items()
     ]
-    return MappingProxyVariable(DictVariable(tracer, entries), source)
+    (real,) = gc.get_referents(value)  # the one object that a proxy refers to: Python tells it in no other way
+    return MappingProxyVariable(DictVariable(tracer, entries), source, real)
 
 
 def wrap_static_method(tracer: Tracer, value: staticmethod[..., object], source: Source | None) -> VariableTracker:

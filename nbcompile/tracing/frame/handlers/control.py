@@ -186,6 +186,8 @@ def _raise(frame: Translator, instruction: Instruction) -> None:
     if isinstance(error, ExceptionVariable):
         error.of_assertion = error.of_assertion or (_is_assertion(frame) and not frame.tested_symbol)
     if cause is not None and isinstance(error, ExceptionVariable):
+        if cause.is_constant() and cause.constant() is not None:
+            frame.interpreter.raise_exception(TypeError, "exception causes must derive from BaseException")
         error.set_cause(_instance(frame, cause))
     raise ObservedException(error)
 
@@ -221,14 +223,14 @@ def _pop_exception(frame: Translator, instruction: Instruction) -> None:
 
 @handles("CHECK_EXC_MATCH")
 def _matches(frame: Translator, instruction: Instruction) -> None:
-    wanted = frame.pop()
-    error = frame.stack[-1]
-    # ``except (A, B)``: ``issubclass`` takes a tuple as well, and runs a metaclass's ``__subclasscheck__``.
-    frame.push(
-        frame.interpreter.call(
-            frame.interpreter.wrap(issubclass, None), [frame.interpreter.wrap(error.python_type(), None), wanted]
-        )
-    )
+    tracer, wanted = frame.interpreter, realise(frame.interpreter, frame.pop())
+    found = wanted.unpack(tracer) if issubclass(wanted.python_type(), tuple) else [wanted]
+    classes = [getattr(realise(tracer, each), "value", None) for each in found]
+    if not all(isinstance(each, type) and BaseException in each.__mro__ for each in classes):
+        message = "catching classes that do not inherit from BaseException is not allowed"
+        tracer.raise_exception(TypeError, message)
+    # By the order of bases alone: Python asks no ``__subclasscheck__`` of a metaclass here.
+    frame.push(ConstantVariable(not set(classes).isdisjoint(frame.stack[-1].python_type().__mro__)))
 
 
 @handles("RERAISE")

@@ -1,0 +1,86 @@
+"""Lists, tuples, named tuples and sizes answer as Python's own, and refuse in its words."""
+
+from __future__ import annotations
+
+import collections
+
+from tests.tracing.answers import check
+
+Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024  # what programs have
+
+
+class Index:
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+
+NAMES = {"Pair": Pair, "Index": Index, "nan": float("nan")}
+
+
+def test_what_is_no_index():
+    """Beyond the ends, of another type, larger than a word, or a slice with a step of 0."""
+    check(
+        "[1, 2][5]", "[1, 2][-3]", "(1, 2)[2]", "Pair(1, 2)[5]", "torch.Size([1])[1]", "[1]['a']", "(1,)['a']",
+        "torch.Size([1])['a']", "[1][1.0]", "[1][None]", "[1, 2][Index(1)]", "(1, 2)[Index(5)]", "[1][2**70]", "(1, 2)[True]",
+        "[1, 2, 3][::0]", "(1, 2, 3)[::0]", "[1, 2, 3][1:'a']", "[1, 2, 3][:2**70]", "[1, 2, 3][-2**70:]",
+        "Pair(1, 2)[0:1]", "torch.Size([1, 2])[0:1]", **NAMES,
+    )  # fmt: skip
+
+
+def test_where_an_item_is():
+    """Bounds count from the end where they are negative, and are cut; an item that is the same NaN is found."""
+    check(
+        "[1, 2, 1].index(1, 1)", "[1, 2, 1].index(1, -1, 10)", "[1, 2, 3].index(3, -100, 100)", "[1, 2].index(3)",
+        "(1, 2).index(3)", "torch.Size([2]).index(4)", "[1].index()", "[1].index(1, 'a')", "[1].index(1, 0, 1, 2)",
+        "[nan].index(nan)", "[nan].count(nan)", "nan in [nan]", "nan in (1, nan)", "nan in {1: nan}.values()",
+        "[nan] == [nan]", "float('nan') in [float('nan')]", "[float('nan')].count(float('nan'))",
+        "xs = [nan, 1]\nxs.remove(nan)\nreturn xs", "[1, 2].count()", "[1].remove(3)", **NAMES,
+    )  # fmt: skip
+
+
+def test_a_change_is_seen_or_refused():
+    """An item that comes or goes; what does not fit leaves the list as it was."""
+    check(
+        "[].pop()", "[1].pop(5)", "[1].pop('a')", "[1].pop(1.0)", "[1, 2].pop(Index(0))", "[1].insert('a', 1)", "[1].append()",
+        "[1].extend(1)", "[1].copy(1)", "[1].append(x=1)", "[3, 1].sort(1)", "[3, 'a'].sort()",
+        "xs = [1, 2, 3]\nxs[1:2] = [7, 8, 9]\nreturn xs", "xs = [1, 2, 3]\nxs[::2] = [7]\nreturn xs",
+        "xs = [1, 2, 3]\nxs[0:1] = 5\nreturn xs", "xs = [1]\nxs[5] = 5", "xs = [1]\nxs['a'] = 5", "xs = [1]\ndel xs[5]",
+        "xs = [1, 2, 3]\ndel xs[::2]\nreturn xs", "xs = [1]\ndel xs[::0]", "xs = [1]\nxs[::0] = [1]", "xs = (1,)\nxs[0] = 1",
+        "xs = [1, 2, 3]\nxs[1:2] = xs\nreturn xs", "xs = [1]\nxs.insert(-9, 0)\nxs.insert(9, 2)\nreturn xs",
+        "p = Pair(1, 2)\np.a = 3", "xs = [1]\nxs += 'ab'\nreturn xs", "xs = [1]\nxs += 1", "xs = [1, 2]\nxs *= 2\nreturn xs",
+        **NAMES,
+    )  # fmt: skip
+
+
+def test_a_sum_of_sequences():
+    """Only of one kind; a tuple of any class and a size make a size, whichever comes first."""
+    check(
+        "[1] + (1,)", "(1,) + [1]", "(1,) + Pair(1, 2)", "Pair(1, 2) + (3,)", "torch.Size([2]) + (1,)",
+        "(1,) + torch.Size([2])", "() + torch.Size([2])", "Pair(1, 2) + torch.Size([2])", "torch.Size([2]) * 2",
+        "[1] * -1", "[1] * 2.0", "(1,) * Index(2)", "[1].__add__((1,))", "[1, 2].__iadd__([3])", **NAMES,
+    )  # fmt: skip
+
+
+def test_a_size_holds_numbers():
+    """Something else is refused while it is made, where the program may catch it."""
+    check("torch.Size(['a'])", "torch.Size(3)", "torch.Size([2, 3]).numel()", "torch.Size([2]) == (2,)", "torch.Size()")
+
+
+def test_parts_of_named_tuples():
+    """By name, and through the methods that their class has."""
+    check(
+        "Pair(1, 2)._asdict()", "Pair(1, 2)._replace(a=3)", "Pair(1, 2)._replace(c=3)", "Pair._make([1, 2])", "Pair._make([1])",
+        "Pair(1)", "Pair(a=1, c=2)", "Pair(1, 2).c", "Pair(1, 2)._fields", "Pair(1, 2) == (1, 2)", **NAMES,
+    )  # fmt: skip
+
+
+def test_a_list_that_changes_while_it_is_walked():
+    """The next item is looked up when it is asked for."""
+    check(
+        "xs = [1, 2, 3]\nfor x in xs:\n    if len(xs) < 6:\n        xs.append(x)\nreturn xs",
+        "xs = [1, 2, 3, 4]\nfor x in xs:\n    xs.remove(x)\nreturn xs",
+        "xs = [1, 2, 3]\nwalk = iter(xs)\nnext(walk)\nxs.clear()\nreturn list(walk)",
+    )

@@ -1,0 +1,126 @@
+"""``super()``: the next class in the order of the object's own."""
+
+from __future__ import annotations
+
+from tests.tracing.answers import check
+
+
+class Base:
+    rate = 1
+
+    def method(self, a=1):
+        return "base", a
+
+    @classmethod
+    def named(cls):
+        return cls.__name__
+
+    @property
+    def value(self):
+        return 5
+
+
+class Left(Base):
+    def method(self, a=1):
+        return "left", *super().method(a)
+
+
+class Right(Base):
+    rate = 2
+
+    def method(self, a=1):
+        return "right", *super().method(a)
+
+
+class Both(Left, Right):
+    def method(self, a=1):
+        return "both", *super().method(a)
+
+    @classmethod
+    def named(cls):
+        return "Both", super().named()
+
+    @property
+    def value(self):
+        return super().value + 1
+
+    def of(self, name):
+        return getattr(super(), name)
+
+    def has(self, name):
+        return hasattr(super(), name), getattr(super(), name, 4)
+
+    def parts(self):
+        return super().__thisclass__, super().__self__ is self, super().__self_class__
+
+    def initialise(self, *arguments, **keywords):
+        return super().__init__(*arguments, **keywords)
+
+
+class Made:
+    def __new__(cls, *arguments):
+        return super().__new__(cls)
+
+
+class Doubling(list):
+    def append(self, item):
+        super().append(2 * item)
+
+
+class Answering(dict):
+    def __missing__(self, key):
+        return "missing", key
+
+    def __getitem__(self, key):
+        return "got", super().__getitem__(key)
+
+
+class Plain(dict):
+    def __getitem__(self, key):
+        return "got", super().__getitem__(key)
+
+
+NAMES = {"Base": Base, "Both": Both, "Right": Right, "both": Both(), "Made": Made}
+
+
+def test_the_order_is_that_of_the_objects_class():
+    """With several bases, the next one need not be a base of the class that asks."""
+    check(
+        "both.method()", "super(Both, both).method(3)", "super(Right, both).method(2)", "super(Base, both).method()",
+        "Both.named()", "super(Both, Both).named()", "both.value", "both.of('rate')", "both.of('nothing')", "both.has('zz')",
+        "both.has('rate')", **NAMES,
+    )  # fmt: skip
+
+
+def test_what_super_says_of_itself():
+    """Its own attributes are found where no class has them; its class is super."""
+    check("both.parts()", "both.of('__class__')", **NAMES)
+
+
+def test_arguments_that_do_not_fit():
+    """An object of another class, what is no class, too many, or a name."""
+    check(
+        "super(Both, 3)",
+        "super(list, [1])[0]",
+        "super(list, both)",
+        "super(int, both)",
+        "super(3, both)",
+        "super(Both, Base)",
+        "super(1, 2, 3)",
+        "super(type=Both)",
+        **NAMES,
+    )
+
+
+def test_the_last_class_takes_no_arguments():
+    """``object.__init__`` refuses them, by name too, but where only ``__new__`` is the class's own."""
+    check("both.initialise()", "both.initialise(1)", "both.initialise(a=1)", "type(Made(1, 2)) is Made", **NAMES)
+
+
+def test_methods_of_built_in_bases():
+    """A key that is missing leads to the class's own answer, also through ``super().__getitem__``."""
+    check(
+        "items.append(3)\nreturn list(items)", "answers['z']", "answers['y']", "plain['y']", "answers.get('y')",
+        "dict.__getitem__(answers, 'q')",
+        items=lambda: Doubling([1]), answers=lambda: Answering(z=1), plain=lambda: Plain(z=1),
+    )  # fmt: skip
