@@ -255,6 +255,8 @@ def _attribute_name(tracer: Tracer, tracker: VariableTracker) -> str:
 @handles(setattr)
 def _setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     owner, name, value = (realise(tracer, each) for each in arguments)
+    if not issubclass(name.python_type(), str):
+        tracer.raise_exception(TypeError, f"attribute name must be string, not '{name.type_name()}'")
     owner.set_attribute(tracer, str(name.constant()), value)
     return ConstantVariable(None)
 
@@ -262,6 +264,8 @@ def _setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 @handles(delattr)
 def _delattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     owner, name = (realise(tracer, each) for each in arguments)
+    if not issubclass(name.python_type(), str):
+        tracer.raise_exception(TypeError, f"attribute name must be string, not '{name.type_name()}'")
     owner.delete_attribute(tracer, str(name.constant()))
     return ConstantVariable(None)
 

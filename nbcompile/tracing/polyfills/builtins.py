@@ -114,6 +114,8 @@ def by_index(sequence: Any) -> Iterator[Any]:
 
 def itemgetter(*items: Any) -> Callable[[Any], Any]:
     """``operator.itemgetter``."""
+    if not items:
+        raise TypeError("itemgetter expected 1 argument, got 0")
     if len(items) == 1:
         return lambda owner: owner[items[0]]
     return lambda owner: tuple([owner[item] for item in items])
@@ -121,6 +123,10 @@ def itemgetter(*items: Any) -> Callable[[Any], Any]:
 
 def attrgetter(*names: str) -> Callable[[Any], Any]:
     """``operator.attrgetter``; a dotted name goes several steps."""
+    if not names:
+        raise TypeError("attrgetter expected 1 argument, got 0")
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError("attribute name must be a string")
 
     def one(owner: Any, name: str) -> Any:
         for part in name.split("."):
@@ -134,6 +140,8 @@ def attrgetter(*names: str) -> Callable[[Any], Any]:
 
 def methodcaller(name: str, /, *arguments: Any, **keywords: Any) -> Callable[[Any], Any]:
     """``operator.methodcaller``."""
+    if not isinstance(name, str):
+        raise TypeError("method name must be a string")
     return lambda owner: getattr(owner, name)(*arguments, **keywords)
 
 

@@ -20,12 +20,16 @@ def delitem(container: Any, key: Any) -> None:
 
 
 def concat(left: Any, right: Any) -> Any:
-    """``operator.concat``."""
+    """``operator.concat``: sequences alone, though other values have a sum."""
+    if not hasattr(left, "__getitem__"):
+        raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
     return left + right
 
 
 def iconcat(left: Any, right: Any) -> Any:
     """``operator.iconcat``."""
+    if not hasattr(left, "__getitem__"):
+        raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
     left += right
     return left
 

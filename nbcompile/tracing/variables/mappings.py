@@ -72,7 +72,10 @@ class DictVariable(ContainerVariable):
         # Keyed by the keys' hashes as the program would compute them: 1, 1.0 and True are one key, objects hash by
         # identity or by their traced ``__hash__``. The tracker of the key is kept too: it is the object that was stored
         # first.
-        self.entries: dict[Hashable, Entry] = {key.hash_key(tracer): (key, value) for key, value in entries}
+        self.entries: dict[Hashable, Entry] = {}
+        for key, value in entries:
+            hashed = key.hash_key(tracer)
+            self.entries[hashed] = (self.entries[hashed][0] if hashed in self.entries else key, value)
         self.source = source
         self.cls = cls
         self.default = default

@@ -409,16 +409,14 @@ class ObjectVariable(VariableTracker):
     ) -> VariableTracker:
         """A method in C: ``object``'s own, or one of the built-in part."""
         if name in OBJECT_METHODS and (cls is object or cls is threading.local):
-            given = (*arguments, *keywords.values()) if name == "__init__" else arguments
-            return OBJECT_METHODS[name](tracer, self, *(realise(tracer, each) for each in given))
+            given = (realise(tracer, each) for each in (*arguments, *keywords.values()))
+            return OBJECT_METHODS[name](tracer, self, *given)
         if name == "__new__":  # of an instance, too, it is a function of a class
             return tracer.call(tracer.wrap(class_lookup(self.cls, name), None), arguments, keywords)
         if cls is object:
             method = tracer.wrap(getattr(object, name), None)
             if isinstance(method, PolyfillVariable):
                 return method.call(tracer, [self, *arguments], keywords)
-        if self._asks_for_missing(tracer, cls, name, arguments):
-            return self._special(tracer, "__missing__", arguments, {})
         if self.base_items is not None:
             if name in DEQUE_COPIES and isinstance(self.base_items, DequeVariable):
                 limit = ConstantVariable(self.base_items.maxlen)
@@ -426,17 +424,21 @@ class ObjectVariable(VariableTracker):
             if cls is collections.OrderedDict and name in ordered.METHODS:
                 polyfill: Any = ordered.METHODS[name]
                 return tracer.call(FunctionVariable(polyfill), [self, *arguments], keywords)
-            result = self.base_items.call_method(tracer, name, arguments, keywords)
+            result = self._call_base(tracer, cls, name, arguments, keywords)
             # An operator in place gives the object that it changed.
             return self if result is self.base_items and name in IN_PLACE else result
         self.no_method(name)
 
-    def _asks_for_missing(self, tracer: Tracer, cls: type, name: str, arguments: Arguments) -> bool:
-        """True if ``dict.__getitem__`` leads to the class's own ``__missing__``."""
-        if cls is not dict or name != "__getitem__" or len(arguments) != 1 or self.base_items is None:
-            return False
-        own = isinstance(self.on_class(tracer, "__missing__"), types.FunctionType)
-        return own and not self.base_items.contains(tracer, realise(tracer, arguments[0]))
+    def _call_base(
+        self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker:
+        """A method of the built-in part; ``dict.__getitem__`` leads to the class's own ``__missing__``."""
+        assert self.base_items is not None
+        if cls is dict and name == "__getitem__" and len(arguments) == 1:
+            own = isinstance(self.on_class(tracer, "__missing__"), types.FunctionType)
+            if own and not self.base_items.contains(tracer, realise(tracer, arguments[0])):
+                return self._special(tracer, "__missing__", arguments, {})
+        return self.base_items.call_method(tracer, name, arguments, keywords)
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self._special_method(tracer, name), arguments, keywords)

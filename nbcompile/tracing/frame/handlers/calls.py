@@ -109,7 +109,7 @@ def _call_ex(frame: Translator, instruction: Instruction) -> None:
     # The dict that ``f(**kw)`` builds is new: its values are at hand. One from outside is read key by key, which guards
     # what is read.
     if isinstance(keywords, DictVariable) and keywords.source is None:
-        named = {str(key.constant()): value for key, value in keywords.entries.values()}
+        named = {_keyword(frame, key): value for key, value in keywords.entries.values()}
     elif keywords is not None:
         mapping = (
             keywords
@@ -117,10 +117,16 @@ def _call_ex(frame: Translator, instruction: Instruction) -> None:
             else frame.interpreter.call(frame.interpreter.wrap(dict, None), [keywords])
         )
         named = {
-            str(key.constant()): mapping.get_item(frame.interpreter, key) for key in mapping.unpack(frame.interpreter)
+            _keyword(frame, key): mapping.get_item(frame.interpreter, key) for key in mapping.unpack(frame.interpreter)
         }
     frame.calling = function
     frame.push(frame.interpreter.call(function, arguments, named))
+
+
+def _keyword(frame: Translator, key: VariableTracker) -> str:
+    if not issubclass(key.python_type(), str):
+        frame.interpreter.raise_exception(TypeError, "keywords must be strings")
+    return str(key.constant())
 
 
 @handles("MAKE_FUNCTION")

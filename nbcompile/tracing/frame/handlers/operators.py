@@ -156,6 +156,8 @@ def _dict_update(frame: Translator, instruction: Instruction) -> None:
     # ``f(**a, **b)`` merges into a new dict, and refuses a key twice; ``{**a, **b}`` takes the last.
     if merges:
         expect_argument(frame, _called(frame, instruction), "**", other)
+    elif other.lacks("keys"):
+        frame.interpreter.raise_exception(TypeError, f"'{other.type_name()}' object is not a mapping")
     for key, value in pairs_of(frame.interpreter, other):
         if merges and target.contains(frame.interpreter, key):
             message = f"{function_text(frame, _called(frame, instruction))} got multiple values for keyword argument"

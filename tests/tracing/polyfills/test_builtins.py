@@ -1,0 +1,56 @@
+"""Builtins that are traced as Python."""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+from tests.tracing.answers import check
+from tests.tracing.variables.test_sequences import Index
+
+
+class Inner:
+    b = (2,)
+
+
+class Thing:
+    a = 1
+    inner = Inner()
+
+
+NAMES = {"functools": functools, "operator": operator, "Index": Index, "thing": Thing()}
+
+
+def test_zip_and_enumerate():
+    """Of unequal lengths in both orders; a start that is no number."""
+    check(
+        "list(zip([1, 2], [3]))", "list(zip())", "list(zip([1], strict=True))", "list(zip([1, 2], [3], strict=True))",
+        "list(zip([1], [3, 4], strict=True))", "list(zip([1], [3], [4, 5], strict=True))", "list(zip([1], 5))",
+        "list(enumerate('ab', 5))", "list(enumerate('ab', start=Index(3)))", "list(enumerate('ab', 'c'))", "list(enumerate('ab', 1.5))",
+        "list(enumerate())", "list(enumerate(5))", **NAMES,
+    )  # fmt: skip
+
+
+def test_functions_over_items():
+    """None stands for truth in a filter, and for no function in a map."""
+    check(
+        "list(map(lambda a, b: a + b, [1, 2], [3]))", "list(map(str))", "list(map(None, [1]))", "list(map(str, 5))", "list(filter(None, [0, 1]))",
+        "list(filter(5, [1]))", "any([]), all([]), any([0, 1]), all([0, 1])", "any(5)", "all([1], [2])",
+        "functools.reduce(operator.add, [1, 2], 5)", "functools.reduce(operator.add, [], 5)", "functools.reduce(operator.add, [])",
+        "xs = [3, 2, 1]\nreturn list(iter(xs.pop, 1)), xs", "iter([1], 2, 3)", **NAMES,
+    )  # fmt: skip
+
+
+def test_getters():
+    """Of one thing and of several; their arguments are looked at when they are made."""
+    check(
+        "operator.itemgetter(1)([1, 2])", "operator.itemgetter(0, 1)([1, 2])", "operator.itemgetter(5)([1])", "operator.itemgetter()",
+        "operator.itemgetter(slice(1))([1, 2])", "operator.attrgetter('a')(thing)", "operator.attrgetter('a', 'inner.b')(thing)",
+        "operator.attrgetter('inner.x')(thing)", "operator.attrgetter(1)", "operator.attrgetter()", "operator.attrgetter('a', 2)",
+        "operator.methodcaller('append', 3)([1])", "operator.methodcaller('zz')(thing)", "operator.methodcaller(1)", **NAMES,
+    )  # fmt: skip
+
+
+def test_dicts_from_keys():
+    """Of any iterable of hashable keys."""
+    check("dict.fromkeys('ab', 1)", "dict.fromkeys([1, 2])", "dict.fromkeys(5)", "dict.fromkeys([[1]])")
