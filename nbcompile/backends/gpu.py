@@ -31,12 +31,25 @@ from nbcompile.runtime.toolchain import Compiler
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
-    from nbcompile.gpu import attention_times, cubins, figures, launched, loading, sass, target as gpu, templates
+    from nbcompile.gpu import (
+        attention_times,
+        choices as choices_of_products,
+        cubins,
+        figures,
+        launched,
+        loading,
+        sass,
+        target as gpu,
+        templates,
+    )
     from nbcompile.ir.kernel import Schedule
     from nbcompile.runtime import gpu_launcher
 else:  # Triton is an extra
     figures, gpu = lazy_import.module("nbcompile.gpu.figures"), lazy_import.module("nbcompile.gpu.target")
-    loading, templates = lazy_import.module("nbcompile.gpu.loading"), lazy_import.module("nbcompile.gpu.templates")
+    loading, choices_of_products = (
+        lazy_import.module("nbcompile.gpu.loading"),
+        lazy_import.module("nbcompile.gpu.choices"),
+    )
     launched = lazy_import.module("nbcompile.gpu.launched")
     attention_times = lazy_import.module("nbcompile.gpu.attention_times")
     gpu_launcher = lazy_import.module("nbcompile.runtime.gpu_launcher")
@@ -141,7 +154,7 @@ def _record_choices(
     """Record the candidates of matrix products, beside the kernel or the call that was chosen."""
     if draft is None or not choices:
         return
-    by_name = templates.described_steps(planned, choices)
+    by_name = choices_of_products.described_steps(planned, choices)
     by_id = {f"{draft.compile_id}.{stage}.{name}": each for name, each in by_name.items()}
     known: Any = draft.graph_fields["kernels"]
     draft.write_graph(kernels=tuple(replace(each, autotuning=by_id.get(each.id, each.autotuning)) for each in known))

@@ -20,6 +20,7 @@ nbcompile/runtime/triton.py
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -166,11 +167,19 @@ def emit_kernel(kernel: Kernel, schedule: Schedule, capability: int = 0) -> Emit
         grid=programs,
         header=PRELUDE,
         rounds=" + ".join(emitter.trip_counts) or "0",
+        unaligned_source=_unaligned(kernel, schedule, capability),
         gpu=(kernel.device.index or 0) if kernel.device.type == "cuda" else -1,
         any_order=any(
             isinstance(part, Update) and part.kind in ("store", "any") for part in flatten_statements(kernel.body)
         ),
     )
+
+
+def _unaligned(kernel: Kernel, schedule: Schedule, capability: int) -> str:
+    """The text for pointers of any alignment, where it is another one: tensor descriptors need aligned ones."""
+    if kernel.tile is None or not kernel.tile.descriptors:
+        return ""
+    return emit_kernel(replace(kernel, tile=replace(kernel.tile, descriptors=False)), schedule, capability).source
 
 
 def _arguments(kernel: Kernel) -> tuple[str, ...]:

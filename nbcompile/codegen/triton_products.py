@@ -24,8 +24,10 @@ from dataclasses import dataclass
 
 import torch
 
+from nbcompile.codegen import triton_descriptors
 from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_blocks import end_block, length, per_thread, split
+from nbcompile.codegen.triton_descriptors import Descriptor
 from nbcompile.codegen.triton_loads import load_early
 from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text, named, value_text
 from nbcompile.ir import index as indexing
@@ -110,6 +112,7 @@ def emit_product(emitter: TritonEmitter) -> str:
     counts = [_blocks(size, block) for size, block in zip(sides, (tile.rows, tile.columns), strict=True)]
     of_batch = index_text(indexing.product([loop.size for loop in product.batch]))
     tiles = f"({of_batch}) * {counts[0]} * {counts[1]}" if product.batch else f"{counts[0]} * {counts[1]}"
+    descriptors = _descriptors(emitter, product, tile) if tile.descriptors else []
     if tile.programs:
         writer.line(f"for tile in range({emitter.program}, {tiles}, {tile.programs}):")
         writer.depth += 2
@@ -127,7 +130,7 @@ def emit_product(emitter: TritonEmitter) -> str:
         _mask(name, size, block)
         for name, size, block in zip(("row", column), sides, (tile.rows, tile.columns), strict=True)
     ]
-    _emit_loop(emitter, product, tile, masks)
+    _emit_loop(emitter, product, tile, masks, descriptors)
     axes = [
         (frozenset(loop.variable for loop in product.rows), masks[0]),
         (frozenset({product.columns.variable}), masks[1]),
@@ -143,6 +146,17 @@ def emit_product(emitter: TritonEmitter) -> str:
     writer.depth -= 2
     emitter.trip_counts[-1] = f"({emitter.trip_counts[-1]}) * (({tiles} + {tile.programs - 1}) // {tile.programs})"
     return f"min({tile.programs}, {tiles})"
+
+
+def _descriptors(emitter: TritonEmitter, product: Product, tile: ProductTile) -> list[Descriptor]:
+    """Emit the descriptors of both factors."""
+    found = triton_descriptors.of_product(
+        emitter.kernel, (product.left, product.right), product.batch, product.rows, product.columns, product.depth
+    )
+    if found is None:
+        raise NoTriton("a factor that no tensor descriptor describes")
+    shapes = (tile.rows, tile.depth), (tile.depth, tile.columns)
+    return [triton_descriptors.make(emitter, factor, shape) for factor, shape in zip(found, shapes, strict=True)]
 
 
 def _blocks(size: indexing.Index, block: int) -> int | str:
@@ -182,7 +196,9 @@ def _begin_tile(emitter: TritonEmitter, axes: Sequence[tuple[frozenset[Symbol], 
     emitter.block_variables = frozenset().union(*(variables for variables, _ in axes))
 
 
-def _emit_loop(emitter: TritonEmitter, product: Product, tile: ProductTile, masks: Sequence[str]) -> None:
+def _emit_loop(
+    emitter: TritonEmitter, product: Product, tile: ProductTile, masks: Sequence[str], descriptors: Sequence[Descriptor]
+) -> None:
     """Emit the loop over the sum: some steps of both factors, and their product."""
     part, writer = product.part, emitter.writer
     emitter.origin = emitter.origins.get(part.name, ())
@@ -193,6 +209,37 @@ def _emit_loop(emitter: TritonEmitter, product: Product, tile: ProductTile, mask
     writer.line(f"for begin in range(0, {size}, {tile.depth}):")
     writer.depth += 2
     before = emitter.loaded
+    left, right = (
+        _described_factors(emitter, product, tile, descriptors)
+        if descriptors
+        else _factors(emitter, product, tile, masks)
+    )
+    precision = "tf32" if part.kind == "dot_tf32" else "ieee"
+    emitter.origin = emitter.origins.get(part.name, ())
+    emitter.line(f'{total} = tl.dot({left}, {right}, {total}, input_precision="{precision}")')
+    emitter.loaded = before
+    writer.depth -= 2
+    emitter.locals[part.name] = total
+
+
+def _described_factors(
+    emitter: TritonEmitter, product: Product, tile: ProductTile, descriptors: Sequence[Descriptor]
+) -> tuple[str, str]:
+    """Emit the loads of both factors' tiles by descriptors, whose coordinates have 32 bits."""
+    cast = ".to(tl.int32)" if emitter.int64_cast else ""
+    step = "begin" if isinstance(length(product.depth.size), int) else "begin.to(tl.int32)"
+    row, column = f"(row_block * {tile.rows}){cast}", f"(column_block * {tile.columns}){cast}"
+    batch = [f"batch{cast}"] if product.batch else []
+    (left, right), shape = descriptors, (tile.rows, tile.depth)
+    return (
+        triton_descriptors.load(emitter, left, batch, (row, step), shape),
+        triton_descriptors.load(emitter, right, batch, (step, column), (tile.depth, tile.columns)),
+    )
+
+
+def _factors(emitter: TritonEmitter, product: Product, tile: ProductTile, masks: Sequence[str]) -> tuple[str, str]:
+    """Emit the loads of both factors' tiles, and what is computed of them."""
+    writer, depth = emitter.writer, product.depth
     along, column = _mask(depth.variable.name, depth.size, tile.depth), product.columns
     rows = frozenset(loop.variable for loop in product.rows)
     steps = f"begin + tl.arange(0, {tile.depth})"
@@ -204,13 +251,7 @@ def _emit_loop(emitter: TritonEmitter, product: Product, tile: ProductTile, mask
     writer.line(f"{depth.variable.name} = ({steps})[:, None]{emitter.int64_cast}")
     block = f"({depth.variable.name} + {column.variable.name})"
     _begin_tile(emitter, [(frozenset({depth.variable}), along), (frozenset({column.variable}), masks[1])], block)
-    right = _factor(emitter, product.right, along, (tile.depth, tile.columns))
-    precision = "tf32" if part.kind == "dot_tf32" else "ieee"
-    emitter.origin = emitter.origins.get(part.name, ())
-    emitter.line(f'{total} = tl.dot({left}, {right}, {total}, input_precision="{precision}")')
-    emitter.loaded = before
-    writer.depth -= 2
-    emitter.locals[part.name] = total
+    return left, _factor(emitter, product.right, along, (tile.depth, tile.columns))
 
 
 def _factor(emitter: TritonEmitter, factor: Expr, along: str, shape: tuple[int, int]) -> str:

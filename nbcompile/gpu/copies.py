@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nbcompile.gpu import matrices
+from nbcompile.gpu import barriers, matrices
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction
 from nbcompile.gpu.state import Copy, State
@@ -74,7 +74,9 @@ def arrive(blocks: State, pending: int, active: Array) -> None:
         done = active[begun.threads] & (begun.group < blocks.committed[begun.threads] - pending)
         if done.any():
             offsets, values = begun.offsets[done], begun.values[done]
-            blocks.arriving[offsets[:, None] + np.arange(values.shape[1])] = False
+            at = offsets[:, None] + np.arange(values.shape[1])
+            blocks.arriving[at] = False
+            barriers.note_stores(blocks, at)
             blocks.shared.store(offsets, values, blocks.actors(begun.threads[done]), begun.what)
         if not done.all():
             keep = ~done
@@ -86,5 +88,5 @@ def arrive(blocks: State, pending: int, active: Array) -> None:
 
 def expect_arrived(blocks: State, at: Array, what: str) -> None:
     """Raise if a copy to these bytes has begun that nobody has waited for."""
-    if blocks.copies and blocks.arriving[at].any():
+    if blocks.arriving[at].any():
         raise Fault(f"{what}: an asynchronous copy to these bytes is not waited for")

@@ -114,14 +114,15 @@ def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     source = ASTSource(kernel_of(request), request["signature"], {}, aligned)
     target = GPUTarget("cuda", request["capability"], 32)
     compiled = triton.compile(source, target=target, options=request["options"])
-    scratch = sum(getattr(compiled.metadata, name, 0) or 0 for name in ("global_scratch_size", "profile_scratch_size"))
+    if getattr(compiled.metadata, "profile_scratch_size", 0):
+        raise RuntimeError("it needs memory for Triton's profiler")
     return {
         "ptx": compiled.asm["ptx"],
         "cubin": base64.b64encode(compiled.asm["cubin"]).decode(),
         "entry": compiled.metadata.name,
         "threads": 32 * compiled.metadata.num_warps,
         "shared": compiled.metadata.shared,
-        "scratch": scratch,
+        "scratch": getattr(compiled.metadata, "global_scratch_size", 0) or 0,
     }
 
 

@@ -67,7 +67,12 @@ class Request:
     @property
     def source(self) -> str:
         """A module with this kernel alone."""
-        return f"{self.kernel.header}\n\n{self.kernel.source}"
+        return f"{self.kernel.header}\n\n{self.own_source}"
+
+    @property
+    def own_source(self) -> str:
+        """The kernel's own text."""
+        return (not self.aligned and self.kernel.unaligned_source) or self.kernel.source
 
     @property
     def first_line(self) -> int:
@@ -103,7 +108,7 @@ class Request:
             "num_stages": self.kernel.stages,
         }
         return {
-            "key": self.key, "header": self.kernel.header, "source": self.kernel.source, "name": self.kernel.name,
+            "key": self.key, "header": self.kernel.header, "source": self.own_source, "name": self.kernel.name,
             "signature": self.signature, "capability": int(self.chip.removeprefix("sm_")),
             "aligned": self.aligned, "options": options,
         }  # fmt: skip
@@ -175,7 +180,7 @@ def _parse(content: bytes) -> Cubin:
     header, _, rest = content.partition(b"\n")
     facts = json.loads(header)
     code = rest[facts["ptx_bytes"] :]
-    image = Image(code, facts["entry"], facts["threads"], facts["shared"], facts["parameters"])
+    image = Image(code, facts["entry"], facts["threads"], facts["shared"], facts["parameters"], facts.get("scratch", 0))
     cubin = Cubin(image, rest[: facts["ptx_bytes"]].decode())
     loaded[code] = cubin
     return cubin
@@ -186,7 +191,7 @@ def keep(key: str, ptx: str, image: Image) -> Cubin:
     text = ptx.encode()
     facts = {
         "entry": image.entry, "threads": image.threads, "shared": image.shared, "parameters": image.parameters,
-        "ptx_bytes": len(text),
+        "scratch": image.scratch, "ptx_bytes": len(text),
     }  # fmt: skip
     content = json.dumps(facts).encode() + b"\n" + text + image.code
     store.add(key, ".cubin", lambda draft: _write(draft, content))
@@ -195,7 +200,7 @@ def keep(key: str, ptx: str, image: Image) -> Cubin:
 
 def _of_worker(key: str, answer: dict[str, Any]) -> Cubin:
     code, entry = base64.b64decode(answer["cubin"]), answer["entry"]
-    image = Image(code, entry, answer["threads"], answer["shared"], elf.parameters(code, entry))
+    image = Image(code, entry, answer["threads"], answer["shared"], elf.parameters(code, entry), answer["scratch"])
     return keep(key, answer["ptx"], image)
 
 
@@ -261,8 +266,6 @@ class _Worker:
                 return NoTools(answer["missing"])
             if "error" in answer:
                 return f"Triton cannot compile it for {request.chip}: {answer['error']}"
-            if answer["scratch"]:
-                return "it needs scratch memory of the GPU"
             # Twice as many warps while registers spill, of which each then has fewer elements; and the best
             # that was found.
             found.append((elf.spilled_bytes(base64.b64decode(answer["cubin"]), answer["entry"]), answer))

@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nbcompile.gpu import barriers
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction, register_names
 from nbcompile.gpu.state import WARP, Product, State
@@ -270,6 +271,11 @@ def _from_shared(blocks: State, instruction: Instruction, offsets: Array, first:
     # barrier separates is a race.
     flat = (offsets + (blocks.block[first] * blocks.shared_bytes)[:, None, None]).reshape(-1)
     threads = np.repeat(first, offsets[0].size)
+    for warp in range(WARP_GROUP // WARP):
+        what = blocks.describe(instruction)
+        barriers.expect_seen(blocks, flat, blocks.warp_of_all[threads] + warp, what)
+    if blocks.arriving[flat].any():
+        raise Fault(f"{blocks.describe(instruction)}: an asynchronous copy to these bytes is not waited for")
     found = blocks.shared.load(flat, size, blocks.actors(threads), blocks.describe(instruction))
     if kind == "tf32":
         return _elements(np.ascontiguousarray(found).view(np.uint32)[:, 0], kind).reshape(offsets.shape)

@@ -218,6 +218,8 @@ class GlobalMemory:
     """Positions by the storage's own address: views of one storage share its bytes."""
     watches: dict[int, tiles.Watch] = field(default_factory=dict)
     """By position: who accesses which elements of a tensor is noted."""
+    scratch: int = -1
+    """Position of scratch memory, which holds no part of a result."""
 
     def copy_in(self, tensor: torch.Tensor, name: str) -> int:
         """Copy a tensor in; return the address of its first element. Its whole storage is accessible, as on a GPU.
@@ -237,6 +239,11 @@ class GlobalMemory:
             if (watch := tiles.watch(tensor, name)) is not None:
                 self.watches[at] = watch
         return self.starts[at] + int(tensor.storage_offset()) * tensor.element_size()
+
+    def take_scratch(self, size: int) -> int:
+        """The address of memory that the programs of one launch need for themselves."""
+        self.scratch = self.copy_bytes_in(np.zeros(size, np.uint8), "scratch memory")
+        return self.starts[self.scratch]
 
     def copy_bytes_in(self, content: Array, name: str) -> int:
         """Its position among all."""
@@ -285,7 +292,8 @@ class GlobalMemory:
 
     def touched(self) -> int:
         """Bytes that were read, and bytes that were written, each counted once: what has to be moved at least."""
-        return sum(int(each.was_read.sum()) + int(each.was_written.sum()) for each in self.contents)
+        tensors = (content for at, content in enumerate(self.contents) if at != self.scratch)
+        return sum(int(content.was_read.sum()) + int(content.was_written.sum()) for content in tensors)
 
     def _by_tensor(self, addresses: Array, width: int, what: str) -> Sequence[tuple[int, Array, Array]]:
         starts, ends = np.array(self.starts, np.uint64), np.array(self.ends, np.uint64)

@@ -62,10 +62,7 @@ class Benchmark:
         """Measure the best of the candidates; as predicted where the GPU has not enough memory for it."""
         # A model chooses what is measured, and measurement chooses what runs: the model has to be
         # right only about which tiles are among the best.
-        ours = sorted(
-            (candidate for candidate in candidates if candidate.tile is not None), key=operator.attrgetter("seconds")
-        )[:MEASURED]
-        library = [candidate for candidate in candidates if candidate.tile is None]
+        ours = best(candidates)
         try:
             emitted = [
                 triton.emit_kernel(
@@ -75,15 +72,35 @@ class Benchmark:
             ]
         except NoTriton:
             return candidates  # the graph is lowered again without the operator in question
-        key = self._key(kernel, emitted)
+        tensors, device = planned.program.tensors(), kernel.device
+        return self.times(
+            candidates,
+            dict(zip(ours, emitted, strict=True)),
+            # All candidates run on the same tensors, one after another.
+            lambda: {name: _allocated(tensors[name], device) for name in (*kernel.reads, *kernel.writes)},
+            lambda: _call_of(self.nodes[product], device),
+        )
+
+    def times(
+        self, candidates: Sequence[Candidate], ours: Mapping[Candidate, EmittedKernel],
+        memory: Callable[[], Mapping[str, torch.Tensor]], library: Callable[[], Callable[[], object]],
+    ) -> Sequence[Candidate]:  # fmt: skip
+        """Measured candidates, also those of other kernels than a schedule's; as given where memory does not suffice.
+
+        Args:
+            candidates: All of them, as predicted.
+            ours: Kernels of those that are measured.
+            memory: Makes tensors for the arguments of these kernels, by name.
+            library: Makes a call of the library.
+        """
+        measured = [*ours, *(candidate for candidate in candidates if candidate.tile is None)]
+        key = self._key(list(ours.values()))
         known = _read(key)
         # All times of one key come from one measurement: they are compared with one another.
-        if not {candidate.label for candidate in (*ours, *library)} <= known.keys():
+        if not {candidate.label for candidate in measured} <= known.keys():
             try:
                 with torch_internals.dispatch_modes()._disable_current_modes(), torch.no_grad():
-                    known = dict(
-                        self._measured(kernel, planned, product, list(zip(ours, emitted, strict=True)), library)
-                    )
+                    known = dict(self._measured(ours, memory(), measured[len(ours) :], library))
             except torch.OutOfMemoryError:
                 return candidates
             _keep(key, known)
@@ -91,7 +108,7 @@ class Benchmark:
             # The kernels around the library's product are not measured: for them the prediction is
             # added.
             replace(candidate, seconds=seconds + candidate.rest, is_measured=True)
-            for candidate in (*ours, *library)
+            for candidate in measured
             if (seconds := known.get(candidate.label)) is not None
         ]
 
@@ -99,37 +116,33 @@ class Benchmark:
     def _capability(self) -> int:
         return int(self.chip.removeprefix("sm_"))
 
-    def _key(self, kernel: Kernel, emitted: Sequence[EmittedKernel]) -> str:
+    def _key(self, emitted: Sequence[EmittedKernel]) -> str:
         """Key in the store: all that a time depends on, and no name of this graph."""
         # Equal products of other graphs and other processes share an entry, so names and comments
         # go.
-        texts = [re.sub(r"#.*", "", each.source.replace(kernel.name, "kernel")) for each in emitted]
-        types = [" ".join(each.types) for each in emitted[:1]]
-        shapes = [f"{each.warps} {each.stages} {each.grid}" for each in emitted]
-        device = torch.cuda.get_device_name(kernel.device) if torch.cuda.is_available() else ""
+        texts = [re.sub(r"#.*", "", kernel.source.replace(kernel.name, "kernel")) for kernel in emitted]
+        types = [" ".join(kernel.types) for kernel in emitted[:1]]
+        shapes = [f"{kernel.warps} {kernel.stages} {kernel.grid}" for kernel in emitted]
+        device = torch.cuda.get_device_name(max(emitted[0].gpu, 0)) if emitted and torch.cuda.is_available() else ""
         return store.key_of(
             "product", cubins.triton_version(), torch.__version__, self.chip, device, *types, *shapes, *texts
         )
 
     def _measured(
-        self, kernel: Kernel, planned: Schedule, product: str,
-        ours: Sequence[tuple[Candidate, EmittedKernel]], library: Sequence[Candidate],
+        self, ours: Mapping[Candidate, EmittedKernel], memory: Mapping[str, torch.Tensor],
+        library: Sequence[Candidate], call: Callable[[], Callable[[], object]],
     ) -> Iterator[tuple[str, float | None]]:  # fmt: skip
         """Iterate over times in seconds by label; None for what cannot be compiled."""
-        device = kernel.device.index or 0
-        tensors = planned.program.tensors()
-        # All candidates run on the same tensors, one after another.
-        memory = {name: _allocated(tensors[name], kernel.device) for name in (*kernel.reads, *kernel.writes)}
-        for (candidate, emitted), cubin in zip(ours, self._built([each for _, each in ours]), strict=True):
+        for (candidate, emitted), cubin in zip(ours.items(), self._built(list(ours.values())), strict=True):
             if cubin is None:
                 yield candidate.label, None
                 continue
-            launch = self.gpu.prepare(emitted, cubin.image, device, functools.partial(_refuse, emitted.name))
+            launch = self.gpu.prepare(emitted, cubin.image, emitted.gpu, functools.partial(_refuse, emitted.name))
             sizes = [SIZE_HINT] * len(emitted.sizes)
             arguments = (*(memory[name] for name in emitted.arguments), *sizes)
             yield candidate.label, seconds(functools.partial(launch, *arguments), candidate.seconds)
         if library:
-            yield library[0].label, seconds(_call_of(self.nodes[product], kernel.device), library[0].seconds)
+            yield library[0].label, seconds(call(), library[0].seconds)
 
     def _built(self, kernels: Sequence[EmittedKernel]) -> list[cubins.Cubin | None]:
         """Compile the candidates side by side; None for one that cannot be, as where shared memory does not suffice."""
@@ -142,6 +155,12 @@ class Benchmark:
                 refused |= reason.reasons.keys()
                 continue
             return [None if kernel.name in refused else next(built) for kernel in kernels]
+
+
+def best(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Candidates of ours that are measured."""
+    ours = (candidate for candidate in candidates if candidate.tile is not None)
+    return sorted(ours, key=operator.attrgetter("seconds"))[:MEASURED]
 
 
 def seconds(call: Callable[[], object], expected: float) -> float:
@@ -179,7 +198,7 @@ def _call_of(node: torch.fx.Node, device: torch.device) -> Callable[[], object]:
             return SIZE_HINT
         layout = of_tensor(value)
         size, stride = (tuple(map(number, values)) for values in (layout.size, layout.stride))
-        return _filled(size, stride, value.dtype, device)
+        return filled(size, stride, value.dtype, device)
 
     arguments, keywords = torch.fx.map_arg((node.args, node.kwargs), given)
     assert callable(node.target)
@@ -189,10 +208,10 @@ def _call_of(node: torch.fx.Node, device: torch.device) -> Callable[[], object]:
 def _allocated(tensor: Tensor, device: torch.device) -> torch.Tensor:
     layout = tensor.layout
     size, stride = (tuple(map(number, values)) for values in (layout.size, layout.stride))
-    return _filled(size, stride, tensor.dtype, device)
+    return filled(size, stride, tensor.dtype, device)
 
 
-def _filled(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def filled(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A tensor of different numbers, without drawing any: the generator's state is the user's."""
     span = 1 + sum((extent - 1) * step for extent, step in zip(size, stride, strict=True)) if 0 not in size else 0
     values = torch.arange(span, device=device)

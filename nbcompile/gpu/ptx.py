@@ -44,7 +44,7 @@ class Instruction:
     @cached_property
     def reads(self) -> frozenset[str]:
         """The registers that it uses: all of its operands but the first, which a store uses too; and its predicate."""
-        writes_none = self.opcode in ("st", "red", "bra", "bar", "stmatrix", "cp", "wgmma")
+        writes_none = self.opcode in ("st", "red", "bra", "bar", "stmatrix", "cp", "wgmma", "tensormap")
         # Numbers and labels are found as well: they are compared with names of registers only.
         used = self.operands if writes_none else self.operands[1:]
         return frozenset(re.findall(r"%?[\w$]+", " ".join((*used, self.predicate))))

@@ -49,6 +49,8 @@ class ReadyKernel:
     function: ptx.Function
     first_line: int
     """Line of its module at which the kernel's own text begins."""
+    scratch: int = 0
+    """Bytes of memory that each program needs for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,7 @@ def _expect(*arguments: Any, device: str = "", **keywords: Any) -> object:
 def _ready(request: cubins.Request, cubin: cubins.Cubin) -> ReadyKernel:
     function = ptx.parse(cubin.ptx)
     simulator.expect_supported(function)
-    return ReadyKernel(request.kernel, cubin.machine_code, function, request.first_line)
+    return ReadyKernel(request.kernel, cubin.machine_code, function, request.first_line, cubin.image.scratch)
 
 
 def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: float) -> Callable[..., None]:
@@ -189,6 +191,8 @@ def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: f
         placed = [aligned(value) for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
         given = [memory.copy_in(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
         numbers = [int(value) for value in sizes]  # type: ignore[call-overload]
+        if ready.scratch:
+            numbers.append(memory.take_scratch(ready.scratch * blocks))
         ran = simulator.run(ready.function, blocks, [*given, *numbers], memory, built.shared_bytes)
         for value, original in placed:
             if original is not None:

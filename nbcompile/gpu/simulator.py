@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nbcompile.gpu import arithmetic, copies, matrices
+from nbcompile.gpu import arithmetic, barriers, copies, matrices, tensor_copies
 from nbcompile.gpu.costs import Costs
 from nbcompile.gpu.memory import Actors, Bytes, Fault, GlobalMemory
 from nbcompile.gpu.ptx import Function, Instruction, UnsupportedInstruction, register_names
@@ -110,8 +110,10 @@ def expect_supported(function: Function) -> None:
         )
         if instruction.opcode in ("mma", "wgmma"):
             matrices.expect_supported(instruction)
-        if instruction.opcode == "cp" and (instruction.modifiers[0] != "async" or "bulk" in instruction.modifiers):
-            known = False
+        if instruction.opcode == "cp" and "bulk" in instruction.modifiers:
+            tensor_copies.expect_supported(instruction)
+        elif instruction.opcode == "cp":
+            known = instruction.modifiers[0] == "async"
         if not known or not in_space:
             raise UnsupportedInstruction(f"the simulator of GPU code lacks {instruction.name}")
 
@@ -160,6 +162,11 @@ class Blocks:
         self.products_committed = np.zeros(self.count, np.int64)
         self.products: list[Product] = []
         self.registers_in_flight: frozenset[str] = frozenset()
+        self.memory_barriers = barriers.MemoryBarriers.none_yet(
+            len(blocks) * self.warps, self.shared.content.size, self.count
+        )
+        self.bulk_committed = np.zeros(self.count, np.int64)
+        self.outgoing: list[Copy] = []
         self.at = np.zeros(self.count, np.int64)
         self.waiting = np.zeros(self.count, bool)
         # Triton adds parameters of its own at the end, for scratch memory: they are 0.
@@ -191,8 +198,10 @@ class Blocks:
         # A loop ends in a branch to a lower address, so threads that are still in it run first,
         # too, until the last of them has left it.
         code, end = self.function.instructions, len(self.function.instructions)
-        while (position := int(np.where(self.waiting, end, self.at).min())) < end:
-            here = (self.at == position) & ~self.waiting
+        while (
+            position := int(np.where(still := self.waiting | self.memory_barriers.asleep, end, self.at).min())
+        ) < end:
+            here = (self.at == position) & ~still
             self.at[here] = position + 1
             instruction = code[position]
             active = here & self._holds(instruction) if instruction.predicate else here
@@ -215,6 +224,7 @@ class Blocks:
                     self.compute(instruction, active)
                 else:
                     raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
+        barriers.expect_awake(self)
 
     def _wait(self, instruction: Instruction) -> None:
         """Loads are on their way together until one of them is used: then all of them have arrived."""
@@ -231,27 +241,6 @@ class Blocks:
         if used:
             name = min(used)
             raise Fault(f"{self.describe(instruction)}: {name} is used before wgmma.wait_group")
-
-    def release(self) -> None:
-        """Let the blocks go on of which all threads wait at a barrier or have returned.
-
-        Raises:
-            Fault: they wait at different ones.
-        """
-        size = self.function.threads
-        waiting, at = self.waiting.reshape(-1, size), self.at.reshape(-1, size)
-        free = waiting.any(1) & (waiting | (at == len(self.function.instructions))).all(1)
-        if not free.any():
-            return
-        # A waiting thread is one past its barrier already. Two different positions are two
-        # barriers, where a GPU would hang or go on by chance.
-        last = np.where(waiting, at, -1).max(1)
-        if (free & (np.where(waiting, at, last[:, None]) != last[:, None]).any(1)).any():
-            lines = sorted({self.function.instructions[position - 1].line for position in set(self.at[self.waiting])})
-            raise Fault(f"lines {lines}: threads of one block wait at different barriers")
-        # The check for races compares these counts: what happened at a lower one is over.
-        self.barriers[np.repeat(free, size) & self.waiting] += 1
-        self.waiting[np.repeat(free, size)] = False
 
     def _holds(self, instruction: Instruction) -> Array:
         found = self.read(instruction.predicate, "pred")
@@ -351,7 +340,9 @@ class Blocks:
                 return self.load_from_global(instruction, operand, width, threads)
             case "shared":
                 offsets = self.in_shared(instruction, addresses, width, threads)
-                copies.expect_arrived(self, offsets[:, None] + np.arange(width), what)
+                at = offsets[:, None] + np.arange(width)
+                copies.expect_arrived(self, at, what)
+                barriers.expect_seen(self, at, self.warp_of_all[threads][:, None], what)
                 return self.shared.load(offsets, width, self.actors(threads), what)
             case "local":
                 return self.local[threads[:, None], addresses.astype(np.int64)[:, None] + np.arange(width)]
@@ -373,7 +364,10 @@ class Blocks:
                 self.memory.store(addresses, values, self.actors(threads), what)
             case "shared":
                 offsets = self.in_shared(instruction, addresses, width, threads)
-                copies.expect_arrived(self, offsets[:, None] + np.arange(width), what)
+                at = offsets[:, None] + np.arange(width)
+                copies.expect_arrived(self, at, what)
+                tensor_copies.expect_not_outgoing(self, at, what)
+                barriers.note_stores(self, at)
                 if self.products:
                     matrices.expect_not_read(self, addresses.astype(np.int64), width, threads, what)
                 self.shared.store(offsets, values, self.actors(threads), what)

@@ -9,12 +9,15 @@ In torch: nothing. Read next: nbcompile/gpu/copies.py
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nbcompile.gpu.costs import Costs
 from nbcompile.gpu.memory import Actors, Bytes, GlobalMemory
 from nbcompile.gpu.ptx import Function, Instruction
 from nbcompile.gpu.values import Array
+
+if TYPE_CHECKING:
+    from nbcompile.gpu.barriers import MemoryBarriers
 
 WARP = 32
 """Threads of a warp."""
@@ -73,14 +76,20 @@ class State(Protocol):
     products_committed: Array
     products: list[Product]
     registers_in_flight: frozenset[str]
+    barriers: Array
+    """Number of barriers that each thread has passed."""
+    warp_of_all: Array
+    """Warp of each thread, counted through all blocks."""
+    memory_barriers: MemoryBarriers
+    bulk_committed: Array
+    """Groups of stores of tiles that each thread has closed."""
+    outgoing: list[Copy]
+    """Stores of tiles that may still read shared memory."""
     costs: dict[int, Costs]
     """By the line of the module."""
 
     def describe(self, instruction: Instruction) -> str:
         """Instruction and line, for the texts of faults."""
-
-    def release(self) -> None:
-        """Let the blocks go on of which all threads wait at a barrier or have returned."""
 
     def count_global(self, instruction: Instruction, addresses: Array, width: int, threads: Array) -> None:
         """Count the sectors of an access to global memory."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from nbcompile.gpu import copies, matrices
+from nbcompile.gpu import barriers, copies, matrices, tensor_copies
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import Instruction, UnsupportedInstruction, register_names
 from nbcompile.gpu.state import WARP, State
@@ -166,14 +166,14 @@ def _branch(state: State, instruction: Instruction, active: Array) -> None:
 
 def _return(state: State, _: Instruction, active: Array) -> None:
     state.at[active] = len(state.function.instructions)
-    state.release()
+    barriers.release(state)
 
 
 def _barrier(state: State, instruction: Instruction, active: Array) -> None:
     """``bar.sync``: threads wait for all others of their block that have not returned."""
     if "warp" not in instruction.modifiers:
         state.waiting |= active
-        state.release()
+        barriers.release(state)
 
 
 def _nothing(_: State, __: Instruction, ___: Array) -> None:
@@ -256,6 +256,20 @@ def _vote(state: State, instruction: Instruction, active: Array) -> None:
     state.write(instruction.operands[0], np.repeat(found, WARP), "pred", active)
 
 
+def _elect(state: State, instruction: Instruction, active: Array) -> None:
+    """``elect``: the first active lane of each warp."""
+    lanes = active.reshape(-1, WARP)
+    first = np.repeat(lanes.argmax(1), WARP)
+    target, _, predicate = instruction.operands[0].partition("|")
+    state.write(target, first.astype(np.uint32), "b32", active)
+    state.write(predicate, np.tile(np.arange(WARP), len(lanes)) == first, "pred", active)
+
+
+def _copy_asynchronously(state: State, instruction: Instruction, active: Array) -> None:
+    """``cp.async``, and ``cp.async.bulk``."""
+    (tensor_copies if "bulk" in instruction.modifiers else copies).copy(state, instruction, active)
+
+
 def _fail(state: State, instruction: Instruction, active: Array) -> None:
     """A check of the program's own: an index that is out of bounds."""
     # Triton puts the texts of a kernel's checks into the module. Which one a call names is an
@@ -271,7 +285,8 @@ def _fail(state: State, instruction: Instruction, active: Array) -> None:
 STEPS: dict[str, Callable[[State, Instruction, Array], None]] = {
     "mov": _move, "ld": _load, "st": _store, "atom": _update, "red": _update, "bra": _branch, "ret": _return,
     "exit": _return, "bar": _barrier, "barrier": _barrier, "membar": _nothing, "fence": _nothing, "prefetch": _nothing,
-    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote, "cp": copies.copy,
+    "cvta": _copy, "shfl": _shuffle, "redux": _reduce, "vote": _vote, "cp": _copy_asynchronously,
+    "elect": _elect, "mbarrier": barriers.step, "tensormap": tensor_copies.replace,
     "createpolicy": _create_policy, "call": _fail, "trap": _fail, **matrices.STEPS,
 }  # fmt: skip
 """Instructions that change more than one register of their own thread."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from nbcompile.codegen import triton_descriptors
 from nbcompile.codegen.triton_products import Product, product_of
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu.chip import Chip
@@ -26,17 +27,22 @@ from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
 from nbcompile.gpu.product_factors import Factor, factors_of
 from nbcompile.gpu.product_parts import counts, product_seconds, sum_seconds
 from nbcompile.gpu.product_times import Shape, fits, predict, resident
-from nbcompile.ir.buffer import Extern, Tensor
+from nbcompile.ir.buffer import Tensor
 from nbcompile.ir.expr import Apply, Expr, Load, walk
 from nbcompile.ir.index import Index, constant, product as product_size, stride_along
 from nbcompile.ir.kernel import Kernel, Loop, ProductTile, Schedule, Step
-from nbcompile.record import model
 
 SIZE_HINT = 1024
 """Elements: what a dynamic size is taken to be."""
 TEMPLATE_REACHED = 0.9
 """Rate of a kernel of ours over that of the library with the same tile: without TMA and warps of different kinds it is
 not as fast. An assumption, after published figures."""
+DESCRIBED_REACHED = 0.95
+"""The same where factors are loaded by tensor descriptors. An assumption."""
+DESCRIPTOR_SECONDS = 1e-6
+"""Time in which a program makes its descriptors. An assumption."""
+DESCRIBED_ELEMENTS = 64 * 64
+"""Elements of a tile from which factors are loaded by descriptors."""
 WINDOW_REACHED = 0.6
 """Rate of a convolution of ours with windows, over that of a product. An assumption."""
 PERSISTENT_ELEMENTS = 128 * 128
@@ -144,7 +150,7 @@ class Autotuner:
         for at, step in enumerate(steps):
             if not isinstance(step, Kernel) or step.product is None:
                 continue
-            nodes = _product_nodes(step, planned)
+            nodes = product_nodes(step, planned)
             try:
                 choice = self._choice(step, nodes, product_of(step), planned)
             except NoTriton as reason:
@@ -173,7 +179,7 @@ class Autotuner:
         number, before = self.parts.get(nodes[-1]), self.choices.get(nodes)
         if before is not None and number is not None and number > 1:
             return self._in_parts(kernel, before, number, planned)
-        shape = _shape(parts, _has_epilogue(kernel, planned), is_convolution=_operator(nodes) == CONVOLUTION)
+        shape = _shape(parts, _has_epilogue(kernel, planned), is_convolution=operator_of(nodes) == CONVOLUTION)
         found = _candidates(kernel, parts, shape, planned, self.chip, self.backends)
         whole: Sequence[Candidate] = [candidate for candidate in found if candidate.parts == 1]
         if self.timing is not None and whole:
@@ -196,34 +202,6 @@ def _ordered(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: candidate.seconds))
 
 
-def described(choice: Choice) -> model.Autotuning:
-    """The candidates as the record keeps them."""
-    operator = _operator(choice.nodes)
-    entries = tuple(
-        model.Candidate(
-            operator if candidate.tile is None else candidate.label, candidate.seconds * 1e6, candidate.is_measured
-        )
-        for candidate in choice.candidates
-    )
-    columns = [(factor.size, factor.stride, factor.dtype) for factor in choice.factors]
-    sizes, strides, dtypes = zip(*columns, strict=True)
-    return model.Autotuning(operator, sizes, strides, dtypes, entries)
-
-
-def described_steps(planned: Schedule, choices: Sequence[Choice]) -> dict[str, model.Autotuning]:
-    """The candidates by the name of the kernel or of the extern call that was chosen."""
-    of_nodes = {node: choice for choice in choices for node in choice.nodes}
-    found = {}
-    for step in planned.steps:
-        if not isinstance(step, (Kernel, Extern)):
-            continue
-        nodes = step.from_nodes if isinstance(step, Extern) else _product_nodes(step, planned) if step.product else ()
-        chosen = next((of_nodes[node] for node in nodes if node in of_nodes), None)
-        if chosen is not None:
-            found[step.name] = described(chosen)
-    return found
-
-
 def reason_of(choice: Choice) -> str:
     """The text for the record, where the library was chosen."""
     ours = next((candidate for candidate in choice.candidates if candidate.tile is not None), None)
@@ -234,7 +212,7 @@ def reason_of(choice: Choice) -> str:
     return f"matrix product: the library takes {best * 1e6:.1f} us, our kernel {ours.seconds * 1e6:.1f} us ({how})"
 
 
-def _product_nodes(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
+def product_nodes(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
     """The fx node of the product: its operator, not those of its operands."""
     tensors = planned.program.tensors()
     part = kernel.product
@@ -253,7 +231,7 @@ def total(loops: Sequence[Loop]) -> int:
     return number(product_size([loop.size for loop in loops]))
 
 
-def _operator(nodes: Sequence[str]) -> str:
+def operator_of(nodes: Sequence[str]) -> str:
     """The operator of a node, by its name: ``addmm`` of ``addmm_3``."""
     return re.sub(r"_\d+$", "", nodes[-1])
 
@@ -275,16 +253,12 @@ def _candidates(
     moved = sum(bytes_of.values())
     found: list[Candidate] = []
     if "TRITON" in backends:
-        tiles = FLOAT_TILES if shape.kind == "float32" else TILES
-        # A tile that needs too much shared memory would not be launched at all; one that needs too
-        # many registers would spill the result.
-        fitting = [tile for tile in tiles if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
-        fitting = [*fitting, *_persistent(fitting, shape, chip)]
+        fitting = _fitting(kernel, parts, shape, chip)
         reached = _reached(parts, shape)
-        found += [Candidate(tile, _slower(predict(tile, shape, chip, moved).seconds, reached)) for tile in fitting]
+        found += [Candidate(tile, _predicted(tile, shape, chip, moved, reached)) for tile in fitting]
         if constant(parts.depth.size) is not None and not shape.is_convolution:
             of_factors = sum(bytes_of[name] for name in _loaded(parts.left) | _loaded(parts.right))
-            whole = [tile for tile in fitting if not tile.programs]
+            whole = [tile for tile in fitting if not tile.programs and not tile.descriptors]
             found += _in_parts(whole, shape, chip, of_factors, moved - of_factors)
     if "ATEN" in backends:
         product, rest = library_seconds(kernel, parts, shape, bytes_of, planned, chip)
@@ -308,6 +282,34 @@ def _in_parts(tiles: Sequence[ProductTile], shape: Shape, chip: Chip, factors: i
             rest = sum_seconds(shape, chip, others, number)
             product = _slower(product_seconds(tile, shape, chip, factors, number))
             yield Candidate(tile, product + rest, rest=rest, parts=number)
+
+
+def _fitting(kernel: Kernel, parts: Product, shape: Shape, chip: Chip) -> list[ProductTile]:
+    """Tiles of ours that a multiprocessor has room for."""
+    # A tile that needs too much shared memory would not be launched at all; one that needs too
+    # many registers would spill the result.
+    tiles = FLOAT_TILES if shape.kind == "float32" else TILES
+    fitting = [tile for tile in tiles if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
+    fitting = [*fitting, *_persistent(fitting, shape, chip)]
+    if not _is_described(kernel, parts, shape, chip):
+        return fitting
+    large = (tile for tile in fitting if tile.rows * tile.columns >= DESCRIBED_ELEMENTS)
+    return [*fitting, *(replace(tile, descriptors=True) for tile in large)]
+
+
+def _is_described(kernel: Kernel, parts: Product, shape: Shape, chip: Chip) -> bool:
+    """Return whether tensor descriptors can load both factors."""
+    if chip.capability < triton_descriptors.ENGINE or shape.kind == "float32" or shape.is_convolution:
+        return False
+    sides = parts.batch, parts.rows, parts.columns, parts.depth
+    return triton_descriptors.of_product(kernel, (parts.left, parts.right), *sides) is not None
+
+
+def _predicted(tile: ProductTile, shape: Shape, chip: Chip, moved: int, reached: float) -> float:
+    seconds = predict(tile, shape, chip, moved).seconds
+    if not tile.descriptors:
+        return _slower(seconds, reached)
+    return DESCRIPTOR_SECONDS + _slower(seconds, reached * DESCRIBED_REACHED / TEMPLATE_REACHED)
 
 
 def _slower(seconds: float, reached: float = 1.0) -> float:
@@ -370,7 +372,7 @@ def _library_product(shape: Shape, chip: Chip, factors: int, result: int, *, is_
 
 def _has_epilogue(kernel: Kernel, planned: Schedule) -> bool:
     """Return whether the kernel computes more than the operator of the product itself."""
-    own = set(_product_nodes(kernel, planned))
+    own = set(product_nodes(kernel, planned))
     tensors = planned.program.tensors()
     # A buffer's last node is the operator whose result it is: any other than the product is an
     # epilogue.

@@ -61,6 +61,8 @@ class EmittedKernel:
     """In Triton: what the module of the function begins with."""
     gpu: int = -1
     """Number of the GPU that it is for; -1: the CPU."""
+    unaligned_source: str = ""
+    """In Triton: the source for pointers that are no multiples of 16 bytes, where it is another one."""
     any_order: bool = False
     """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
 

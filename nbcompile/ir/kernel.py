@@ -147,12 +147,15 @@ class ProductTile:
 
     programs: int = 0
     """Number of programs of a persistent kernel, each with one tile after another; 0: one for each tile."""
+    descriptors: bool = False
+    """Factors are loaded by tensor descriptors (TMA, from sm_90 on)."""
 
     @property
     def label(self) -> str:
         """``64x128x32, 4 warps, 3 stages``."""
         persistent = f", {self.programs} programs" if self.programs else ""
-        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages{persistent}"
+        engine = ", TMA" if self.descriptors else ""
+        return f"{self.rows}x{self.columns}x{self.depth}, {self.warps} warps, {self.stages} stages{persistent}{engine}"
 
 
 @dataclass(frozen=True, slots=True)

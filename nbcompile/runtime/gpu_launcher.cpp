@@ -150,24 +150,34 @@ int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtyp
   }
 }
 
+/* Memory of the current device for one launch. */
+int take_scratch(size_t bytes, c10::DataPtr *made) {
+  try {
+    *made = c10::GetAllocator(CUDA)->allocate(bytes);
+    return 0;
+  } catch (const std::exception &error) {
+    return raise(error);
+  }
+}
+
 /* ---------------------------------------------------------------- kernels */
 
 struct GpuKernel {
   PyObject_HEAD
   vectorcallfunc vectorcall;
   void *module[2], *function[2]; /* for aligned pointers; for any, once one is needed */
-  unsigned threads[2], shared[2];
+  unsigned threads[2], shared[2], scratch[2];
   int parameters[2];
   int tensors, sizes, device, debug;
-  PyObject *name, *grid, *unaligned; /* unaligned() -> (image, entry, threads, shared, parameters) */
+  PyObject *name, *grid, *unaligned; /* unaligned() -> (image, entry, threads, shared, parameters, scratch) */
 };
 
 int load(GpuKernel *kernel, int which, PyObject *made) {
   const char *image, *entry;
   Py_ssize_t bytes;
   int parameters;
-  unsigned threads, shared;
-  if (!PyArg_ParseTuple(made, "y#sIIi", &image, &bytes, &entry, &threads, &shared, &parameters)) return -1;
+  unsigned threads, shared, scratch;
+  if (!PyArg_ParseTuple(made, "y#sIIiI", &image, &bytes, &entry, &threads, &shared, &parameters, &scratch)) return -1;
   if (parameters < kernel->tensors + kernel->sizes || parameters > MOST_PARAMETERS) {
     PyErr_Format(PyExc_ValueError, "%U takes %d parameters, and %d are given", kernel->name, parameters, kernel->tensors + kernel->sizes);
     return -1;
@@ -188,6 +198,7 @@ int load(GpuKernel *kernel, int which, PyObject *made) {
   kernel->threads[which] = threads;
   kernel->shared[which] = shared;
   kernel->parameters[which] = parameters;
+  kernel->scratch[which] = scratch;
   kernel->module[which] = module;
   kernel->function[which] = function;
   return 0;
@@ -210,7 +221,7 @@ constexpr int64_t MOST_BLOCKS[3] = {0x7fffffff, 65535, 65535};
 /* One launch on the stream of an entered device. An empty grid is not launched. */
 int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &grid, const GpuState *state) {
   GpuKernel *kernel = (GpuKernel *)given;
-  static uint64_t nothing = 0; /* Triton's scratch memory: none of ours has any */
+  static uint64_t nothing = 0; /* what Triton's profiler would have */
   void *parameters[MOST_PARAMETERS];
   uintptr_t all = 0;
   int count = 0;
@@ -227,6 +238,14 @@ int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &
   for (int i = 0; i < kernel->sizes; i++) parameters[count++] = (void *)&sizes[i];
   int which = all % ALIGNMENT != 0;
   if (!kernel->function[which] && need_unaligned(kernel)) return -1;
+  /* Torch's allocator gives memory that is freed now to what the same stream is asked for later: the kernel is over then. */
+  c10::DataPtr scratch;
+  void *address = nullptr;
+  if (kernel->scratch[which]) {
+    if (take_scratch(kernel->scratch[which] * (size_t)(grid.blocks[0] * grid.blocks[1] * grid.blocks[2]), &scratch)) return -1;
+    address = scratch.get();
+    parameters[count++] = &address;
+  }
   while (count < kernel->parameters[which]) parameters[count++] = &nothing;
   int result;
   Py_BEGIN_ALLOW_THREADS;
@@ -296,7 +315,7 @@ void kernel_dealloc(PyObject *self) {
 
 PyTypeObject KernelType = {PyVarObject_HEAD_INIT(NULL, 0)};
 
-/* make_kernel(name, device, tensors, sizes, debug, grid, (image, entry, threads, shared, parameters), unaligned) */
+/* make_kernel(name, device, tensors, sizes, debug, grid, (image, entry, threads, shared, parameters, scratch), unaligned) */
 PyObject *make_kernel(PyObject *, PyObject *arguments) {
   PyObject *name, *grid, *made, *unaligned;
   int device, tensors, sizes, debug;

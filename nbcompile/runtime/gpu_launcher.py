@@ -61,6 +61,8 @@ class Image(NamedTuple):
     """Bytes of shared memory of a block."""
     parameters: int
     """Number of parameters, hidden ones included, of 8 bytes each."""
+    scratch: int = 0
+    """Bytes of memory that each program needs for itself: the first hidden parameter is their address."""
 
 
 @dataclass(frozen=True, slots=True)

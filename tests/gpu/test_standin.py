@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests/gpu/standin"
 # Each process imports everything anew and compiles the same first kernels: a few seconds that files can share.
 PROCESSES = {
-    "launches": ("launches", "driver", "driver_results", "product_tuning"),
+    "launches": ("launches", "driver", "driver_results", "product_tuning", "descriptors"),
     "recordings": ("recording", "faults", "user_kernels"),
     "attention": ("attention", "flex_attention"),
 }

@@ -14,8 +14,6 @@ from nbcompile.gpu import templates
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.product_times import Shape
 from nbcompile.ir.kernel import ProductTile
-from nbcompile.observe.artifacts import ARTIFACTS
-from nbcompile.views import html
 from tests.gpu import products
 
 OURS = {"target": "sm_90", "max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
@@ -158,25 +156,6 @@ def test_tiles_that_fit(chip):
         shape = Shape(1, 4096, 4096, 4096, width, kind)
         assert any(templates.fits(tile, shape, chip) for tile in tiles)
         assert any(templates.fits(tile, shape, chip) for tile in templates.LIBRARY_TILES)
-
-
-def test_the_record_has_the_candidates():
-    """The kernel's, or the call's if the library was chosen; the best first, as the ``autotuning`` log and the page."""
-    options = {"target": "sm_90", "max_autotune": True}
-    found = explained(lambda x, w: torch.mm(x, w).relu(), half(64, 48), half(48, 64), options=options)
-    (kernel,) = found.kernels
-    tuned = kernel.autotuning
-    assert (tuned.operator, tuned.sizes, tuned.strides) == ("mm", ("64x48", "48x64"), ("[48, 1]", "[64, 1]"))
-    times = [candidate.microseconds for candidate in tuned.candidates]
-    assert times == sorted(times)
-    assert "mm" in [candidate.name for candidate in tuned.candidates[1:]]
-    assert not any(candidate.measured for candidate in tuned.candidates)
-    (table,) = ARTIFACTS["autotuning"](found.record.frames[0])
-    assert table.splitlines()[:3] == [
-        "AUTOTUNE mm(64x48, 48x64)", "strides: [48, 1], [64, 1]", "dtypes: torch.bfloat16, torch.bfloat16"
-    ]  # fmt: skip
-    assert table.splitlines()[3].endswith(" ms 100.0%")
-    assert "Candidates of mm(64x48, 48x64)" in html.render(found.record, ("kernels",))
 
 
 def test_a_chosen_library_call_says_by_how_much(monkeypatch):

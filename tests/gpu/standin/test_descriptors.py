@@ -1,0 +1,97 @@
+"""Products by tensor descriptors on the driver that is here: scratch memory, pointers of any alignment, a recorded graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.gpu import templates
+from nbcompile.ir.kernel import ProductTile
+
+OURS = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
+TILE = ProductTile(64, 64, 32, 4, 3, programs=2, descriptors=True)
+
+
+@pytest.fixture(autouse=True)
+def described(monkeypatch):
+    """The only candidate, which is not measured."""
+    monkeypatch.setattr(templates, "TILES", (TILE,))
+
+
+def inputs(rows: int = 70):
+    torch.manual_seed(0)
+    return torch.randn(rows, 96, device="cuda").bfloat16(), torch.randn(96, 72, device="cuda").bfloat16()
+
+
+def function(x, w):
+    return torch.relu(x @ w)
+
+
+def same(found, expected) -> None:
+    torch.testing.assert_close(found.cpu(), expected.cpu(), rtol=2e-2, atol=5e-2)
+
+
+def launches(here) -> list[str]:
+    return [line.split()[1] for line in here.driver.log() if line.startswith("launch ")]
+
+
+def test_the_launcher_gives_memory_for_descriptors(here):
+    """128 bytes for each of two descriptors and two programs, from torch's allocator; one launch."""
+    x, w = inputs()
+    found = nbcompile.explain(function, options=OURS)(x, w)
+    same(found.result, function(x, w))
+    (kernel,) = found.kernels
+    assert "make_tensor_descriptor" in kernel.source
+    compiled = nbcompile.compile(function, options=OURS)
+    compiled(x, w)
+    here.driver.clear_log()
+    same(compiled(x, w), function(x, w))
+    assert launches(here).count("triton_mm_relu_0") == 1
+    assert here.executor.reasons == []
+
+
+def test_a_pointer_of_another_alignment_gets_code_without_descriptors(here):
+    """The copy engine takes multiples of 16 bytes; the code for other pointers loads by threads."""
+    x, w = inputs()
+    compiled = nbcompile.compile(function, options=OURS)
+    same(compiled(x, w), function(x, w))
+    moved = torch.empty(x.numel() + 1, dtype=x.dtype, device="cuda")[1:].view(x.shape)
+    moved.copy_(x)
+    same(compiled(moved, w), function(x, w))
+    assert here.executor.reasons == []
+
+
+def test_a_recorded_graph_has_its_own_memory_for_descriptors(here):
+    """Scratch memory comes from the recording's pool; a replay makes the descriptors again, of what was copied in."""
+    compiled = nbcompile.compile(function, options={**OURS, "triton.cudagraphs": True})
+    for seed in range(5):
+        torch.manual_seed(seed)
+        x, w = inputs()
+        x = x * (seed + 1)
+        same(compiled(x, w), function(x, w))
+    here.driver.clear_log()
+    x, w = inputs()
+    same(compiled(x, w), function(x, w))
+    assert [line.split()[0] for line in here.driver.log() if line.startswith(("replay", "begin"))] == ["replay"]
+    assert here.executor.reasons == []
+
+
+def test_missing_scratch_memory_is_torch_s_own_error(here):
+    """Nothing is launched; afterwards the program runs."""
+    x, w = inputs()
+    out = torch.empty(70, 72, device="cuda", dtype=x.dtype)
+
+    def into(x, w, out):
+        out.copy_(function(x, w))
+
+    compiled = nbcompile.compile(into, options=OURS)
+    compiled(x, w, out)
+    expected = out.clone()
+    out.zero_()
+    here.driver.set_capacity(0)
+    with pytest.raises(torch.OutOfMemoryError):
+        compiled(x, w, out)
+    here.driver.set_capacity()
+    compiled(x, w, out)
+    same(out, expected)
