@@ -14,6 +14,7 @@ In torch: torch/_inductor/kernel/mm.py (a persistent template with TMA). Read ne
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ def described(
         return None
     offset, dimensions = factor.index[0], [batch, *sides] if batch else [*sides]
     strides = [_stride(offset, loops) for loops in dimensions]
-    start = offset.xreplace({loop.variable: indexing.ZERO for loops in dimensions for loop in loops})
+    start = offset.xreplace({loop.variable: indexing.ZERO for loop in itertools.chain(*dimensions)})
     known = [stride for stride in strides if stride is not None]
     if len(known) < len(strides) or _remaining(offset - start, dimensions, known):
         return None

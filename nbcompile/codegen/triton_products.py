@@ -112,7 +112,7 @@ def emit_product(emitter: TritonEmitter) -> str:
     counts = [_blocks(size, block) for size, block in zip(sides, (tile.rows, tile.columns), strict=True)]
     of_batch = index_text(indexing.product([loop.size for loop in product.batch]))
     tiles = f"({of_batch}) * {counts[0]} * {counts[1]}" if product.batch else f"{counts[0]} * {counts[1]}"
-    descriptors = _descriptors(emitter, product, tile) if tile.descriptors else []
+    descriptors = _descriptors(emitter, product, tile)
     if tile.programs:
         writer.line(f"for tile in range({emitter.program}, {tiles}, {tile.programs}):")
         writer.depth += 2
@@ -149,7 +149,9 @@ def emit_product(emitter: TritonEmitter) -> str:
 
 
 def _descriptors(emitter: TritonEmitter, product: Product, tile: ProductTile) -> list[Descriptor]:
-    """Emit the descriptors of both factors."""
+    """Emit the descriptors of both factors, if the tile has any."""
+    if not tile.descriptors:
+        return []
     found = triton_descriptors.of_product(
         emitter.kernel, (product.left, product.right), product.batch, product.rows, product.columns, product.depth
     )
