@@ -130,6 +130,8 @@ class ClassVariable(VariableTracker):
             return tracer.call(self.get_attribute(tracer, "__class_getitem__"), [key], {})
         if getter is not MISSING:
             return subscripted(tracer, self.value, key)
+        if class_lookup(type(self.value), "__getitem__") is MISSING:
+            tracer.raise_exception(TypeError, f"type '{self.value.__name__}' is not subscriptable")
         return super().get_item(tracer, key)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:

@@ -1,0 +1,54 @@
+"""Extensions of a copy of the mini compiler."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nbcompile.teach import mini
+from nbcompile.teach.attempt import Refusal
+
+
+def test_each_copy_is_one_of_its_own():
+    """What an answer installs in one is not in the next; loading prints nothing."""
+    first, second = mini.load(), mini.load()
+    first.NAMES["new"] = "new"
+    assert "new" not in second.NAMES and first.minicompile is not second.minicompile
+
+
+def program(x):
+    return torch.relu(x + 1)
+
+
+def breaks(x):
+    print("half way")
+    return x + 1
+
+
+@pytest.fixture
+def copy():
+    """A copy whose graphs are interpreted."""
+    made = mini.load()
+    vars(made)["BACKEND"] = made.interpret
+    return made
+
+
+def test_a_program_is_compiled_and_right(copy):
+    """Without falling back to Python."""
+    mini.expect_compiled(copy, program, torch.arange(-2.0, 2.0))
+    with pytest.raises(Refusal, match="`breaks`"):
+        mini.expect_compiled(copy, breaks, torch.ones(2))
+
+
+def test_a_change_that_makes_it_wrong_is_said(copy):
+    """Another result, or an exception of the changed compiler."""
+    vars(copy)["minicompile"] = lambda function: lambda x: function(x) + 1
+    with pytest.raises(Refusal, match="with your change, `program` returns"):
+        mini.expect_compiled(copy, program, torch.ones(2))
+
+    def fails(function):
+        raise KeyError("add")
+
+    vars(copy)["minicompile"] = fails
+    with pytest.raises(Refusal, match="with your change, `program` raises KeyError: 'add'"):
+        mini.expect_compiled(copy, program, torch.ones(2))

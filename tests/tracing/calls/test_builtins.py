@@ -1,0 +1,54 @@
+"""Builtins answer as they do in eager mode, and refuse in the same words."""
+
+from __future__ import annotations
+
+from tests.tracing.answers import check
+
+
+class Thing:
+    def __init__(self):
+        self.a = 1
+
+
+NAMES = {"Thing": Thing, "thing": lambda: Thing()}
+
+
+def test_attributes_by_name():
+    """A name is a text; a default answers for one that is missing."""
+    check(
+        "getattr(thing, 'a'), getattr(thing, 'z', 5), hasattr(thing, 'z')", "getattr(thing, 5)", "getattr(thing, 'z')", "hasattr(thing, 5)",
+        "getattr(thing)", "setattr(thing, 'n', 3)\nreturn thing.n", "setattr(thing, 5, 3)", "delattr(thing, 'a')\nreturn hasattr(thing, 'a')",
+        "delattr(thing, 'zz')", "delattr(thing, 5)", "vars(thing)", "id(thing) == id(thing)", **NAMES,
+    )  # fmt: skip
+
+
+def test_kinds_of_values():
+    """Classes, tuples of them, and what is neither."""
+    check(
+        "isinstance(1, (int, str)), isinstance(1, ()), isinstance(True, int)", "isinstance(1, 5)", "isinstance(1, (5,))",
+        "issubclass(int, (str, object)), issubclass(bool, int)", "issubclass(1, int)", "issubclass(int, 1)", "type(thing) is Thing",
+        "callable(len), callable(thing), callable(Thing)", "type(1), type(None)", **NAMES,
+    )  # fmt: skip
+
+
+def test_lengths_sums_and_extremes():
+    """Of nothing, of mixed values, and with too many arguments."""
+    check(
+        "len(5)", "len()", "len([1], 2)", "abs('a')", "abs()", "sum([1, 2], 3), sum([]), sum([[1], [2]], [])", "sum(['a'], '')", "sum(5)", "sum(['a'])",
+        "min([3, 1]), max(3, 1), min([], default=4), max('ab')", "min(5)", "min()", "min(1, 2, default=3)", "max([1, 'a'])", "max([[1], [2]])",
+        "sorted([3, 1, 2], key=lambda v: -v), sorted('ba'), sorted({2: 1, 1: 1})", "sorted(5)", "sorted([1, 'a'])", "reversed(5)", "reversed({1})",
+        "list(reversed('ab')), list(reversed({1: 2}))",
+    )  # fmt: skip
+
+
+def test_slices_by_call():
+    """As many parts as a slice has."""
+    check(
+        "slice(1, None, 2)",
+        "slice()",
+        "slice(1, 2, 3, 4)",
+        "slice(stop=1)",
+        "hash(()) == hash(())",
+        "hash([])",
+        "hash({})",
+    )

@@ -1,0 +1,55 @@
+"""Texts that are made of values."""
+
+from __future__ import annotations
+
+from tests.tracing.answers import check
+
+
+class Shown:
+    def __repr__(self):
+        return "<shown>"
+
+    def __format__(self, specification):
+        return f"[{specification}]"
+
+
+NAMES = {"shown": Shown()}
+
+
+def test_an_object_says_how_it_is_formatted():
+    """Its own methods are traced; a conversion comes first."""
+    check(
+        "f'{shown}'",
+        "f'{shown:abc}'",
+        "f'{shown!r:>10}'",
+        "f'{shown!s}'",
+        "'{} {:x}'.format(shown, shown)",
+        "repr(shown), str(shown)",
+        **NAMES,
+    )
+
+
+def test_containers_show_their_items_by_repr():
+    """Also when they are formatted; a specification is for no container."""
+    check(
+        "f'{[1, \"a\"]}'",
+        "str({'a': [1.0]})",
+        "repr((1,))",
+        "f'{[1]:>5}'",
+        "f'{(1, 2)}'",
+        "'%s' % [None]",
+        "'%r %5.2f' % ('a', 1.0)",
+        **NAMES,
+    )
+
+
+def test_numbers_in_texts():
+    """Signs of zero, infinities, and kinds that do not fit."""
+    check(
+        'f\'{-0.0} {float("nan")} {float("inf"):+}\'',
+        "f'{5:#x} {5:e} {1e300}'",
+        "f'{1.5:d}'",
+        "f'{\"a\":5.1}|'",
+        "f'{None:5}'",
+        "f'{True}'",
+    )

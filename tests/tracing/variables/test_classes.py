@@ -1,0 +1,80 @@
+"""Classes and modules as values."""
+
+from __future__ import annotations
+
+import abc
+import math
+import types
+
+from tests.tracing.answers import check
+
+
+class Meta(type):
+    def __call__(cls, *arguments):
+        return "made", arguments, super().__call__()
+
+    def __len__(cls):
+        return 7
+
+    def __contains__(cls, item):
+        return item == 3
+
+    def __iter__(cls):
+        return iter([cls.__name__])
+
+
+class WithMeta(metaclass=Meta):
+    pass
+
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+
+
+class Base:
+    """The text of a base."""
+
+    rate = 1
+
+
+class Derived(Base):
+    pass
+
+
+NAMES = {"WithMeta": WithMeta, "Shape": Shape, "Base": Base, "Derived": Derived, "math": math, "types": types}
+
+
+def test_what_a_class_says_of_itself():
+    """Name, text, bases and order; an attribute of a base is its own."""
+    check(
+        "Base.__name__, Base.__qualname__, Base.__doc__, Derived.__doc__", "Derived.__mro__ == (Derived, Base, object)", "Derived.__bases__",
+        "Derived.__class__", "Derived.rate", "Derived.nothing", "Base.__module__", "Derived in {Derived: 1}", "Derived is Base", "Base()(1)",
+        "del Derived.rate", **NAMES,
+    )  # fmt: skip
+
+
+def test_a_metaclass_answers_for_its_class():
+    """Calls, lengths, membership and iteration."""
+    check(
+        "WithMeta(1)[:2]",
+        "len(WithMeta)",
+        "3 in WithMeta, 4 in WithMeta",
+        "list(WithMeta)",
+        "bool(WithMeta)",
+        "len(Base)",
+        "1 in Base",
+        **NAMES,
+    )
+
+
+def test_attributes_of_modules():
+    """Those that are there, and a name that is not."""
+    check(
+        "math.pi",
+        "math.nothing",
+        "hasattr(math, 'floor'), hasattr(math, 'flor')",
+        "getattr(math, 'zz', 3)",
+        "type(math) is types.ModuleType",
+        **NAMES,
+    )

@@ -1,0 +1,45 @@
+"""Forms of types that are no classes."""
+
+from __future__ import annotations
+
+import typing
+
+from tests.tracing.answers import check
+
+UserId = typing.NewType("UserId", int)
+T = typing.TypeVar("T")
+
+
+class Box(typing.Generic[T]):
+    def __init__(self, item=None):
+        self.item = item
+
+
+class Answering:
+    def __class_getitem__(cls, key):
+        return "item", key
+
+
+NAMES = {"typing": typing, "UserId": UserId, "Box": Box, "Answering": Answering}
+
+
+def test_forms_are_made_and_compared():
+    """By subscripts, whose arguments may be forms; a class may say itself what a subscript is."""
+    check(
+        "list[int], dict[str, int]", "list[list[int]]", "typing.get_origin(list[int])",
+        "list[int].__args__", "Answering[1], Answering[int, str]", "typing.Any", "{list[int]: 1}[list[int]]", **NAMES,
+    )  # fmt: skip
+
+
+def test_forms_are_called():
+    """A list of whole numbers is a list; a new type hands its value on."""
+    check(
+        "list[int]([1, 2])",
+        "dict[str, int](a=1)",
+        "UserId(5)",
+        "Box[int](3).item",
+        "Box(4).item",
+        "type(Box[int](3)) is Box",
+        "int[str]",
+        **NAMES,
+    )

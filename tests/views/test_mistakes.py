@@ -1,0 +1,79 @@
+"""What to change, by the class and the text of an exception."""
+
+from __future__ import annotations
+
+import re
+import string
+from dataclasses import replace
+
+import pytest
+
+from nbcompile.record.model import Argument, Raised, StackLine
+from nbcompile.views import mistakes
+from nbcompile.views.mistakes import Mistake
+from tests.views import sample_records
+
+ROWS = mistakes._ADVICE
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[1] or row[0])
+def test_a_row_can_be_filled(row):
+    """Each place in its sentence is a group of its pattern, which is there whenever the pattern matches."""
+    error, pattern, _, text = row
+    groups = re.compile(pattern).groups
+    places = [int(name) for _, name, _, _ in string.Formatter().parse(text) if name]
+    assert all(place < groups for place in places) and error and text.rstrip().endswith((".", "?"))
+
+
+def advice(error: str, message: str, operator: str = "") -> str:
+    return mistakes._advice(Mistake(error, message, None, -1, operator))
+
+
+def test_the_first_row_that_fits_is_taken():
+    """One for an operator comes before one for any; another class, or another text, has none."""
+    text = "mat1 and mat2 shapes cannot be multiplied (2x16 and 8x4)"
+    assert "in_features" in advice("RuntimeError", text, "linear") and "transpose" in advice("RuntimeError", text, "mm")
+    assert advice("ValueError", text) == "" == advice("RuntimeError", "something else")
+    assert advice("NotImplementedError", "\"exp\" not implemented for 'Long'").startswith(
+        "There is no such operator for tensors of type `Long`"
+    )
+    assert "ModuleList" in advice("NotImplementedError", "Module [ModuleList] is missing")
+
+
+def test_exceptions_of_the_compiler_are_no_mistakes():
+    """The frames explain them; nor is an end without an exception one."""
+    record = sample_records.simple()
+    assert mistakes.of(record) is None
+    for error in mistakes.OWN_ERRORS:
+        assert mistakes.of(replace(record, raised=Raised(error, "text", (StackLine("a.py", 1, "f", "x"),)))) is None
+
+
+def test_a_line_of_python_is_marked():
+    """The innermost line of a file that was compiled; the carets are below all of it where no columns are known."""
+    record = sample_records.simple()
+    frame = record.frames[0]
+    stack = (
+        StackLine(frame.file, frame.first_line, "f", frame.source.splitlines()[0]),
+        StackLine("lib.py", 9, "g", "raise KeyError"),
+    )
+    found = mistakes.of(replace(record, raised=Raised("KeyError", "'a'", stack)))
+    assert (found.error, found.place.line, found.position) == ("KeyError", frame.first_line, 0)
+    assert found.place.column == 0 and "`.keys()`" in found.advice
+    assert mistakes.of(replace(record, raised=Raised("KeyError", "'a'", ()))) is None, (
+        "without a line there is nothing to show"
+    )
+
+
+def test_a_call_is_said_with_its_tensors():
+    """Devices only where they differ; what is no tensor is left out, and without any there is nothing to say."""
+    x, w = (
+        Argument(name, shape, "float32", "cpu") for name, shape in (("L['x']", ("2", "16")), ("L['w']", ("8", "4")))
+    )
+    number = Argument("k", None, "", "")
+    assert (
+        mistakes.call(Mistake("E", "", None, -1, "mm", (x, number, w)))
+        == "`mm` is called with `x` `f32[2, 16]`, `w` `f32[8, 4]`."
+    )
+    other = replace(w, device="cuda:0")
+    assert mistakes.call(Mistake("E", "", None, -1, "mm", (x, other))).endswith("`w` `f32[8, 4] on cuda:0`.")
+    assert mistakes.call(Mistake("E", "", None, -1, "mm", (number,))) == "" == mistakes.call(Mistake("E", "", None, -1))
