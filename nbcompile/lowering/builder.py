@@ -93,6 +93,8 @@ class Builder:
         """Results that a launch of a Triton kernel has made, by their nodes, which come later."""
         self.written_by_launches: set[str] = set()
         """Buffers that only launches of Triton kernels have written, or will."""
+        self.launch_inputs: dict[fx.Node, fx.Node] = {}
+        """Results of launches that are in an input's memory, with the input."""
         self._counts: dict[str, int] = {}
 
     def is_true(self, condition: Any) -> bool:

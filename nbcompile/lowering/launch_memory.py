@@ -1,7 +1,8 @@
 """Memory of the tensors that a launch of the user's Triton kernel writes: that of their base, seen through views.
 
     y = x * 2;  kernel(y[:10])      memory for y; the launch gets a view of it; y afterwards is that memory
-    kernel(x), x an input           the launch writes x itself, where nothing reads its old content any more
+    kernel(x), x an input           the launch writes x itself, where nothing reads its old content any more; so
+                                    do all launches of a chain of which the last one's result is put into x
 
 So a parameter sees what is written by way of another one, of another type, too; and what a kernel writes beside a view
 is in the base. The traced graph puts what was written back into the base (``slice_scatter``): those nodes have nothing
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from nbcompile import torch_internals
 from nbcompile.ir.index import indices
 from nbcompile.ir.layout import of_tensor
 from nbcompile.lowering.builder import Builder
@@ -216,7 +218,9 @@ def memory_of(
     if any(argument.buffer not in group.buffers for argument in arguments):
         return None
     if _buffer(whole) == _buffer(values[base]):  # the launch writes an input itself: it need not be copied there
-        known |= {copy: whole for node in group.whole for copy in _copies(base, node)}
+        root = build.launch_inputs.get(base, base)
+        build.launch_inputs |= dict.fromkeys(group.whole, root)
+        known |= {copy: whole for node in group.whole for copy in _copies(root, node)}
     build.known.update(known)
     return views
 
@@ -225,7 +229,8 @@ def _whole(build: Builder, launch: fx.Node, group: Group, values: Mapping[fx.Nod
     base = group.base
     value: Value = values[base]
     is_mine = _buffer(value) in build.written_by_launches
-    if (is_mine or _is_written_back(base, group)) and _is_last_reader(launch, group, values):
+    ends = _ends(build.launch_inputs.get(base, base), group)
+    if (is_mine or ends) and _is_last_reader(launch, group, values, ends):
         return value
     if base.target in _MAKES_MEMORY and _is_unread(base, {launch, *group.rebuilt}):
         whole = memory_for(build, base.meta["val"])
@@ -246,9 +251,27 @@ def _is_unread(node: fx.Node, allowed: set[fx.Node], lowered: Mapping[fx.Node, A
     )
 
 
-def _is_written_back(base: fx.Node, group: Group) -> bool:
-    """Return whether the base is an input that gets what is written."""
-    return base.op == "placeholder" and any(_copies(base, node) for node in group.whole)
+def _ends(base: fx.Node, group: Group) -> list[fx.Node]:
+    """The nodes that put into an input what this launch writes, or what others that follow make of it."""
+    #     r1 = launch(x);  r2 = launch(r1[5:]);  r3 = slice_scatter(r1, r2, ...);  copy_(x, r3)
+    if base.op != "placeholder":
+        return []
+    found = [copy for node in group.whole for copy in _copies(base, node)]
+    waiting = list(group.whole)
+    for node in waiting:  # it grows
+        for user in _users(node):
+            if torch_internals.is_kernel_launch(user.target):
+                found.extend(end for later in _later(user, group.whole) for end in _ends(base, later))
+            elif _is_view(user) and user not in group.whole:
+                waiting.append(user)
+    return list(dict.fromkeys(found))
+
+
+def _later(launch: fx.Node, whole: set[fx.Node]) -> list[Group]:
+    """The groups of another launch that writes what one before it has written."""
+    given: Any = launch.kwargs["kwargs"]
+    names: Any = launch.kwargs.get("tensors_to_clone", ())
+    return [group for group in groups(launch, given, names) if group.base in whole]
 
 
 def _copies(base: fx.Node, result: fx.Node) -> list[fx.Node]:
@@ -256,9 +279,9 @@ def _copies(base: fx.Node, result: fx.Node) -> list[fx.Node]:
     return [user for user in result.users if user.target is aten.copy_.default and user.args[:2] == (base, result)]
 
 
-def _is_last_reader(launch: fx.Node, group: Group, values: Mapping[fx.Node, Any]) -> bool:
+def _is_last_reader(launch: fx.Node, group: Group, values: Mapping[fx.Node, Any], ends: Sequence[fx.Node]) -> bool:
     """Return whether nothing that is not lowered yet reads what is in the base's memory before the launch."""
-    allowed = {launch, *group.rebuilt, *(copy for node in group.whole for copy in _copies(group.base, node))}
+    allowed = {launch, *group.rebuilt, *ends}
     own = _buffer(values[group.base])
     for node, value in values.items():
         # What is computed of it is stored before the launch; what is a part of it is not.

@@ -181,12 +181,40 @@ def written_otherwise_afterwards(x, add):
     x.mul_(2)
 
 
+def written_thrice(x, add):
+    for first in (0, 20, 40):
+        add(x, first, 50)
+
+
+def written_by_way_of_parts(x, add):
+    first, second = x.split([40, 60])
+    add(first, 0, 60)
+    add(second, -10, 30)
+    add(x.view(10, 10)[3], 4, 30, 2)
+
+
+def read_in_between(x, add):
+    add(x, 0, 100)
+    y = x * 2
+    add(x, 0, 50)
+    return y
+
+
+def read_after_all(x, add):
+    before = x[3:7]
+    add(x, 0, 50)
+    add(x, 50, 50)
+    return before + 1, x * 2
+
+
+ALONE = [only_written, written_twice, written_thrice, written_by_way_of_parts]
+"""Programs of launches alone."""
 COPIES = {only_written: 0, read_before: 0, seen_through_a_view: 0, returned: 0}
 
 
 @pytest.mark.parametrize(
     "function",
-    [*COPIES, written_twice, kept_before, kept_in_between, written_otherwise_afterwards],
+    [*COPIES, *ALONE[1:], read_in_between, read_after_all, kept_before, kept_in_between, written_otherwise_afterwards],
 )
 def test_an_input_is_written_where_it_is(function):
     """Not by way of a copy of it, unless its old content is read afterwards."""
@@ -199,3 +227,6 @@ def test_an_input_is_written_where_it_is(function):
         wrapper = found.record.frames[0].compiled_graph.wrapper
         (launched_with,) = [line for line in wrapper.splitlines() if "kwargs={" in line]
         assert "'target': arg0_1" in launched_with
+    if function in ALONE:
+        assert {kernel.name for kernel in found.kernels} == {"add_to"}
+        assert "empty_strided" not in found.record.frames[0].compiled_graph.wrapper
