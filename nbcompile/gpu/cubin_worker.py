@@ -16,6 +16,8 @@ import functools
 import json
 import linecache
 import os
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -96,15 +98,30 @@ def kernel_of(request: dict[str, Any]) -> Any:
     return getattr(module_of(f"kernel_{request['key']}", blank + request["source"], known), request["name"])
 
 
+_folders: list[str] = []
+"""The folder of the compilation that runs, from before it is made until it is removed."""
+
+
 @contextlib.contextmanager
 def own_folder() -> Iterator[None]:
     """Have a folder for all temporary files, Triton's and those of its tools, which is removed with what is in it."""
-    with tempfile.TemporaryDirectory(prefix="nbcompile-triton-") as folder:
-        before, tempfile.tempdir = tempfile.tempdir, folder
-        try:
-            yield
-        finally:
-            tempfile.tempdir = before
+    # Its name is known before it is there: a signal may come right after it was made.
+    folder = os.path.join(tempfile.gettempdir(), f"nbcompile-triton-{secrets.token_hex(8)}")  # noqa: PTH118
+    _folders.append(folder)
+    os.mkdir(folder, 0o700)  # noqa: PTH102  another one's, or a link, is refused
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+        remove_folders()
+
+
+def remove_folders() -> None:
+    """Remove what is left of a compilation."""
+    for folder in tuple(_folders):
+        shutil.rmtree(folder, ignore_errors=True)
+        _folders.remove(folder)
 
 
 def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
@@ -150,14 +167,24 @@ def serve(connection: socket.socket) -> None:
             lines.flush()
 
 
+def _end(*_: object) -> None:
+    # The folder is removed now, which a second signal must not end.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit()
+
+
 def _forked(control: socket.socket, number: int) -> None:
     # Python ends at once where a signal has no handler, and the folder of a compilation would stay.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGTERM, _end)
     try:
         control.close()
         serve(socket.socket(fileno=number))
     finally:
-        os._exit(0)  # whatever went wrong: the rest of the stack is that of the process that forks
+        try:
+            # The signal may have come where own_folder had begun to make its folder, or to remove it.
+            remove_folders()
+        finally:
+            os._exit(0)  # whatever went wrong: the rest of the stack is that of the process that forks
 
 
 def main() -> None:

@@ -125,9 +125,31 @@ def test_a_worker_that_is_told_to_end_leaves_no_files(monkeypatch, tmp_path):
     workers = cubins._workers
     with concurrent.futures.ThreadPoolExecutor(1) as threads:
         asked = threads.submit(workers.compile, [request_of(torch.cos, 64)])
-        while not list(files.iterdir()):
+        while not list(files.glob("nbcompile-triton-*")):
             time.sleep(0.01)
         (child,) = children(workers.server.process.pid)
         os.kill(child, signal.SIGTERM)
         assert asked.result() == ["the process that compiles for a GPU ended"]
     assert list(files.iterdir()) == []
+
+
+def test_a_worker_that_is_told_to_end_while_it_makes_or_removes_its_folder_leaves_none(monkeypatch, tmp_path):
+    """The signal comes right after the folder was made, and before it is removed: both are between two instructions."""
+    files = tmp_path / "files"
+    files.mkdir()
+    monkeypatch.setenv("TMPDIR", str(files))
+    text = cubins.WORKER.read_text()
+    monkeypatch.setattr(cubins, "WORKER", tmp_path / "worker.py")
+    for module, name in (("os", "mkdir"), ("shutil", "rmtree")):
+        told = (
+            f"def _told(path, *more, first={module}.{name}, **named):\n"
+            f"    made = {name!r} == 'mkdir' and first(path, *more, **named)\n"
+            "    'nbcompile-triton-' in str(path) and os.kill(os.getpid(), signal.SIGTERM)\n"
+            f"    {name!r} == 'rmtree' and first(path, *more, **named)\n"
+            f"import {module}\n{module}.{name} = _told\n"
+        )
+        cubins.WORKER.write_text(text.replace("def main()", f"import shutil\n{told}\n\ndef main()"))
+        with pytest.raises(cubins.CannotCompile, match="the process that compiles for a GPU ended"):
+            cubins.obtain([request_of(torch.cos, 64)])
+        cubins.end_workers()
+        assert list(files.iterdir()) == []
