@@ -206,7 +206,7 @@ def reason_of(choice: Choice) -> str:
     """The text for the record, where the library was chosen."""
     ours = next((candidate for candidate in choice.candidates if candidate.tile is not None), None)
     if ours is None:
-        return "matrix product: a tuned library is at the hardware's limit"
+        return "matrix product: a tuned library comes near the hardware's limit"
     how = "measured" if ours.is_measured else "predicted"
     best = choice.chosen.seconds
     return f"matrix product: the library takes {best * 1e6:.1f} us, our kernel {ours.seconds * 1e6:.1f} us ({how})"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 _FAMILIES: dict[str, str] = {
-    "matrix product: a tuned library is at the hardware's limit": (
+    "matrix product: a tuned library comes near the hardware's limit": (
         "mm bmm addmm baddbmm addmv mv dot matmul linear _int_mm"
     ),
     "grouped matrix product: the library's kernel finds the rows of each group on the device": (

@@ -1,6 +1,6 @@
 """The fusion log: every pair of neighbours, fused or not, the reason, and the memory traffic that is saved.
 
-    mm    + add     not fused   aten.mm runs by itself: a tuned library is at the hardware's limit
+    mm    + add     not fused   aten.mm runs by itself: a tuned library comes near the hardware's limit
     add   + relu    fused       relu reads add where it is made         2 x 4 MB: neither written nor read
     relu  + amax    not fused   it reduces along other loops than the kernel
 

@@ -3,7 +3,7 @@
     sm_90:  29 registers   0 B spilled   16 B shared   100 % occupancy   48 kB moved   48 kB at least   3.1 µs predicted
 
 Below it, line by line of the kernel: the PTX that the line became, the SASS that ptxas made of that, and the bytes that
-it moves against the least that would do. A row is linked to the operators of its line, and so to the source.
+it moves against those that are used. A row is linked to the operators of its line, and so to the source.
 
 In torch: nothing. Read next: nbcompile/views/kernels.py
 """
@@ -59,7 +59,7 @@ def _lines(kernel: Kernel, gpu: Gpu, by_line: Mapping[int, tuple[str, ...]], lim
         for line in shown
     ]
     # Beside one another, the three would be wider than most pages: the last would be out of sight.
-    listed = table("Lines of the kernel", ("line", "Triton, PTX, SASS", "moved", "least", "instructions"), rows)
+    listed = table("Lines of the kernel", ("line", "Triton, PTX, SASS", "moved", "used", "instructions"), rows)
     return fold("Line by line: PTX, SASS and bytes", tag("div", listed, class_="n-lines"), more)
 
 
@@ -68,9 +68,12 @@ def _explained(gpu: Gpu) -> str:
     found = {program for tile in gpu.tiles for program in tile.programs}
     said = ["A tensor is drawn as it lies in memory, whatever its shape: neighbours in a row are neighbours there."]
     if any(map(gpu_pictures.is_sampled, gpu.tiles)):
-        said.append("Of one that is larger, elements are drawn that are evenly spaced.")
-    if any(program >= 0 for program in found):
-        said.append("The numbers are those of programs (blocks of threads); there are more programs than colours.")
+        said.append("Of a tensor with too many elements for the drawing, evenly spaced ones are drawn.")
+    programs = {program for program in found if program >= 0}
+    if programs:
+        said.append("A number is that of a program (a block of threads).")
+    if len(programs) > gpu_pictures.COLOURS:
+        said.append("Colours repeat, as there are more programs than colours.")
     if gpu_pictures.SEVERAL in found:
         said.append("Grey: several programs.")
     if gpu_pictures.NOBODY in found:
@@ -94,7 +97,7 @@ def candidates(kernel: Kernel) -> Markup | None:
         for at, candidate in enumerate(tuned.candidates)
     ]  # fmt: skip
     title = f"Candidates of {tuned.operator}({', '.join(tuned.sizes)})"
-    return fold(title, table(title, ("candidate", "time", "best over it", "how", ""), rows))
+    return fold(title, table(title, ("candidate", "time", "speed against the best", "how", ""), rows))
 
 
 def roofline(compiled: CompiledGraph) -> Markup | None:
@@ -104,10 +107,11 @@ def roofline(compiled: CompiledGraph) -> Markup | None:
         return None
     drawn, is_named = found
     said = (
-        "A kernel as high as the line is as fast as memory or issue allow; small ones are far below it, as the launch "
-        "alone takes 2 µs. By a model (gpu/predict.py): nothing ran on a GPU."
+        "A kernel on the line is as fast as the memory, or the issue of instructions, allows. A small kernel is far "
+        "below it, because a launch alone takes 2 µs. The times are those of a model (gpu/predict.py): nothing ran on "
+        "a GPU."
     )
-    short = "" if is_named else " Where there is no room for a name, the number at its end stands for it, or nothing."
+    short = "" if is_named else " Where there is no room for a name, the number at its end stands there, or nothing."
     return tag("div", drawn, tag("p", tag("small", said + short)))
 
 

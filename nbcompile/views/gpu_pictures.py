@@ -44,7 +44,7 @@ Corner = tuple[float, float]
 Box = tuple[float, float, float, float]
 """Left, upper, right and lower edge."""
 _END = re.compile(r"\d*$")
-_COLOURS = 6
+COLOURS = 6
 _CLASS = "n-picture dark-light"
 """Own size rules; and "dark-light", by which themes of Sphinx know a picture that is dark on dark pages by itself."""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 240, 52, 26, 34
@@ -219,7 +219,7 @@ def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
         taken = {tones[other] for other in beside[program] if other in tones}
         # Each program begins with the colour after that of the one before it: programs that follow
         # each other differ even where they are not neighbours.
-        order = [(at + step) % _COLOURS for step in range(_COLOURS)]
+        order = [(at + step) % COLOURS for step in range(COLOURS)]
         tones[program] = next((tone for tone in order if tone not in taken), order[0])
     return {program: f"p{tone}" for program, tone in tones.items()} | {SEVERAL: "s", NOBODY: "n"}
 

@@ -103,13 +103,15 @@ def test_neighbours_have_two_colours():
 def test_what_the_drawing_shows_is_said_and_nothing_else():
     """Grey, pale and left-out elements are explained where they are."""
     everything = page(RAN)
-    assert "elements are drawn that are evenly spaced" in everything
+    assert "evenly spaced ones are drawn" in everything
     assert "Grey: several programs." in everything
     assert "Pale: none." in everything
     whole = GpuTile("x", "read", 2, 8, 2, 8, (0,) * 8 + (1,) * 8)
     plain = page(dataclasses.replace(RAN, tiles=(whole,)))
-    assert "numbers are those of programs" in plain
-    assert not re.search("Grey|Pale|evenly", plain)
+    assert "A number is that of a program" in plain
+    assert not re.search("Grey|Pale|evenly|Colours repeat", plain)
+    many = GpuTile("x", "read", 7, 8, 7, 8, tuple(row for row in range(7) for _ in range(8)))
+    assert "Colours repeat" in page(dataclasses.replace(RAN, tiles=(many,)))
 
 
 def test_a_long_row_goes_on_in_the_next_line():
