@@ -98,30 +98,29 @@ def kernel_of(request: dict[str, Any]) -> Any:
     return getattr(module_of(f"kernel_{request['key']}", blank + request["source"], known), request["name"])
 
 
-_folders: list[str] = []
-"""The folder of the compilation that runs, from before it is made until it is removed."""
-
-
 @contextlib.contextmanager
-def own_folder() -> Iterator[None]:
-    """Have a folder for all temporary files, Triton's and those of its tools, which is removed with what is in it."""
+def own_folder(folders: list[str]) -> Iterator[None]:
+    """Have a folder for all temporary files, Triton's and those of its tools, which is removed with what is in it.
+
+    It is in the list from before it is made until it is removed.
+    """
     # Its name is known before it is there: a signal may come right after it was made.
     folder = os.path.join(tempfile.gettempdir(), f"nbcompile-triton-{secrets.token_hex(8)}")  # noqa: PTH118
-    _folders.append(folder)
+    folders.append(folder)
     os.mkdir(folder, 0o700)  # noqa: PTH102  another one's, or a link, is refused
     before, tempfile.tempdir = tempfile.tempdir, folder
     try:
         yield
     finally:
         tempfile.tempdir = before
-        remove_folders()
+        remove_folders(folders)
 
 
-def remove_folders() -> None:
+def remove_folders(folders: list[str]) -> None:
     """Remove what is left of a compilation."""
-    for folder in tuple(_folders):
-        shutil.rmtree(folder, ignore_errors=True)
-        _folders.remove(folder)
+    while folders:
+        shutil.rmtree(folders[-1], ignore_errors=True)
+        folders.pop()
 
 
 def compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
@@ -154,12 +153,12 @@ def refusal(error: Exception) -> dict[str, str]:
     return {"error": f"{type(error).__name__}: {first}"}
 
 
-def serve(connection: socket.socket) -> None:
+def serve(connection: socket.socket, folders: list[str]) -> None:
     """Answer requests until the input ends."""
     with connection.makefile("rw", encoding="utf-8") as lines:
         for line in lines:
             try:
-                with own_folder():
+                with own_folder(folders):
                     answer = compile_kernel(json.loads(line))
             except Exception as error:  # noqa: BLE001  the process that asked says it
                 answer = refusal(error)
@@ -176,13 +175,14 @@ def _end(*_: object) -> None:
 def _forked(control: socket.socket, number: int) -> None:
     # Python ends at once where a signal has no handler, and the folder of a compilation would stay.
     signal.signal(signal.SIGTERM, _end)
+    folders: list[str] = []
     try:
         control.close()
-        serve(socket.socket(fileno=number))
+        serve(socket.socket(fileno=number), folders)
     finally:
         try:
             # The signal may have come where own_folder had begun to make its folder, or to remove it.
-            remove_folders()
+            remove_folders(folders)
         finally:
             os._exit(0)  # whatever went wrong: the rest of the stack is that of the process that forks
 
