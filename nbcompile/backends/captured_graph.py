@@ -51,6 +51,10 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
         return as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
     if is_one_autograd_function(options.backend) and torch_internals.in_transform():
         return as_captured(graph.module, "torch.func.functionalize is active, whose tensors are none of memory")
+    if is_one_autograd_function(options.backend) and torch_internals.forward_level() >= 0:
+        return as_captured(
+            graph.module, "a level of forward-mode AD is active: operators give tangents, kernels do not"
+        )
     backend = lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
     backend = _split_for_ddp(backend, graph, scope)

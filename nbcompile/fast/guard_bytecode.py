@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodDescriptorType, ModuleType, NoneType
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 import torch.utils._device
@@ -48,7 +48,7 @@ from nbcompile.guarding.accessors import MODULE_TABLES, SourceCache, is_own, mod
 from nbcompile.guarding.ambient import Ambient
 from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.guard_kinds import ExpectedKey, Leaf, has_lookalikes
-from nbcompile.torch_internals import members
+from nbcompile.torch_internals import FORWARD_LEVEL, members
 
 Instruction = tuple[str, int, int, int, object]
 """Operation, slot that is looked at (-1: none), number, address, object."""
@@ -295,7 +295,9 @@ class _Writer:
         guard, kind = prepared.guard, prepared.guard.kind
         expected: Any = guard.expected
         if kind is GuardKind.GLOBAL_STATE:
-            self.emit("STATE", key=prepared.asked)
+            state, level = cast("tuple[object, int]", prepared.asked)
+            self.emit("STATE", key=state)
+            self._is(self.into("LOOK_UP", key=FORWARD_LEVEL), level)  # small ints are one object each
             version = members.version_of(torch.nn.Parameter)
             # Members of torch.Tensor are compared only after a change of the class's version.
             self.emit("UNCHANGED", number=version, key=(torch.nn.Parameter, members.are_torchs_own))

@@ -44,7 +44,7 @@ from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.guard_kinds import ExpectedObject
 from nbcompile.guarding.relations import Relation, relation
 from nbcompile.record.model import StackLine
-from nbcompile.torch_internals import guards, members, shape_guard_names, transform_levels
+from nbcompile.torch_internals import forward_level, guards, members, shape_guard_names, transform_levels
 
 
 def _no_relation(_: str) -> None:
@@ -91,20 +91,25 @@ def ambient(guard: Guard, scope: Scope, conditions: Conditions | None = None) ->
 
 def _global_state(guard: Guard, scope: Scope) -> Ambient:
     state: Any = guards.GlobalStateGuard()
+    level = forward_level()  # of tensors with a tangent, which torch's state does not tell and compiled code drops
     text = "___check_global_state()"
+
+    def more(_: object = None) -> bool:
+        return members.are_torchs_own() and forward_level() == level
 
     def install(tree: GuardTree) -> None:
         tree.root.add_global_state_guard(state, [text], None)
         # The epilogue runs after all other guards, so this Python function is called only for calls that pass them.
-        tree.root.add_epilogue_lambda_guard(members.are_torchs_own, [text], None)
+        tree.root.add_epilogue_lambda_guard(more, [text], None)
 
     def reason(scope: Scope) -> str:
         member = members.replaced_member()
-        return f"{member} is replaced" if member is not None else f"GLOBAL_STATE changed: {state.reason()}"
+        if member is not None:
+            return f"{member} is replaced"
+        what = state.reason() if forward_level() == level else "forward-mode level "
+        return f"GLOBAL_STATE changed: {what}"
 
-    return Ambient(
-        guard, text, lambda scope: bool(state.check()) and members.are_torchs_own(), install, reason, asked=state
-    )
+    return Ambient(guard, text, lambda scope: bool(state.check()) and more(), install, reason, asked=(state, level))
 
 
 def _mode_stack(guard: Guard, scope: Scope) -> Ambient:

@@ -169,11 +169,11 @@ class ValueBuilder:
         function = recipes.Function(
             code, code.co_name, recipe.globals_of, closure=tuple(cells[name] for name in info.closure)
         )
-        # The resume function yields its last operand first: that None is dropped by _waiting's
+        # The resume function yields its last operand first: that None is dropped by waiting's
         # next().
         parts = (*recipe.stack, recipes.Constant(None), *(each for _, each in recipe.live))
         origin = (recipes.Constant(recipe.code.co_name), recipes.Constant(recipe.code.co_qualname))
-        return self.make(recipes.Call(recipes.Constant(_waiting, "waiting"), (recipes.Call(function, parts), *origin)))
+        return self.make(recipes.Call(recipes.Constant(waiting, "waiting"), (recipes.Call(function, parts), *origin)))
 
     def own_cell(self, name: str) -> ast.expr:
         """The cell of one of the frame's own free variables."""
@@ -183,7 +183,7 @@ class ValueBuilder:
         return ast.Subscript(closure, ast.Constant(0), ast.Load())
 
 
-def _waiting(generator: types.GeneratorType[object, object, object], name: str, qualified_name: str) -> object:
+def waiting(generator: types.GeneratorType[object, object, object], name: str, qualified_name: str) -> object:
     """The generator at the yield that its function begins with, under the names of the user's function."""
     next(generator)
     generator.__name__, generator.__qualname__ = name, qualified_name

@@ -1,10 +1,12 @@
-"""Weak referents: objects that only weak references refer to are deleted before a graph break, as in eager mode.
+"""What the program must not hold for longer than eager mode does: referents of weak references, and generators.
 
     made = new(Node)
     made_1 = ref(made)
     del made                         nothing below reads it: the user's code deleted it, or it was an inner one
     result = print("...")
     return resume(result, made_1)    made_1() is None there, as in eager
+
+A generator that waits in a block has something to do once nothing refers to it any more.
 
 In torch: nothing (the object is made for the reference, and freed at once). Read next: nbcompile/rewriting/residual.py
 """
@@ -16,11 +18,13 @@ import itertools
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 
+from nbcompile.rewriting.values import waiting
+
 
 def delete_weak_referents(
     statements: Sequence[ast.stmt], constants: Mapping[str, object], users: frozenset[str]
 ) -> list[ast.stmt]:
-    """Insert a ``del`` after the last use of each referent that the program creates itself.
+    """Insert a ``del`` after the last use of each referent, and each generator, that the program creates itself.
 
     Args:
         statements: of the program.
@@ -28,14 +32,15 @@ def delete_weak_referents(
         users: variables of the user's function, which closures may share.
     """
     references = {name for name, value in constants.items() if value is weakref.ref}
-    if not references:
+    made = set(_generators(statements, {name for name, value in constants.items() if value is waiting}))
+    if not references and not made:
         return list(statements)
     # What the program reads but does not make itself is alive elsewhere, and stays so.
     assigned = {each.id for each in _names(statements) if isinstance(each.ctx, ast.Store)} - users
     # By name, the last statement that uses it: later ones replace earlier ones in the dict.
     last = {each.id: at for at, statement in enumerate(statements) for each in _names([statement])}
     ends: dict[int, list[str]] = {}
-    for name in sorted(assigned & set(_referents(statements, references))):
+    for name in sorted(assigned & {*_referents(statements, references), *made}):
         ends.setdefault(last[name], []).append(name)
     with_deletes: list[ast.stmt] = []
     for at, statement in enumerate(statements):
@@ -57,3 +62,11 @@ def _referents(statements: Sequence[ast.stmt], references: set[str]) -> Iterator
     for node in itertools.chain.from_iterable(map(ast.walk, statements)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in references:
             yield from (given.id for given in node.args[:1] if isinstance(given, ast.Name))
+
+
+def _generators(statements: Sequence[ast.stmt], makers: set[str]) -> Iterator[str]:
+    """Locals that hold a generator which was made again at a ``yield``."""
+    for statement in statements:
+        match statement:
+            case ast.Assign([ast.Name(local)], ast.Call(ast.Name(maker))) if maker in makers:
+                yield local

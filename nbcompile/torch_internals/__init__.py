@@ -51,12 +51,14 @@ from nbcompile.torch_internals.fakes import (
 )
 from nbcompile.torch_internals.hooks import (
     AUTOGRAD_APPLY,
+    FORWARD_LEVEL,
     HAS_REGIONS,
     OUR_REGION,
     add_nan_guard,
     attention_backends,
     cache_entries,
     device_constructors,
+    forward_level,
     function_mode_at,
     function_modes,
     get_region,
@@ -169,6 +171,7 @@ from nbcompile.torch_internals.symbols import (
 
 __all__ = [
     "AUTOGRAD_APPLY",
+    "FORWARD_LEVEL",
     "HAS_REGIONS",
     "OUR_REGION",
     "RECORDER",
@@ -210,6 +213,7 @@ __all__ = [
     "floats_to_be_constant",
     "forget_new_symbols",
     "forget_text_with",
+    "forward_level",
     "forward_of",
     "free_symbols",
     "function_mode_at",

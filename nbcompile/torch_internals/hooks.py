@@ -138,6 +138,15 @@ def in_transform() -> bool:
     return bool(torch._C._functorch.get_dynamic_layer_stack_depth())
 
 
+def forward_level() -> int:
+    """The level of forward-mode AD that ``torch.autograd.forward_ad.dual_level`` entered; -1: there is none."""
+    return torch.autograd.forward_ad._current_level
+
+
+FORWARD_LEVEL = (vars(torch.autograd.forward_ad), "_current_level")
+"""Where it is kept."""
+
+
 def only_functionalized() -> bool:
     """True if ``torch.func.functionalize`` is the one transform that the process is inside of."""
     return transform_levels() == (("Functionalize", 1),)

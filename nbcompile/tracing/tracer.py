@@ -37,7 +37,9 @@ from nbcompile.tracing.effects.reconstruction import Reconstruction
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.frame import break_points
 from nbcompile.tracing.frame.break_planning import BreakPlan, BreakPlanner, break_report
+from nbcompile.tracing.frame.escape_analysis import held_elsewhere
 from nbcompile.tracing.frame.frame_guards import expect_attributes, frame_guards, registries_grew
+from nbcompile.tracing.frame.inlining import GeneratorVariable
 from nbcompile.tracing.frame.interpreter import Interpreter, PlannedBreak
 from nbcompile.tracing.frame.translator import FrameResult, Translator
 from nbcompile.tracing.graph.output_graph import FailedNode
@@ -260,7 +262,25 @@ class _FrameTracer:
             with contextlib.suppress(ObservedException):
                 generator.close(interpreter)
             if before != (len(interpreter.output.graph.nodes), interpreter.side_effects.count()):
-                raise breaks.unsupported(breaks.GENERATOR, f"{generator.describe()} is left waiting in a try block")
+                raise self._left_waiting(generator)
+
+    def _close_at_return(self, result: VariableTracker) -> None:
+        """Close the generators that die with the frame: what is returned is fixed by then, but not its content."""
+        held = map(self.top.locals.get, self.top.code.co_varnames)
+        waiting = [value for value in held if isinstance(value, GeneratorVariable) and value.waits_in_try()]
+        if not waiting:
+            return
+        elsewhere = held_elsewhere(self.interpreter, result)
+        for generator in waiting:
+            if id(generator) not in elsewhere and generator.waits_in_try():
+                try:
+                    generator.close(self.interpreter)
+                except (breaks.Unsupported, ObservedException):
+                    # Python reports an exception that leaves it then, and goes on.
+                    raise self._left_waiting(generator) from None
+
+    def _left_waiting(self, generator: VariableTracker) -> breaks.Unsupported:
+        return breaks.unsupported(breaks.GENERATOR, f"{generator.describe()} is left waiting in a try block")
 
     def _end_at_return(self, finished: FrameResult) -> Trace:
         interpreter = self.interpreter
@@ -268,6 +288,7 @@ class _FrameTracer:
         if is_empty and not config.allow_empty_graphs:
             raise self._nothing_to_compile()
         # The order of what follows decides the order of the graph's outputs: the result, then the side effects.
+        self._close_at_return(finished.value)
         reconstruction = Reconstruction(interpreter)
         lazy = finished.value
         result = lazy.realised if isinstance(lazy, LazyVariable) else lazy
@@ -316,6 +337,9 @@ class _FrameTracer:
         action, resume, outer = break_points.describe(broken, pending, callers, reconstruction)
         contexts = tuple(manager.recipe_to_enter(reconstruction) for manager in entered)
         mutations = reconstruction.mutations()
+        if (generator := break_points.let_go(broken, pending, callers, self.interpreter)) is not None:
+            where = f"{generator.describe()} in a block, of which a frame may let go"
+            raise breaks.unsupported(breaks.GENERATOR_RECIPE, where, name=generator.frame.code.co_name)
         self._close_generators()
         opcode = "step" if isinstance(action, Continue) else broken.current.opcode
         earlier = () if plan.error.cause is None else (break_report(plan.error.cause, opcode),)

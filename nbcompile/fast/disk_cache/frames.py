@@ -33,7 +33,7 @@ def load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | Ski
 
 
 def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | SkipFrame | None:
-    if torch_internals.function_modes() or torch_internals.in_transform():
+    if torch_internals.function_modes() or torch_internals.in_transform() or torch_internals.forward_level() >= 0:
         return None
     if torch_internals.bucket_bytes():  # its graph is split, and what is stored is not
         return None

@@ -106,6 +106,8 @@ def _expected(guard: Guard, written: Written) -> Any:
 def _state_of_process(kind: GuardKind) -> Any:
     match kind:
         case Kind.GLOBAL_STATE:
+            if torch_internals.forward_level() >= 0:
+                raise NotStorable("a level of forward-mode AD is active")
             # The tree compares tensors under the keys of the thread, which alone tell inference_mode from no_grad.
             return [torch_internals.guards.GlobalStateGuard().__getstate__(), list(torch_internals.thread_keys())]
         case Kind.TORCH_FUNCTION_MODE_STACK:

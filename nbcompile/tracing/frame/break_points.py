@@ -29,9 +29,11 @@ from nbcompile.capture.trace import (
     StackSlot,
 )
 from nbcompile.tracing.effects.reconstruction import Reconstruction
-from nbcompile.tracing.frame.escape_analysis import reachable
+from nbcompile.tracing.frame.escape_analysis import Waiting, may_let_go, reachable, written
 from nbcompile.tracing.frame.handlers.calls import pending_call, pending_call_ex
 from nbcompile.tracing.frame.handlers.loads import save_and_clear
+from nbcompile.tracing.frame.inlining import GeneratorVariable
+from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
@@ -154,9 +156,13 @@ def _resume_point(
     # Only variables that are read before they are written again are carried over: an argument of the resume function
     # keeps its object alive, and has guards of its own.
     alive = live_locals(instructions, index, (*frame.code.co_varnames, *frame.code.co_cellvars))
+    kept = _kept_to_the_end(frame, index) if frame is outermost else set()
+    # Generators die in the order of the frame's variables when it ends, and so they are made in that order.
+    order = [name for name in frame.code.co_varnames if name in frame.locals] if kept else frame.locals
+    alive |= kept
     live: list[tuple[str, Recipe]] = [
         (name, reconstruction.recipe(frame.locals[name]))
-        for name in frame.locals
+        for name in order
         if name in alive and not isinstance(frame.locals[name], NullVariable)
     ]
     # A variable that an inner function uses is handed over as its cell, not as its content: the inner function may
@@ -171,6 +177,31 @@ def _resume_point(
         free = tuple((name, reconstruction.recipe(frame.cells[name])) for name in frame.code.co_freevars)
         callee = Callee(frame.code, frame.scope, free)
     return ResumePoint(instructions[index].offset, slots, pushes, tuple(live), cells, line, callee)
+
+
+def _kept_to_the_end(frame: Translator, index: int) -> set[str]:
+    """Locals whose generator has something to do when the frame ends, whether or not the frame reads it again."""
+    names = {
+        name
+        for name, value in frame.locals.items()
+        if isinstance(value, GeneratorVariable) and value.is_in_block() and not value.frame.is_polyfill
+    }
+    return names - written(frame, index) if names else names
+
+
+def let_go(
+    frame: Translator, broken: BrokenInstruction, callers: Sequence[Translator], interpreter: Interpreter
+) -> GeneratorVariable | None:
+    """A generator inside of a block that Python would close earlier than the residual program lets go of it."""
+    outermost = callers[0] if callers else frame
+    rest = frame.stack[: len(frame.stack) - broken.slots]
+    frames = [Waiting(frame, index, rest) for index, _ in broken.targets]
+    frames += [Waiting(caller, caller.pc, caller.stack) for caller in callers]
+    for generator in interpreter.generators:
+        is_passed_on = generator.lives_on and generator.is_in_block()
+        if is_passed_on and may_let_go(interpreter, frames, outermost, generator):
+            return generator
+    return None
 
 
 # -- one function per instruction --------------------------------------------------------------

@@ -15,8 +15,9 @@ the same of new objects. Read next: nbcompile/tracing/frame/break_points.py
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from nbcompile.bytecode.flow import live_locals, variable_accesses
+from nbcompile.bytecode.flow import live_locals, reachable as instructions_reachable, variable_accesses
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.protocol import Change, Tracer
@@ -39,12 +40,18 @@ def reachable(
         passed: of all stacks, these values alone; the others are iterators of loops, whose class nobody can ask for.
             What the loops take from them is found nevertheless.
     """
-    found: set[int] = set()
-    # A worklist, as a garbage collector marks: the roots are the live variables and the stack of each frame that goes
-    # on, and what was stored outside. Values lead to each other in circles, so each is visited once.
-    waiting = [*_changed_outside(tracer), *(passed or ())]
+    # The roots are the live variables and the stack of each frame that goes on, and what was stored outside.
+    roots = [*_changed_outside(tracer), *(passed or ())]
     for frame, index in locations:
-        waiting += _in_frame(frame, index) if passed is None else _by_name(tracer, frame, index)
+        roots += _in_frame(frame, index) if passed is None else _by_name(tracer, frame, index)
+    return reached_from(tracer, roots)
+
+
+def reached_from(tracer: Tracer, roots: Iterable[VariableTracker | None], *, through_outside: bool = True) -> set[int]:
+    """Ids of some trackers, and of all that they lead to (through objects from outside, too)."""
+    found: set[int] = set()
+    # A worklist, as a garbage collector marks: values lead to each other in circles, so each is visited once.
+    waiting = list(roots)
     while waiting:
         tracker = waiting.pop()
         if isinstance(tracker, LazyVariable):
@@ -52,8 +59,57 @@ def reachable(
         if tracker is None or id(tracker) in found:
             continue
         found.add(id(tracker))
-        waiting += _led_to(tracer, tracker)
+        if through_outside or getattr(tracker, "source", None) is None:
+            waiting += _led_to(tracer, tracker)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A frame that goes on after a break."""
+
+    frame: Translator
+    index: int
+    """The instruction at which it goes on."""
+    stack: Sequence[VariableTracker]
+    """What it still has on its operand stack then."""
+
+
+def may_let_go(tracer: Tracer, frames: Sequence[Waiting], outermost: Translator, tracker: VariableTracker) -> bool:
+    """True if a frame holds a value, and may let go of it before the outermost frame has ended.
+
+    The residual program holds what it passes on until it ends. That is as long as a local of the outermost frame does
+    that is not bound again. What is only stored elsewhere it does not hold (weak_referents.py).
+    """
+
+    def leads_to_it(values: Iterable[VariableTracker | None]) -> bool:
+        return id(tracker) in reached_from(tracer, values, through_outside=False)
+
+    for waiting in frames:
+        frame = waiting.frame
+        if leads_to_it(waiting.stack):
+            return True
+        variables = [*frame.locals.items(), *frame.cells.items()]
+        holders = {name for name, value in variables if leads_to_it([value])}
+        if holders and (frame is not outermost or holders & written(frame, waiting.index)):
+            return True
+    return False
+
+
+def written(frame: Translator, index: int) -> set[str]:
+    """Variables that a frame may bind again or unbind once it goes on; inner functions may do it with any cell."""
+    instructions = code_view(frame.code).instructions
+    accesses = (
+        access
+        for each in instructions_reachable(instructions, index)
+        for access in variable_accesses(instructions[each])
+    )
+    return {name for access, name in accesses if access != "read"} | frame.cells.keys()
+
+
+def held_elsewhere(tracer: Tracer, result: VariableTracker) -> set[int]:
+    """Ids of the trackers that are reached from a frame's result, or from what was stored outside."""
+    return reached_from(tracer, [result, *_changed_outside(tracer)])
 
 
 def _in_frame(frame: Translator, index: int) -> Iterator[VariableTracker | None]:

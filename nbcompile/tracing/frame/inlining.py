@@ -287,8 +287,12 @@ class GeneratorVariable(IteratorVariable):
 
     def waits_in_try(self) -> bool:
         """True if it was left waiting where something is still to do: CPython does it when the generator dies."""
+        return not self.lives_on and self.is_in_block()
+
+    def is_in_block(self) -> bool:
+        """True if it waits inside of a ``with`` or ``try``, whoever goes on with it."""
         protection = self.frame.current.protection
-        if self.finished or not self.started or self.lives_on or protection is None:
+        if self.finished or not self.started or protection is None:
             return False
         handler = self.frame.view.instructions[self.frame.view.labels[protection.target]]
         return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration

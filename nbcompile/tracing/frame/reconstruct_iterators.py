@@ -28,7 +28,6 @@ from nbcompile.tracing.polyfills import builtins as polyfills, itertools as more
 from nbcompile.tracing.protocol import Reconstructor
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.iterators import moved
 from nbcompile.tracing.variables.mappings import DictVariable
 
@@ -97,15 +96,15 @@ def _called(generator: GeneratorVariable, reconstruction: Reconstructor) -> Reci
 def _waiting(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe | None:
     """A generator of a function that begins at the ``yield`` at which it waits.
 
-    A block that it is inside of keeps it from that: a context manager would have to be entered again, a handler has an
-    exception to go on with, and a ``finally`` runs at the moment when nothing refers to the generator any more.
+    Inside of a ``with`` its stack holds the exit function of the manager, which stays entered; inside of a ``try`` the
+    ``yield`` has its handler. A handler has an exception to go on with, whose traceback nothing makes again.
     """
     frame = generator.frame
     instructions = frame.view.instructions
     is_plain = not frame.code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
-    if frame.is_polyfill or not is_plain or generator.waits_in_try() or handled_slots(instructions)[frame.pc]:
+    if frame.is_polyfill or not is_plain or handled_slots(instructions)[frame.pc]:
         return None
-    if any(isinstance(each, (NullVariable, ExitVariable)) for each in frame.stack):
+    if any(isinstance(each, NullVariable) for each in frame.stack):
         return None
     generator.lives_on = True
     alive = live_locals(instructions, frame.pc, (*frame.code.co_varnames, *frame.code.co_cellvars))

@@ -76,6 +76,10 @@ class ContextVariable(VariableTracker):
         """Recipe of what is left at a break, and entered again after it."""
         return reconstruction.recipe(self)
 
+    def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
+        """Recipe of a manager that stays entered: its exit puts back what this one found."""
+        raise breaks.unsupported(breaks.GENERATOR_RECIPE, f"a yield inside of {self.describe()}", name="with")
+
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Use as a decorator: ``@torch.no_grad()`` on a function that the traced code defines."""
         return DecoratedVariable(self, arguments[0])
@@ -143,6 +147,11 @@ class StateVariable(ContextVariable):
 
     def exit(self, tracer: Tracer) -> None:
         self._apply(tracer, self.prior.pop())
+
+    def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None or len(self.prior) != 1 or self.cls not in (torch.no_grad, torch.enable_grad):
+            return super().recipe_of_entered(reconstruction)
+        return Call(Constant(_entered, "entered"), (self.recipe(reconstruction), Constant(self.prior[0])))
 
     def _apply(self, tracer: Tracer, value: object) -> None:
         # The mode changes for the operators that are traced next, and a node changes it at run time.
@@ -247,6 +256,9 @@ class NullContextVariable(ContextVariable):
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, "nullcontext"), (reconstruction.recipe(self.result),))
+
+    def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
+        return self.recipe_to_enter(reconstruction)
 
 
 class ProfilerVariable(NullContextVariable):
@@ -374,6 +386,17 @@ def _set(changes: dict[str, object]) -> None:
         setattr(config, name, value)
 
 
+def _entered(manager: Any, prior: bool) -> Any:
+    """A manager of the grad mode as it is once it is entered."""
+    manager.prev = prior
+    return manager
+
+
+def _exit_of(manager: Any) -> Any:
+    """What BEFORE_WITH leaves on the stack: the class is asked, not the object."""
+    return type(manager).__exit__.__get__(manager)
+
+
 class ExitVariable(VariableTracker):
     """Exit function that BEFORE_WITH leaves on the stack: called at the end of the ``with`` block."""
 
@@ -385,6 +408,13 @@ class ExitVariable(VariableTracker):
 
     def python_type(self) -> type:
         return type(contextlib.nullcontext().__exit__)
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        """The bound function, of a manager that stays entered: a generator waits inside of its block."""
+        context = self.context
+        of_torch = isinstance(context, ContextVariable)
+        manager = context.recipe_of_entered(reconstruction) if of_torch else reconstruction.recipe(context)
+        return Call(Constant(_exit_of, "exit_of"), (manager,))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if isinstance(self.context, ContextVariable):
@@ -502,6 +532,9 @@ class EagerGradModeVariable(StateVariable):
 
     def renewed(self) -> ContextVariable:
         return EagerGradModeVariable(bool(self.mode), self.before)
+
+    def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
+        return self.recipe(reconstruction)  # it has what it found from when it was made
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:

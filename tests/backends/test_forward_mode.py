@@ -1,0 +1,90 @@
+"""Forward-mode AD around a compiled function: tensors with a tangent, which compiled code would drop."""
+
+import pytest
+import torch
+import torch.autograd.forward_ad as forward_ad
+
+import nbcompile
+
+torch.manual_seed(0)
+LINEAR, CONVOLUTION, NORM = torch.nn.Linear(6, 5), torch.nn.Conv1d(4, 3, 3), torch.nn.LayerNorm(6)
+WEIGHT, BATCH = torch.randn(6, 5), torch.randn(2, 6, 3)
+
+
+def product(x):
+    return (x.sin() @ WEIGHT).tanh()
+
+
+def linear(x):
+    return LINEAR(x).relu()
+
+
+def convolution(x):
+    return CONVOLUTION(x).sigmoid()
+
+
+def batched(x):
+    return torch.bmm(torch.stack([x, x + 1]), BATCH)
+
+
+def normed(x):
+    return NORM(x) * x.softmax(-1)
+
+
+def embedded(x):
+    return torch.nn.functional.embedding(torch.tensor([1, 3]), x).exp()
+
+
+def added(x):
+    return torch.addmm(WEIGHT[0, :5], x, WEIGHT)
+
+
+PROGRAMS = [product, linear, convolution, batched, normed, embedded, added]
+X, T = torch.randn(4, 6), torch.randn(4, 6)
+
+
+def differentiated(function):
+    with forward_ad.dual_level():
+        value, tangent = forward_ad.unpack_dual(function(forward_ad.make_dual(X, T)))
+        return value.clone(), tangent.clone()
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_tangents_of_a_compiled_function(program, backend):
+    """They are eager's, before and after calls without a tangent, which are compiled as before."""
+    compiled = nbcompile.compile(program, backend=backend)
+    expected = differentiated(program)
+    for _ in range(4):
+        torch.testing.assert_close(compiled(X), program(X))
+    for _ in range(4):
+        torch.testing.assert_close(differentiated(compiled), expected)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(X), program(X))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_tangents_at_the_first_call(program):
+    """A call without a level is compiled again, and not given the code of the first."""
+    compiled = nbcompile.compile(program)
+    torch.testing.assert_close(differentiated(compiled), differentiated(program))
+    torch.testing.assert_close(compiled(X), program(X))
+    torch.testing.assert_close(differentiated(compiled), differentiated(program))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: torch.func.jvp(f, (X,), (T,)),
+        lambda f: torch.func.jacfwd(f)(X),
+        lambda f: torch.vmap(lambda t: torch.func.jvp(f, (X,), (t,)))(torch.stack([T, T * 2])),
+        lambda f: torch.func.linearize(f, X)[1](T),
+    ],
+    ids=["jvp", "jacfwd", "vmap", "linearize"],
+)
+def test_transforms_of_forward_mode(program, transform):
+    """They are eager's around a compiled function, and inside of one."""
+    expected = transform(program)
+    torch.testing.assert_close(transform(nbcompile.compile(program)), expected)
+    torch.testing.assert_close(nbcompile.compile(lambda: transform(program))(), expected)
