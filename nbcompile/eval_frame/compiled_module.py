@@ -76,6 +76,16 @@ class CompiledModule(torch.nn.Module):
         """The class that ``isinstance`` sees beside the type: torch's own, once it is loaded and may be asked for."""
         return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", type(self))
 
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        """Become an object of another class: of one made of torch's (FSDP2 does that), the same made of this one's."""
+        answered: Any = self.__class__
+        if not issubclass(cls, CompiledModule):
+            bases = tuple(type(self) if base is answered else base for base in cls.__bases__)
+            own = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
+            cls = type(cls.__name__, bases, own)
+        vars(object)["__class__"].__set__(self, cls)
+
     @property
     def dynamo_ctx(self) -> Callable[[Any], Any]:
         """A function that compiles another function or module with the options of this one."""
@@ -125,7 +135,7 @@ class CompiledModule(torch.nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute of the module, which is what runs; ``_orig_mod`` is this wrapper's own."""
         # ``_modules`` is missing only while ``Module.__init__`` runs, which stores the wrapper's own attributes.
-        if name == "forward":
+        if name in ("forward", "__class__"):
             object.__setattr__(self, name, value)
         elif name in self.__dict__ or (name != "_orig_mod" and "_modules" not in self.__dict__):
             super().__setattr__(name, value)

@@ -1,4 +1,4 @@
-"""What the program must not hold for longer than eager mode does: referents of weak references, and generators.
+"""Referents of weak references, and generators that wait: the program lets go of them as eager mode does.
 
     made = new(Node)
     made_1 = ref(made)
@@ -32,25 +32,26 @@ def delete_weak_referents(
         users: variables of the user's function, which closures may share.
     """
     references = {name for name, value in constants.items() if value is weakref.ref}
-    made = set(_generators(statements, {name for name, value in constants.items() if value is waiting}))
-    if not references and not made:
+    generators = set(_generators(statements, {name for name, value in constants.items() if value is waiting}))
+    if not references and not generators:
         return list(statements)
     # What the program reads but does not make itself is alive elsewhere, and stays so.
     assigned = {each.id for each in _names(statements) if isinstance(each.ctx, ast.Store)} - users
+    return list(_with_deletes(statements, sorted(assigned & {*_referents(statements, references), *generators})))
+
+
+def _with_deletes(statements: Sequence[ast.stmt], held: Sequence[str]) -> Iterator[ast.stmt]:
+    """The statements, with a ``del`` after the last one that uses some locals."""
     # By name, the last statement that uses it: later ones replace earlier ones in the dict.
     last = {each.id: at for at, statement in enumerate(statements) for each in _names([statement])}
     ends: dict[int, list[str]] = {}
-    for name in sorted(assigned & {*_referents(statements, references), *made}):
+    for name in held:
         ends.setdefault(last[name], []).append(name)
-    with_deletes: list[ast.stmt] = []
     for at, statement in enumerate(statements):
-        with_deletes.append(statement)
+        yield statement
         # After a return nothing runs; the local dies with the frame.
         if at in ends and not isinstance(statement, ast.Return):
-            with_deletes.append(
-                ast.copy_location(ast.Delete([ast.Name(name, ast.Del()) for name in ends[at]]), statement)
-            )
-    return with_deletes
+            yield ast.copy_location(ast.Delete([ast.Name(name, ast.Del()) for name in ends[at]]), statement)
 
 
 def _names(statements: Sequence[ast.stmt]) -> Iterator[ast.Name]:
@@ -65,7 +66,7 @@ def _referents(statements: Sequence[ast.stmt], references: set[str]) -> Iterator
 
 
 def _generators(statements: Sequence[ast.stmt], makers: set[str]) -> Iterator[str]:
-    """Locals that hold a generator which was made again at a ``yield``."""
+    """Names of locals that hold a generator which was made again at a ``yield``."""
     for statement in statements:
         match statement:
             case ast.Assign([ast.Name(local)], ast.Call(ast.Name(maker))) if maker in makers:

@@ -144,7 +144,7 @@ def forward_level() -> int:
 
 
 FORWARD_LEVEL = (vars(torch.autograd.forward_ad), "_current_level")
-"""Where it is kept."""
+"""The dict that holds it, and its name there."""
 
 
 def only_functionalized() -> bool:

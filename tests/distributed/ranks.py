@@ -48,16 +48,20 @@ def same(eager, compiled):
     return True
 
 
-def both(prepare, rows, kind):
-    """True if training gives the same with and without compile, and the number of parts of the compiled one's graphs."""
+def both(prepare, rows, kind, around=None):
+    """True if training gives the same with and without compile, and the number of parts of the compiled one's graphs.
+
+    ``around`` is put around a compiled module; without it, the whole is compiled.
+    """
     results, graphs = [], 0
     for compiled in (False, True):
         module = network(kind)
-        whole = prepare(module)
+        whole = prepare(module) if around is None or not compiled else module
         if compiled:
             pen = nbcompile.api.new_recorder("rank")
             with nbcompile.api.listening(pen):
-                results.append(trained(module, nbcompile.compile(whole, backend="aot_eager"), rows))
+                called = nbcompile.compile(whole, backend="aot_eager")
+                results.append(trained(module, called if around is None else around(called), rows))
                 graphs = sum(len(frame.compiled_graph.parts) for frame in pen.record().frames if frame.compiled_graph)
         else:
             results.append(trained(module, whole, rows))
@@ -68,6 +72,10 @@ def shard(module):
     for layer in module:
         fully_shard(layer)
     return fully_shard(module)
+
+
+def small_buckets(module):
+    return DistributedDataParallel(module, bucket_cap_mb=0.004)
 
 
 def reduced(x):
@@ -89,8 +97,10 @@ def main(folder):
     torch.set_num_threads(1)
     rank = dist.get_rank()
     found = {
-        "ddp": both(lambda module: DistributedDataParallel(module, bucket_cap_mb=0.004), (4, 4), Network),
+        "ddp": both(small_buckets, (4, 4), Network),
         "fsdp": both(shard, (4, 4), torch.nn.Sequential),
+        "ddp of compiled": both(small_buckets, (4, 4), Network, small_buckets),
+        "fsdp of compiled": both(fully_shard, (4, 4), Network, fully_shard),
         # Each rank has sizes of its own: one compiles again where the other does not.
         "sizes": both(lambda module: DistributedDataParallel(module), (4, 4 + rank, 6 + 2 * rank), Network),
     }

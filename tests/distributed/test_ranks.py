@@ -36,7 +36,7 @@ def ranks(tmp_path_factory):
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
-@pytest.mark.parametrize("way", ["ddp", "fsdp", "sizes"])
+@pytest.mark.parametrize("way", ["ddp", "fsdp", "sizes", "ddp of compiled", "fsdp of compiled"])
 def test_training(ranks, way):
     """A compiled DDP or FSDP2 model learns what eager learns; ranks with other sizes wait for nobody's compile."""
     for found in ranks:
@@ -47,6 +47,7 @@ def test_training(ranks, way):
 def test_buckets(ranks):
     """The graph of a DDP model is split at its buckets; that of a model whose gradients fit into one is not."""
     assert [found["ddp"][1] for found in ranks] == [2, 2]
+    assert [found["ddp of compiled"][1] for found in ranks] == [2, 2]
     assert [found["sizes"][1] for found in ranks] == [1, 1]  # compiled again for sizes that are symbols
 
 

@@ -72,7 +72,7 @@ class Waiting:
     index: int
     """The instruction at which it goes on."""
     stack: Sequence[VariableTracker]
-    """What it still has on its operand stack then."""
+    """Values that it still has on its operand stack then."""
 
 
 def may_let_go(tracer: Tracer, frames: Sequence[Waiting], outermost: Translator, tracker: VariableTracker) -> bool:
@@ -100,9 +100,7 @@ def written(frame: Translator, index: int) -> set[str]:
     """Variables that a frame may bind again or unbind once it goes on; inner functions may do it with any cell."""
     instructions = code_view(frame.code).instructions
     accesses = (
-        access
-        for each in instructions_reachable(instructions, index)
-        for access in variable_accesses(instructions[each])
+        access for at in instructions_reachable(instructions, index) for access in variable_accesses(instructions[at])
     )
     return {name for access, name in accesses if access != "read"} | frame.cells.keys()
 

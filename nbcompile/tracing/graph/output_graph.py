@@ -297,7 +297,7 @@ class OutputGraph:
             # OverflowError: a number that no operator takes. Warning: the program's filter makes it an exception.
             case NotImplementedError() | OverflowError() | Warning():
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
-            # The derivative of an operator, forward through a norm, makes tensors that are no fakes: no error in eager mode.
+            # The forward-mode derivative of a norm makes tensors that are no fakes: no error in eager mode.
             case AssertionError() if str(error).startswith("Please convert all Tensors to FakeTensors first"):
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
             case TypeError():

@@ -393,7 +393,7 @@ def _entered(manager: Any, prior: bool) -> Any:
 
 
 def _exit_of(manager: Any) -> Any:
-    """What BEFORE_WITH leaves on the stack: the class is asked, not the object."""
+    """Bound exit function that BEFORE_WITH leaves on the stack: the class is asked, not the object."""
     return type(manager).__exit__.__get__(manager)
 
 
@@ -412,8 +412,10 @@ class ExitVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         """The bound function, of a manager that stays entered: a generator waits inside of its block."""
         context = self.context
-        of_torch = isinstance(context, ContextVariable)
-        manager = context.recipe_of_entered(reconstruction) if of_torch else reconstruction.recipe(context)
+        if isinstance(context, ContextVariable):
+            manager = context.recipe_of_entered(reconstruction)
+        else:
+            manager = reconstruction.recipe(context)
         return Call(Constant(_exit_of, "exit_of"), (manager,))
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
