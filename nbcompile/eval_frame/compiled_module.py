@@ -71,7 +71,7 @@ class CompiledModule(torch.nn.Module):
         call.__wrapped__ = module.forward  # type: ignore[attr-defined]  # whose signature `inspect` is to find
         object.__setattr__(self, "_nbcompile_call", call)
 
-    @property  # type: ignore[misc]
+    @property
     def __class__(self) -> Any:
         """The class that ``isinstance`` sees beside the type: torch's own, once it is loaded and may be asked for."""
         return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", type(self))
