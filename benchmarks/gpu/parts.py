@@ -54,7 +54,7 @@ def doctor(gpu: Gpu, until: float) -> Iterator[Row]:
     yield {
         "gpu": gpu.name, "chip": gpu.chip, "driver": launcher.driver, "devices": launcher.devices,
         "torch": torch.__version__, "triton": triton, "python": platform.python_version(),
-        "compiler": getattr(compiler, "version", "none"), "kernels": [kernel.name for kernel in found.kernels],
+        "compiler": getattr(compiler, "version", "none"), "kernels": ", ".join(kernel.name for kernel in found.kernels),
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/gpu/grouped
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
@@ -51,9 +51,19 @@ class GroupedProduct:
         return down * across * (self.groups if self.divided == SUM else 1)
 
 
-def emit(product: GroupedProduct, tile: ProductTile, name: str) -> str:
-    """The module's text: a function that ``triton.jit`` takes."""
-    writer = begin(name, PARAMETERS)
+def emit(
+    product: GroupedProduct, tile: ProductTile, name: str, operands: Sequence[str] = (), after: Sequence[str] = ()
+) -> str:
+    """The module's text: a function that ``triton.jit`` takes.
+
+    Args:
+        product: What is computed.
+        tile: Of a program.
+        name: Of the function.
+        operands: Names of further parameters.
+        after: Lines that make the result of ``total``.
+    """
+    writer = begin(name, (*PARAMETERS, *operands))
     down, across = product.tiles(tile)
     writer.line(f"row_tile = tl.program_id(0) % {down}")
     writer.line(f"column_tile = tl.program_id(0) // {down} % {across}")
@@ -65,6 +75,11 @@ def emit(product: GroupedProduct, tile: ProductTile, name: str) -> str:
         writer.depth += 2
         emit_lines(writer, _edges(product, tile))
     emit_lines(writer, _sum(product, tile))
+    emit_lines(writer, iter(after))
+    out = product.out
+    element = f"row.to(tl.int64) * {out[1]} + column * {out[2]}"
+    writer.line(f"out += group.to(tl.int64) * {out[0]}")
+    writer.line(f"tl.store(out + ({element}), total.to(out.dtype.element_ty), is_row & is_column)")
     return writer.text()
 
 
@@ -77,8 +92,8 @@ def _tile_of_group(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
     yield "first = 0"
     yield "last = 0"
     yield f"for at in range(0, {product.groups}):"
-    yield "  end = tl.load(offsets + at).to(tl.int32)"
-    yield f"  tiles = (end - before + {block - 1}) // {block}"
+    yield from _limit("  end", "offsets + at", product.rows if product.divided == ROWS else product.columns)
+    yield f"  tiles = (tl.maximum(end - before, 0) + {block - 1}) // {block}"
     yield f"  is_here = ({number} >= taken) & ({number} < taken + tiles)"
     yield "  group = tl.where(is_here, at, group)"
     yield f"  first = tl.where(is_here, before + ({number} - taken) * {block}, first)"
@@ -106,15 +121,21 @@ def _steps_of_group(product: GroupedProduct, tile: ProductTile, tiles: int) -> I
     yield f"column = (column_tile * {tile.columns} + tl.arange(0, {tile.columns}))[None, :]"
     yield f"is_row = row < {product.rows}"
     yield f"is_column = column < {product.columns}"
-    yield "begin = tl.load(offsets + group - 1, group > 0, 0).to(tl.int32)"
-    yield "end_of_sum = tl.load(offsets + group).to(tl.int32)"
+    yield from _limit("begin", "offsets + group - 1, group > 0, 0", product.depth)
+    yield from _limit("end_of_sum", "offsets + group", product.depth)
+
+
+def _limit(name: str, place: str, size: int) -> Iterator[str]:
+    """An offset as a slice takes it: a negative one counts from the end, and none is outside of the dimension."""
+    value = name.strip()
+    yield f"{name} = tl.load({place}).to(tl.int32)"
+    yield f"{name} = tl.minimum(tl.maximum(tl.where({value} < 0, {value} + {size}, {value}), 0), {size})"
 
 
 def _sum(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
-    left, right, out = product.left, product.right, product.out
+    left, right = product.left, product.right
     yield f"left += group.to(tl.int64) * {left[0]}"
     yield f"right += group.to(tl.int64) * {right[0]}"
-    yield f"out += group.to(tl.int64) * {out[0]}"
     yield f"total = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)"
     yield f"for step in range(begin, end_of_sum, {tile.depth}):"
     yield f"  r = step + tl.arange(0, {tile.depth})"
@@ -127,5 +148,3 @@ def _sum(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
         "(r[:, None] < end_of_sum) & is_column, 0.0)"
     )
     yield "  total = tl.dot(rows, columns, total)"
-    element = f"row.to(tl.int64) * {out[1]} + column * {out[2]}"
-    yield f"tl.store(out + ({element}), total.to(out.dtype.element_ty), is_row & is_column)"

@@ -15,11 +15,14 @@ from typing import Any
 import torch
 from torch import fx
 
+from nbcompile.codegen.triton_epilogue import Epilogue, following, lines
 from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, emit
 from nbcompile.gpu.chip import Chip
-from nbcompile.gpu.predict import LAUNCH_SECONDS
+from nbcompile.gpu.grouped_tuning import measured
+from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
 from nbcompile.gpu.product_factors import Factor
 from nbcompile.gpu.product_times import Shape, fits, predict
+from nbcompile.gpu.product_tuning import Benchmark
 from nbcompile.gpu.templates import (
     LIBRARY_TILES,
     TEMPLATE_REACHED,
@@ -31,8 +34,9 @@ from nbcompile.gpu.templates import (
     reason_of,
 )
 from nbcompile.gpu.written_kernels import kernel_launch
+from nbcompile.ir.kernel import ProductTile
 from nbcompile.lowering.grouped_products import OPERATOR, GroupedLaunch
-from nbcompile.lowering.kernel_launches import KERNEL
+from nbcompile.lowering.kernel_launches import INSIDE, KERNEL
 
 NAME = "triton_grouped_mm"
 GROUPED_CHIP = 90
@@ -45,37 +49,60 @@ WAIT_SECONDS = 20e-6
 def mark(module: fx.GraphModule, device: torch.device | None, autotuner: Autotuner) -> None:
     """Give each grouped product of a GPU its kernel, or the reason why it has none."""
     for node in module.graph.find_nodes(op="call_function", target=OPERATOR):
-        node.meta.pop(KERNEL, None)
+        epilogue = following(node)
+        for marked in (node, *epilogue.nodes):
+            marked.meta.pop(KERNEL, None)
+            marked.meta.pop(INSIDE, None)
         is_candidate = "TRITON" in autotuner.backends and (device or node.meta["val"].device).type == "cuda"
         if is_candidate and node.args[0].meta["val"].dim() + node.args[1].meta["val"].dim() < 6:
-            node.meta[KERNEL] = _marked(node, autotuner)
+            _mark(node, epilogue, _marked(node, epilogue, autotuner))
 
 
-def _marked(node: fx.Node, autotuner: Autotuner) -> GroupedLaunch | str:
-    product = _described(node)
+def _mark(node: fx.Node, epilogue: Epilogue, launch: GroupedLaunch | str) -> None:
+    """Mark the last node of what one kernel computes; or the product, where it has none."""
+    if isinstance(launch, str):
+        node.meta[KERNEL] = launch
+        return
+    *inside, last = (node, *epilogue.nodes)
+    for earlier in inside:
+        earlier.meta[INSIDE] = True
+    last.meta[KERNEL] = launch
+
+
+def _marked(node: fx.Node, epilogue: Epilogue, autotuner: Autotuner) -> GroupedLaunch | str:
+    product = _described(node, (node, *epilogue.nodes)[-1].meta["val"])
     if isinstance(product, str):
         return f"grouped matrix product through ATen: {product}"
     shape = _shape(product)
-    candidates = _candidates(product, shape, autotuner.chip, autotuner.backends)
+    candidates = _candidates(product, shape, autotuner.chip, autotuner.backends, epilogue)
+
+    def text(tile: ProductTile, name: str) -> str:
+        after = tuple(lines(epilogue, node)) if epilogue.nodes else ()
+        return emit(product, tile, name, epilogue.parameters, after)
+
+    if isinstance(autotuner.timing, Benchmark) and candidates:
+        candidates = measured(autotuner.timing, node, epilogue, product, candidates, text)
     left, right = (node.args[at].meta["val"] for at in (0, 1))  # type: ignore[union-attr]
     factors = tuple(
         Factor("x".join(map(str, value.shape)), str(list(value.stride())), str(value.dtype)) for value in (left, right)
     )
-    choice = Choice(node.name, (), (node.name,), shape, candidates, factors)
+    last = (node, *epilogue.nodes)[-1]
+    nodes = tuple(dict.fromkeys((last.name, node.name)))
+    choice = Choice(node.name, (), nodes, shape, candidates, factors)
     autotuner.choices[choice.nodes] = choice
     tile = choice.chosen.tile if candidates else None
     if tile is None:
         return f"grouped {reason_of(choice)}"
-    launch = kernel_launch(emit(product, tile, NAME), NAME, product.programs(tile), PARAMETERS, tile)
-    return GroupedLaunch(launch, f"grouped matrix product: {tile.label}")
+    parameters = (*PARAMETERS, *epilogue.parameters)
+    launch = kernel_launch(text(tile, NAME), NAME, product.programs(tile), parameters, tile)
+    return GroupedLaunch(launch, f"grouped matrix product: {tile.label}", node, epilogue.operands)
 
 
-def _described(node: fx.Node) -> GroupedProduct | str:
+def _described(node: fx.Node, result: torch.Tensor) -> GroupedProduct | str:
     """The product, or the reason why there is no kernel."""
     left, right, offsets, bias, dtype = (*node.args, None, None, None)[:5]
     dtype = node.kwargs.get("out_dtype", dtype)
     given: Any = [value.meta["val"] for value in (left, right, node.kwargs.get("offs", offsets)) if value is not None]  # type: ignore[union-attr]
-    result = node.meta["val"]
     if node.kwargs.get("bias", bias) is not None or "offs" in node.kwargs:
         return "a bias, or offsets by name"
     if dtype not in (None, given[0].dtype):
@@ -104,7 +131,9 @@ def _shape(product: GroupedProduct) -> Shape:
     return Shape(product.groups, rows, columns, depth, 2, "narrow")
 
 
-def _candidates(product: GroupedProduct, shape: Shape, chip: Chip, backends: tuple[str, ...]) -> tuple[Candidate, ...]:
+def _candidates(
+    product: GroupedProduct, shape: Shape, chip: Chip, backends: tuple[str, ...], epilogue: Epilogue
+) -> tuple[Candidate, ...]:
     moved = (
         shape.factor_bytes
         * shape.batch
@@ -121,5 +150,8 @@ def _candidates(product: GroupedProduct, shape: Shape, chip: Chip, backends: tup
         # One kernel for all groups; or a launch for each, after the offsets are known.
         launches = 1 if chip.capability >= GROUPED_CHIP else product.groups
         waits = 0.0 if launches == 1 else WAIT_SECONDS
-        found.append(Candidate(None, best + launches * LAUNCH_SECONDS + waits))
+        # What follows is a kernel of its own then, which reads the product and writes its result.
+        size = shape.factor_bytes * shape.batch * shape.rows * shape.columns
+        rest = LAUNCH_SECONDS + 2 * size / (REACHED * chip.bytes_per_second) if epilogue.nodes else 0.0
+        found.append(Candidate(None, best + launches * LAUNCH_SECONDS + waits + rest, rest=rest))
     return tuple(sorted(found, key=lambda candidate: candidate.seconds))

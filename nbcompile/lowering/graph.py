@@ -330,6 +330,8 @@ class _Lowering:
             return self._number(node, predicted)
         if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
             return self.values[node.args[0]][node.args[1]]  # of a list as long as it may be
+        if kernel_launches.INSIDE in node.meta:
+            return None  # nobody else reads it
         if node in self.build.known:
             return self.build.known[node]
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)

@@ -33,16 +33,21 @@ class GroupedLaunch:
     launch: KernelLaunch
     reason: str
     """Text for the record: why it was chosen."""
+    product: fx.Node
+    """The product, of which the marked node may be what follows."""
+    operands: tuple[fx.Node, ...] = ()
+    """Tensors that what follows reads besides."""
 
 
 def lower_grouped_product(build: Builder, node: fx.Node, marked: GroupedLaunch, values: Mapping[fx.Node, Any]) -> Value:
     """Add the launch; return the result."""
     compiled_artifact.refuse("it launches a kernel of a grouped product")
     fake = node.meta["val"]
-    arguments: Any = node.args[:3]
+    arguments: Any = (*marked.product.args[:3], *marked.operands)
+    names = [name for name in marked.launch.parameters if name != "out"]
     given = {
         name: (values[argument], of_tensor(argument.meta["val"]))
-        for name, argument in zip(marked.launch.parameters, arguments, strict=False)
+        for name, argument in zip(names, arguments, strict=True)
     }
     result = memory_for(build, fake)
     add_launch(build, marked.launch, {**given, "out": (result, of_tensor(fake))}, ("out",), marked.reason)

@@ -19,6 +19,8 @@ from nbcompile.lowering.value import Value
 
 KERNEL = "nbcompile_kernel"
 """Mark of a node: launches, or the reason why there are none."""
+INSIDE = "nbcompile_inside"
+"""Mark of a node that the kernel of a later node computes."""
 Passed = tuple[Value, Layout]
 """An argument, with the layout that the kernel has it in."""
 

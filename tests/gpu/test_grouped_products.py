@@ -64,13 +64,67 @@ def test_a_group_does_not_see_the_numbers_of_another():
     torch.testing.assert_close(found[:20], OPERATOR(a, b, groups)[:20], rtol=2e-2, atol=2e-2)
 
 
-def test_what_follows_is_a_kernel_beside_it():
-    """An activation of the result."""
+AFTER = {
+    "relu": lambda y, z, bias: torch.relu(y),
+    "a gate": lambda y, z, bias: torch.nn.functional.silu(y) * z,
+    "a bias": lambda y, z, bias: torch.sigmoid(y + bias),
+    "a residual in float32": lambda y, z, bias: (torch.nn.functional.gelu(y) * 0.5).float() + z.float(),
+}
+
+
+@pytest.mark.parametrize("divided", ["rows", "sum"])
+@pytest.mark.parametrize("name", AFTER)
+def test_what_follows_is_in_the_kernel(name, divided):
+    """Activations, a gate, a bias of columns, casts: rounded where eager mode rounds; the product is not in memory."""
+    a, b = tensors((64, 32), (2, 32, 64)) if divided == "rows" else tensors((64, 40), (40, 64))
+    groups = offsets(20, 64 if divided == "rows" else 40)
+    z, bias = torch.randn(OPERATOR(a, b, groups).shape).bfloat16(), torch.randn(64).bfloat16()
+
+    def function(a, b, groups, z, bias):
+        return AFTER[name](OPERATOR(a, b, groups), z, bias)
+
+    found = nbcompile.explain(function, options=OURS)(a, b, groups, z, bias)
+    expected = function(a, b, groups, z, bias)
+    assert found.result.dtype == expected.dtype
+    torch.testing.assert_close(found.result, expected, rtol=2e-2, atol=2e-2)
+    launched = [kernel.name for kernel in found.kernels if kernel.language == "triton"]
+    assert "triton_grouped_mm" in launched
+    assert len(launched) == (2 if name == "a residual in float32" else 1)  # the residual's own cast is before it
+
+
+def test_a_product_that_is_used_twice_is_in_memory():
+    """What follows is a kernel of its own."""
     a, b = tensors((64, 32), (2, 32, 64))
     groups = offsets(20, 64)
-    found = nbcompile.explain(lambda a, b, groups: torch.relu(OPERATOR(a, b, groups)), options=OURS)(a, b, groups)
-    torch.testing.assert_close(found.result, torch.relu(OPERATOR(a, b, groups)), rtol=2e-2, atol=2e-2)
+
+    def function(a, b, groups):
+        y = OPERATOR(a, b, groups)
+        return torch.relu(y), y + 1
+
+    found = nbcompile.explain(function, options=OURS)(a, b, groups)
+    for mine, theirs in zip(found.result, function(a, b, groups), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=2e-2)
     assert [kernel.language for kernel in found.kernels].count("triton") == 2
+
+
+@pytest.mark.parametrize("ends", [(20, 80), (-10, 64), (30, 10), (0, 64), (90, 95)])
+def test_offsets_are_limited_as_those_of_slices(ends):
+    """Past the end, negative, falling: nothing outside of a tensor is read or written; rows are eager mode's."""
+    a, b = tensors((64, 32), (2, 32, 64))
+    groups = offsets(*ends)
+    found = nbcompile.explain(lambda a, b, groups: OPERATOR(a, b, groups), options=OURS)(a, b, groups)
+    covered = slice(0, 30) if ends == (30, 10) else slice(None)
+    torch.testing.assert_close(found.result[covered], OPERATOR(a, b, groups)[covered], rtol=2e-2, atol=2e-2)
+    assert not any(note for frame in found.record.frames for note in frame.compiled_graph.notes)
+
+
+@pytest.mark.parametrize("keyword", [{"bias": torch.zeros(2, 64).bfloat16()}, {"out_dtype": torch.float32}])
+def test_what_eager_mode_refuses_is_refused(keyword):
+    """A bias, and results of another type: torch has neither."""
+    a, b = tensors((64, 32), (2, 32, 64))
+    for function in (OPERATOR, nbcompile.compile(lambda *given: OPERATOR(*given, **keyword), options=OURS)):
+        with pytest.raises(RuntimeError, match="(?i)bias|dtype"):
+            function(a, b, offsets(20, 64), **(keyword if function is OPERATOR else {}))
 
 
 def test_a_batch_is_a_product_with_what_follows():

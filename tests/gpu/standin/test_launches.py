@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import nbcompile
+from nbcompile.record.recorder import Recorder
 from nbcompile.runtime import gpu_launcher
 
 
@@ -270,3 +271,52 @@ def test_the_current_device_is_where_tensors_are_made(here):
     finally:
         here.module.set_device(before)
     assert torch.cuda.current_device() == before
+
+
+def test_tensors_on_two_devices_in_one_graph(here):
+    """Each kernel is launched on the device of its tensors, and the current device stays; copies lie between them."""
+    here.driver.set_devices(2)
+
+    def both(x, y):
+        one, other = torch.sin(x) + 1, torch.cos(y) * 2
+        return one, other, one * other.to("cuda:0"), other + one.to("cuda:1")
+
+    x, y = torch.randn(20, 30, device="cuda:0"), torch.randn(20, 30, device="cuda:1")
+    compiled = nbcompile.compile(both)
+    compiled(x, y)
+    here.driver.clear_log()
+    for mine, theirs in zip(compiled(x, y), both(x, y), strict=True):
+        assert mine.device == theirs.device
+        torch.testing.assert_close(mine.cpu(), theirs.cpu())
+    devices = [line.split(" device ")[1][0] for line in launches(here.driver.log())]
+    assert sorted(devices) == ["0", "1", "1"]
+    assert torch.cuda.current_device() == 0
+
+
+def test_gradients_go_back_to_their_devices(here):
+    """Of a sum on one device, of factors on both."""
+    here.driver.set_devices(2)
+
+    def loss(x, y):
+        return (torch.sin(x).to("cuda:1") * y).sum()
+
+    leaves = [torch.randn(8, 30, device=device).requires_grad_() for device in ("cuda:0", "cuda:1")]
+    found = torch.autograd.grad(nbcompile.compile(loss)(*leaves), leaves)
+    for mine, theirs in zip(found, torch.autograd.grad(loss(*leaves), leaves), strict=True):
+        assert mine.device == theirs.device
+        torch.testing.assert_close(mine.cpu(), theirs.cpu())
+
+
+def test_a_graph_is_for_the_number_of_its_device(here):
+    """A tensor on another GPU is guarded against; operands on two are eager mode's error."""
+    here.driver.set_devices(2)
+    recorder = Recorder("f")
+    with recorder.listening():
+        compiled = nbcompile.compile(torch.sin)
+        for device in ("cuda:0", "cuda:1", "cuda:0", "cuda:1"):
+            x = torch.randn(20, 30, device=device)
+            assert compiled(x).device == x.device
+            torch.testing.assert_close(compiled(x).cpu(), torch.sin(x.cpu()))
+    assert len([frame for frame in recorder.frames if getattr(frame, "compiled_graph", None)]) == 2
+    with pytest.raises(RuntimeError):
+        nbcompile.compile(torch.add)(torch.randn(4, device="cuda:0"), torch.randn(4, device="cuda:1"))

@@ -179,3 +179,31 @@ def test_a_grouped_product_is_launched(here):
     names = [line.split()[1] for line in here.driver.log() if line.startswith("launch ")]
     assert names.count("triton_grouped_mm") == 3
     assert here.executor.reasons == []
+
+
+@pytest.mark.usefixtures("fresh_times")
+@pytest.mark.parametrize("fastest", ["library", "triton_grouped"])
+def test_a_grouped_product_is_chosen_by_measurement(monkeypatch, fastest):
+    """The library's kernel and ours, on groups of the same length; what follows is measured with ours."""
+    names = []
+
+    def seconds(call, expected):
+        call()
+        names.append(getattr(call.func, "__name__", type(call.func).__name__))
+        is_library = "grouped_mm" in names[-1]
+        return 1e-6 if is_library == (fastest == "library") else 1e-3
+
+    monkeypatch.setattr(product_tuning, "seconds", seconds)
+    torch.manual_seed(0)
+    a, b = (torch.randn(size, device="cuda").bfloat16() for size in ((40, 32), (3, 32, 48)))
+    groups = torch.tensor([10, 10, 40], dtype=torch.int32, device="cuda")
+
+    def function(a, b):
+        return torch.relu(torch.nn.functional.grouped_mm(a, b, offs=groups))
+
+    found = nbcompile.explain(function, mode="max-autotune-no-cudagraphs")(a, b)
+    torch.testing.assert_close(found.result.cpu(), function(a, b).cpu(), rtol=2e-2, atol=2e-2)
+    tuned = next(kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
+    assert all(candidate.measured for candidate in tuned.candidates)
+    assert (tuned.candidates[0].name == "_grouped_mm") == (fastest == "library")
+    assert len(names) == len(TILES) + 1

@@ -1,0 +1,121 @@
+"""What follows a product that has a kernel of its own, element by element, rounded where eager mode rounds.
+
+    silu(y) * z     ->   e0 = (total).to(tl.bfloat16).to(tl.float32)
+                         e1 = (e0 * (1.0 / (1.0 + tl.exp(-e0)))).to(tl.bfloat16).to(tl.float32)
+                         e2 = (e1 * tl.load(e2_operand + ...))
+
+A chain: each operator has one user, the next one. Other operands are tensors that the result's shape covers.
+
+In torch: torch/_inductor/select_algorithm.py (store_output). Read next: nbcompile/codegen/triton_grouped.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+aten = torch.ops.aten
+ROUNDED = {torch.bfloat16: "tl.bfloat16", torch.float16: "tl.float16"}
+_TEXTS: dict[Any, str] = {
+    aten.relu.default: "tl.where({0} < 0.0, 0.0, {0})",
+    aten.sigmoid.default: "tl.div_rn(1.0, 1.0 + tl.exp(-{0}))",
+    aten.silu.default: "{0} * tl.div_rn(1.0, 1.0 + tl.exp(-{0}))",
+    aten.gelu.default: "{0} * (0.5 * (1.0 + tl.erf(0.7071067811865476 * {0})))",
+    aten.neg.default: "-{0}", aten.abs.default: "tl.abs({0})", aten.add.Tensor: "{0} + {1}",
+    aten.sub.Tensor: "{0} - {1}", aten.mul.Tensor: "{0} * {1}", aten._to_copy.default: "{0}",
+}  # fmt: skip
+"""Operators that may follow, by the text of their arguments in float32."""
+_FLOATS = (torch.float32, *ROUNDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """Operators that follow a product, in order, and the tensors that they read besides."""
+
+    nodes: tuple[fx.Node, ...] = ()
+    operands: tuple[fx.Node, ...] = ()
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the operands."""
+        return tuple(f"operand{at}" for at in range(len(self.operands)))
+
+
+def following(node: fx.Node) -> Epilogue:
+    """The chain of operators that follow a product."""
+    nodes: list[fx.Node] = []
+    operands: list[fx.Node] = []
+    last, shape = node, node.meta["val"].shape
+    while len(last.users) == 1:
+        (user,) = last.users
+        others = [argument for argument in user.args if isinstance(argument, fx.Node) and argument is not last]
+        if not _is_possible(user, last, shape) or not all(_is_covered(other, shape) for other in others):
+            break
+        nodes.append(user)
+        operands += [other for other in others if other not in operands]
+        last = user
+    return Epilogue(tuple(nodes), tuple(operands))
+
+
+def _is_possible(user: fx.Node, last: fx.Node, shape: Sequence[Any]) -> bool:
+    value = user.meta.get("val")
+    if user.target not in _TEXTS or not isinstance(value, torch.Tensor) or value.dtype not in _FLOATS:
+        return False
+    # Options: alpha of a sum, the other kind of gelu, a layout. The type of a copy is the result's.
+    if user.kwargs.keys() - {"dtype"} or last not in user.args or value.shape != shape:
+        return False
+    numbers = [argument for argument in user.args if not isinstance(argument, fx.Node)]
+    return all(type(number) in (int, float) and math.isfinite(number) for number in numbers)  # type: ignore[arg-type]
+
+
+def _is_covered(operand: fx.Node, shape: Sequence[Any]) -> bool:
+    """Return whether an operand has the result's shape, or one that is broadcast to it."""
+    value = operand.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype not in _FLOATS or value.dim() > len(shape):
+        return False
+    sizes = [*value.shape, *value.stride()]
+    own = list(shape)[len(shape) - value.dim() :]
+    fits = all(extent in (1, size) for extent, size in zip(value.shape, own, strict=True))
+    return fits and all(isinstance(number, int) for number in sizes)
+
+
+def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:
+    """Iterate over lines; ``total`` becomes the result, in float32 unless the last operator's type is another one."""
+    yield f"total = {_rounded('total', product.meta['val'].dtype)}"
+    last, names = product, dict(zip(epilogue.operands, epilogue.parameters, strict=True))
+    for at, (operand, name) in enumerate(names.items()):
+        value = operand.meta["val"]
+        place = " + ".join(_terms(value)) or "row * 0 + column * 0"
+        yield f"value{at} = tl.load({name} + ({place}), is_row & is_column, 0.0).to(tl.float32)"
+    loaded = {operand: f"value{at}" for at, operand in enumerate(names)}
+    for node in epilogue.nodes:
+        texts = [
+            "total"
+            if argument is last
+            else loaded[argument]
+            if isinstance(argument, fx.Node)
+            else repr(float(argument))  # type: ignore[arg-type]
+            for argument in node.args
+        ]
+        text = _TEXTS[node.target].format(*(f"({text})" for text in texts))
+        yield f"total = {_rounded(text, node.meta['val'].dtype)}"
+        last = node
+
+
+def _terms(value: torch.Tensor) -> Iterator[str]:
+    positions = ("group.to(tl.int64)", "row.to(tl.int64)", "column")[3 - value.dim() :]
+    strides = (step if extent > 1 else 0 for extent, step in zip(value.shape, value.stride(), strict=True))
+    # Also a dimension that is broadcast has its place: the tile has both sides.
+    terms = [f"{position} * {stride}" for position, stride in zip(positions, strides, strict=True)]
+    yield from (["row * 0"] if value.dim() < 2 else [])
+    yield from (["column * 0"] if value.dim() < 1 else [])
+    yield from terms
+
+
+def _rounded(text: str, dtype: torch.dtype) -> str:
+    return f"({text}).to({ROUNDED[dtype]}).to(tl.float32)" if dtype in ROUNDED else f"({text})"

@@ -1,0 +1,84 @@
+"""Measured times of the candidates of a grouped matrix product, on the GPU that is here.
+
+    measured(benchmark, node, epilogue, product, candidates, text)      candidates with measured times, the best first
+
+How long the groups are is known when the kernel runs: they are taken to be equally long, for the library's kernel, too.
+The times are kept as those of other products (product_tuning.py).
+
+In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/gpu/product_tuning.py
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from nbcompile.codegen.triton import POINTERS
+from nbcompile.codegen.triton_epilogue import Epilogue
+from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct
+from nbcompile.gpu.product_tuning import Benchmark, best, filled
+from nbcompile.gpu.templates import Candidate
+from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.kernel import ProductTile
+
+
+def measured(
+    benchmark: Benchmark, node: fx.Node, epilogue: Epilogue, product: GroupedProduct, candidates: Sequence[Candidate],
+    text: Callable[[ProductTile, str], str],
+) -> tuple[Candidate, ...]:  # fmt: skip
+    """Measure the best candidates; ``text`` is the module of one."""
+    last = (node, *epilogue.nodes)[-1]
+    given: Any = (*node.args[:3], last, *epilogue.operands)
+    values = [argument.meta["val"] for argument in given]
+    names = (*PARAMETERS, *epilogue.parameters)
+    ours = {
+        candidate: _kernel(text, candidate.tile, f"triton_grouped_{at}", names, values, product)
+        for at, candidate in enumerate(best(candidates))
+        if candidate.tile is not None
+    }
+
+    def memory() -> dict[str, torch.Tensor]:
+        made = {
+            name: filled(tuple(v.shape), tuple(v.stride()), v.dtype, v.device)
+            for name, v in zip(names, values, strict=True)
+        }
+        return {**made, "offsets": _offsets(product, values[2].device)}
+
+    def library() -> Callable[[], object]:
+        tensors = memory()
+        assert callable(node.target)
+        return functools.partial(node.target, *(tensors[name] for name in PARAMETERS[:3]))
+
+    found = benchmark.times(candidates, ours, memory, library)
+    return tuple(sorted(found, key=operator.attrgetter("seconds")))
+
+
+def _offsets(product: GroupedProduct, device: torch.device) -> torch.Tensor:
+    """Groups of the same length, as nearly as may be."""
+    sizes = {ROWS: product.rows, COLUMNS: product.columns}
+    size = sizes.get(product.divided, product.depth)
+    ends = [size * (at + 1) // product.groups // 8 * 8 for at in range(product.groups - 1)]
+    return torch.tensor([*ends, size], dtype=torch.int32, device=device)
+
+
+def _kernel(
+    text: Callable[[ProductTile, str], str], tile: ProductTile, name: str, names: Sequence[str],
+    values: Sequence[torch.Tensor], product: GroupedProduct,
+) -> EmittedKernel:  # fmt: skip
+    header, _, source = text(tile, name).partition("@triton.jit")
+    # A worker names the parameters p0, p1, ... (cubins.Request).
+    parameters = ", ".join(f"p{at}" for at in range(len(names)))
+    source = source.replace(f"({', '.join(names)}):", f"({parameters}):", 1)
+    head, _, body = source.partition("):\n")
+    indent = body[: len(body) - len(body.lstrip())]
+    renamed = "".join(f"{indent}{parameter} = p{at}\n" for at, parameter in enumerate(names))
+    return EmittedKernel(
+        name, name, f"@triton.jit{head}):\n{renamed}{body}", tuple(names), language="triton",
+        types=tuple(POINTERS[value.dtype] for value in values), warps=tile.warps, stages=tile.stages,
+        grid=str(product.programs(tile)), header=header, gpu=values[0].device.index or 0,
+    )  # fmt: skip

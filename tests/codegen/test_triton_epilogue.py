@@ -1,0 +1,54 @@
+"""What follows a product in its kernel: the chain of operators, their operands, and where they are rounded."""
+
+from __future__ import annotations
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from nbcompile.codegen import triton_epilogue
+
+aten = torch.ops.aten
+
+
+def chain(function, *inputs: torch.Tensor):
+    """The epilogue of the first product of a function, and that product."""
+    graph = make_fx(function, tracing_mode="fake")(*inputs).graph
+    (product,) = graph.find_nodes(op="call_function", target=aten.mm.default)
+    return triton_epilogue.following(product), product
+
+
+def half(*size: int) -> torch.Tensor:
+    return torch.randn(size).bfloat16()
+
+
+def test_a_chain_ends_where_a_result_is_used_twice():
+    """Or where an operator has no text, a reduction for one."""
+    x, w = half(8, 4), half(4, 6)
+    names = {
+        lambda x, w: aten.silu(x @ w) * 2: ["silu.default", "mul.Tensor"],
+        lambda x, w: aten.relu(x @ w).sum(0): ["relu.default"],
+        lambda x, w: (lambda y: (y + 1, y))(aten.relu(x @ w)): ["relu.default"],
+        lambda x, w: torch.add(x @ w, x[:, :1], alpha=2): [],
+        lambda x, w: (x @ w) * float("inf"): [],
+    }
+    for function, expected in names.items():
+        found, _ = chain(function, x, w)
+        assert [str(node.target).removeprefix("aten.") for node in found.nodes] == expected
+
+
+def test_operands_are_read_where_the_tile_is():
+    """A row of a bias, a column, a number; each result in 16 bits is rounded."""
+    x, w, bias, column, number = half(8, 4), half(4, 6), half(6), half(8, 1), torch.randn(())
+    found, product = chain(lambda x, w, b, c, n: (x @ w + b) * c - n, x, w, bias, column, number)
+    lines = list(triton_epilogue.lines(found, product))
+    assert found.parameters == ("operand0", "operand1", "operand2")
+    assert "operand0 + (row * 0 + column * 1)" in lines[1]
+    assert "operand1 + (row.to(tl.int64) * 1 + column * 0)" in lines[2]
+    assert "operand2 + (row * 0 + column * 0)" in lines[3]
+    assert [line.endswith(".to(tl.bfloat16).to(tl.float32)") for line in (lines[0], *lines[4:6])] == [True] * 3
+
+
+def test_an_operand_of_another_shape_ends_the_chain():
+    """The kernel's tile is that of the product."""
+    found, _ = chain(lambda x, w, y: (x @ w) + y, half(1, 4), half(4, 6), half(3, 6))
+    assert found.nodes == ()

@@ -1,0 +1,36 @@
+"""Candidates of a grouped product as kernels that are measured."""
+
+from __future__ import annotations
+
+import torch
+
+from nbcompile.codegen.triton_grouped import PARAMETERS, ROWS, SUM, GroupedProduct, emit
+from nbcompile.gpu import grouped_tuning
+from nbcompile.ir.kernel import ProductTile
+
+CPU = torch.device("cpu")
+
+
+def product(divided: str, size: int) -> GroupedProduct:
+    return GroupedProduct(divided, 3, size, 64, size, (0, 32, 1), (2048, 64, 1), (0, 64, 1))
+
+
+def test_groups_are_equally_long():
+    """As nearly as may be: multiples of 16 bytes but for the last one, and no row is left over."""
+    assert grouped_tuning._offsets(product(ROWS, 100), CPU).tolist() == [32, 64, 100]
+    assert grouped_tuning._offsets(product(SUM, 48), CPU).tolist() == [16, 32, 48]
+
+
+def test_a_kernel_takes_its_arguments_by_number():
+    """As workers compile it; its own names are given to them in the body."""
+    given = product(ROWS, 100)
+    values = [torch.empty(1, dtype=dtype) for dtype in (torch.bfloat16, torch.bfloat16, torch.int32, torch.float32)]
+    tile = ProductTile(32, 32, 32, 4, 3)
+    kernel = grouped_tuning._kernel(
+        lambda tile, name: emit(given, tile, name), tile, "triton_grouped_0", PARAMETERS, values, given
+    )
+    assert "def triton_grouped_0(p0, p1, p2, p3):" in kernel.source
+    assert "left = p0\n" in kernel.source
+    assert kernel.types == ("*bf16", "*bf16", "*i32", "*fp32")
+    assert kernel.grid == str(given.programs(tile))
+    compile(kernel.source, "kernel", "exec")
