@@ -131,6 +131,13 @@ struct Entered {
 
 /* ---------------------------------------------------------------- memory */
 
+/* Garbage that Python has not collected may hold memory: it is freed, and an allocation is tried once more. */
+int free_unused() {
+  PyObject *freed = PyObject_CallNoArgs(on_memory);
+  Py_XDECREF(freed);
+  return freed ? 0 : -1;
+}
+
 int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **made) {
   c10::IntArrayRef size(sizes, dim), stride(strides, dim);
   for (int attempt = 0;; attempt++) {
@@ -143,20 +150,22 @@ int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtyp
     } catch (const std::exception &error) {
       return raise(error);
     }
-    /* Garbage that Python has not collected may hold memory: free it, and try once more. */
-    PyObject *freed = PyObject_CallNoArgs(on_memory);
-    if (!freed) return -1;
-    Py_DECREF(freed);
+    if (free_unused()) return -1;
   }
 }
 
 /* Memory of the current device for one launch. */
 int take_scratch(size_t bytes, c10::DataPtr *made) {
-  try {
-    *made = c10::GetAllocator(CUDA)->allocate(bytes);
-    return 0;
-  } catch (const std::exception &error) {
-    return raise(error);
+  for (int attempt = 0;; attempt++) {
+    try {
+      *made = c10::GetAllocator(CUDA)->allocate(bytes);
+      return 0;
+    } catch (const c10::OutOfMemoryError &error) {
+      if (attempt) return raise(error);
+    } catch (const std::exception &error) {
+      return raise(error);
+    }
+    if (free_unused()) return -1;
   }
 }
 

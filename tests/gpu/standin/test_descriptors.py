@@ -8,6 +8,7 @@ import torch
 import nbcompile
 from nbcompile.gpu import templates
 from nbcompile.ir.kernel import ProductTile
+from nbcompile.runtime import gpu_launcher
 
 OURS = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
 TILE = ProductTile(64, 64, 32, 4, 3, programs=2, descriptors=True)
@@ -95,3 +96,24 @@ def test_missing_scratch_memory_is_torch_s_own_error(here):
     here.driver.set_capacity()
     compiled(x, w, out)
     same(out, expected)
+
+
+def test_scratch_memory_is_freed_and_tried_for_once(here):
+    """As for any allocation: what nobody uses is freed, and the launch goes on."""
+    x, w = inputs()
+    compiled = nbcompile.compile(function, options=OURS)
+    size = compiled(x, w).nbytes
+    calls = []
+
+    def freeing():
+        calls.append("freed")
+        here.driver.set_capacity()
+
+    gpu_launcher.memory_holders.append(freeing)
+    try:
+        here.driver.set_capacity(here.driver.allocated() + size)  # enough for the result alone
+        same(compiled(x, w), function(x, w))
+    finally:
+        gpu_launcher.memory_holders.pop()
+        here.driver.set_capacity()
+    assert calls == ["freed"]
