@@ -1,4 +1,4 @@
-"""What follows a product that has a kernel of its own, element by element, rounded where eager mode rounds.
+"""Operators after a product in its own kernel, element by element, rounded where eager mode rounds.
 
     silu(y) * z     ->   e0 = (total).to(tl.bfloat16).to(tl.float32)
                          e1 = (e0 * (1.0 / (1.0 + tl.exp(-e0)))).to(tl.bfloat16).to(tl.float32)
@@ -90,8 +90,8 @@ def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:
     last, names = product, dict(zip(epilogue.operands, epilogue.parameters, strict=True))
     for at, (operand, name) in enumerate(names.items()):
         value = operand.meta["val"]
-        place = " + ".join(_terms(value)) or "row * 0 + column * 0"
-        yield f"value{at} = tl.load({name} + ({place}), is_row & is_column, 0.0).to(tl.float32)"
+        offset = " + ".join(_terms(value)) or "row * 0 + column * 0"
+        yield f"value{at} = tl.load({name} + ({offset}), is_row & is_column, 0.0).to(tl.float32)"
     loaded = {operand: f"value{at}" for at, operand in enumerate(names)}
     for node in epilogue.nodes:
         texts = [

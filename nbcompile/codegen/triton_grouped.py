@@ -125,10 +125,10 @@ def _steps_of_group(product: GroupedProduct, tile: ProductTile, tiles: int) -> I
     yield from _limit("end_of_sum", "offsets + group", product.depth)
 
 
-def _limit(name: str, place: str, size: int) -> Iterator[str]:
+def _limit(name: str, address: str, size: int) -> Iterator[str]:
     """An offset as a slice takes it: a negative one counts from the end, and none is outside of the dimension."""
     value = name.strip()
-    yield f"{name} = tl.load({place}).to(tl.int32)"
+    yield f"{name} = tl.load({address}).to(tl.int32)"
     yield f"{name} = tl.minimum(tl.maximum(tl.where({value} < 0, {value} + {size}, {value}), 0), {size})"
 
 

@@ -43,11 +43,11 @@ def measured(
     }
 
     def memory() -> dict[str, torch.Tensor]:
-        made = {
+        tensors = {
             name: filled(tuple(v.shape), tuple(v.stride()), v.dtype, v.device)
             for name, v in zip(names, values, strict=True)
         }
-        return {**made, "offsets": _offsets(product, values[2].device)}
+        return {**tensors, "offsets": _offsets(product, values[2].device)}
 
     def library() -> Callable[[], object]:
         tensors = memory()
