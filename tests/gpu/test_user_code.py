@@ -196,6 +196,7 @@ def test_a_second_process_launches_without_compiling(store):
     assert second["launches"] == first["launches"]
 
 
+@pytest.mark.slow
 def test_code_for_a_target_comes_from_the_store(store):
     """What the driver was given is what the simulator runs; the graph is traced again, and nothing is compiled."""
     found = run(store[0], "target")
@@ -203,6 +204,7 @@ def test_code_for_a_target_comes_from_the_store(store):
     assert found["by_triton"] == []
 
 
+@pytest.mark.slow  # make sweep: tests/capture/test_triton_kernels.py has each edit, in one process
 @pytest.mark.fast_path
 def test_an_edited_kernel_is_compiled_again(store):
     """Its text, a global variable, a value of a module, a function that it calls, a heuristic: each edit counts."""
