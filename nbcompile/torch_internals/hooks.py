@@ -192,6 +192,11 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     return torch._debug_has_internal_overlap(tensor) == 1
 
 
+def disabled_hooks_error() -> str | None:
+    """The text of the error that hooks on saved tensors raise; None if they are allowed."""
+    return cast("str | None", torch._C._autograd._saved_tensors_hooks_get_disabled_error_message())
+
+
 def transform_state() -> tuple[Any, ...]:
     """The depth of the stack of torch.func's transforms, and the states that they switched off."""
     return (
@@ -214,6 +219,8 @@ def restore_transforms(state: tuple[Any, ...]) -> None:
     torch._C._functorch.set_inplace_requires_grad_allowed(in_place)
     if hooks_error is None:
         torch._C._autograd._saved_tensors_hooks_enable()
+    elif hooks_error != torch._C._autograd._saved_tensors_hooks_get_disabled_error_message():
+        torch._C._autograd._saved_tensors_hooks_disable(hooks_error)
     torch._C._set_fwd_grad_enabled(forward_mode)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from textwrap import indent
 
 from nbcompile.tools.fuzz import groups
@@ -25,43 +25,22 @@ from nbcompile.tools.fuzz.program import Program
 _FIRST = re.compile(r"^def p\d+\(", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """The compiled function of a batch, and what is observed of a call of it."""
-
-    body: str
-    observed: str
-
-
-PLAIN = Shape("    return [{called}]\n", "list(zip(compiled(f)(inputs), inputs))")
-TRAINING = Shape(
-    """\
-    results = [{called}]
-    losses = [loss for _, loss in results if loss.requires_grad]
-    if losses: sum(losses).backward()
-    for state, in inputs: state.update()
-    return results
-""",
-    "list(zip(compiled(f)(inputs), [state.facts() for state, in inputs]))",
-)
-"""Networks: one backward pass for all of them, as one each would be as many graphs."""
-
-
-def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "", shape: Shape = PLAIN) -> str:
+def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "") -> str:
     """The text of a batch.
 
     Args:
         functions: each ``def p(...)`` and the text of its arguments, a tuple.
         prelude: what is before them.
         afterwards: statements of ``play`` that follow.
-        shape: how they are called.
     """
     numbers = range(len(functions))
     called = ", ".join(f"p{number}(*inputs[{number}])" for number in numbers)
     given = ", ".join(inputs for _, inputs in functions)
     texts = "\n".join(text.replace("def p(", f"def p{number}(", 1) for number, (text, _) in enumerate(functions))
-    play = f"def play(compiled):\n    inputs = [{given}]\n    yield {shape.observed}\n{afterwards}"
-    return f"{prelude}\n{texts}\ndef f(inputs):\n{shape.body.format(called=called)}\n{play}"
+    play = (
+        f"def play(compiled):\n    inputs = [{given}]\n    yield list(zip(compiled(f)(inputs), inputs))\n{afterwards}"
+    )
+    return f"{prelude}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
 
 
 def halves(program: Program) -> Iterator[Program]:
@@ -96,5 +75,5 @@ def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Pro
             functions[f"p{number}"].name = "p"
         texts = [ast.unparse(functions[f"p{number}"]) + "\n" for number in numbers]
         chosen = list(zip(texts, [inputs[number] for number in numbers], strict=True))
-        source = module(chosen, prelude, afterwards, TRAINING if program.kind == "nn" else PLAIN)
+        source = module(chosen, prelude, afterwards)
         yield replace(program, source=source, size=len(numbers))

@@ -98,10 +98,27 @@ def _guarded(
     function: Callable[[], object], tracer: Tracer, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     _, _, answer = _computed(tracer, function, arguments, keywords)
+    _guard_answer(tracer, function, answer)
+    return tracer.constant_or_wrap(answer)
+
+
+def _guard_answer(tracer: Tracer, function: Callable[[], object], answer: object) -> None:
     address = NoArgsCallSource(AttrSource(ModuleSource(function.__module__), function.__name__))
     kind = GuardKind.BOOL_MATCH if isinstance(answer, bool) else GuardKind.EQUALS_MATCH
-    tracer.guard(address, kind, answer)
-    return tracer.constant_or_wrap(answer)
+    tracer.guard(address, GuardKind.NONE_MATCH if answer is None else kind, answer)
+
+
+def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer], object]) -> None:
+    """Register a function without arguments whose answer a traced function can change, too: computed while tracing, and
+    a guard compares what it answered when the frame was entered.
+    """
+
+    def meaning(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        _, _, answer = _computed(tracer, function, arguments, keywords)
+        _guard_answer(tracer, function, at_entry(tracer))
+        return tracer.constant_or_wrap(answer)
+
+    handles(function)(meaning)
 
 
 @handles(pow)

@@ -24,7 +24,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import operations
-from nbcompile.tracing.calls.folding import fold, folds, folds_of_process, folds_with_guard
+from nbcompile.tracing.calls.folding import fold, folds, folds_as_of_entry, folds_of_process, folds_with_guard
 from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
@@ -168,8 +168,8 @@ folds_of_process(
     torch.distributed.is_available,
     torch.backends.mps.is_available,
     torch.amp.is_autocast_available,
-    SAVED_HOOKS_ERROR,
 )
+folds_as_of_entry(SAVED_HOOKS_ERROR, lambda tracer: tracer.output.hooks_error)
 
 # Answers that the user can change between two calls, and that GLOBAL_STATE does not tell apart.
 folds_with_guard(torch.get_float32_matmul_precision, torch._C._get_privateuse1_backend_name)

@@ -66,6 +66,8 @@ class OutputGraph:
         self.frame = frame
         self.options = options
         self.dynamism = dynamism
+        self.hooks_error = torch_internals.disabled_hooks_error()
+        """The text of the error of hooks on saved tensors when the frame was entered."""
         symbols: dict[object, torch.fx.Node] = {}
         self.root = self.body = Body(None, symbols, may_change=True)
         self.has_bodies = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import math
 import operator
 import typing
@@ -50,3 +51,36 @@ def test_a_container_with_a_tensor_does_not_fold():
         return math.fsum([x.sum(), 1.0]) * 2
 
     assert nbcompile.compile(function, backend="eager")(torch.ones(2)) == function(torch.ones(2))
+
+
+def _error_of_hooks():
+    return torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
+
+
+def test_the_error_of_disabled_hooks_is_that_of_the_call():
+    """It is guarded as of the frame's start; what the frame disables itself, and puts back, is no other answer."""
+    disabled = torch.autograd.graph.disable_saved_tensors_hooks
+
+    def asks(x):
+        return x * 2, _error_of_hooks()
+
+    def changes(x):
+        with disabled("one"):
+            with disabled("two"):
+                inner = _error_of_hooks()
+            middle = _error_of_hooks()
+        return x * 2, inner, middle, _error_of_hooks()
+
+    def breaks(x):
+        with disabled("one"):
+            y = x * 2
+            torch._dynamo.graph_break()
+            return y + 1, _error_of_hooks()
+
+    for function in (asks, changes, breaks):
+        compiled = nbcompile.compile(function, backend="eager")
+        for outer in (None, "outer", "other", None):
+            with disabled(outer) if outer else contextlib.nullcontext():
+                found, wanted = compiled(torch.ones(2))[1:], function(torch.ones(2))[1:]
+                assert found == wanted
+                assert _error_of_hooks() == outer
