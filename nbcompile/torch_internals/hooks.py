@@ -194,7 +194,7 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
 
 def disabled_hooks_error() -> str | None:
     """The text of the error that hooks on saved tensors raise; None if they are allowed."""
-    return cast("str | None", torch._C._autograd._saved_tensors_hooks_get_disabled_error_message())
+    return torch._C._autograd._saved_tensors_hooks_get_disabled_error_message()
 
 
 def transform_state() -> tuple[Any, ...]:
