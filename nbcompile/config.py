@@ -3,9 +3,9 @@
     nbcompile.config.recompile_limit = 16
     with nbcompile.config.patch(suppress_errors=True): ...
 
-What a program set on torch's own module of settings holds for us as well: it is
-looked at when a frame is compiled (:func:`with_torchs`). A name that is no
-setting is an error at once; one that means nothing here warns (NO_EFFECT).
+What a program sets in torch._dynamo.config applies here too: it is read when a
+frame is compiled (:func:`with_torch_settings`). An unknown name is an error at
+once; a setting without a meaning here warns (NO_EFFECT).
 
 In torch: torch/_dynamo/config.py
 """
@@ -29,12 +29,12 @@ def _flag(*variables: str) -> bool:
 
 
 def _number(variable: str, default: int) -> int:
-    """The integer value of an environment variable; the default, with a warning, if it is no integer."""
+    """The integer value of an environment variable; the default, with a warning, if it is not an integer."""
     text = os.environ.get(variable) or str(default)
     try:
         return int(text)
     except ValueError:
-        warnings.warn(f"${variable} is {text!r}, which is no whole number: {default} is used", stacklevel=2)
+        warnings.warn(f"${variable}: expected an integer, got {text!r}; using {default}", stacklevel=2)
         return default
 
 
@@ -45,14 +45,12 @@ _WORDS = {
 
 
 def _word(variable: str, default: str) -> str:
-    """The value of an environment variable; the default, with a warning, if it is none of its choices."""
+    """The value of an environment variable; the default, with a warning, if it is not one of its choices."""
     text = os.environ.get(variable) or default
     if text in _WORDS[variable]:
         return text
     known = ", ".join(filter(None, _WORDS[variable]))
-    warnings.warn(
-        f"${variable} is {text!r}, which is none of {known}: {default or 'the default'} is used", stacklevel=2
-    )
+    warnings.warn(f"${variable}: expected one of {known}, got {text!r}; using {default or 'the default'}", stacklevel=2)
     return default
 
 
@@ -86,7 +84,7 @@ dynamic_sources: str = os.environ.get("TORCH_COMPILE_DYNAMIC_SOURCES", "")
 unbacked_sources: str = os.environ.get("TORCH_COMPILE_UNBACKED_SOURCES", "")
 """The same for those that are unbacked."""
 dynamic_values: str = os.environ.get("TORCH_COMPILE_DYNAMIC_VALUES", "")
-"""Sizes and ints that become dynamic wherever they are met: ``1111,2222``."""
+"""Sizes and ints that become dynamic wherever they occur: ``1111,2222``."""
 automatic_dynamic_local_pgo: bool = os.environ.get("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "1") != "0"
 """With a job id (``TORCH_COMPILE_JOB_ID``), what differed between calls is kept for the next process."""
 record_steps: bool = False
@@ -105,15 +103,15 @@ allow_unspec_int_on_nn_module: bool = False
 allow_ignore_mark_dynamic: bool = False
 """A dim marked with `mark_dynamic` may become a constant, as with `maybe_mark_dynamic`."""
 capture_scalar_outputs: bool = _flag("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS")
-"""`Tensor.item()` and its like are operators of the graph, and break it no more."""
+"""`Tensor.item()` and the like are captured as operators instead of a graph break."""
 capture_dynamic_output_shape_ops: bool = _flag("TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS")
-"""Operators whose result's size depends on data, such as `nonzero`, are operators of the graph."""
+"""Operators whose result's size depends on data, such as `nonzero`, are captured instead of a graph break."""
 prefer_deferred_runtime_asserts_over_guards: bool = False
 do_not_emit_runtime_asserts: bool = False
 
 # -- what is traced, and what breaks
 nested_graph_breaks: bool = False
-"""A break inside of an inlined function: every frame of the chain goes on in a resume function of its own."""
+"""After a break in an inlined function, each frame resumes in a resume function of its own."""
 rewrite_assert_with_torch_assert: bool = True
 """``assert tensor`` is an operator of the graph; False: a data-dependent jump, which breaks it."""
 dont_skip_tracing: bool = False
@@ -131,18 +129,18 @@ wrap_top_frame: bool = False
 reorderable_logging_functions: Functions = set()
 """Functions that only log: called after the graph, and no break."""
 ignore_logging_functions: Functions = set()
-"""Functions that only log: calls of them vanish."""
+"""Functions that only log: calls of them are removed."""
 
 # -- guards and side effects
 guard_nn_modules: bool = True
 skip_nnmodule_hook_guards: bool = False
-"""A hook that a module without hooks gets after it was compiled is not noticed. True in torch, which asks these guards
-at each call; here they are remembered (fast/guard_groups.py) and cost a nanosecond."""
+"""If True, hooks added after compilation are not detected. torch's default is True, as it evaluates these guards at
+each call; here the guard cache (fast/guard_groups.py) makes them nearly free (1 ns)."""
 install_free_tensors: bool = False
 use_recursive_dict_tags_for_guards: bool = False
 assume_dunder_attributes_remain_unchanged: bool = True
 replay_side_effects: bool = True
-"""False: what a function does to objects from outside is forgotten. Wrong results are yours."""
+"""If False, side effects are not replayed (unsafe: results may be wrong)."""
 side_effect_replay_policy: str = "info"
 """The message for a replayed side effect: ``silent``, ``info``, ``warn`` or ``error``."""
 
@@ -154,7 +152,7 @@ Results are the same. What is compiled already keeps its fast paths until ``nbco
 
 # -- waiting
 background: bool = _flag("NBCOMPILE_BACKGROUND")
-"""A graph runs as it was captured while another thread compiles it (nbcompile.fast.background)."""
+"""Compile in a background thread (nbcompile.fast.background); run eagerly until then."""
 
 # -- memory
 output_pool_megabytes: int = _number("NBCOMPILE_OUTPUT_POOL_MEGABYTES", 1024)
@@ -249,23 +247,23 @@ CHOICES: dict[str, tuple[object, ...]] = {
         "no_optimization",
     ),
 }
-"""The values of those that are one of a few words."""
+"""Possible values of the settings that have a few."""
 
 
 def _check(name: str, value: object) -> None:
-    """True if a setting can have this value: one of its choices, else one of the kind that the default has.
+    """Check that a setting may have this value: one of its choices, or a value of the default's type.
 
     Raises:
-        TypeError: of another kind.
-        ValueError: another word than its choices.
+        TypeError: the value is of another type.
+        ValueError: the value is not one of the choices.
     """
     kind = type(DEFAULTS[name])
     is_word = type(value) is str and name in CHOICES
     if kind in (bool, int, str) and type(value) is not kind and not is_word:
-        raise TypeError(f"nbcompile.config.{name} is of type {kind.__name__}, and cannot be {value!r}")
+        raise TypeError(f"nbcompile.config.{name}: expected a value of type {kind.__name__}, got {value!r}")
     if value not in CHOICES.get(name, (value,)):
         known = ", ".join(map(str, CHOICES[name]))
-        raise ValueError(f"nbcompile.config.{name} is one of {known}, and cannot be {value!r}")
+        raise ValueError(f"nbcompile.config.{name}: expected one of {known}, got {value!r}")
 
 
 class _Settings(ModuleType):
@@ -324,29 +322,31 @@ def patch(changes: dict[str, object] | str | None = None, *its_value: object, **
         globals().update(prior)
 
 
-TORCHS = ("torch._dynamo.config", "torch.compiler.config")
-"""The modules in which torch has its settings, once a program has imported them."""
+TORCH_CONFIGS = ("torch._dynamo.config", "torch.compiler.config")
+"""Modules of torch's settings, if a program has imported them."""
 
 
-def _was_set(torchs: ModuleType, name: str) -> bool:
-    """True if torch's setting is not as torch has it by itself: a few defaults are not ours."""
-    return not torchs._is_default(name)
+def _was_set(torch_config: ModuleType, name: str) -> bool:
+    """True if the program changed torch's setting: a few defaults differ from ours."""
+    return not torch_config._is_default(name)
 
 
 @contextmanager
-def with_torchs() -> Iterator[None]:
-    """Inside, what the program changed on torch's own modules of settings holds, where ours was left as it is."""
+def with_torch_settings() -> Iterator[None]:
+    """Context in which settings that the program changed in torch apply, unless it changed ours."""
     before = current()
-    for torchs in filter(None, map(sys.modules.get, TORCHS)):
-        for name in DEFAULTS.keys() & torchs._config.keys():
-            known, default = torchs._config[name], DEFAULTS[name]
+    for torch_config in filter(None, map(sys.modules.get, TORCH_CONFIGS)):
+        for name in DEFAULTS.keys() & torch_config._config.keys():
+            known, default = torch_config._config[name], DEFAULTS[name]
             if known.alias is not None:  # kept in the other module
                 continue
-            value = getattr(torchs, name)
+            value = getattr(torch_config, name)
             value = default if value == known.default else value  # torch's default may be another than ours
             if isinstance(value, set):
                 globals()[name] = {*before[name], *value}  # type: ignore[misc]
-            elif value != default and before[name] == default and name not in NO_EFFECT and _was_set(torchs, name):
+            elif (
+                value != default and before[name] == default and name not in NO_EFFECT and _was_set(torch_config, name)
+            ):
                 globals()[name] = value
     try:
         yield

@@ -182,7 +182,7 @@ def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
     loses_nan = dtype.is_floating_point and update.kind in ("max", "min")
     is_atomic = update.kind in ATOMIC and dtype in ATOMIC_TYPES and not loses_nan
     if not is_atomic and update.kind not in ("store", "any"):
-        raise NoTriton(f"an element of {dtype} changed by {update.kind}, in turns")
+        raise NoTriton(f"an atomic {update.kind} of {str(dtype).removeprefix('torch.')}")
     before = emitter.mask
     _gathers(emitter, update.offset.gathers, update.offset.index)
     limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {index_text(g.size)})" for g in update.offset.gathers]

@@ -132,7 +132,7 @@ def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Uns
     # An error that is kept, by a traceback or the record, must not keep the tensors of the call alive.
     error.forget_values()
     skipped = _skipped(observer, f"graph break: {error.kind.title}")
-    # A stack that is used up now may not be the next time, and what is called from here finds less of it.
+    # Stack depth varies by call: do not skip the code object for good; what it calls has less stack left.
     return replace(skipped, code_wide=False, nested=True) if error.kind is breaks.RECURSION else skipped
 
 

@@ -42,7 +42,7 @@ def compile_frame(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         errors.NbcompileError: a hard error (the backend's, an operator's).
     """
     # Settings of torch's own config that are set there count as well.
-    with config.with_torchs():
+    with config.with_torch_settings():
         # Below a transform of torch.func the arguments are the transform's own wrappers: the call runs as Python,
         # unless ``functionalize`` is the only one.
         if torch_internals.in_transform() and not torch_internals.only_functionalized():

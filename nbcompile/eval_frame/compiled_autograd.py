@@ -37,7 +37,7 @@ def region(compile_again: Callable[[Any], Any], dynamic: bool | None) -> Region 
         compile_again: compiles a recorded backward pass.
         dynamic: that option of the function that is compiled.
     """
-    with config.with_torchs():
+    with config.with_torch_settings():
         wanted, is_static = config.compiled_autograd, config.assume_static_by_default
     if not wanted:
         return None

@@ -51,7 +51,7 @@ def entry_of(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any
 
     Frames of libraries are skipped. So a library's own function (``torch.nn.Linear``) is called from one of ours.
     """
-    with config.with_torchs():
+    with config.with_torch_settings():
         wrapped = config.wrap_top_frame
     # A frame of a skipped file is never seen by the hook. One of ours calls the function, and that frame is compiled.
     if code is not None and skipping.code_skip_reason(code) is None and not wrapped:

@@ -38,7 +38,7 @@ def _sentences(record: Record, wrapped: Sequence[WrappedFunction], *, names_only
         yield "Nothing was compiled: compilation is switched off (config.disable)."
         return
     if marks.stance()[0] == "force_eager":
-        yield 'Nothing was compiled: the stance is "force_eager" (set_stance), so that all ran as plain Python.'
+        yield 'Nothing was compiled: the stance is "force_eager" (set_stance), so that everything ran eagerly.'
         return
     if record.calls:
         yield story.outcome(record)

@@ -634,7 +634,7 @@ LOADED_AGAIN = "loaded from the store: this process compiled it before"
 FROM_STORE = (LOADED, LOADED_AGAIN)
 
 EAGER = "eager"
-"""The call ran as plain Python, and what it called was compiled where that was possible."""
+"""The call ran eagerly, and what it called was compiled where that was possible."""
 RAISED = "raised"
 """The compiler raised (``fullgraph=True``, for instance): nothing of the call ran."""
 INTERRUPTED = "interrupted"

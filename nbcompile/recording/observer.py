@@ -188,7 +188,7 @@ class FrameRecord(FrameObserver):
 
 
 def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> tuple[model.FailedGuard, ...]:
-    """With advice for each entry; what refused for one reason but for the numbers in it is tried once."""
+    """Add advice to each failed guard; failures that differ only in numbers share one."""
     cached = {each.compile_id: each for each in cache.entries(frame.code)}
     dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
     known: dict[str, model.Advice | None] = {}

@@ -92,7 +92,7 @@ def expect_function(answer: object, name: str) -> types.FunctionType:
     if is_compiled(answer):
         raise Refusal(f"`{name}` is compiled already. Leave out the call of `compile`: the check compiles it itself.")
     if isinstance(answer, type) or not isinstance(answer, types.FunctionType):
-        raise Refusal(f"a function `{name}` is expected, and this is {kind_of(answer)}.")
+        raise Refusal(f"expected a function `{name}`, got {kind_of(answer)}.")
     if any(map(_uses_compiler, _reached(answer, []))):
         raise Refusal(f"`{name}` uses a compiler itself. Write it as plain PyTorch: the check compiles it.")
     return answer
@@ -149,10 +149,10 @@ def _is_filled(cell: types.CellType) -> bool:
 
 
 def kind_of(value: object) -> str:
-    """The end of a sentence "this is ..."."""
+    """A value in words, as in "got ..."."""
     if isinstance(value, type):
         return f"the class `{value.__name__}`"
-    return "None" if value is None else f"of type `{type(value).__name__}`"
+    return "None" if value is None else f"a value of type `{type(value).__name__}`"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class Repository:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", self.address):
             raise RepositoryRefused(
-                f"{self.address!r} is no repository on GitHub, from which Colab opens notebooks: "
-                "https://github.com/OWNER/NAME is expected"
+                f"{self.address!r} is not a repository on GitHub, from which Colab opens notebooks: "
+                "expected https://github.com/OWNER/NAME"
             )
         if self.folder.is_absolute() or ".." in self.folder.parts:
             raise RepositoryRefused(f"{str(self.folder)!r} is no folder in the repository: give a relative path")

@@ -1,7 +1,7 @@
 """Comparison of an answer with what is right, in eager mode, as sentences.
 
-    expect_equal(f, reference, calls)      "call 2 returns a list, and a Tensor is expected"
-                                           "it changes its argument 1"
+    expect_equal(f, reference, calls)      "call 2: expected length 3, got 2"
+                                           "argument 1 is wrong after call 1: expected [0], got [1]"
 
 In torch: torch/testing/_comparison.py. Read next: nbcompile/teach/kinds.py
 """
@@ -39,13 +39,15 @@ def expect_same_outcome(actual: Outcome, expected: Outcome, name: str, prints: b
     """
     difference = describe_difference(actual.result, expected.result)
     if difference:
-        raise Refusal(f"{name} returns {difference}.")
+        raise Refusal(f"{name}: {difference}.")
     for index, pair in enumerate(zip(actual.arguments, expected.arguments, strict=True), 1):
         difference = describe_difference(*pair)
         if difference:
-            raise Refusal(f"{name} leaves its argument {index} changed: it is {difference}.")
+            raise Refusal(f"argument {index} is wrong after {name}: {difference}.")
     if prints and actual.printed != expected.printed:
-        raise Refusal(f"{name} prints {_quoted(actual.printed)}, and {_quoted(expected.printed)} is expected.")
+        raise Refusal(
+            f"{name} prints the wrong text: expected {_quoted(expected.printed)}, got {_quoted(actual.printed)}."
+        )
 
 
 def _quoted(text: str) -> str:
@@ -55,28 +57,28 @@ def _quoted(text: str) -> str:
 def describe_difference(actual: Any, expected: Any) -> str:
     """The difference of two values in words; "" if there is none."""
     if type(actual) is not type(expected):
-        return f"{_named(actual)}, and {_named(expected)} is expected"
+        return f"expected {_named(expected)}, got {_named(actual)}"
     if isinstance(expected, torch.Tensor):
         return _tensors(actual, expected)
     if isinstance(expected, (list, tuple)):
         if len(actual) != len(expected):
-            return f"{len(actual)} values, and {len(expected)} are expected"
+            return f"expected length {len(expected)}, got {len(actual)}"
         return next(filter(None, map(describe_difference, actual, expected)), "")
     if isinstance(expected, dict):
         if list(actual) != list(expected):
-            return f"the keys {list(actual)}, and {list(expected)} are expected"
+            return f"expected the keys {list(expected)}, got {list(actual)}"
         return next(filter(None, map(describe_difference, actual.values(), expected.values())), "")
     if not _has_equality(expected):
         return describe_difference(getattr(actual, "__dict__", {}), getattr(expected, "__dict__", {}))
     if isinstance(expected, (float, complex)):
-        # As elements of tensors are: another order of additions is no other result, and NaN is equal to NaN.
+        # Within the tolerance of tensor elements; NaN equals NaN.
         return _numbers(actual, expected)
-    return "" if actual == expected else f"{actual!r}, and {expected!r} is expected"
+    return "" if actual == expected else f"expected {expected!r}, got {actual!r}"
 
 
 def _numbers(actual: complex, expected: complex) -> str:
     both = torch.tensor([actual, expected], dtype=torch.complex128 if isinstance(expected, complex) else torch.float64)
-    return "" if _is_close(both[0], both[1]) else f"{actual!r}, and {expected!r} is expected"
+    return "" if _is_close(both[0], both[1]) else f"expected {expected!r}, got {actual!r}"
 
 
 def _is_close(actual: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -94,10 +96,10 @@ def _tensors(actual: torch.Tensor, expected: torch.Tensor) -> str:
         got, wanted = getattr(actual, name), getattr(expected, name)
         if got != wanted:
             got, wanted = (tuple(got), tuple(wanted)) if name == "shape" else (got, wanted)
-            return f"a tensor with {name} {got}, and {wanted} is expected"
+            return f"expected a tensor with {name} {wanted}, got {got}"
     if _is_close(actual, expected):
         return ""
-    return f"{_short(actual)}, and {_short(expected)} is expected"
+    return f"expected {_short(expected)}, got {_short(actual)}"
 
 
 def _short(tensor: torch.Tensor) -> str:

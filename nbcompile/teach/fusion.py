@@ -168,7 +168,7 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
 
 def _expect_partition(operators: Operators, answer: Any) -> list[list[str]]:
     if not _is_list_of(_is_list_of_names, answer):
-        raise Refusal('a list of kernels is expected, each a list of names: [["mul", "add"], ["sum_1"]].')
+        raise Refusal('expected a list of kernels, each a list of names: [["mul", "add"], ["sum_1"]].')
     kernels = [list(kernel) for kernel in answer if kernel]
     given = [name for kernel in kernels for name in kernel]
     for name in given:

@@ -95,4 +95,4 @@ def expect_compiled(mini: types.ModuleType, program: Any, *arguments: Any) -> No
         raise Refusal(f"`{name}` has a graph break: {broken[0]}.")
     difference = describe_difference(actual, program(*arguments))
     if difference:
-        raise Refusal(f"with your change, `{name}` returns {difference}.")
+        raise Refusal(f"with your change, the result of `{name}` is wrong: {difference}.")

@@ -119,7 +119,7 @@ def check_arguments(exercise: Exercise, answer: Any) -> tuple[str, Record | None
             attempt.attempt(function, given).result, attempt.attempt(function, exercise.arguments()[number - 1]).result
         )
         if difference:
-            raise Refusal(f"with the arguments of call {number}, `f` returns {difference}.")
+            raise Refusal(f"with the arguments of call {number}, the result of `f` is wrong: {difference}.")
         prepared.append(given)
     record = attempt.trace(function, prepared)
     compiled = [frame for frame in record.frames if frame.status == "compiled"]
@@ -204,4 +204,4 @@ def _expect_gradient(exercise: Exercise, answer: Any) -> None:
             pairs.append([value.grad for value in inputs if isinstance(value, torch.Tensor)])
         difference = describe_difference(*pairs)
         if difference:
-            raise Refusal(f"its gradient is {difference}.")
+            raise Refusal(f"its gradient is wrong: {difference}.")

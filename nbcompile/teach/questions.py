@@ -23,7 +23,7 @@ from nbcompile.views import facts
 def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """A tuple of arguments: after the calls of the exercise, this one hits, or fails the guard that is asked for."""
     if not isinstance(answer, tuple):
-        raise Refusal(f"a tuple of arguments is expected, `(x, ...)`, and this is {attempt.kind_of(answer)}.")
+        raise Refusal(f"expected a tuple of arguments, `(x, ...)`, got {attempt.kind_of(answer)}.")
     function = exercise.reference_object("f")
     compiled = api.compile(function, backend="eager", isolate_recompiles=True)
     with config.patch(warm_start=False):
@@ -63,7 +63,7 @@ def _shapes(arguments: tuple[Any, ...]) -> list[Any]:
 def check_guard(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """The value whose guard failed, as an expression of the program: ``x``, ``self.training``."""
     if not isinstance(answer, str):
-        raise Refusal(f'the name of a value is expected, such as "x", and this is of type `{type(answer).__name__}`.')
+        raise Refusal(f'expected the name of a value, such as "x", got {attempt.kind_of(answer)}.')
     record = attempt.trace(exercise.reference_object("f"), exercise.arguments())
     failed = [failure for frame in record.frames for failure in frame.failed_guards]
     names = {_as_written(facts.readable(failure.source)) for failure in failed}
@@ -86,12 +86,12 @@ def _as_written(text: str) -> str:
 def check_prediction(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     """A number for each program of the exercise."""
     if not isinstance(answer, (list, tuple)):
-        raise Refusal(f"a list of numbers is expected, and this is {attempt.kind_of(answer)}.")
+        raise Refusal(f"expected a list of numbers, got {attempt.kind_of(answer)}.")
     if other := [value for value in answer if type(value) is not int]:
-        raise Refusal(f"a list of numbers is expected, and an element of this is {attempt.kind_of(other[0])}.")
+        raise Refusal(f"expected a list of numbers, got a list with {attempt.kind_of(other[0])}.")
     key = keys(exercise)
     if len(answer) != len(key):
-        raise Refusal(f"{len(key)} numbers are expected, one for each program, and these are {len(answer)}.")
+        raise Refusal(f"expected {len(key)} numbers, one for each program, got {len(answer)}.")
     wrong = [number for number, pair in enumerate(zip(answer, key, strict=True), 1) if pair[0] != pair[1]]
     if wrong:
         listed = ", ".join(map(str, wrong))

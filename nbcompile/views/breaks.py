@@ -109,7 +109,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     between = place.code.strip() if place else ""
     python = (
         listing(frame.residual, limits=limits) if frame.residual else None,
-        tag("p", code(between), " runs as plain Python.") if between else None,
+        tag("p", code(between), " runs eagerly.") if between else None,
     )
     resumes = _resumes(frame, path, limits)
     children, more = limits.cut(node.children)

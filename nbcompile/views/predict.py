@@ -192,7 +192,7 @@ def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Questi
     refused = [next((guard for guard in each.guards if not holds(guard, call)), None) for each in newest]
     hit = next((index for index, guard in enumerate(refused) if guard is None), None)
     full = len(frames) >= (newest[0].recompile_limit or len(frames) + 1)
-    choices = (*(f"`{each.id}`" for each in newest), "none: it is compiled again", "none: it runs as plain Python")
+    choices = (*(f"`{each.id}`" for each in newest), "none: it is compiled again", "none: it runs eagerly")
     reasons = [
         f"`{entry.id}` refuses, for this does not hold: {guard.words or facts.readable(guard.condition)}"
         for entry, guard in zip(newest, refused, strict=True)
@@ -202,7 +202,7 @@ def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Questi
         reasons = [*reasons[:hit], f"all guards of `{newest[hit].id}` hold"]
     elif full:
         reasons.append(f"there are {len(frames)} entries, and no more are made")
-    # After the entries come the two other choices: compiled again, or (the limit is reached) plain Python.
+    # After the entries come the two other choices: compiled again, or (the limit is reached) eager.
     answer = hit if hit is not None else len(newest) + full
     return Question(text, choices, answer, "; ".join(reasons))
 

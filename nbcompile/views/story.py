@@ -3,7 +3,7 @@
     The whole function is one frame and one graph. Its 4 operators run as 1 generated kernel.
 
     2 frames compiled, of 2 code objects. 1 distinct graph break ended 1 frame.
-    `f` stops at line 3, which runs as plain Python: Attempted to call function marked as skipped. The rest of it is
+    `f` stops at line 3, which runs eagerly: Attempted to call function marked as skipped. The rest of it is
     `torch_dynamo_resume_in_f_at_3`.
 
 What happened most comes first, a few things of each kind; the sections below have them all.
@@ -102,7 +102,7 @@ def _without_frames(record: Record) -> str:
 def _of_calls(function: str, is_hit: bool, reason: str) -> str:
     if is_hit:
         return f"Nothing new was compiled: `{function}` ran code that was compiled before."
-    return f"`{function}` ran as plain Python{': ' + reason if reason else ''}."
+    return f"`{function}` ran eagerly{': ' + reason if reason else ''}."
 
 
 def _not_compiled(record: Record) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _not_compiled(record: Record) -> Iterator[str]:
 
 
 _INSTEAD = {
-    model.EAGER: "{names} ran as plain Python",
+    model.EAGER: "{names} ran eagerly",
     model.RAISED: "compiling {names} ended in an error, so that it did not run",
     model.INTERRUPTED: "compiling {names} was interrupted, so that it did not run",
     "": "compiling {names} failed",
@@ -183,7 +183,7 @@ def _breaks(record: Record) -> Iterator[Sentence]:
             continue
         goes_on = _goes_on(record, frame)
         inner = distinct.cause.stack[-1].function
-        why = f"in whose call `{inner}` breaks" if len(distinct.cause.stack) > 1 else "which runs as plain Python"
+        why = f"in whose call `{inner}` breaks" if len(distinct.cause.stack) > 1 else "which runs eagerly"
         called = _call_that_raises(record, distinct.cause) or facts.what_breaks(distinct.cause)
         what = f"it {called}" if called else distinct.cause.title.rstrip(".")
         yield Sentence(

@@ -739,9 +739,7 @@ def advice_of(found: dict[str, str]) -> str:
     return " ".join(" ".join(after).split())
 
 
-AFTER_ADVICE = re.compile(
-    r"No frame|The whole function|Nothing |\w+ ran as plain Python|\d+ frames? compiled|Python \d"
-)
+AFTER_ADVICE = re.compile(r"No frame|The whole function|Nothing |\w+ ran eagerly|\d+ frames? compiled|Python \d")
 """The sentences that come after the advice."""
 
 

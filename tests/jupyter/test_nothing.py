@@ -30,7 +30,7 @@ SENTENCES = {
     "disabled": ("%%compile -b eager\n@torch.compiler.disable\ndef d(x): return x\nd(x)", "d is not compiled: it is marked with torch.compiler.disable."),
     "nothing defined": ("%%compile -b eager\ny = x", "neither defines nor calls"),
     "called before": ("%compile -b eager -q f(x)\n%compile -b eager f(x)", "Nothing new was compiled: f ran code that was compiled before."),
-    "skipped before": ("%compile -b eager -q skipped(x)\n%compile -b eager skipped(x)", "skipped ran as plain Python: no ops traced."),
+    "skipped before": ("%compile -b eager -q skipped(x)\n%compile -b eager skipped(x)", "skipped ran eagerly: no ops traced."),
     "no function of Python": ("%compile -b eager torch.sin(x)", "sin is no Python function"),
     "switched off": ("with nbcompile.config.patch(disable=True):\n    get_ipython().run_line_magic('compile', '-b eager f(x)')", "compilation is switched off"),
     "force_eager": ("with torch.compiler.set_stance('force_eager'):\n    get_ipython().run_line_magic('compile', '-b eager f(x)')", "the stance is"),

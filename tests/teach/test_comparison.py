@@ -33,7 +33,7 @@ def test_a_value_is_equal_to_its_copy(value):
 def test_numbers_differ_by_more_than_rounding():
     """Of a Python float as of an element of a tensor: another order of additions is no other result."""
     assert describe_difference(0.1 + 0.2, 0.3) == "" == describe_difference(torch.tensor(0.1 + 0.2), torch.tensor(0.3))
-    assert describe_difference(1.001, 1.0) == "1.001, and 1.0 is expected"
+    assert describe_difference(1.001, 1.0) == "expected 1.0, got 1.001"
     assert describe_difference(math.nan, 1.0) and describe_difference(1.0, math.nan)
     assert describe_difference(math.inf, 1e308) and describe_difference(-math.inf, math.inf)
 
@@ -41,23 +41,23 @@ def test_numbers_differ_by_more_than_rounding():
 def test_whole_numbers_are_not_rounded():
     """A large count that is one too high is wrong, in a tensor as in a number."""
     says = describe_difference(torch.tensor([100_001]), torch.tensor([100_000]))
-    assert says == "[100001], and [100000] is expected"
-    assert describe_difference(100_001, 100_000) == "100001, and 100000 is expected"
+    assert says == "expected [100000], got [100001]"
+    assert describe_difference(100_001, 100_000) == "expected 100000, got 100001"
 
 
 @pytest.mark.parametrize(
     ("actual", "expected", "says"),
     [
-        (None, torch.ones(1), "None, and a value of type Tensor is expected"),
-        (True, 1, "a value of type bool, and a value of type int is expected"),
-        ([1, 2], [1], "2 values, and 1 are expected"),
-        ((1, [2, 3]), (1, [2, 4]), "3, and 4 is expected"),
-        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "the keys ['a', 'b'], and ['b', 'a'] are expected"),
-        (torch.ones(2, 1), torch.ones(2), "a tensor with shape (2, 1), and (2,) is expected"),
-        (torch.ones(1), torch.ones(1).double(), "a tensor with dtype torch.float32, and torch.float64 is expected"),
-        (torch.ones(1), torch.ones(1, requires_grad=True), "a tensor with requires_grad False, and True is expected"),
-        (torch.arange(5.0), torch.arange(5.0) + 1, "[0, 1, 2, 3, ...], and [1, 2, 3, 4, ...] is expected"),
-        (Plain(1), Plain(2), "1, and 2 is expected"),
+        (None, torch.ones(1), "expected a value of type Tensor, got None"),
+        (True, 1, "expected a value of type int, got a value of type bool"),
+        ([1, 2], [1], "expected length 1, got 2"),
+        ((1, [2, 3]), (1, [2, 4]), "expected 4, got 3"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "expected the keys ['b', 'a'], got ['a', 'b']"),
+        (torch.ones(2, 1), torch.ones(2), "expected a tensor with shape (2,), got (2, 1)"),
+        (torch.ones(1), torch.ones(1).double(), "expected a tensor with dtype torch.float64, got torch.float32"),
+        (torch.ones(1), torch.ones(1, requires_grad=True), "expected a tensor with requires_grad True, got False"),
+        (torch.arange(5.0), torch.arange(5.0) + 1, "expected [1, 2, 3, 4, ...], got [0, 1, 2, 3, ...]"),
+        (Plain(1), Plain(2), "expected 2, got 1"),
     ],
 )  # fmt: skip
 def test_the_sentence_says_what_differs(actual, expected, says):
@@ -85,9 +85,9 @@ def test_the_call_that_differs_is_named():
     expect_equal(f, f, calls)
     assert torch.equal(calls[0][0], torch.zeros(1)), "functions are called with copies"
     for wrong, says in [
-        (mutates, "call 1 leaves its argument 1 changed: it is [1], and [0] is expected."),
-        (prints, r"call 1 prints 'half way\n', and nothing is expected."),
-        (second, "call 2 returns [1], and [2] is expected."),
+        (mutates, "argument 1 is wrong after call 1: expected [0], got [1]."),
+        (prints, r"call 1 prints the wrong text: expected nothing, got 'half way\n'."),
+        (second, "call 2: expected [2], got [1]."),
     ]:
         with pytest.raises(Refusal) as refused:
             expect_equal(wrong, f, calls)

@@ -169,7 +169,7 @@ def test_the_tree_on_the_page_is_the_records(browser_page, as_one):
         for each in frame.resume_functions:
             assert all(value.name in inside.inner_text() for value in each.carried)
     between = [frame for frame in record.frames if frame.breaks]
-    assert page.get_by_text("runs as plain Python").count() == len(between) > 0
+    assert page.get_by_text("runs eagerly").count() == len(between) > 0
 
 
 def test_without_scripts_the_python_is_there():

@@ -23,7 +23,7 @@ def told(record):
 
 def test_a_break_is_told_where_the_user_sees_it():
     """The line of the outermost function; a break further in is told as its call's."""
-    assert any("`f` stops at line 3, which runs as plain Python" in each for each in told(sample.save_break()))
+    assert any("`f` stops at line 3, which runs eagerly" in each for each in told(sample.save_break()))
     assert any("in whose call `inner1` breaks" in each for each in told(sample.nested()))
 
 
@@ -339,7 +339,7 @@ def test_functions_made_of_text_by_libraries_are_not_told():
         assert record.frames[0].function == function.__name__
         sentences = " ".join(told(record))
         assert "lambda" not in sentences
-        assert f"`{function.__name__}` ran as plain Python." in sentences
+        assert f"`{function.__name__}` ran eagerly." in sentences
 
 
 def calls_a_shape(x):

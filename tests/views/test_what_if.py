@@ -324,7 +324,7 @@ def test_the_limit_and_constants_are_told(browser_page):
         record = three_entries()
     page = browser_page(html.render(record, "what_if"))
     page.get_by_label("x: shape, your call").fill("5, 4, 1")
-    assert "The limit of 3 entries is reached: it would run as plain Python." in page.locator("[role=status]").last.inner_text()  # fmt: skip
+    assert "The limit of 3 entries is reached: it would run eagerly." in page.locator("[role=status]").last.inner_text()  # fmt: skip
 
 
 def test_without_scripts_calls_and_guards_stand_as_they_are():

@@ -37,8 +37,8 @@ POLYFILLS = "nbcompile.tracing.polyfills."
 """Modules of our own through which a trace went, and which nothing else of a second process imports; each is small."""
 
 
-class Written:
-    """Sources on their way into an entry."""
+class SourceWriter:
+    """Writer of the table of sources of an entry."""
 
     def __init__(self, known: SourceCache) -> None:
         self.known = known
@@ -106,7 +106,7 @@ class Written:
 
 
 def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = None) -> list[Source]:
-    """The sources again, in the process and the frame that ``known`` knows.
+    """Read the sources, in the process and the frame that ``known`` knows.
 
     Args:
         data: the table.
@@ -146,7 +146,7 @@ def read(data: dict[str, Any], known: SourceCache, absent: set[Source] | None = 
 
 
 def read_key(data: Any, sources: Sequence[Source], known: SourceCache) -> object:
-    """The key that :meth:`Written.key` wrote.
+    """The key that :meth:`SourceWriter.key` wrote.
 
     Raises:
         Unreadable: there is no such class or function here.

@@ -104,4 +104,4 @@ def _read_part(data: list[Any], nodes: list[torch.fx.Node]) -> Any:
             return slice(*(_read_part(each, nodes) for each in parts))
         case ["value", value]:
             return exact(decode(value))
-    raise Unreadable(f"no part of a node: {str(data)[:80]}")
+    raise Unreadable(f"malformed part of a node: {str(data)[:80]}")

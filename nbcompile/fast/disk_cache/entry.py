@@ -39,7 +39,7 @@ from nbcompile.fast.disk_cache import (
     stored_guards,
     writer,
 )
-from nbcompile.fast.disk_cache.addresses import Written
+from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding import check as guarding
 from nbcompile.guarding.accessors import SourceCache
@@ -147,7 +147,7 @@ def _written(frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inpu
     # The trace used something that no other process can check, as the order of a set: the entry would be wrong there.
     if assumed.obstacle:
         raise NotStorable(assumed.obstacle)
-    written = Written(SourceCache(frame.scope()))
+    written = SourceWriter(SourceCache(frame.scope()))
     content: dict[str, Any] = {
         "function": frame.code.co_qualname,
         "guards": stored_guards.write(guards, written),
@@ -158,7 +158,7 @@ def _written(frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inpu
     return {**content, "addresses": written.data()}
 
 
-def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: Written, frame: Frame) -> dict[str, Any]:
+def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: SourceWriter, frame: Frame) -> dict[str, Any]:
     members = [[written.number_of(source), descriptions.describe(value)] for source, value in assumed.members.items()]
     # The key of the entry covers the frame's own code, and a guard the code of a guarded function. Other functions that
     # were inlined are compared by a digest when the entry is loaded.
@@ -190,7 +190,7 @@ def _asked(function: object, arguments: tuple[object, ...], named: dict[str, obj
     ]
 
 
-def _addressed(subject: Source | type, written: Written) -> int | descriptions.Description:
+def _addressed(subject: Source | type, written: SourceWriter) -> int | descriptions.Description:
     """A value by its address, or a class by a description with which it is found."""
     return descriptions.findable(subject) if isinstance(subject, type) else written.number_of(subject)
 

@@ -28,7 +28,7 @@ from nbcompile.rewriting.residual import Residual
 
 def load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | SkipFrame | None:
     """Load what an earlier process compiled for such a call, or that there is nothing to compile; None: not known."""
-    with config.with_torchs():
+    with config.with_torch_settings():
         return _load(frame, options, key) if config.warm_start else None
 
 

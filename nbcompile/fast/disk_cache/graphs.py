@@ -74,7 +74,7 @@ class StoredProgram:
     source: str
     wrapper: str
     kernels: tuple[EmittedKernel, ...]
-    externs: tuple[Called, ...]
+    externs: tuple[OperatorReference, ...]
     plan: LaunchPlan | None
     no_plan: str
     ranges: tuple[tuple[str, ProfilerRange], ...]
@@ -82,7 +82,7 @@ class StoredProgram:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class OperatorReference:
     """An operator that a wrapper calls."""
 
     name: str
@@ -207,11 +207,11 @@ def _read_step(data: Any) -> Any:
             return tuple(_read_step(each) for each in parts)
         case [str(name), list(parts)] if name in _STEPS:
             return _STEPS[name](*map(_read_step, parts))
-    raise Unreadable(f"no step: {str(data)[:80]}")
+    raise Unreadable(f"malformed step: {str(data)[:80]}")
 
 
 def read(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
-    """The callable again.
+    """Read a callable.
 
     Args:
         data: What :func:`write` returned.
@@ -280,7 +280,9 @@ def _read(data: dict[str, Any]) -> StoredProgram:
         given = {name: decode(value) for name, value in kernel.items()}
         kernels.append(EmittedKernel(**{"source": "", **given}))
     launch = torch_internals.STORED_LAUNCH
-    externs = tuple(Called(name, launch if row == ["launch"] else find(row)) for name, row in data["externs"])
+    externs = tuple(
+        OperatorReference(name, launch if row == ["launch"] else find(row)) for name, row in data["externs"]
+    )
     plan = None if data["plan"] is None else _read_plan(data["plan"])
     ranges = tuple(
         (name, ProfilerRange(range_name, operators, tuple((file, line) for file, line in lines)))

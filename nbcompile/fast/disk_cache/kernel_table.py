@@ -16,7 +16,7 @@ from typing import Any
 from nbcompile import torch_internals
 from nbcompile.capture.source import Source
 from nbcompile.capture.trace import Assumptions
-from nbcompile.fast.disk_cache.addresses import Written
+from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.fast.disk_cache.literals import Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
 
@@ -44,7 +44,7 @@ class KernelTable:
         }
 
 
-def write(assumed: Assumptions, written: Written) -> list[Any]:
+def write(assumed: Assumptions, written: SourceWriter) -> list[Any]:
     """The kernels and constants of a trace as JSON.
 
     Raises:

@@ -16,11 +16,11 @@ import torch
 
 
 class NotStorable(Exception):
-    """Something of a compiled frame means nothing to another process; the message says what."""
+    """A value that has no meaning in another process; the message says which."""
 
 
 class Unreadable(Exception):
-    """An entry says what it cannot say: it is damaged, or of another version."""
+    """Malformed cache entry: damaged, or of another version."""
 
 
 _SINGLETONS: dict[str, object] = {"Ellipsis": Ellipsis, "NotImplemented": NotImplemented}
@@ -35,14 +35,14 @@ _BUILT: dict[str, tuple[type, Callable[[Any], list[object]], Callable[[list[Any]
     "size": (torch.Size, list, torch.Size),
     "complex": (complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts)),
 }
-"""For containers: their class, their parts, and how they are made again."""
+"""For containers: their class, their parts, and their constructor."""
 
 
 def encode(value: object) -> Any:
     """A value as JSON.
 
     Raises:
-        NotStorable: it is no literal.
+        NotStorable: the value is not a literal.
     """
     # By exact type: a member of an IntEnum, or an instance of a subclass of str, would come back as something else.
     if value is None or type(value) in (bool, int, str):
@@ -65,10 +65,10 @@ def encode(value: object) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """The value again.
+    """Decode a value.
 
     Raises:
-        Unreadable: no value was ever written so.
+        Unreadable: malformed data.
     """
     if data is None or type(data) in (bool, int, str):
         return data
@@ -86,4 +86,4 @@ def decode(data: Any) -> Any:
             return _SINGLETONS[name]
         case [str(name), list(parts)] if name in _BUILT:
             return _BUILT[name][2]([decode(each) for each in parts])
-    raise Unreadable(f"no value: {str(data)[:80]}")
+    raise Unreadable(f"malformed value: {str(data)[:80]}")

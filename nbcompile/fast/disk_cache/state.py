@@ -18,13 +18,13 @@ import torch
 
 from nbcompile.capture.source import Source
 from nbcompile.fast.disk_cache import descriptions
-from nbcompile.fast.disk_cache.addresses import Written
+from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
 from nbcompile.fast.disk_cache.literals import Unreadable
 from nbcompile.guarding.accessors import SourceCache
 
 
-def write(functions: Iterable[tuple[FunctionType, Source, Source, int]], written: Written) -> list[Any]:
+def write(functions: Iterable[tuple[FunctionType, Source, Source, int]], written: SourceWriter) -> list[Any]:
     """The calls that made optimiser state, as JSON."""
     return [
         [describe(function), written.number_of(owner), written.number_of(group), lists]

@@ -24,7 +24,7 @@ import torch.utils._device
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts, TensorMarks
 from nbcompile.capture.source import Source
-from nbcompile.fast.disk_cache.addresses import Written, known_text, read_key
+from nbcompile.fast.disk_cache.addresses import SourceWriter, known_text, read_key
 from nbcompile.fast.disk_cache.descriptions import alike, describe, memoized, tensor_facts
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
@@ -53,7 +53,7 @@ _OF_VALUE: dict[GuardKind, Callable[[object], object]] = {
 """Their ``expected`` is taken from the value at their source."""
 
 
-def write(guards: Iterable[Guard], written: Written) -> list[Any]:
+def write(guards: Iterable[Guard], written: SourceWriter) -> list[Any]:
     """Guards as JSON.
 
     Raises:
@@ -63,7 +63,7 @@ def write(guards: Iterable[Guard], written: Written) -> list[Any]:
         return [_write(guard, written) for guard in guards]
 
 
-def _write(guard: Guard, written: Written) -> list[Any]:
+def _write(guard: Guard, written: SourceWriter) -> list[Any]:
     index = None if guard.source is None else written.number_of(guard.source)
     try:
         more = [[list(each) for each in guard.members]] if guard.members else []
@@ -74,7 +74,7 @@ def _write(guard: Guard, written: Written) -> list[Any]:
         raise NotStorable(f"{guard.kind}{where}: {reason}") from None
 
 
-def _expected(guard: Guard, written: Written) -> Any:
+def _expected(guard: Guard, written: SourceWriter) -> Any:
     kind, expected = guard.kind, cast("Any", guard.expected)
     if kind in _OF_VALUE:
         return describe(expected)

@@ -297,7 +297,7 @@ def _inner(polyfill: Callable[..., Any]) -> CodeType:
     return next(code for code in codes if code.co_flags & inspect.CO_GENERATOR)
 
 
-class _Indexed:
+class _SequenceProtocol:
     def __getitem__(self, index: int) -> object:
         raise IndexError
 
@@ -308,7 +308,7 @@ _CLASSES: dict[CodeType, type] = {
     **_SETTLED,
     more_polyfills.chain_from_iterable.__code__: itertools.chain,
     polyfills.call_until.__code__: type(iter(int, 0)),
-    polyfills.by_index.__code__: type(iter(_Indexed())),
+    polyfills.by_index.__code__: type(iter(_SequenceProtocol())),
     _inner(more_polyfills.tee): type(itertools.tee(())[0]),
     _inner(more_polyfills.groupby): type(next(itertools.groupby((None,)))[1]),
 }

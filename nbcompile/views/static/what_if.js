@@ -100,7 +100,7 @@ parts[".n-what"] = box => {
     });
     const { symbols, fixed } = predict(data, call);
     const next = ids.length < limit ? `It would be compiled with ${symbols.length ? `symbols for what differed between calls: ${names(symbols)}` : "no new symbol"}${fixed.length ? `; ${names(fixed)} stays constant` : ""}`
-      : `The limit of ${limit} entries is reached: it would run as plain Python`;
+      : `The limit of ${limit} entries is reached: it would run eagerly`;
     verdict.className = `n-callout n-${hit < 0 ? "warn" : "ok"}`;
     write(verdict, hit < 0 ? `Recompile. ${reasons.join("; ")}. ${next}.` : `Hit: ${ids[hit]} runs. Nothing is compiled.`);
   };

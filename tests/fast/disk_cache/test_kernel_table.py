@@ -9,7 +9,7 @@ from nbcompile import torch_internals
 from nbcompile.capture.source import GlobalSource, Scope
 from nbcompile.capture.trace import Assumptions
 from nbcompile.fast.disk_cache import captured, kernel_table
-from nbcompile.fast.disk_cache.addresses import Written
+from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.fast.disk_cache.kernel_table import KernelTable
 from nbcompile.fast.disk_cache.literals import NotStorable
 from nbcompile.guarding.accessors import SourceCache
@@ -36,10 +36,10 @@ def test_a_launch_of_a_triton_kernel_gets_the_numbers_that_this_process_gives():
     assert table.get_constant_args(node.kwargs["constant_args_idx"]) is constants
 
 
-def written(constants: dict[str, object], **names: object) -> tuple[list, SourceCache, Written]:
+def written(constants: dict[str, object], **names: object) -> tuple[list, SourceCache, SourceWriter]:
     """The table of a trace that launched the global ``scale`` with these constants."""
     known = SourceCache(Scope((lambda: 0).__code__, {}, names, {}))
-    table = Written(known)
+    table = SourceWriter(known)
     assumed = Assumptions(kernels={3: GlobalSource("scale")}, launch_constants={5: constants})
     return kernel_table.write(assumed, table), known, table
 

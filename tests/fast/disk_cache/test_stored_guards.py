@@ -21,7 +21,7 @@ K = GuardKind
 
 def written(guards, frame) -> str:
     """The text of an entry with these guards."""
-    table = addresses.Written(SourceCache(frame.scope()))
+    table = addresses.SourceWriter(SourceCache(frame.scope()))
     told = stored_guards.write(guards, table)
     return json.dumps([told, table.data()])
 
@@ -160,7 +160,7 @@ def test_conditions_on_sizes_keep_their_lines():
     line = StackLine("model.py", 3, "f", "for i in range(n):", 9, 17, 20)
     shapes = ShapeGuards(("L['v'] == 2",), (V,), ((line,),), ("",))
     frame = frame_of(2)
-    table = addresses.Written(SourceCache(frame.scope()))
+    table = addresses.SourceWriter(SourceCache(frame.scope()))
     text = json.loads(json.dumps([stored_guards.write([Guard(None, K.SHAPE_ENV, shapes)], table), table.data()]))
     known = SourceCache(frame.scope())
     [read_again] = stored_guards.read(text[0], addresses.read(text[1], known), known)
