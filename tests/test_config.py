@@ -181,7 +181,7 @@ def test_a_variable_that_is_no_number_is_told(monkeypatch):
     """The default holds, and the import goes on."""
     monkeypatch.setenv("NBCOMPILE_OUTPUT_POOL_MEGABYTES", "1 GB")
     with pytest.warns(
-        UserWarning, match=r"\$NBCOMPILE_OUTPUT_POOL_MEGABYTES : expected an integer, got '1 GB'; using 1024"
+        UserWarning, match=r"\$NBCOMPILE_OUTPUT_POOL_MEGABYTES: expected an integer, got '1 GB'; using 1024"
     ):
         assert config._number("NBCOMPILE_OUTPUT_POOL_MEGABYTES", 1024) == 1024
     monkeypatch.setenv("NBCOMPILE_OUTPUT_POOL_MEGABYTES", "64")

@@ -102,9 +102,9 @@ def generate(
     Raises:
         UnsupportedGraph: this graph cannot be lowered (a sparse tensor, a device without a code generator).
     """
-    keep_sharing, own_random = stage == "inference", not options.fallback_random
+    keep_sharing, generate_random = stage == "inference", not options.fallback_random
     with recorder.stage("lowering"):
-        program = lower(graph_module, example_inputs, keep_sharing=keep_sharing, own_random=own_random)
+        program = lower(graph_module, example_inputs, keep_sharing=keep_sharing, generate_random=generate_random)
     with recorder.stage("scheduling"):
         planned = schedule(program)
     with recorder.stage("codegen"):

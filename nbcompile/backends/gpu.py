@@ -79,7 +79,8 @@ def generate_on_gpu(
         raise UnsupportedGraph(opened.reason)
     launched_graph = launched.compile_graph(
         graph_module, example_inputs, opened, compiler, stage, attribute=functools.partial(attribute_of, graph_module),
-        keep_sharing=stage == "inference", own_random=not options.fallback_random, backends=options.product_backends,
+        keep_sharing=stage == "inference", generate_random=not options.fallback_random,
+        backends=options.product_backends,
         how=loading.HowToLaunch(options.debug, options.cuda_graphs),
     )  # fmt: skip
     record_generated(graph_module, stage, launched_graph.emitted)
@@ -125,7 +126,7 @@ def generate_for_gpu(
     try:
         graph = gpu.compile_graph(
             graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
-            keep_sharing=stage == "inference", own_random=not options.fallback_random,
+            keep_sharing=stage == "inference", generate_random=not options.fallback_random,
             seconds=options.simulation_seconds, backends=options.product_backends,
         )  # fmt: skip
     except gpu.NoTools as reason:

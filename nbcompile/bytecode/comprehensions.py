@@ -24,7 +24,7 @@ from nbcompile.bytecode.flow import variable_accesses
 from nbcompile.bytecode.instruction import Instruction, label_indices
 
 BUILDERS = frozenset({"BUILD_LIST", "BUILD_MAP"})
-"""torch leaves no set comprehension to Python as a whole."""
+"""Instructions that begin the result of a list or dict comprehension; as in torch, not that of a set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Comprehension:
 
 
 def comprehension_at(instructions: Sequence[Instruction], start: int) -> Comprehension | None:
-    """The inlined comprehension that begins with this instruction; None if none could be compiled alone."""
+    """The inlined comprehension that begins with this instruction; None if none, or if it binds other locals."""
     opcodes = [each.opcode for each in instructions[start : start + 1]]
     if opcodes != ["LOAD_FAST_AND_CLEAR"] or instructions[start - 1].opcode != "GET_ITER":
         return None

@@ -8,4 +8,4 @@ SKIPPED_PACKAGES = (
     "hypothesis", "networkx", "numpy", "onnx", "onnxruntime", "pandas", "sklearn", "tabulate",
     "tensorflow", "tensorrt", "tqdm", "tree", "tvm", "xarray",
 )  # fmt: skip
-"""By name, so that looking does not import them."""
+"""Names, so that the check does not import them."""

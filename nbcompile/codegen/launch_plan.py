@@ -145,7 +145,7 @@ class _Planner:
 
     def _view(self, buffer_view: BufferView) -> ViewNumbers | None:
         """Size, stride and offset of a view; None if it is the whole buffer."""
-        if is_itself(self.tensors[buffer_view.buffer].layout, buffer_view.layout) and not buffer_view.apart:
+        if is_itself(self.tensors[buffer_view.buffer].layout, buffer_view.layout) and not buffer_view.distinct:
             return None
         return (
             self._numbers(buffer_view.layout.size),

@@ -29,7 +29,7 @@ from nbcompile.codegen.printers import python_index
 from nbcompile.codegen.triton_blocks import end_block, length, per_thread, split
 from nbcompile.codegen.triton_descriptors import Descriptor
 from nbcompile.codegen.triton_loads import load_early
-from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text, named, value_text
+from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, assign, emit_statement, index_text, value_text
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Apply, Expr, Load, walk
 from nbcompile.ir.index import Symbol
@@ -201,7 +201,7 @@ def _begin_tile(emitter: TritonEmitter, axes: Sequence[tuple[frozenset[Symbol], 
 def _emit_loop(
     emitter: TritonEmitter, product: Product, tile: ProductTile, masks: Sequence[str], descriptors: Sequence[Descriptor]
 ) -> None:
-    """Emit the loop over the sum: some steps of both factors, and their product."""
+    """Emit the loop over K: some steps of both factors, and their product."""
     part, writer = product.part, emitter.writer
     emitter.origin = emitter.origins.get(part.name, ())
     total, depth = f"{part.name}_acc", product.depth
@@ -269,4 +269,4 @@ def _factor(emitter: TritonEmitter, factor: Expr, along: str, shape: tuple[int, 
     # the shape of one row or column.
     full = any(isinstance(node, Load) and all(side & _variables(node) for side in sides) for node in walk(factor))
     # It has a name of its own, as the variable of the sum changes before the product.
-    return named(emitter, text if full else f"tl.broadcast_to({text}, [{shape[0]}, {shape[1]}])", "f")
+    return assign(emitter, text if full else f"tl.broadcast_to({text}, [{shape[0]}, {shape[1]}])", "f")

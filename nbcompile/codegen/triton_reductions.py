@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import torch
 
-from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text, named, value_text
+from nbcompile.codegen.triton_values import TYPES, TritonEmitter, assign, index_text, value_text
 from nbcompile.ir.kernel import Accumulate, Carry
 
 START = {"sum": "0", "prod": "1", "any": "0", "all": "1"}
@@ -127,7 +127,7 @@ def _totals(part: Carry) -> list[str]:
 
 def _scanned(emitter: TritonEmitter, part: Carry) -> str:
     """Operand of a scan, in the block's full shape, paired with indices for argmax and argmin."""
-    value = named(emitter, value_text(emitter, part.value))
+    value = assign(emitter, value_text(emitter, part.value))
     text = _or_else(emitter, value, value)  # to add zeros would change -0.0
     if not part.kind.startswith("arg"):
         return text

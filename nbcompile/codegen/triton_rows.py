@@ -26,7 +26,7 @@ from nbcompile.codegen.triton_reductions import (
     scan_block,
     scan_next_block,
 )
-from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text, named, value_text
+from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, assign, emit_statement, index_text, value_text
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Load, walk
 from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Kernel, Nest, Statement
@@ -141,7 +141,7 @@ def _emit_looped_nest(
     load_early(emitter, nest.body, per_thread(emitter, block))
     for part in nest.body:
         if isinstance(part, Accumulate) and second is not None:
-            triton_online.combine(emitter, part, second, named(emitter, value_text(emitter, part.value)), block)
+            triton_online.combine(emitter, part, second, assign(emitter, value_text(emitter, part.value)), block)
         elif isinstance(part, Accumulate):
             emit_combine(emitter, part, emitter.mask)
         elif isinstance(part, Carry):

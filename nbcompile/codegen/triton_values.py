@@ -178,7 +178,7 @@ def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
     Of several plain stores to one address any may be the last, as in eager mode on a GPU.
     """
     dtype = update.value.dtype
-    # CUDA's maximum of floating-point numbers forgets nan.
+    # CUDA's atomic maximum of floating-point numbers drops NaN.
     loses_nan = dtype.is_floating_point and update.kind in ("max", "min")
     is_atomic = update.kind in ATOMIC and dtype in ATOMIC_TYPES and not loses_nan
     if not is_atomic and update.kind not in ("store", "any"):
@@ -187,7 +187,7 @@ def _update(emitter: TritonEmitter, update: Update, value: str) -> None:
     _gathers(emitter, update.offset.gathers, update.offset.index)
     limits = [f"({g.symbol.name} >= 0) & ({g.symbol.name} < {index_text(g.size)})" for g in update.offset.gathers]
     if update.kind == "any":
-        limits.append(value)  # what is true is stored, whoever comes first; what is false changes nothing
+        limits.append(value)  # any: only True is stored, so order does not matter
     mask = " & ".join([*([before] if before else []), *(f"({limit})" for limit in limits)])
     function = f"tl.atomic_{ATOMIC[update.kind]}" if is_atomic else "tl.store"
     address = f"{emitter.pointers[update.buffer]} + ({index_text(update.offset.index)})"
@@ -224,7 +224,7 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             operands = [_operand(value_text(emitter, arg)) for arg in args]
             if op in DIVISIONS and emitter.schedule.program.checks_divisors:
                 operands[1] = _checked_divisor(emitter, args[1], operands[1])
-            return named(emitter, OPERATIONS[op].format(*operands))
+            return assign(emitter, OPERATIONS[op].format(*operands))
         case Load():
             return load_text(emitter, body)
         case IndexOf(index, dtype, gathers):
@@ -236,12 +236,12 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             before = emitter.mask
             name = condition_name(emitter, condition)
             emitter.mask = f"({before} & {name})" if before else name
-            inside = named(emitter, value_text(emitter, value))
+            inside = assign(emitter, value_text(emitter, value))
             # The other value is masked too: elsewhere its address may be out of bounds.
             emitter.mask = f"({before} & ~{name})" if before else f"~{name}"
             outside = value_text(emitter, otherwise)
             emitter.mask = before
-            return named(emitter, f"tl.where({name}, {inside}, {outside})")
+            return assign(emitter, f"tl.where({name}, {inside}, {outside})")
 
 
 def _cast_text(text: str, source: torch.dtype, dtype: torch.dtype, capability: int) -> str:
@@ -260,7 +260,7 @@ def _checked_divisor(emitter: TritonEmitter, divisor: Expr, text: str) -> str:
     """Check a divisor that is a whole number: where eager mode runs on the CPU, 0 is an error."""
     if divisor.dtype.is_floating_point or isinstance(divisor, Constant):
         return text
-    name, outside = named(emitter, text), f" | ~{emitter.mask}" if emitter.mask else ""
+    name, outside = assign(emitter, text), f" | ~{emitter.mask}" if emitter.mask else ""
     emitter.line(f'tl.device_assert(({name} != 0){outside}, "{ZERO_DIVISION}")')
     return name
 
@@ -269,7 +269,7 @@ def _operand(text: str) -> str:
     return text if text.isidentifier() else f"({text})"
 
 
-def named(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
+def assign(emitter: TritonEmitter, text: str, stem: str = "t") -> str:
     """Assign a value to a new variable, unless it is a variable."""
     if text.isidentifier():
         return text
@@ -290,12 +290,12 @@ def _constant(value: bool | float, dtype: torch.dtype) -> str:
 def condition_name(emitter: TritonEmitter, condition: Expr) -> str:
     """Variable of a condition that masks a value; computed once where it depends on indices alone."""
     if not depends_on_indices_alone(condition):
-        return named(emitter, value_text(emitter, condition), "m")
+        return assign(emitter, value_text(emitter, condition), "m")
     # The same condition under another mask, or in another loop of the same names, is another
     # variable.
     key = (condition, emitter.mask), emitter.loops
     if key not in emitter.loaded:
-        emitter.loaded[key] = named(emitter, value_text(emitter, condition), "m")
+        emitter.loaded[key] = assign(emitter, value_text(emitter, condition), "m")
     return emitter.loaded[key]
 
 
@@ -310,17 +310,17 @@ def load_text(emitter: TritonEmitter, load: Load) -> str:
         return emitter.rows[load.buffer]
     _gathers(emitter, load.gathers, load.index[0])
     zero = "0.0" if load.dtype.is_floating_point and load.dtype not in FLOAT8 else "0"
-    mask, spread = _mask_and_shape(emitter, load)
+    mask, broadcast = _mask_and_shape(emitter, load)
     mask = f", {mask}, {zero}" if mask else ""
-    address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){spread}"
+    address = f"{emitter.pointers[load.buffer]} + ({index_text(load.index[0])}){broadcast}"
     eviction = triton_eviction.hint(emitter.kernel, load, emitter.read_later)
     text, known = f"tl.load({address}{mask}{eviction})", emitter.loaded
     if load.gathers or load.buffer in emitter.kernel.writes:
-        return named(emitter, text, "x")
+        return assign(emitter, text, "x")
     # Common subexpression: a store in between would hide it from Triton.
     key = (text, emitter.loops)
     if key not in known:
-        known[key] = named(emitter, text, "x")
+        known[key] = assign(emitter, text, "x")
     return known[key]
 
 

@@ -156,7 +156,7 @@ def _result(tensors: dict[str, Tensor], output: BufferView | Index | float | Non
 def view_text(tensors: dict[str, Tensor], view: BufferView) -> str:
     """A view of a buffer as Python; the buffer's own name where they are the same."""
     own = tensors[view.buffer].layout
-    if is_itself(own, view.layout) and not view.apart:
+    if is_itself(own, view.layout) and not view.distinct:
         return view.buffer
     return f"view_of({view.buffer}, {_sizes(view.layout)}, {python_index(view.layout.offset)})"
 

@@ -37,8 +37,8 @@ def compile_callable(model: Any, options: Options, disable: bool = False) -> Any
     if isinstance(model, torch.nn.Module):
         return CompiledModule(model, options)
     original = wrapper.original_of(model)
-    entry = wrapper.entry_of(original, wrapper.code_of(original))
-    return wrapper.wrap(original, entry, options, _backward_region(options))
+    first_function = wrapper.find_first_function(original, wrapper.code_of(original))
+    return wrapper.wrap(original, first_function, options, _backward_region(options))
 
 
 def _backward_region(options: Options) -> compiled_autograd.Region | None:
@@ -65,7 +65,7 @@ class CompiledModule(torch.nn.Module):
         assert module is not None
         # Past ``__setattr__`` as well; and in the instance's dict, so that it is found before ``__getattr__``.
         object.__setattr__(self, "_nbcompile_chosen", options)
-        called = wrapper.entry_of(module, getattr(type(module).forward, "__code__", None))
+        called = wrapper.find_first_function(module, getattr(type(module).forward, "__code__", None))
         # A user's module is called as it is: the hook meets its forward below torch's own call.
         call = wrapper.wrap(module.__call__, called, options, _backward_region(options))
         call.__wrapped__ = module.forward  # type: ignore[attr-defined]  # whose signature `inspect` is to find

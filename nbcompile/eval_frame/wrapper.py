@@ -46,7 +46,7 @@ def code_of(function: Callable[..., Any]) -> CodeType | None:
     return getattr(function, "__code__", None)
 
 
-def entry_of(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]:
+def find_first_function(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any]:
     """The function whose frame the hook meets first.
 
     Frames of libraries are skipped. So a library's own function (``torch.nn.Linear``) is called from one of ours.
@@ -61,21 +61,21 @@ def entry_of(fn: Callable[..., Any], code: CodeType | None) -> Callable[..., Any
 
 
 def wrap(
-    original: Callable[..., Any], entry: Callable[..., Any], options: Options, region: Region | None = None
+    original: Callable[..., Any], first_function: Callable[..., Any], options: Options, region: Region | None = None
 ) -> Callable[..., Any]:
-    """A function that looks like ``original`` and calls ``entry`` with the hook on, and in a region if there is one."""
+    """A function that looks like ``original`` and calls ``first_function`` with the hook on, in a region if given."""
     callback = stances.compiling(options)
     call, stance, default = callback.call, marks.stance, marks.DEFAULT
     listeners = hit_log.listeners
 
     def slow_path(arguments: Any, keywords: Any) -> Any:
         if stance() is not default:
-            return _under_stance(original, entry, options, arguments, keywords)
+            return _under_stance(original, first_function, options, arguments, keywords)
         if listeners:
-            return hit_log.logged(call, entry, arguments, keywords)
+            return hit_log.logged(call, first_function, arguments, keywords)
         if installer is not None:
             installer.note(arguments, keywords)
-        return call(entry, arguments, keywords)
+        return call(first_function, arguments, keywords)
 
     path: hooks.Path = slow_path
 
@@ -85,7 +85,7 @@ def wrap(
         path = faster
 
     # Those of ``fast/`` also on the reference path, which may be left later: the installer looks at each call.
-    installer = hooks.installed().call_installer(entry, callback, slow_path, install)
+    installer = hooks.installed().call_installer(first_function, callback, slow_path, install)
 
     @functools.wraps(original)
     def compiled(*arguments: Any, **keywords: Any) -> Any:
@@ -113,13 +113,15 @@ def _inside(region: Region, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _under_stance(
-    original: Callable[..., Any], entry: Callable[..., Any], options: Options, arguments: Any, keywords: Any
+    original: Callable[..., Any], first_function: Callable[..., Any], options: Options, arguments: Any, keywords: Any
 ) -> Any:
     stance = marks.stance()
     if stance[0] == "force_eager":
         with hook.paused():
             return original(*arguments, **keywords)
-    return stances.callback(options, stance, getattr(original, "__code__", None)).call(entry, arguments, keywords)
+    return stances.callback(options, stance, getattr(original, "__code__", None)).call(
+        first_function, arguments, keywords
+    )
 
 
 def run(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ TensorImpl the pointer to the storage, inside a storage the words that change wh
 somebody shares it, or holds it weakly. A torch that keeps them elsewhere has no pool.
 
 In torch: torch/_inductor has none; c10/cuda/CUDACachingAllocator.cpp for GPUs
-Read next: nbcompile/fast/output_pool.h
+Read next: nbcompile/runtime/output_pool.h
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class LaunchedGraph:
 
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], gpu: GpuLauncher, compiler: Compiler, stage: str, *,
-    attribute: Attribute, keep_sharing: bool, own_random: bool = False, how: HowToLaunch = DEFAULT,
+    attribute: Attribute, keep_sharing: bool, generate_random: bool = False, how: HowToLaunch = DEFAULT,
     backends: tuple[str, ...] = ("ATEN",),
 ) -> LaunchedGraph:  # fmt: skip
     """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
@@ -72,7 +72,7 @@ def compile_graph(
     # had it.
     while True:
         with recorder.stage("lowering"):
-            program = lower(graph_module, examples, keep_sharing, own_random, None, refused, autotuner.parts)
+            program = lower(graph_module, examples, keep_sharing, generate_random, None, refused, autotuner.parts)
         with recorder.stage("scheduling"):
             tuned = autotuner.apply(schedule(program), refused)
         if tuned is None:

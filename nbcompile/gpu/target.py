@@ -63,7 +63,8 @@ class TargetGraph:
 
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
-    keep_sharing: bool, own_random: bool = False, seconds: float = float("inf"), backends: tuple[str, ...] = ("ATEN",),
+    keep_sharing: bool, generate_random: bool = False, seconds: float = float("inf"),
+    backends: tuple[str, ...] = ("ATEN",),
 ) -> TargetGraph:  # fmt: skip
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
@@ -81,7 +82,7 @@ def compile_graph(
         with recorder.stage("lowering"):
             # DEVICE makes the tensors of the graph CUDA tensors, though the examples are on the
             # CPU: loops, splits of reductions and products are then those of a GPU.
-            program = lower(graph_module, examples, keep_sharing, own_random, DEVICE, refused, autotuner.parts)
+            program = lower(graph_module, examples, keep_sharing, generate_random, DEVICE, refused, autotuner.parts)
         with recorder.stage("scheduling"):
             tuned = autotuner.apply(schedule(program), refused)
         # The library was chosen for a product: lowered again, it is an extern call.

@@ -145,7 +145,7 @@ class BufferView:
 
     buffer: str
     layout: Layout
-    apart: bool = False
+    distinct: bool = False
     """True if it is a tensor object of its own although the layout is the buffer's: another output is the buffer."""
 
 

@@ -281,7 +281,7 @@ class _Machine:
         if isinstance(leaf, BufferView):
             own = self.tensors[leaf.buffer].layout
             # An output that is an input is the very same object.
-            if leaf.buffer in self.originals and own == leaf.layout and not leaf.apart:
+            if leaf.buffer in self.originals and own == leaf.layout and not leaf.distinct:
                 return self.originals[leaf.buffer]
         return self._argument(leaf)
 

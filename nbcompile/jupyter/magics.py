@@ -136,7 +136,7 @@ class CompileMagics(Magics):
         finally:
             shell.user_ns.pop(WRAP, None)
         record = recorder.record()
-        comparison = peer.compared(record, sent, options.seconds) if sent else None
+        comparison = peer.compare_cell(record, sent, options.seconds) if sent else None
         self._show(record, options, body, status, comparison, profile)
         if not record.frames and not options.quiet:
             names_only = change is wrap_call and not record.calls and VALUE not in shell.user_ns

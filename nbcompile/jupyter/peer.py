@@ -1,7 +1,7 @@
 """``%%compile --peer``: the cell again through the real torch.compile, in a process with a copy of the notebook.
 
     sent = job(shell, parsed, options)      before the cell runs, as it may change what it reads
-    compared(record, sent)                  after it ran: ComparisonView
+    compare_cell(record, sent)                  after it ran: ComparisonView
 
 Only the names that the cell reads are copied. What the cell does outside of Python (files, network) happens twice.
 
@@ -34,10 +34,10 @@ def job(namespace: Mapping[str, Any], parsed: ParsedCell, options: Mapping[str, 
     codes = tuple(marshal.dumps(code) for code in parsed.codes)
     for name, value in sent.items():
         try:
-            jobs.pickled(value)
+            jobs.pickle_job(value)
         except jobs.CannotSendError as error:
             raise jobs.CannotSendError(f"{name}: {error}") from error
-    return jobs.pickled(jobs.Job(jobs.CellJob(codes, sent, WRAP, wrapper, options), jobs.surroundings()))
+    return jobs.pickle_job(jobs.Job(jobs.CellJob(codes, sent, WRAP, wrapper, options), jobs.process_settings()))
 
 
 def names(code: CodeType) -> Iterator[str]:
@@ -48,6 +48,6 @@ def names(code: CodeType) -> Iterator[str]:
             yield from names(constant)
 
 
-def compared(record: Record, sent: bytes, seconds: float) -> ComparisonView:
+def compare_cell(record: Record, sent: bytes, seconds: float) -> ComparisonView:
     """Compare what the cell led to with what the real torch.compile does with it."""
     return ComparisonView(compare.compare_cell(record, processes.run(sent, ("torch",), seconds)["torch"]))

@@ -51,7 +51,9 @@ from nbcompile.scheduling.int32_narrowing import narrow_to_int32
 from nbcompile.scheduling.loops import tidy_loops
 
 RECOMPUTE_COST = 4
+"""Maximum cost of a recomputed value, in additions (``ir.expr.cost``): a scratch row costs a store and a load."""
 RECOMPUTE_LOADS = 2
+"""Maximum number of loads of a recomputed value: a scratch row needs one, and a store."""
 SCRATCH_BYTES = 256 * 1024
 """Size of the largest scratch row: it must stay in the L2 cache of a core."""
 
@@ -82,10 +84,10 @@ class _Builder:
         """Choose for each element-wise value how later passes get it; in reverse order, as uses are found first."""
         for member in reversed(self.group.members):
             name = member.buffer.name
-            at = self.passes[name]
+            row_pass = self.passes[name]
             if self.element[name]:
-                later = {number for number in self.needed_in[name] if number > at}
-                if later and at not in self.needed_in[name] and len(later) == 1 and not self._is_stored(member):
+                later = {number for number in self.needed_in[name] if number > row_pass}
+                if later and row_pass not in self.needed_in[name] and len(later) == 1 and not self._is_stored(member):
                     # Used in one later pass only: computed there.
                     # Before the operands are looked at below: they are now needed in the later pass.
                     (self.passes[name],) = later
@@ -102,8 +104,7 @@ class _Builder:
 
     def _choose_strategy(self, member: Member) -> str:
         buffer = member.buffer
-        # A later pass over the row wants this value again. From the cheapest on: compute it again, read back what is
-        # stored anyway, keep the row in scratch memory while it fits in the cache, else store it.
+        # In order of preference: recompute; reload what is stored anyway; keep in a scratch row that fits in L2; store.
         cheap = cost(buffer.body) <= RECOMPUTE_COST and len(list(loads(buffer.body))) <= RECOMPUTE_LOADS
         if cheap and isinstance(buffer, Pointwise):
             return RECOMPUTE
@@ -164,21 +165,21 @@ class _Builder:
     def kernel(self) -> Kernel:
         last = max(self.passes.values(), default=0)
         before: list[Statement] = []
-        nests: dict[int, list[Inner]] = {at: [] for at in range(last + 1)}
-        after: dict[int, list[Statement]] = {at: [] for at in range(-1, last + 1)}
+        nests: dict[int, list[Inner]] = {row_pass: [] for row_pass in range(last + 1)}
+        after: dict[int, list[Statement]] = {row_pass: [] for row_pass in range(-1, last + 1)}
         done: set[tuple[str, int]] = set()
         # Pass -1 is what a row needs before its first pass. Members of one pass keep their order, which is
         # topological.
-        for at in range(-1, last + 1):
+        for row_pass in range(-1, last + 1):
             for member in self.group.members:
-                if self.passes[member.buffer.name] == at:
-                    self._emit(member, at, nests, after, done)
+                if self.passes[member.buffer.name] == row_pass:
+                    self._emit(member, row_pass, nests, after, done)
         body: list[Statement] = [*before, *after[-1]]
         inner = self.group.inner_loops()
-        for at in range(last + 1):
-            if nests[at]:
-                body.extend([Nest(inner, tuple(nests[at]))] if inner else nests[at])  # type: ignore[arg-type]
-            body += after[at]
+        for row_pass in range(last + 1):
+            if nests[row_pass]:
+                body.extend([Nest(inner, tuple(nests[row_pass]))] if inner else nests[row_pass])  # type: ignore[arg-type]
+            body += after[row_pass]
         plain = Kernel(
             self.name, self.group.members[0].buffer.device, self.group.outer_loops(), tuple(body), tuple(self.scratch),
             buffers=tuple(self.produced), from_nodes=self.group.from_nodes(),
@@ -186,53 +187,55 @@ class _Builder:
         return tidy_loops(plain)
 
     def _emit(
-        self, member: Member, at: int, nests: dict[int, list[Inner]],
+        self, member: Member, row_pass: int, nests: dict[int, list[Inner]],
         after: dict[int, list[Statement]], done: set[tuple[str, int]],
     ) -> None:  # fmt: skip
         """Append the statements of one member in one pass; a recomputed member has them in several."""
         buffer, name = member.buffer, member.buffer.name
-        if (name, at) in done:
+        if (name, row_pass) in done:
             return
-        done.add((name, at))
-        # A reduction and an element belong to the inner loops; the value of a row is computed once, behind a pass.
+        done.add((name, row_pass))
+        # A reduction and an element belong to the inner loops; the value of a row is computed once, after a pass.
         inside = isinstance(buffer, Reduction) or self.element[name] or not self.inner
         if inside:
-            self._emit_earlier(member, at, nests, after, done)
-        value = self._value(member, at)
+            self._emit_earlier(member, row_pass, nests, after, done)
+        value = self._value(member, row_pass)
         if isinstance(buffer, Reduction):
-            nests[at].append(self._accumulate(member, value))
-            after[at] += self._row_result(member)
+            nests[row_pass].append(self._accumulate(member, value))
+            after[row_pass] += self._row_result(member)
             return
-        target: list[Statement] = nests[at] if inside and at >= 0 else after[at]  # type: ignore[assignment]
+        target: list[Statement] = nests[row_pass] if inside and row_pass >= 0 else after[row_pass]  # type: ignore[assignment]
         if isinstance(buffer, Scan):
-            nests[at].append(self._carry(buffer, member, value))
+            nests[row_pass].append(self._carry(buffer, member, value))
             value = _result(buffer)
         # A recomputed value was stored by its first pass, if anything reads it from memory.
-        first = at == self.passes[name]
+        first = row_pass == self.passes[name]
         stores = self._stores(member, first)
         # A value that is stored and not used again needs no name; an accumulator without conversion has this name
         # already.
-        if value != Local(name, buffer.dtype) and (not stores or self._is_used(name, at)):
+        if value != Local(name, buffer.dtype) and (not stores or self._is_used(name, row_pass)):
             target.append(Let(name, value))
             value = Local(name, buffer.dtype)
         target += [Store(where, offset, value) for where, offset in stores]
 
     def _emit_earlier(
-        self, member: Member, at: int, nests: dict[int, list[Inner]],
+        self, member: Member, row_pass: int, nests: dict[int, list[Inner]],
         after: dict[int, list[Statement]], done: set[tuple[str, int]],
     ) -> None:  # fmt: skip
         for load in loads(member.buffer.body):
             producer = self.produced.get(load.buffer)
-            if producer is None or not self.element[load.buffer] or self.passes[load.buffer] >= at:
+            if producer is None or not self.element[load.buffer] or self.passes[load.buffer] >= row_pass:
                 continue
             # The operand was computed in an earlier pass, whose locals have ended: it is emitted here again, before
             # its user.
             if self.strategy.get(load.buffer) == RECOMPUTE:
-                self._emit(producer, at, nests, after, done)
+                self._emit(producer, row_pass, nests, after, done)
 
-    def _is_used(self, name: str, at: int) -> bool:
+    def _is_used(self, name: str, row_pass: int) -> bool:
         # A value of a row is visible in all later passes, an element's value only in the pass that computes it.
-        return bool(self.needed_in[name]) if not self.element[name] or not self.inner else at in self.needed_in[name]
+        return (
+            bool(self.needed_in[name]) if not self.element[name] or not self.inner else row_pass in self.needed_in[name]
+        )
 
     def _stores(self, member: Member, first: bool) -> list[tuple[str, Index]]:
         buffer = member.buffer
@@ -254,8 +257,8 @@ class _Builder:
         position: Index = ZERO
         if buffer.kind in ("argmax", "argmin"):
             # argmax returns the index in the flattened reduced dimensions, in row-major order.
-            for at, extent in enumerate(buffer.reduced):
-                position = position * extent + member.mapping.get(reduction_variable(at), ZERO)
+            for dim, extent in enumerate(buffer.reduced):
+                position = position * extent + member.mapping.get(reduction_variable(dim), ZERO)
         return Accumulate(_accumulator(buffer), buffer.kind, value, sympy.expand(position))
 
     def _carry(self, buffer: Scan, member: Member, value: Expr) -> Carry:
@@ -278,23 +281,23 @@ class _Builder:
     def _offset(self, name: str, position: tuple[Index, ...]) -> Index:
         return simplify(self.tensors[name].layout.at(position), self.group.loops)
 
-    def _value(self, member: Member, at: int) -> Expr:
+    def _value(self, member: Member, row_pass: int) -> Expr:
         mapping = member.mapping
-        body = self._read(substitute(member.buffer.body, mapping) if mapping else member.buffer.body, at)
+        body = self._read(substitute(member.buffer.body, mapping) if mapping else member.buffer.body, row_pass)
         return narrow_to_int32(body, self.group.loops)
 
-    def _read(self, body: Expr, at: int) -> Expr:
+    def _read(self, body: Expr, row_pass: int) -> Expr:
         """Loads become locals, scratch rows, or offsets in memory."""
-        body = rebuild(body, lambda part: self._read(part, at))
+        body = rebuild(body, lambda part: self._read(part, row_pass))
         if isinstance(body, IndexOf):
             return replace(body, index=simplify(body.index, self.group.loops))
         if not isinstance(body, Load):
             return body
         name = body.buffer
         # In the pass that computes it, a value is a local, whatever later passes do.
-        if name not in self.produced or (self.strategy.get(name) == MEMORY and self.passes[name] < at):
+        if name not in self.produced or (self.strategy.get(name) == MEMORY and self.passes[name] < row_pass):
             return replace(body, index=(self._offset(name, body.index),))
-        if self.strategy.get(name) == SCRATCH and self.passes[name] < at:
+        if self.strategy.get(name) == SCRATCH and self.passes[name] < row_pass:
             return replace(body, buffer=f"row_{name}", index=(self._scratch_index(),), gathers=())
         return Local(name, body.dtype)
 
@@ -315,7 +318,7 @@ def _accumulator(buffer: Reduction | Scan) -> str:
     """The name of the accumulator: the buffer's, unless it has another type."""
     # A bfloat16 sum is accumulated in float32 (buf0_wide), a count of int64 in int32 (buf0_narrow), and converted at
     # the end.
-    exact = buffer.kind in ("argmax", "argmin") or buffer.accumulate == buffer.dtype
-    if exact:
+    same_type = buffer.kind in ("argmax", "argmin") or buffer.accumulate == buffer.dtype
+    if same_type:
         return buffer.name
     return f"{buffer.name}_{'wide' if buffer.accumulate.itemsize > buffer.dtype.itemsize else 'narrow'}"

@@ -114,7 +114,7 @@ def check_arguments(exercise: Exercise, answer: Any) -> tuple[str, Record | None
     for number, arguments in enumerate(exercise.arguments(), 1):
         given = attempt.attempt(prepare, arguments).result
         if not isinstance(given, tuple):
-            raise Refusal(f"`{exercise.answer}` returns the arguments as a tuple, and this is {type(given).__name__}.")
+            raise Refusal(f"`{exercise.answer}`: expected a tuple of arguments, got {attempt.kind_of(given)}.")
         difference = describe_difference(
             attempt.attempt(function, given).result, attempt.attempt(function, exercise.arguments()[number - 1]).result
         )

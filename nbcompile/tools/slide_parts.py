@@ -1,4 +1,4 @@
-"""A picture taken apart for slides: each of its sections by itself, unfolded, so that letters can be large.
+"""Slides of a picture: one for each section, expanded, in large type.
 
     <div class=nbc> header, tree, breaks, frame(source, graph, residual)
         ->  header  |  tree  |  breaks  |  frame(source, graph)  |  frame(residual)
@@ -24,13 +24,13 @@ from nbformat import NotebookNode
 from nbcompile.tools.page import prose
 from nbcompile.views import assets
 
-ROOM = 17
-"""Lines of text and code that a slide of 1280 x 720 pixels shows."""
+MAX_LINES = 17
+"""Maximum number of lines of text and code on a slide of 1280 x 720 pixels."""
 WIDTH = 78
 """Letters in a line of text on a slide."""
-TOGETHER = ("source", "graph")
-SHORT = 6
-"""Lines of a part that may follow code on the same slide."""
+SIDE_BY_SIDE = ("source", "graph")
+MAX_FOLLOWING_LINES = 6
+"""Maximum number of lines of a part that may follow code on the same slide."""
 TOO_LONG = 99
 """Lines of a part that has a slide of its own."""
 
@@ -47,7 +47,7 @@ class Slide:
     @property
     def is_short(self) -> bool:
         """It may follow other content on the same slide."""
-        return self.lines <= SHORT
+        return self.lines <= MAX_FOLLOWING_LINES
 
 
 def is_picture(output: NotebookNode) -> bool:
@@ -55,27 +55,27 @@ def is_picture(output: NotebookNode) -> bool:
     return not {"text/html", "text/markdown"}.isdisjoint(output.get("data", {}))
 
 
-def parts(output: NotebookNode) -> Iterator[Slide]:
+def split_output(output: NotebookNode) -> Iterator[Slide]:
     """The slides of an output."""
     data = output.data
     if "text/html" not in data:
-        yield from text(data["text/markdown"])
+        yield from split_text(data["text/markdown"])
         return
     body, _ = assets.without_assets(data["text/html"])
     soup = BeautifulSoup(body, "html.parser")
     picture = soup.select_one("div.nbc")
     if picture is None:
-        yield Slide(Markup(body), SHORT)
+        yield Slide(Markup(body), MAX_FOLLOWING_LINES)
         return
     yield from _parts_of(picture)
 
 
-def text(source: str) -> Iterator[Slide]:
+def split_text(source: str) -> Iterator[Slide]:
     """Markdown as slides: as many of its blocks on each as there is room for."""
     kept: list[str] = []
     # Blank lines outside of code (an even number of fences follows them), and the ends of code.
     for block in re.split(r"\n\n(?=(?:[^`]*```[^`]*```)*[^`]*\Z)|(?<=\n```)\n", source.strip()):
-        if kept and sum(map(lines_of, [*kept, block])) > ROOM:
+        if kept and sum(map(lines_of, [*kept, block])) > MAX_LINES:
             yield _text(kept)
             kept = []
         kept.append(block)
@@ -85,7 +85,7 @@ def text(source: str) -> Iterator[Slide]:
 
 def _text(blocks: list[str]) -> Slide:
     content, lines = prose("\n\n".join(blocks)), sum(map(lines_of, blocks))
-    if lines > ROOM:  # code alone, since other blocks would have a slide of their own
+    if lines > MAX_LINES:  # code alone, since other blocks would have a slide of their own
         content = Markup(str(content).replace("<pre>", '<pre class="two-columns">'))
     return Slide(content, lines)
 
@@ -115,8 +115,8 @@ def _parts_of_frame(frame: Tag) -> Iterator[Slide]:
     """A slide for each section, under the frame's title."""
     split = frame.select_one(".n-split")
     sections = split.find_all("details", recursive=False) if split else []
-    pair = [section for section in sections if section.get("data-s") in TOGETHER]
-    rest = [section for section in sections if section.get("data-s") not in TOGETHER]
+    pair = [section for section in sections if section.get("data-s") in SIDE_BY_SIDE]
+    rest = [section for section in sections if section.get("data-s") not in SIDE_BY_SIDE]
     for group in ([pair] if pair else []) + [[section] for section in rest]:
         shown = copy.copy(frame)
         shown["open"] = ""
@@ -135,7 +135,7 @@ def _parts_of_section(section: Tag) -> Iterator[Slide]:
     if kind == "breaks" and len(items) > 1:
         groups = [[item] for item in items]
     elif kind == "recompilations":
-        groups = [list(group) for _, group in groupby(items, key=_Tables())]
+        groups = [list(group) for _, group in groupby(items, key=_TableNumber())]
     else:
         groups = [items]
     summary = section.find("summary", recursive=False)
@@ -149,7 +149,7 @@ def _parts_of_section(section: Tag) -> Iterator[Slide]:
         yield _slide(shown)
 
 
-class _Tables:
+class _TableNumber:
     """The number of the last table, for what follows it."""
 
     def __init__(self) -> None:

@@ -71,7 +71,7 @@ class Columns:
     def continued(self, slide: Slide) -> None:
         """Add to the last slide if there is room on it, else below it."""
         last = self.made[-1][-1] if self.made and self.made[-1] else None
-        if last is None or last.lines + slide.lines > slide_parts.ROOM:
+        if last is None or last.lines + slide.lines > slide_parts.MAX_LINES:
             self.below(slide)
         else:
             self.made[-1][-1] = Slide(last.content + slide.content, last.lines + slide.lines)
@@ -84,7 +84,7 @@ def columns(notebook: NotebookNode) -> list[list[Slide]]:
         if cell.cell_type == "markdown":
             for part in re.split(r"^(?=##? )", cell.source, flags=re.MULTILINE):
                 if part.strip():
-                    first, *rest = slide_parts.text(part)
+                    first, *rest = slide_parts.split_text(part)
                     (found.begin if part.startswith("#") else found.continued)(first)
                     for slide in rest:
                         found.below(slide)
@@ -102,7 +102,7 @@ def _add_code(found: Columns, cell: NotebookNode) -> None:
     if not cell.source.startswith("exercise(") or "\n" in cell.source.strip():  # else the task says all
         found.continued(code)
     for output in shown:
-        for part in slide_parts.parts(output):
+        for part in slide_parts.split_output(output):
             if part.needs_code:
                 found.below(code)
             (found.continued if part.is_short or part.needs_code else found.below)(part)

@@ -108,7 +108,7 @@ class Effects(Protocol):
     def delete_attribute(self, tracer: Tracer, owner: VariableTracker, name: str) -> None:
         """``del owner.name``."""
 
-    def changes(self, tracer: Tracer, owner: VariableTracker) -> None:
+    def mark_mutated(self, tracer: Tracer, owner: VariableTracker) -> None:
         """The items of a container, or the content of a cell, are about to change."""
 
     def store_global(self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None) -> None:

@@ -24,7 +24,7 @@ from nbcompile.views.markup import Limits, listing, section, tag
 
 
 def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup | None:
-    """Render both, in two columns if the page is wide enough; None if neither is known."""
+    """Render the original and the residual bytecode, side by side on a wide page; None if neither is known."""
     if not frame.instructions:
         return None
     before = _pane("before", frame.instructions, limits, found.by_instruction)
@@ -47,18 +47,18 @@ def _pane(
 def _lines(instructions: Sequence[Instruction]) -> Iterator[str]:
     """``line offset opcode argument``; the line where it begins, as ``dis`` has it."""
     # Opcodes are padded to the longest one here, so that arguments begin in one column.
-    wide = max(len(each.opcode) for each in instructions)
-    before = 0
+    width = max(len(each.opcode) for each in instructions)
+    previous_line = 0
     for instruction in instructions:
-        line = str(instruction.line) if instruction.line not in (0, before) else ""
-        before = instruction.line
+        line = str(instruction.line) if instruction.line not in (0, previous_line) else ""
+        previous_line = instruction.line
         yield one_line(
-            f"{line:>3} {instruction.offset:>4} {instruction.opcode:<{wide}} {instruction.argument}".rstrip()
+            f"{line:>3} {instruction.offset:>4} {instruction.opcode:<{width}} {instruction.argument}".rstrip()
         )
 
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:
-    """Both, one below the other."""
+    """Both listings as text."""
     for title, instructions in (("before", frame.instructions), ("in its place", frame.residual_instructions)):
         if instructions:
             yield f"{title}: {facts.count(len(instructions), 'instruction')}"

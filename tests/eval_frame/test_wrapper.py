@@ -51,8 +51,8 @@ def test_the_code_of_a_modules_call_is_that_of_forward():
 
 def test_the_frame_of_a_users_function_is_met_as_it_is():
     """A library's own function is called from a function of nbcompile's; a user's needs no such caller."""
-    assert wrapper.entry_of(double, double.__code__) is double
-    entry = wrapper.entry_of(torch.nn.functional.relu, wrapper.code_of(torch.nn.functional.relu))
+    assert wrapper.find_first_function(double, double.__code__) is double
+    entry = wrapper.find_first_function(torch.nn.functional.relu, wrapper.code_of(torch.nn.functional.relu))
     assert entry is not torch.nn.functional.relu
     assert entry.__code__.co_filename == library_calls.caller_of(torch.sin).__code__.co_filename
 

@@ -1,7 +1,7 @@
 # fuzz: kind=tensor seed=301/tensor/0/0 backend=inductor dynamic=None stored=False size=1 approximate=True
 import torch
 
-from nbcompile.tools.fuzz.layouts import made
+from nbcompile.tools.fuzz.layouts import make_tensor
 
 COMPLEX = torch.complex64
 
@@ -45,8 +45,8 @@ def of_no_elements(a, b):
 
 
 def play(compiled):
-    a = made((2, 3), COMPLEX, "transposed", 3)
-    yield compiled(of_complex_numbers)(a, made((3, 3), torch.complex128, "contiguous", 4))
+    a = make_tensor((2, 3), COMPLEX, "transposed", 3)
+    yield compiled(of_complex_numbers)(a, make_tensor((3, 3), torch.complex128, "contiguous", 4))
     yield compiled(of_no_elements)(torch.ones(2, 0), torch.ones(2, 0, dtype=COMPLEX))
 
 

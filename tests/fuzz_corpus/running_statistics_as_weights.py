@@ -2,7 +2,7 @@
 
 import torch
 
-from nbcompile.tools.fuzz.layouts import made
+from nbcompile.tools.fuzz.layouts import make_tensor
 
 
 def p0(a, b, c, d, e):
@@ -17,11 +17,11 @@ def f(inputs):
 def play(compiled):
     inputs = [
         (
-            made((1,), torch.float64, "contiguous", 1863, False),
-            made((2, 3, 4, 5), torch.int16, "transposed", 5634, False),
-            made((2, 1), torch.float32, "shifted", 9178, False),
-            made((1,), torch.float32, "contiguous", 86, False),
-            made((1,), torch.float32, "reversed dims", 8330, False),
+            make_tensor((1,), torch.float64, "contiguous", 1863, False),
+            make_tensor((2, 3, 4, 5), torch.int16, "transposed", 5634, False),
+            make_tensor((2, 1), torch.float32, "storage offset", 9178, False),
+            make_tensor((1,), torch.float32, "contiguous", 86, False),
+            make_tensor((1,), torch.float32, "reversed dims", 8330, False),
         )
     ]
     yield list(zip(compiled(f)(inputs), inputs))

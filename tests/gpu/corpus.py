@@ -88,7 +88,7 @@ HEAD = f"{'graph':24} {'stage':9} {'n':>2} {'coal.':>6} {'regs':>4} {'pred. us':
 
 
 def simulating(
-    name: str, rows: list[Row], own_random: bool = False, beside_inductor: bool = False
+    name: str, rows: list[Row], generate_random: bool = False, beside_inductor: bool = False
 ) -> Callable[[Any, str], Any]:
     """What compiles a graph for ``cases.made``: its kernels are simulated and compared with ATen.
 
@@ -105,7 +105,7 @@ def simulating(
                 CHIP,
                 attribute=functools.partial(attribute_of, graph),
                 keep_sharing=stage == "inference",
-                own_random=own_random,
+                generate_random=generate_random,
             )
             reasons = dict.fromkeys(
                 each.reason for each in made.emitted.externs if each.reason.startswith("no code for a GPU")
@@ -113,7 +113,7 @@ def simulating(
             rows.append(Row(name, stage, [], refused="; ".join(reasons)))
             rows[-1].kernels = len(made.emitted.kernels)
             rows[-1].casts_by_aten = any(each.reason.startswith("a cast") for each in made.emitted.externs)
-            run = _comparing(made, eager, rows[-1], compared=not own_random)
+            run = _comparing(made, eager, rows[-1], compared=not generate_random)
             return _beside(run, graph, rows[-1]) if beside_inductor else run
 
         return compile_one

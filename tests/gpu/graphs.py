@@ -110,7 +110,7 @@ GRAPHS = {
     "embedding_training": CorpusGraph(lambda w, i: (F.embedding(i, w) ** 2).sum(),
                                       lambda: (leaf(1000, 64), randint(0, 1000, (8, 16)))),
     "dropout": CorpusGraph(lambda x: F.dropout(x, 0.2, training=True) + 1, lambda: (randn(64, 256),),
-                           options={"own_random": True}),
+                           options={"generate_random": True}),
     "transpose_add": CorpusGraph(lambda a, b: (a.t() + b).contiguous(), lambda: (randn(512, 384), randn(384, 512)),
                                  is_memory_bound=True),
     "permute": CorpusGraph(lambda x: x.permute(0, 2, 3, 1).contiguous() * 2, lambda: (randn(8, 32, 16, 24),),

@@ -59,7 +59,7 @@ def test_an_output_over_an_input_is_a_view_of_it():
     layout = contiguous(indices((4,)))
     views = (
         BufferView("x", Layout(indices((2,)), indices((2,)), sympy.Integer(1))),
-        BufferView("x", layout, apart=True),
+        BufferView("x", layout, distinct=True),
     )
     x = torch.arange(4.0)
     half, whole = run(Program((given((4,), (1,)),), views, 1), [x])

@@ -60,7 +60,7 @@ def draws(x):
 
 def test_the_same_numbers_on_every_target():
     """Evaluator = generated C++ = Triton's interpreter, given one seed; the only call of ATen draws it."""
-    program = lower(traced(draws, X), [X], own_random=True)
+    program = lower(traced(draws, X), [X], generate_random=True)
     assert externs(program) == ["aten.randint.low"]
     program = with_seed_as_argument(program)
     verify.verify_program(program)
@@ -168,7 +168,7 @@ def test_the_backward_pass_uses_the_mask_of_the_forward_pass():
 
 def test_dropout_is_one_kernel_with_its_neighbours():
     """What is around a dropout is computed in its loop."""
-    program = lower(traced(lambda x, y: F.dropout(x + 1, 0.5, True) * y, X, X), [X, X], own_random=True)
+    program = lower(traced(lambda x, y: F.dropout(x + 1, 0.5, True) * y, X, X), [X, X], generate_random=True)
     assert len(list(schedule(program).kernels())) == 1
 
 
@@ -198,7 +198,7 @@ def test_a_generator_of_ones_own_is_drawn_from():
     """What a torch.Generator gives is its own stream, which only ATen continues."""
     expected = torch.empty(9).normal_(generator=torch.Generator().manual_seed(2))
     graph = traced(lambda x: torch.empty(9).normal_(), X)
-    program = lower(graph, [X], own_random=True)
+    program = lower(graph, [X], generate_random=True)
     assert externs(program) == ["aten.randint.low"]
     found = nbcompile.compile(lambda g: torch.empty(9).normal_(generator=g), options=OWN)(
         torch.Generator().manual_seed(2)

@@ -74,7 +74,7 @@ def test_instructions_that_the_processor_lacks_are_not_run(monkeypatch):
 def test_a_word_that_is_no_choice_warns(variable, monkeypatch):
     """The default is used."""
     monkeypatch.setenv(variable, "mmx")
-    with pytest.warns(UserWarning, match=rf"\${variable} : expected one of .*(onednn|sse2).*, got 'mmx'"):
+    with pytest.warns(UserWarning, match=rf"\${variable}: expected one of .*(onednn|sse2).*, got 'mmx'"):
         assert config._word(variable, "native") == "native"
 
 

@@ -66,7 +66,7 @@ def test_every_section_of_every_picture_has_a_slide():
     """What a notebook shows, a deck shows, unfolded."""
     for record in (sample.simple(), sample.recompiled(), sample.nested()):
         page = html.render(record, sections.USUAL, assets=False)  # whose rules name sections, too
-        made = list(slide_parts.parts(picture(record)))
+        made = list(slide_parts.split_output(picture(record)))
         shown = re.findall(r'data-s="?(\w+)"?', " ".join(str(slide.content) for slide in made))
         assert set(shown) == set(re.findall(r'data-s="?(\w+)"?', page))
         assert not any(re.search(r'<details data-s="?\w+"?>', slide.content) for slide in made)
@@ -85,8 +85,8 @@ def test_a_question_stands_below_the_code_it_is_about():
 def test_a_long_text_goes_on_on_the_next_slide():
     """Blocks are not cut; code that is longer than a slide has two columns."""
     code = "```python\n" + "\n".join(f"line{number} = 0" for number in range(30)) + "\n```"
-    made = list(slide_parts.text("\n\n".join([*("word " * 60 for _ in range(6)), code])))
-    assert len(made) > 2 and all(slide.lines <= slide_parts.ROOM for slide in made[:-1])
+    made = list(slide_parts.split_text("\n\n".join([*("word " * 60 for _ in range(6)), code])))
+    assert len(made) > 2 and all(slide.lines <= slide_parts.MAX_LINES for slide in made[:-1])
     assert 'pre class="two-columns"' in made[-1].content and "line0" in made[-1].content
 
 

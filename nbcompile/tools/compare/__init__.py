@@ -93,7 +93,7 @@ def original(function: Any) -> Any:
 
 
 def _of_job(title: str, work: jobs.CallJob | jobs.ScriptJob, seconds: float, given: bytes = b"") -> Comparison:
-    found = processes.run(jobs.pickled(jobs.Job(work, jobs.surroundings())), ENGINES, seconds, given)
+    found = processes.run(jobs.pickle_job(jobs.Job(work, jobs.process_settings())), ENGINES, seconds, given)
     ours, theirs = (found[engine] for engine in ENGINES)
     eager, exact = ours.result.get("eager", []), ours.result.get("exact", [])
     runs = (_run(ours, eager, exact), _run(theirs, eager, exact))

@@ -39,8 +39,8 @@ Compile = Callable[..., Any]
 
 def main(engine: str, folder: Path) -> None:
     """Run the job of a folder; what came of it is written there."""
-    job = jobs.read(folder)
-    jobs.enter(job.surroundings)
+    job = jobs.read_job(folder)
+    jobs.apply_settings(job.process_settings)
     result: dict[str, Any] = {}
     first = os.getpid()
     with _engine(engine, folder) as compiler:

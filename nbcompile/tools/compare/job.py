@@ -1,10 +1,10 @@
 """Messages to and from a process that runs a program with one compiler.
 
-    data = pickled(Job(CallJob(f, (((x,), {}),)), surroundings()))      by value: closures, cells of a notebook
-    read(folder)                                                        the same, in the other process
+    data = pickle_job(Job(CallJob(f, (((x,), {}),)), process_settings()))    by value: closures, cells of a notebook
+    read_job(folder)                                                         the same, in the other process
 
-Functions and classes that a process can import travel by name; those of a notebook, of ``__main__`` and closures travel
-by value, which needs cloudpickle. The text of cells travels too, so that both compilers can show source lines.
+Functions and classes that a process can import are pickled by reference; those of a notebook, of ``__main__`` and
+closures are pickled by value, which needs cloudpickle. The text of cells is sent, too: both show source lines.
 
 In torch: torch/_inductor/compile_worker sends work to processes in the same way. Read next:
 nbcompile/tools/compare/child.py
@@ -26,8 +26,8 @@ from typing import Any
 import torch
 
 JOB, RESULT, RECORD = "job.pickle", "result.pickle", "record.json"
-MOST_TEXT = 4 << 20
-"""Characters of notebook cells that are sent."""
+MAX_CELL_CHARACTERS = 4 << 20
+"""Maximum number of characters of notebook cells that are sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +64,17 @@ class ScriptJob:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A program to run, in given surroundings."""
+    """A program to run, and settings of the process."""
 
     work: CallJob | CellJob | ScriptJob
-    surroundings: dict[str, Any]
+    process_settings: dict[str, Any]
 
 
 class CannotSendError(TypeError):
     """A value cannot be pickled; the message says which, and what to do."""
 
 
-def surroundings() -> dict[str, Any]:
+def process_settings() -> dict[str, Any]:
     """Settings of this process on which results and graphs depend."""
     return {
         "path": list(sys.path), "folder": str(Path.cwd()), "default_dtype": torch.get_default_dtype(),
@@ -84,8 +84,8 @@ def surroundings() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def enter(settings: Mapping[str, Any]) -> None:
-    """Take over the settings in the other process."""
+def apply_settings(settings: Mapping[str, Any]) -> None:
+    """Apply the settings in the other process."""
     sys.path[:] = settings["path"]
     os.chdir(settings["folder"])
     torch.set_default_dtype(settings["default_dtype"])
@@ -101,18 +101,18 @@ def _cell_texts() -> dict[str, list[str]]:
     """Lines of the sources that are no files: notebook cells, newest first, up to a limit."""
     found: dict[str, list[str]] = {}
     size = 0
-    # A collection of garbage removes the texts of generated code: a pair made while the dict is read can start one.
+    # Garbage collection may remove entries: copy before iterating.
     for name, entry in reversed(linecache.cache.copy().items()):
         # An entry of one element is a loader that nobody has called yet.
         if len(entry) == 4 and not Path(name).exists():
             size += sum(map(len, entry[2]))
-            if size > MOST_TEXT:
+            if size > MAX_CELL_CHARACTERS:
                 break
             found[name] = list(entry[2])
     return found
 
 
-def pickled(job: object) -> bytes:
+def pickle_job(job: object) -> bytes:
     """A job, or a value of one, as bytes.
 
     Raises:
@@ -126,7 +126,7 @@ def pickled(job: object) -> bytes:
         data: bytes = pickler.dumps(job)
     except Exception as error:
         raise CannotSendError(_cannot_send(error, by_value=pickler is not pickle)) from error
-    # ``pickle`` writes a function of ``__main__`` by name, and the other process has another ``__main__``: reading
+    # ``pickle`` writes a function of ``__main__`` by reference, and the other process has another ``__main__``: reading
     # the bytes once finds that out here.
     if pickler is pickle:
         _ByName(io.BytesIO(data)).load()
@@ -146,16 +146,17 @@ def _cannot_send(reason: object, *, by_value: bool) -> str:
     text = f"the function or its arguments cannot be sent to another process: {reason}. "
     if not by_value:
         return text + (
-            "Functions of a notebook and closures travel by value with cloudpickle: pip install 'nbcompile[compare]'"
+            "Functions of a notebook and closures are pickled by value with cloudpickle: "
+            "pip install 'nbcompile[compare]'"
         )
     return text + (
         "Open files, locks, generators, running threads and objects of C libraries without pickle support cannot "
-        "travel: make them inside of the function, or compare a script (python -m nbcompile compare script.py)"
+        "be sent: make them inside of the function, or compare a script (python -m nbcompile compare script.py)"
     )
 
 
-def read(folder: Path) -> Job:
-    """The job that was written."""
+def read_job(folder: Path) -> Job:
+    """Read the job."""
     found = pickle.loads((folder / JOB).read_bytes())  # noqa: S301 - written by our own parent process
     assert isinstance(found, Job)
     return found

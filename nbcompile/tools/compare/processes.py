@@ -1,6 +1,6 @@
 """Run one job with both compilers, each in a process of its own with a time limit.
 
-    found = run(jobs.pickled(job), ("nbcompile", "torch"), seconds=300)
+    found = run(jobs.pickle_job(job), ("nbcompile", "torch"), seconds=300)
     found["nbcompile"].record            the record of nbcompile
     found["torch"].record                that of torch.compile, read from its structured trace
     found["torch"].result["outcomes"]    what the calls led to
@@ -46,7 +46,7 @@ def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b""
     """Run a job with each engine (``"nbcompile"``, ``"torch"``), one after the other: their times are compared.
 
     Args:
-        job: as :func:`job.pickled` makes it.
+        job: as :func:`job.pickle_job` makes it.
         engines: the compilers.
         seconds: time limit of all together.
         given: standard input of each process.

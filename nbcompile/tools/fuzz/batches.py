@@ -1,7 +1,7 @@
 """Many small programs in one compiled function, and the way back to single ones.
 
     def p0(a): ...                                          def play(compiled):
-    def p1(a, b): ...                                           inputs = [(made(...),), (made(...), made(...))]
+    def p1(a, b): ...                                           inputs = [(a0,), (a1, b1)]
     def f(inputs): return [p0(*inputs[0]), p1(*inputs[1])]      yield list(zip(compiled(f)(inputs), inputs))
 
 Guards, residual program and compiler are paid for once. A batch that differs is taken apart until single programs are

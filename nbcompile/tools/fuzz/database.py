@@ -1,6 +1,6 @@
 """Calls of operators, from the samples of torch's own database.
 
-    drawn(chance)    Call("torch.nn.functional.conv2d({}, {}, {}, stride=(2, 1))", (((1, 3, 5, 5), torch.float32), ...))
+    drawn(rng)    Call("torch.nn.functional.conv2d({}, {}, {}, stride=(2, 1))", (((1, 3, 5, 5), torch.float32), ...))
 
 An operator of the database is a callable; only those are taken that a program can write by name, and whose other
 arguments can be written as text.
@@ -56,11 +56,11 @@ class Call:
     tensors: tuple[tuple[tuple[int, ...], torch.dtype], ...]
 
 
-def drawn(chance: random.Random) -> Call | None:
+def drawn(rng: random.Random) -> Call | None:
     """A call; None where the operator that was drawn has none for the dtype."""
-    name = chance.choice(names())
-    calls = _calls(name, chance.choice(DTYPES))
-    return chance.choice(calls) if calls else None
+    name = rng.choice(names())
+    calls = _calls(name, rng.choice(DTYPES))
+    return rng.choice(calls) if calls else None
 
 
 @functools.cache

@@ -47,38 +47,38 @@ class Grammar:
     nested: float = 0.25
     """Probability of a compound statement."""
 
-    def draw(self, chance: random.Random, text: str, depth: int | None = None) -> str:
+    def draw(self, rng: random.Random, text: str, depth: int | None = None) -> str:
         """The text, its holes filled."""
         left = self.depth if depth is None else depth
-        return HOLE.sub(lambda hole: self._filled(chance, hole[1], left), text)
+        return HOLE.sub(lambda hole: self._filled(rng, hole[1], left), text)
 
-    def _filled(self, chance: random.Random, name: str, left: int) -> str:
+    def _filled(self, rng: random.Random, name: str, left: int) -> str:
         table = self.tables[name]
-        if left <= 0 or chance.random() > DEEPER:
+        if left <= 0 or rng.random() > DEEPER:
             table = [text for text in table if "<" not in text] or table
-        return self.draw(chance, chance.choice(table), left - 1)
+        return self.draw(rng, rng.choice(table), left - 1)
 
-    def block(self, chance: random.Random, budget: int, indent: int = 1) -> list[str]:
+    def block(self, rng: random.Random, budget: int, indent: int = 1) -> list[str]:
         """Statements, some ``budget`` of them in all."""
         lines: list[str] = []
         while budget > 0:
-            drawn = self.statement(chance, budget, indent)
+            drawn = self.statement(rng, budget, indent)
             budget -= len(drawn)
             lines += drawn
         return lines
 
-    def statement(self, chance: random.Random, budget: int, indent: int) -> list[str]:
+    def statement(self, rng: random.Random, budget: int, indent: int) -> list[str]:
         """One statement; the blocks in it share the budget."""
-        compound = budget > 2 and indent < 5 and chance.random() < self.nested
-        text = chance.choice(self.tables["COMPOUND" if compound else "STATEMENT"])
-        text = text.replace("<#>", str(chance.randrange(1000)))
+        compound = budget > 2 and indent < 5 and rng.random() < self.nested
+        text = rng.choice(self.tables["COMPOUND" if compound else "STATEMENT"])
+        text = text.replace("<#>", str(rng.randrange(1000)))
         share = max(1, (budget - 1) // max(1, text.count("<BLOCK>")))
         lines: list[str] = []
         for raw in text.split("\n"):
             line, has_block, _ = raw.partition("<BLOCK>")
             deeper = (len(line) - len(line.lstrip())) // len(INDENT)
-            lines.append(INDENT * indent + self.draw(chance, line.rstrip()))
+            lines.append(INDENT * indent + self.draw(rng, line.rstrip()))
             if has_block:
                 inside = indent + deeper + line.rstrip().endswith(":")
-                lines += self.block(chance, chance.randint(1, share), inside)
+                lines += self.block(rng, rng.randint(1, share), inside)
         return lines

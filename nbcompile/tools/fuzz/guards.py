@@ -65,26 +65,26 @@ STATE = "vars(settings), items, table, thing, numbers_of, G, G2, SEEN, REGISTRY,
 
 def generate(seed: str) -> Program:
     """Generate the program of a seed, or its group."""
-    chance = random.Random(seed)
-    return group(seed, chance) if chance.random() < GROUPED else single(seed, chance)
+    rng = random.Random(seed)
+    return group(seed, rng) if rng.random() < GROUPED else single(seed, rng)
 
 
-def single(seed: str, chance: random.Random) -> Program:
+def single(seed: str, rng: random.Random) -> Program:
     """One program, with some of the statements that Python programs have."""
-    stored = chance.random() < STORED
-    lines = [f"    out.append({GRAMMAR.draw(chance, '<READ>')})" for _ in range(chance.randint(1, 5))]
-    if chance.random() < 0.3:
-        lines.insert(chance.randint(0, len(lines)), "    graph_break()")
-    if chance.random() < 0.25 and not stored:
-        lines += python.body(chance, 4)
-    text = python.source(lines, calls(chance), PRELUDE)
+    stored = rng.random() < STORED
+    lines = [f"    out.append({GRAMMAR.draw(rng, '<READ>')})" for _ in range(rng.randint(1, 5))]
+    if rng.random() < 0.3:
+        lines.insert(rng.randint(0, len(lines)), "    graph_break()")
+    if rng.random() < 0.25 and not stored:
+        lines += python.body(rng, 4)
+    text = python.source(lines, calls(rng), PRELUDE)
     return Program("guards", seed, text, "inductor" if stored else "eager", stored=stored, approximate=stored)
 
 
-def group(seed: str, chance: random.Random, size: int = GROUP) -> Program:
+def group(seed: str, rng: random.Random, size: int = GROUP) -> Program:
     """Small programs that raise no exception in eager mode: what follows one that fails is not compared."""
-    functions = [_small(chance) for _ in range(size)]
-    play = rounds(chance)
+    functions = [_small(rng) for _ in range(size)]
+    play = rounds(rng)
     while True:
         used = preludes.used(PRELUDE, " ".join([STATE, play, *functions]))
         program = Program("guards", seed, groups.module(functions, used, play), size=len(functions))
@@ -101,38 +101,38 @@ def _failed(seen: observe.Observation) -> set[int]:
     return {int(found[1]) for path in raised if (found := re.fullmatch(r"\[(\d+)\]", path))}
 
 
-def _small(chance: random.Random) -> str:
-    reads = [GRAMMAR.draw(chance, "<READ>") for _ in range(chance.choice((1, 1, 2, 2, 3)))]
+def _small(rng: random.Random) -> str:
+    reads = [GRAMMAR.draw(rng, "<READ>") for _ in range(rng.choice((1, 1, 2, 2, 3)))]
     lines = [f"    out.append({read})\n" for read in reads]
-    if chance.random() < 0.1:
-        lines.insert(chance.randint(0, len(lines)), "    graph_break()\n")
+    if rng.random() < 0.1:
+        lines.insert(rng.randint(0, len(lines)), "    graph_break()\n")
     return f"def p(x, n, items, table, thing, flag, s):\n    z, out = x * 2, []\n{''.join(lines)}    return z, out\n"
 
 
-def rounds(chance: random.Random) -> str:
+def rounds(rng: random.Random) -> str:
     """Calls of all programs, with changes between them."""
     lines = ["    global G", '    thing, items, table = Thing(1), [1], {"a": 1}']
-    for x, n, changes in _steps(chance):
+    for x, n, changes in _steps(rng):
         lines.append(f"    yield [tried(g, {x}, {n}, items, table, thing, True, 'ab') for g in programs]")
         lines += [f"    yield {{'state': [{STATE}]}}", *changes]
     return "".join(f"{line}\n" for line in lines)
 
 
-def calls(chance: random.Random) -> list[str]:
+def calls(rng: random.Random) -> list[str]:
     """Calls with changes between them; ``global`` so that a change of a global is one."""
     lines = ["    global G"]
-    for x, n, changes in _steps(chance):
+    for x, n, changes in _steps(rng):
         lines += [f"    yield [call({x}, {n}, items, table, thing, True, 'ab'), vars(settings)]", *changes]
     return lines
 
 
-def _steps(chance: random.Random) -> Iterator[tuple[str, str, list[str]]]:
+def _steps(rng: random.Random) -> Iterator[tuple[str, str, list[str]]]:
     """The first two arguments of a call, and the changes after it."""
-    x, n = chance.choice(INPUTS), chance.choice(NUMBERS)
-    for left in reversed(range(chance.randint(3, 5))):
-        if chance.random() < 0.4:
-            x = chance.choice(INPUTS)
-        if chance.random() < 0.2:
-            n = chance.choice(NUMBERS)
-        changes = [f"    {GRAMMAR.draw(chance, '<CHANGE>')}" for _ in range(chance.randint(0, 2) if left else 0)]
+    x, n = rng.choice(INPUTS), rng.choice(NUMBERS)
+    for left in reversed(range(rng.randint(3, 5))):
+        if rng.random() < 0.4:
+            x = rng.choice(INPUTS)
+        if rng.random() < 0.2:
+            n = rng.choice(NUMBERS)
+        changes = [f"    {GRAMMAR.draw(rng, '<CHANGE>')}" for _ in range(rng.randint(0, 2) if left else 0)]
         yield x, n, changes

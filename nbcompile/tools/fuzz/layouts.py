@@ -1,7 +1,7 @@
 """Random input tensors of every layout, dtype and kind of value.
 
-    made((2, 3), torch.float32, "transposed", 7)               values from a seed, strides (1, 2)
-    made((2, 3), torch.float32, "contiguous", 7, special=True)    NaN, infinities, -0.0, denormals, extremes among them
+    make_tensor((2, 3), torch.float32, "transposed", 7)                  values from a seed, strides (1, 2)
+    make_tensor((2, 3), torch.float32, "contiguous", 7, special=True)    NaN, infinities, -0.0, denormals, extremes
 
 In torch: torch/testing/_creation.py (make_tensor). Read next: nbcompile/tools/fuzz/tensors.py
 """
@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import torch
 
-LAYOUTS = ("contiguous", "transposed", "every second", "overlapping", "channels last", "shifted", "reversed dims")
+LAYOUTS = ("contiguous", "transposed", "strided", "overlapping", "channels last", "storage offset", "reversed dims")
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 OTHERS = (torch.bool, torch.complex64, torch.complex128, torch.uint16, torch.uint32)
 DTYPES = FLOATS + INTEGERS + OTHERS
 
 
-def made(
+def make_tensor(
     shape: tuple[int, ...], dtype: torch.dtype, layout: str = "contiguous", seed: int = 0, special: bool = False
 ) -> torch.Tensor:
     """A tensor; the same for the same arguments."""
     generator = torch.Generator().manual_seed(seed)
     if layout == "overlapping" and shape and shape[-1] > 1:
-        return made((*shape[:-1], 1), dtype, "contiguous", seed, special).expand(shape)
+        return make_tensor((*shape[:-1], 1), dtype, "contiguous", seed, special).expand(shape)
     values = _values(shape, dtype, generator, special)
     match layout:
         case "transposed" if len(shape) > 1:
@@ -31,12 +31,12 @@ def made(
         case "reversed dims" if len(shape) > 1:
             order = tuple(reversed(range(len(shape))))
             return values.permute(order).contiguous().permute(order)
-        case "every second" if shape:
+        case "strided" if shape:
             return torch.stack([values, values], -1).flatten(-2)[..., ::2]
         case "channels last" if len(shape) == 4:
             return values.contiguous(memory_format=torch.channels_last)
         # The last elements of a longer tensor: the first one has an offset of 3 in its storage.
-        case "shifted":
+        case "storage offset":
             return (
                 torch.cat([values.flatten()[:1].expand(3), values.flatten()])[-values.numel() :].view(shape)
                 if values.numel()
@@ -67,7 +67,7 @@ def _values(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generat
     values = values.to(dtype)
     if special:
         info = torch.finfo(dtype)
-        few = [
+        special_values = [
             0.0,
             -0.0,
             torch.nan,
@@ -83,7 +83,7 @@ def _values(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generat
             -1.0,
             0.5,
         ]
-        values = _mixed(values, torch.tensor(few, dtype=torch.float64).to(dtype), generator)
+        values = _mixed(values, torch.tensor(special_values, dtype=torch.float64).to(dtype), generator)
     return values
 
 

@@ -23,23 +23,23 @@ GRAMMAR = grammar.Grammar(grammar.read("networks.txt"), depth=2)
 BACKENDS = ("eager",) * 12 + ("aot_eager",) * 7 + ("inductor",)
 
 
-def _updates(chance: random.Random, apart: bool) -> list[str]:
+def _updates(rng: random.Random, apart: bool) -> list[str]:
     """The lines of a training step after the backward pass; ``apart``: the optimizer runs between the steps."""
-    lines = ["        if optimizer: optimizer.step()"] if chance.random() < 0.6 and not apart else []
-    return lines + (["        if optimizer: optimizer.zero_grad()"] if chance.random() < 0.3 else [])
+    lines = ["        if optimizer: optimizer.step()"] if rng.random() < 0.6 and not apart else []
+    return lines + (["        if optimizer: optimizer.zero_grad()"] if rng.random() < 0.3 else [])
 
 
 def generate(seed: str) -> Program:
     """Generate the program of a seed."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
 
     def drawn(name: str) -> str:
-        return GRAMMAR.draw(chance, f"<{name}>")
+        return GRAMMAR.draw(rng, f"<{name}>")
 
-    layers = ", ".join(drawn("LAYER") for _ in range(chance.randint(1, 4)))
-    inside = [f"        {drawn('INSIDE')}" for _ in range(chance.randint(0, 4))]
-    trains = chance.random() < 0.8
-    what = chance.choice(("step", "step", "model", "forward"))
+    layers = ", ".join(drawn("LAYER") for _ in range(rng.randint(1, 4)))
+    inside = [f"        {drawn('INSIDE')}" for _ in range(rng.randint(0, 4))]
+    trains = rng.random() < 0.8
+    what = rng.choice(("step", "step", "model", "forward"))
     optimizer = drawn("OPTIM")
     apart = what == "step" and "Adam" in optimizer
     lines = [
@@ -59,16 +59,16 @@ def generate(seed: str) -> Program:
         "        out = forward(x, y)",
         "        loss = loss_of(out)",
         *(["        if loss.requires_grad: loss.backward()"] if trains else []),
-        *(_updates(chance, apart) if trains else []),
+        *(_updates(rng, apart) if trains else []),
         "        return out, loss",
         f"    step = {'compiled(step)' if what == 'step' else 'step'}",
         "    def seen_now(result): return [result, x, y, model, seen, optimizer and optimizer.state_dict()]",
     ]
-    for _ in range(chance.randint(1, 3)):
+    for _ in range(rng.randint(1, 3)):
         lines.append("    yield seen_now(tried(step, x, y))")
         lines += ["    if optimizer: optimizer.step()"] * (apart and trains)
-        lines += [f"    {drawn('CHANGE')}" for _ in range(chance.randint(0, 2))]
+        lines += [f"    {drawn('CHANGE')}" for _ in range(rng.randint(0, 2))]
     lines.append("    yield seen_now(tried(step, x, y))")
     text = PRELUDE + "\n\n" + "\n".join(lines) + "\n"
     # A traced optimiser updates as its other implementation does: approximate, whatever the backend is.
-    return Program("nn", seed, text, chance.choice(BACKENDS), approximate=True)
+    return Program("nn", seed, text, rng.choice(BACKENDS), approximate=True)

@@ -10,7 +10,7 @@
 A program is drawn from ``tables/python.txt`` and is called with several sets of arguments; each time its result, the
 arguments afterwards, the globals and the objects are observed. Graphs run as they were captured, so no C++ compiler
 is waited for. Half of the files hold a batch of small programs, each called once from one compiled function. What
-raises, breaks the graph, or is asked again for other arguments, is in files of its own.
+raises, breaks the graph, or is called again with other arguments, is in files of its own.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/guards.py
 """
@@ -53,7 +53,7 @@ OBJECTS = {
     "meta": ("Meta()", "meta"),
 }
 """Initial value of each object that statements use, and the facts returned of it. Unused objects are left out."""
-PLAY = """
+RUN = """
 def play(compiled):
     g = compiled(f)
     thing, items, table = Thing(1), [1], {"a": 1}
@@ -77,47 +77,47 @@ STATE = "G, G2, SEEN, REGISTRY, Thing.step, Child.made, Meta.kinds, vars(net)"
 
 def generate(seed: str, size: int = 14) -> Program:
     """Generate the program of a seed, or its batch."""
-    chance = random.Random(seed)
-    return batch(seed, chance) if chance.random() < BATCHED else single(seed, chance, size)
+    rng = random.Random(seed)
+    return batch(seed, rng) if rng.random() < BATCHED else single(seed, rng, size)
 
 
-def batch(seed: str, chance: random.Random, size: int = BATCH) -> Program:
-    """Small programs that eager plays without an exception: it would end all of them."""
+def batch(seed: str, rng: random.Random, size: int = BATCH) -> Program:
+    """A batch of programs that run eagerly without an exception, which would end the batch."""
     functions: list[tuple[str, str]] = []
     scope = load(PRELUDE)
     while len(functions) < size:
-        text = "\n".join(body(chance, SMALL))
+        text = "\n".join(body(rng, SMALL))
         text = f"def p(x, n, items, table, thing, flag, s):\n{function(text)}"
-        call = CALLS.draw(chance, "<CALL>")
+        call = CALLS.draw(rng, "<CALL>")
         for name, value in (("thing", "Thing(1)"), ("items", "[1]"), ("table", '{"a": 1}')):
             call = re.sub(rf"\b{name}\b", value, call)
-        if _plays(text, f"({call})", scope, may_break=chance.random() < BREAKING):
+        if _runs(text, f"({call})", scope, may_break=rng.random() < BREAKING):
             functions.append((text, f"({call})"))
     afterwards = f"    yield [{STATE}]\n"
     used = preludes.used(PRELUDE, " ".join([STATE, "Thing", *(part for pair in functions for part in pair)]))
     return Program("python", seed, batches.module(functions, used, afterwards), size=size)
 
 
-def _plays(text: str, call: str, scope: dict[str, Any], may_break: bool) -> bool:
+def _runs(text: str, call: str, scope: dict[str, Any], may_break: bool) -> bool:
     dtype, grad, printed = torch.get_default_dtype(), torch.is_grad_enabled(), io.StringIO()
-    broken = _Broken()
+    counter = _BreakCounter()
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
             warnings.simplefilter("ignore")
             exec(text, scope)
-            scope["graph_break"] = broken.count
-            with broken:
+            scope["graph_break"] = counter.count
+            with counter:
                 scope["p"](*eval(call, scope))
     except Exception:  # noqa: BLE001 - another one, then
         return False
     finally:
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(grad)
-    return may_break or not (broken.times or printed.getvalue() or BREAKS.search(text))
+    return may_break or not (counter.times or printed.getvalue() or BREAKS.search(text))
 
 
-class _Broken(TorchDispatchMode):
-    """Counts what breaks a graph: calls of ``graph_break``, and numbers that Python asks of tensors."""
+class _BreakCounter(TorchDispatchMode):
+    """Counts what breaks a graph: calls of ``graph_break``, and numbers that Python reads from tensors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,16 +132,16 @@ class _Broken(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def single(seed: str, chance: random.Random, size: int) -> Program:
+def single(seed: str, rng: random.Random, size: int) -> Program:
     """One program, called with several sets of arguments."""
-    calls = [f"    yield call({CALLS.draw(chance, '<CALL>')})" for _ in range(chance.randint(2, 4))]
-    return Program("python", seed, source(body(chance, size), calls))
+    calls = [f"    yield call({CALLS.draw(rng, '<CALL>')})" for _ in range(rng.randint(2, 4))]
+    return Program("python", seed, source(body(rng, size), calls))
 
 
-def body(chance: random.Random, size: int) -> list[str]:
+def body(rng: random.Random, size: int) -> list[str]:
     """Statements that Python can read: quotes within quotes of an f-string it cannot, up to 3.11."""
     while True:
-        lines = GRAMMAR.block(chance, chance.randint(3, size))
+        lines = GRAMMAR.block(rng, rng.randint(3, size))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -152,10 +152,10 @@ def body(chance: random.Random, size: int) -> list[str]:
 
 
 def source(lines: list[str], calls: list[str], prelude: str = PRELUDE) -> str:
-    """A module: the function, and what is done with it."""
+    """A module: the function, and the calls."""
     text = "\n".join(lines)
     done = "\n".join(calls)
-    rest = f"\n\ndef f(x, n, items, table, thing, flag, s):\n{function(text)}\n{PLAY}{done}\n"
+    rest = f"\n\ndef f(x, n, items, table, thing, flag, s):\n{function(text)}\n{RUN}{done}\n"
     return preludes.used(prelude, rest) + rest
 
 

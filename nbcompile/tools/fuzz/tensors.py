@@ -27,7 +27,7 @@ import torch
 
 from nbcompile.tools.fuzz import batches, database, grammar
 from nbcompile.tools.fuzz.excluded import excluded
-from nbcompile.tools.fuzz.layouts import DTYPES, FLOATS, LAYOUTS, OTHERS, made
+from nbcompile.tools.fuzz.layouts import DTYPES, FLOATS, LAYOUTS, OTHERS, make_tensor
 from nbcompile.tools.fuzz.program import Program
 
 BATCH = 40
@@ -48,7 +48,7 @@ SHAPES = (
     (3, 17),
 )
 TABLES = grammar.read("tensors.txt")
-PRELUDE = "import torch\nfrom nbcompile.tools.fuzz.layouts import made\n"
+PRELUDE = "import torch\nfrom nbcompile.tools.fuzz.layouts import make_tensor\n"
 TRIES = 8
 NOT_INVERTED = re.compile(r"\b(expand\w*|broadcast_\w+|meshgrid|unfold)\(")
 FROM_DATABASE = 0.3
@@ -57,22 +57,22 @@ MOST_ELEMENTS = 2000
 
 def generate(seed: str) -> Program:
     """A batch of programs, all exact or all not, all such as generated code can run or none."""
-    chance = random.Random(seed)
-    exact, captured = chance.random() < 0.6, chance.random() < 0.05
+    rng = random.Random(seed)
+    exact, captured = rng.random() < 0.6, rng.random() < 0.05
     size = BATCH // 4 if captured else BATCH
-    functions = [_playable(chance, exact, captured) for _ in range(size)]
-    dynamic = True if chance.random() < 0.1 else None
+    functions = [_playable(rng, exact, captured) for _ in range(size)]
+    dynamic = True if rng.random() < 0.1 else None
     return Program(
         "tensor", seed, batches.module(functions, PRELUDE), "inductor", dynamic, size=size, approximate=not exact
     )
 
 
-def _playable(chance: random.Random, exact: bool, captured: bool) -> tuple[str, str]:
+def _playable(rng: random.Random, exact: bool, captured: bool) -> tuple[str, str]:
     """A program that eager plays from the start: a step that failed half way may have changed what later ones met."""
     while True:
-        author = _Author(chance, exact)
+        author = _Author(rng, exact)
         text, inputs = author.written()
-        scope: dict[str, Any] = {"torch": torch, "made": made}
+        scope: dict[str, Any] = {"torch": torch, "make_tensor": make_tensor}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -144,7 +144,7 @@ def _shares_elements(tensor: torch.Tensor) -> bool:
 
 @dataclass
 class _Author:
-    chance: random.Random
+    rng: random.Random
     exact: bool
     lines: list[str] = field(default_factory=list)
     inputs: list[str] = field(default_factory=list)
@@ -153,12 +153,12 @@ class _Author:
 
     def written(self) -> tuple[str, str]:
         """The text of the function and of its inputs."""
-        chance = self.chance
-        for _ in range(chance.randint(1, 2)):
-            self.input(chance.choice(SHAPES), self.dtype())
+        rng = self.rng
+        for _ in range(rng.randint(1, 2)):
+            self.input(rng.choice(SHAPES), self.dtype())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for _ in range(chance.randint(1, 5)):
+            for _ in range(rng.randint(1, 5)):
                 self.step()
         names = [chr(97 + k) for k in range(len(self.inputs))]
         self.returned = returned = [name for name in self.values if name not in names][-3:] or names
@@ -167,22 +167,22 @@ class _Author:
         return text, f"({', '.join(self.inputs)},)"
 
     def dtype(self) -> torch.dtype:
-        roll = self.chance.random()
+        roll = self.rng.random()
         table = FLOATS[:2] if roll < 0.5 else FLOATS if roll < 0.6 else OTHERS if roll > 0.9 else DTYPES
         if self.exact and roll < 0.6:
             table = FLOATS[:2]
-        return self.chance.choice(table)
+        return self.rng.choice(table)
 
     def input(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
         """A new input, read before anything else."""
-        name, chance = chr(97 + len(self.inputs)), self.chance
+        name, rng = chr(97 + len(self.inputs)), self.rng
         layout, seed, special = (
-            chance.choice(LAYOUTS),
-            chance.randrange(10000),
-            chance.random() < (0.35 if self.exact else 0.08),
+            rng.choice(LAYOUTS),
+            rng.randrange(10000),
+            rng.random() < (0.35 if self.exact else 0.08),
         )
-        self.inputs.append(f"made({shape}, {dtype}, {layout!r}, {seed}, {special})")
-        self.values[name] = made(shape, dtype, layout, seed, special)
+        self.inputs.append(f"make_tensor({shape}, {dtype}, {layout!r}, {seed}, {special})")
+        self.values[name] = make_tensor(shape, dtype, layout, seed, special)
         return name
 
     def step(self) -> None:
@@ -192,25 +192,25 @@ class _Author:
                 return
 
     def proposed(self) -> str | None:
-        chance = self.chance
-        if not self.exact and chance.random() < FROM_DATABASE and len(self.inputs) < 8:
+        rng = self.rng
+        if not self.exact and rng.random() < FROM_DATABASE and len(self.inputs) < 8:
             return self.of_the_database()
         names = [name for name, value in self.values.items() if isinstance(value, torch.Tensor)]
         # One operand is a recent value, so that steps build on one another.
-        one, other = chance.choice(names[-3:]), chance.choice(names)
-        if chance.random() < 0.2:
+        one, other = rng.choice(names[-3:]), rng.choice(names)
+        if rng.random() < 0.2:
             table = "CHANGE"
         else:
-            table = "EXACT" if self.exact or chance.random() < 0.4 else "INEXACT"
-        text = chance.choice(TABLES[table]).replace("<A>", one).replace("<B>", other)
+            table = "EXACT" if self.exact or rng.random() < 0.4 else "INEXACT"
+        text = rng.choice(TABLES[table]).replace("<A>", one).replace("<B>", other)
         for name in "IDS":
             while f"<{name}>" in text:
-                text = text.replace(f"<{name}>", chance.choice(TABLES[name]), 1)
-        text = text.replace("<DT>", chance.choice(TABLES["DT"]))
+                text = text.replace(f"<{name}>", rng.choice(TABLES[name]), 1)
+        text = text.replace("<DT>", rng.choice(TABLES["DT"]))
         return text if table == "CHANGE" else f"v{len(self.lines)} = {text}"
 
     def of_the_database(self) -> str | None:
-        call = database.drawn(self.chance)
+        call = database.drawn(self.rng)
         if call is None:
             return None
         names = []
@@ -220,7 +220,7 @@ class _Author:
                 for n, v in self.values.items()
                 if isinstance(v, torch.Tensor) and v.shape == shape and v.dtype == dtype
             ]
-            names.append(self.chance.choice(same) if same and self.chance.random() < 0.7 else self.input(shape, dtype))
+            names.append(self.rng.choice(same) if same and self.rng.random() < 0.7 else self.input(shape, dtype))
         return f"v{len(self.lines)} = {call.text.format(*names)}"
 
     def ran(self, text: str) -> bool:

@@ -109,7 +109,7 @@ class SideEffects:
 
     # -- items, cells, globals -----------------------------------------------------------
 
-    def changes(self, tracer: Tracer, owner: VariableTracker) -> None:
+    def mark_mutated(self, tracer: Tracer, owner: VariableTracker) -> None:
         """The items of a container, or the content of a cell, are about to change."""
         self._change(tracer, owner).items = True
 

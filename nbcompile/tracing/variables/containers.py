@@ -78,7 +78,8 @@ class ContainerVariable(VariableTracker):
         return super().get_attribute(tracer, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        if not self.cls.__dictoffset__:  # it has a place for none: what Python says of an empty one
+        # Instances have no `__dict__`: raise Python's own error.
+        if not self.cls.__dictoffset__:
             sample = tuple.__new__(self.cls, [None]) if issubclass(self.cls, tuple) else self.cls()
             tracer.evaluate(setattr, (sample, name, None))
         super().set_attribute(tracer, name, value)
@@ -86,7 +87,9 @@ class ContainerVariable(VariableTracker):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
         if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
-            if len(arguments) == 1 and _passes_on(self.cls, name, realise(tracer, arguments[0]).python_type()):
+            if len(arguments) == 1 and _returns_not_implemented(
+                self.cls, name, realise(tracer, arguments[0]).python_type()
+            ):
                 return ConstantVariable(NotImplemented)
             return tracer.call(tracer.wrap(OPERATOR_METHODS[name], None), [self, *arguments])
         if method is None:
@@ -103,19 +106,19 @@ class ContainerVariable(VariableTracker):
     def _refuse_arguments(
         self, tracer: Tracer, method: Callable[..., object], given: Arguments, named: Keywords
     ) -> None:
-        """Raise what Python says of too many or too few arguments, if that is what a method was called with."""
+        """Raise Python's TypeError if the number of arguments is wrong."""
         try:
             inspect.signature(method).bind(tracer, *given, **named)
         except TypeError:
             name = method.__name__.removeprefix("method_")
-            base = next((kind for kind in self.cls.__mro__ if kind in _MADE), None)
+            base = next((kind for kind in self.cls.__mro__ if kind in _CONSTRUCTIBLE), None)
             if base is not None:
                 tracer.evaluate(getattr(base(), name), [None] * len(given), dict.fromkeys(named))
 
-    def changes(self, tracer: Tracer) -> None:
+    def mark_mutated(self, tracer: Tracer) -> None:
         """Note that the value is about to change."""
         self.version += 1
-        tracer.side_effects.changes(tracer, self)
+        tracer.side_effects.mark_mutated(tracer, self)
 
     # The operators, spelled as methods.
     def method___getitem__(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
@@ -137,10 +140,10 @@ class ContainerVariable(VariableTracker):
         return self.iterate(tracer)
 
 
-_MADE = frozenset(
+_CONSTRUCTIBLE = frozenset(
     (list, dict, set, frozenset, tuple, collections.deque, collections.OrderedDict, collections.defaultdict)
 )
-"""Classes that an empty value of can be made of, to be asked."""
+"""Classes whose empty instance supplies Python's error message."""
 _DICTS: tuple[dict[object, object], ...] = ({}, collections.OrderedDict())
 _VIEWS = [getattr(d, view)() for d in _DICTS for view in ("keys", "values", "items")]
 _SAMPLES: dict[type, object] = {
@@ -152,10 +155,10 @@ _SAMPLES: dict[type, object] = {
 }  # fmt: skip
 
 
-def _passes_on(cls: type, name: str, other: type) -> bool:
-    """True if an operator method of a built-in class answers NotImplemented to operands of a class.
+def _returns_not_implemented(cls: type, name: str, other: type) -> bool:
+    """True if an operator method of a built-in class returns NotImplemented for operands of a class.
 
-    It is asked with an empty value of each: no list of what each method takes can be wrong then.
+    The real method is called with empty instances, so no hand-written list can be wrong.
     """
     owner, operand = (next(_SAMPLES[base] for base in given.__mro__ if base in _SAMPLES) for given in (cls, other))
     if type(owner) is object or getattr(cls, name) is not getattr(type(owner), name, None):

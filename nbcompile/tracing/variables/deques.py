@@ -64,7 +64,7 @@ class DequeVariable(ListVariable):
             self.method_append(tracer, item)
 
     def method_appendleft(self, tracer: Tracer, item: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.items.insert(0, item)
         if self.maxlen is not None and len(self.items) > self.maxlen:
             del self.items[-1]
@@ -93,8 +93,8 @@ class DequeVariable(ListVariable):
         # It sees that an item has come and another one gone, too.
         return WatchingIteratorVariable(self, items, cls, lambda: self.moves, "deque mutated during iteration")
 
-    def changes(self, tracer: Tracer) -> None:
-        super().changes(tracer)
+    def mark_mutated(self, tracer: Tracer) -> None:
+        super().mark_mutated(tracer)
         self.moves += 1
 
     def _index(self, tracer: Tracer, key: VariableTracker) -> Any:
@@ -129,7 +129,7 @@ class DequeVariable(ListVariable):
         turned = collections.deque(self.items)
         turned.rotate(1 if count is None else index_of(tracer, count, collections.deque[object]().rotate))
         if len(self.items) > 1:
-            self.changes(tracer)
+            self.mark_mutated(tracer)
         self.items[:] = turned
 
     def _build(self, reconstruction: Reconstructor) -> Recipe:

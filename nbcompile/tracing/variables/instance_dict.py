@@ -57,7 +57,7 @@ class InstanceDictVariable(DictVariable):
             tracer.guard(self.source, GuardKind.DICT_CONTAINS, (name, name in self.members))
         return name in self.entries
 
-    def changes(self, tracer: Tracer) -> None:
+    def mark_mutated(self, tracer: Tracer) -> None:
         """The change is noted under the object, attribute by attribute."""
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

@@ -82,7 +82,7 @@ class SequenceIteratorVariable(IteratorVariable):
             return None
         if self.source is not None:
             # The iterator is from outside: the residual program calls ``next`` on it as often as the trace did.
-            tracer.side_effects.changes(tracer, self)  # the real one moves, too
+            tracer.side_effects.mark_mutated(tracer, self)  # the real one moves, too
         if self.index >= len(self.sequence.items):
             self.is_exhausted = True
             return None

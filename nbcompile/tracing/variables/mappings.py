@@ -104,10 +104,10 @@ class DictVariable(ContainerVariable):
         if self.source is not None and not self.changed:
             tracer.guard_keys(self)
 
-    def changes(self, tracer: Tracer) -> None:
+    def mark_mutated(self, tracer: Tracer) -> None:
         self._know_all(tracer)
         self.changed = True
-        super().changes(tracer)
+        super().mark_mutated(tracer)
 
     def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
         # Three guards on a dict from outside, from the weakest on:
@@ -149,14 +149,14 @@ class DictVariable(ContainerVariable):
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         # Before the change: what the dict held until now is guarded first.
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         known = self.entries.get(key.hash_key(tracer))
         self.entries[key.hash_key(tracer)] = (known[0] if known else key, value)
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         if not self._has(tracer, key):
             tracer.raise_exception(KeyError, key)  # a default factory is for reads
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         del self.entries[key.hash_key(tracer)]
 
     def keys(self, tracer: Tracer) -> list[VariableTracker]:
@@ -225,7 +225,7 @@ class DictVariable(ContainerVariable):
                 return default
             tracer.raise_exception(KeyError, key)
         value = self.get_item(tracer, key)
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         del self.entries[key.hash_key(tracer)]
         return value
 
@@ -234,7 +234,7 @@ class DictVariable(ContainerVariable):
             self._know_all(tracer)  # the dict of another call may have entries
             is_ordered = issubclass(self.cls, collections.OrderedDict)
             tracer.raise_exception(KeyError, "dictionary is empty" if is_ordered else "popitem(): dictionary is empty")
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         position = -1 if last is None or last.truth(tracer) else 0
         found = list(self.entries)[position]
         key, value = self.entries.pop(found)
@@ -248,7 +248,7 @@ class DictVariable(ContainerVariable):
         return self.get_item(tracer, key)
 
     def method_update(self, tracer: Tracer, other: VariableTracker | None = None, **named: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         for key, value in pairs_of(tracer, other) if other is not None else []:
             self.set_item(tracer, key, value)
         for name, value in named.items():
@@ -259,13 +259,13 @@ class DictVariable(ContainerVariable):
             self.method_update(tracer, other, **named)
 
     def method_clear(self, tracer: Tracer) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.entries.clear()
 
     def method_move_to_end(self, tracer: Tracer, key: VariableTracker, last: VariableTracker | None = None) -> None:
         if not self._has(tracer, key):
             self._missing(tracer, key)
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         entry = self.entries.pop(key.hash_key(tracer))
         if last is None or last.truth(tracer):
             self.entries[key.hash_key(tracer)] = entry
@@ -422,13 +422,13 @@ class SetVariable(ContainerVariable):
             self.method_update(tracer, items)
 
     def method_add(self, tracer: Tracer, item: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         key = item.hash_key(tracer)
         self.members.setdefault(key, item)
         self.table.change("update", table_of(list, [(key, item)]))
 
     def method_discard(self, tracer: Tracer, item: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         key = _sought(tracer, item)
         if self.members.pop(key, None) is not None and self.table.keys is not None:
             self.table.keys.discard(key)
@@ -446,11 +446,11 @@ class SetVariable(ContainerVariable):
             self.method_discard(tracer, item)
             return item
         # CPython begins to look where the last ``pop`` found one, not at the beginning.
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         return self.members.pop(self.table.keys.pop())
 
     def method_clear(self, tracer: Tracer) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.members.clear()
         self.table = table_of(set, ())
 
@@ -466,7 +466,7 @@ class SetVariable(ContainerVariable):
         return SetVariable(tracer, items, cls=set if issubclass(self.cls, set) else frozenset, table=table)
 
     def method_update(self, tracer: Tracer, *others: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         for other in others:
             items = items_for_set(tracer, other)
             for item in items:
@@ -518,7 +518,7 @@ class SetVariable(ContainerVariable):
 
     def _become(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> None:
         members, operands = self._combined(tracer, operation, others)
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.members = members
         self.table.change(f"{operation}_update", *operands)
 
@@ -529,7 +529,7 @@ class SetVariable(ContainerVariable):
         self._become(tracer, "intersection", others)
 
     def method_symmetric_difference_update(self, tracer: Tracer, other: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         items = items_for_set(tracer, other)
         for item in SetVariable(tracer, items).members.values():
             key = item.hash_key(tracer)

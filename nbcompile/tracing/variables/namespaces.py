@@ -56,7 +56,7 @@ class NamespaceVariable(DictVariable):
             tracer.guard(self.source, GuardKind.DICT_CONTAINS, (name, name in self.scope))
         return name in self.entries
 
-    def changes(self, tracer: Tracer) -> None:
+    def mark_mutated(self, tracer: Tracer) -> None:
         """The change is noted global by global."""
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

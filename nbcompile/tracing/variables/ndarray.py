@@ -41,20 +41,20 @@ KEEP_RANK = frozenset(
     "array asarray asanyarray ascontiguousarray copy reshape zeros ones full empty zeros_like ones_like full_like "
     "empty_like squeeze astype view ravel transpose expand_dims".split()
 )
-"""Functions whose result without dims is an array all the same; other ones give a scalar."""
+"""Functions whose result without dims is an array; others return a scalar."""
 LISTS = frozenset(("split", "array_split", "hsplit", "vsplit", "dsplit"))
 """Functions that give a list of arrays (those of ``torch._numpy`` give a tuple)."""
-ASK_THE_ARGUMENT = frozenset(
+DELEGATING = frozenset(
     "mean sum prod max min amax amin std var argmax argmin argsort sort cumsum cumprod reshape squeeze transpose clip "
     "ravel swapaxes repeat take all any round around diagonal trace nonzero searchsorted ptp choose".split()
 )
-"""Functions that call the method of what they are given: of a tensor, whatever torch makes of it."""
+"""Functions that call the method of their argument: of a tensor, torch's."""
 
 RANDOM = frozenset("seed random_sample random rand uniform randn normal shuffle randint choice".split())
-"""Functions that draw from torch's stream of random numbers, as torch.compile has it: NumPy's is not asked."""
+"""Functions that draw from torch's stream of random numbers, as in torch.compile: NumPy's generator is not used."""
 
 Kind = Literal["array", "scalar", "number"]
-BACK: dict[Kind, Callable[..., object]] = {
+TO_NUMPY: dict[Kind, Callable[..., object]] = {
     "array": arrays.to_array,
     "scalar": arrays.to_scalar,
     "number": arrays.to_number,
@@ -72,7 +72,7 @@ class NdarrayVariable(VariableTracker):
         """Source of the array itself; that of the tensor is below it."""
 
     def python_type(self) -> type:
-        return type(BACK[self.kind](torch.zeros((), dtype=self.dtype())))
+        return type(TO_NUMPY[self.kind](torch.zeros((), dtype=self.dtype())))
 
     def dtype(self) -> torch.dtype:
         """Dtype of its tensor in the graph."""
@@ -141,8 +141,8 @@ class NdarrayVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
-        back = Constant(BACK[self.kind], f"to_{self.kind}")
-        return reconstruction.shared(self, lambda: Call(back, (reconstruction.graph_output(self.tensor.node),)))
+        to_numpy = Constant(TO_NUMPY[self.kind], f"to_{self.kind}")
+        return reconstruction.shared(self, lambda: Call(to_numpy, (reconstruction.graph_output(self.tensor.node),)))
 
 
 class NumpyFunctionVariable(VariableTracker):
@@ -191,7 +191,7 @@ def _is_known_array(tracker: VariableTracker) -> bool:
 
 def apply(
     tracer: Tracer, target: ArrayFunction | ArrayMethod, name: str, arguments: Arguments, keywords: Keywords,
-    original: Callable[..., object] | None = None, named_so: Keywords | None = None,
+    original: Callable[..., object] | None = None, original_keywords: Keywords | None = None,
 ) -> VariableTracker:  # fmt: skip
     """A node of a function or method of NumPy, and its result as arrays.
 
@@ -202,17 +202,19 @@ def apply(
         arguments: positional ones.
         keywords: the others, as ``torch._numpy`` names them.
         original: NumPy's own, which says what dtype and rank the result has.
-        named_so: the keywords as the original names them.
+        original_keywords: the keywords as the original names them.
     """
     values = [_plain(realise(tracer, value)) for value in arguments]
     named = {key: _plain(realise(tracer, value)) for key, value in keywords.items()}
     if original is None and any(map(_is_known_array, (*values, *named.values()))):
-        # NumPy is not asked for the dtype of a method's result, and np.float64(1) gives another one than 1.0.
+        # The dtype of a method's result is not found with NumPy, and np.float64(1) gives another one than 1.0.
         raise breaks.unsupported(breaks.NDARRAY_METHOD, f"{name} of a scalar that is known", name=name)
     result = as_array(tracer.apply(target, values, named), name)
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
-        asked = _asked(tracer, original, arguments, keywords if named_so is None else named_so)
-        result = _as_numpy_has_it(tracer, result, target, values, named, asked)
+        from_numpy = _numpy_result(
+            tracer, original, arguments, keywords if original_keywords is None else original_keywords
+        )
+        result = _with_numpy_dtype(tracer, result, target, values, named, from_numpy)
     if isinstance(result, NdarrayVariable):
         if name in KEEP_RANK and values and isinstance(values[0], NdarrayVariable):
             result.kind = values[0].kind
@@ -220,22 +222,22 @@ def apply(
     return ListVariable(result.items) if name in LISTS and isinstance(result, TupleVariable) else result
 
 
-def _as_numpy_has_it(
-    tracer: Tracer, result: NdarrayVariable, target: ArrayFunction, values: Arguments, named: Keywords, asked: Any
+def _with_numpy_dtype(
+    tracer: Tracer, result: NdarrayVariable, target: ArrayFunction, values: Arguments, named: Keywords, from_numpy: Any
 ) -> VariableTracker:
-    """The same with NumPy's dtype; a break where the result of ``torch._numpy`` has another rank."""
-    if asked is None or not hasattr(asked, "dtype"):
+    """Convert a result to NumPy's dtype; a break if the result of ``torch._numpy`` has another rank."""
+    if from_numpy is None or not hasattr(from_numpy, "dtype"):
         return result
-    if asked.ndim != result.tensor.example.dim():
+    if from_numpy.ndim != result.tensor.example.dim():
         raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {target.name}", name=target.name)
-    wanted = arrays.torch_dtype(asked)
+    wanted = arrays.torch_dtype(from_numpy)
     if wanted is result.dtype():
         return result
     tracer.output.erase(result.tensor.node)
     return as_array(tracer.apply(replace(target, dtype=wanted), values, named), target.name)
 
 
-def _asked(tracer: Tracer, original: Callable[..., object], arguments: Arguments, keywords: Keywords) -> object:
+def _numpy_result(tracer: Tracer, original: Callable[..., object], arguments: Arguments, keywords: Keywords) -> object:
     try:
         values = [_ones_like(realise(tracer, each)) for each in arguments]
         named = {key: _ones_like(realise(tracer, each)) for key, each in keywords.items()}
@@ -245,7 +247,7 @@ def _asked(tracer: Tracer, original: Callable[..., object], arguments: Arguments
 
 
 class _Unknown(Exception):
-    """A value that NumPy cannot be asked with."""
+    """A value that cannot be passed to NumPy."""
 
 
 def _ones_like(value: VariableTracker) -> object:
@@ -270,7 +272,7 @@ def _of_tensors(
 ) -> VariableTracker:
     """A function of NumPy on tensors: a ufunc gives a tensor, in eager mode, too."""
     name = traceable.__name__
-    if name in ASK_THE_ARGUMENT:
+    if name in DELEGATING:
         raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {function} of a tensor", name=name)
     result = apply(tracer, ArrayFunction(traceable, name), name, arguments, _renamed(name, keywords))
     is_ufunc = isinstance(function, arrays.numpy().ufunc)  # type: ignore[union-attr]
@@ -290,12 +292,12 @@ def operate(tracer: Tracer, function: Callable[..., object], arguments: Argument
     """An operator of which an operand is an array: ``a + 1``, ``a[0]``."""
     name = function.__name__
     result = apply(tracer, ArrayFunction(function, name, True), name, arguments, {}, function)
-    if function is operator.getitem and isinstance(result, NdarrayVariable) and _has_dots(arguments[1]):
+    if function is operator.getitem and isinstance(result, NdarrayVariable) and _has_ellipsis(arguments[1]):
         result.kind = "array"  # a[..., 0] is an array, a[0] an item
     return result
 
 
-def _has_dots(key: VariableTracker) -> bool:
+def _has_ellipsis(key: VariableTracker) -> bool:
     parts = key.items if isinstance(key, TupleVariable) else [key]
     return any(each.is_constant() and each.constant() is ... for each in parts)
 

@@ -100,7 +100,7 @@ class RangeIteratorVariable(SequenceIteratorVariable):
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         left = self.left()
         if self.source is not None and not self.is_exhausted:
-            tracer.side_effects.changes(tracer, self)
+            tracer.side_effects.mark_mutated(tracer, self)
         if not left:
             self.is_exhausted = True
             return None

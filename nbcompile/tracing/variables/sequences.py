@@ -141,7 +141,7 @@ class ListVariable(SequenceVariable):
     cls: type = list
 
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         index = self._index(tracer, key)
         if isinstance(index, slice):
             if value.is_constant() and not hasattr(value.python_type(), "__iter__"):
@@ -157,7 +157,7 @@ class ListVariable(SequenceVariable):
         self.items[index] = value
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         index = self._index(tracer, key)
         if isinstance(index, slice):
             tracer.evaluate(self.items.__delitem__, (index,))  # refuses a step of 0
@@ -171,20 +171,20 @@ class ListVariable(SequenceVariable):
         return f"{self.name_of_base()} {'index' if issubclass(self.cls, deque) else 'assignment index'} out of range"
 
     def method_append(self, tracer: Tracer, item: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.items.append(item)
 
     def method_extend(self, tracer: Tracer, items: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.items.extend(items.listed(tracer))
 
     def repeat(self, tracer: Tracer, count: int) -> None:
         """``xs *= count``: all names of the list see the change."""
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.items[:] = self.items * count
 
     def method_insert(self, tracer: Tracer, index: VariableTracker, item: VariableTracker) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         position = index_of(tracer, index, lambda where: self.empty().insert(where, None))
         assert isinstance(position, int)
         self.items.insert(position, item)
@@ -198,13 +198,13 @@ class ListVariable(SequenceVariable):
             )
         if not -len(self.items) <= position < len(self.items):
             tracer.raise_exception(IndexError, "pop index out of range")
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         return realise(tracer, self.items.pop(position))
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
         for index, element in enumerate(self.unpack(tracer)):
             if tracer.equal_items(element, item):
-                self.changes(tracer)
+                self.mark_mutated(tracer)
                 del self.items[index]
                 return
         self.not_in(tracer, item, "list.remove(x): x not in list")
@@ -216,11 +216,11 @@ class ListVariable(SequenceVariable):
             self.method_extend(tracer, items)
 
     def method_clear(self, tracer: Tracer) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.items.clear()
 
     def method_reverse(self, tracer: Tracer) -> None:
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.items.reverse()
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
@@ -230,7 +230,7 @@ class ListVariable(SequenceVariable):
         self, tracer: Tracer, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None
     ) -> None:
         ordered = sort_items(tracer, self.unpack(tracer), key, reverse)
-        self.changes(tracer)
+        self.mark_mutated(tracer)
         self.items[:] = ordered
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:

@@ -2,11 +2,11 @@
 
     x.size(0)             answered now
     x.data_ptr()          read after the graph
-    x.data = y            set_ in the graph, out of autograd's sight
-    y.backward()          functions/differentiation.py
+    x.data = y            set_ in the graph, hidden from autograd
+    y.backward()          calls/differentiation.py
 
 In torch: TensorVariable.method_* in torch/_dynamo/variables/tensor.py. Read next:
-tensor_hooks.py
+nbcompile/tracing/calls/tensor_hooks.py
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from nbcompile.tracing.variables.tensor_properties import known_property
 
 
 def _size_of(name: str) -> Special:
-    def sizes(
+    def size(
         tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker | None:
-        everything = tracer.sizes(tensor, name)
+        sizes = tracer.sizes(tensor, name)
         dim = realise(tracer, arguments[0] if arguments else keywords.get("dim", ConstantVariable(None)))
         if dim.is_constant() and dim.constant() is None:
-            return everything
+            return sizes
         dim = ConstantVariable(dim.specialise()) if isinstance(dim, SymbolicVariable) else dim
         if not dim.is_constant() and dim.fits_a_node():
             return None
@@ -52,9 +52,9 @@ def _size_of(name: str) -> Special:
         if type(index) is not int or not -rank <= index < rank:
             # A tensor of that rank on the meta device raises torch's own error.
             tracer.evaluate(getattr(torch.empty((1,) * rank, device="meta"), name), (index,))  # refuses it
-        return everything.get_item(tracer, ConstantVariable(index))
+        return sizes.get_item(tracer, ConstantVariable(index))
 
-    return sizes
+    return size
 
 
 def _property(name: str) -> Special:
@@ -83,7 +83,7 @@ def _is_set_to(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, key
 def _refuse_arguments(
     tracer: Tracer, function: Callable[..., object], arguments: Arguments, keywords: Keywords
 ) -> None:
-    """Raise what a method raises that takes none."""
+    """Raise the TypeError of a method without arguments."""
     if arguments or keywords:
         tracer.evaluate(function, [None] * len(arguments), dict.fromkeys(keywords))
 
@@ -108,7 +108,7 @@ def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywor
 SCALED: dict[str, tuple[str, Callable[..., object] | None]] = {
     "add_": ("alpha", None), "addcmul_": ("value", torch.mul), "addcdiv_": ("value", torch.div),
 }  # fmt: skip
-"""Methods that take a number to multiply with, and what they do with the tensors before."""
+"""Methods with a scale: its keyword, and the function that combines the operands first."""
 
 
 def _scaled(keyword: str, combine: Callable[..., object] | None) -> Special:
@@ -162,7 +162,8 @@ def _requires_grad(
         raise breaks.unsupported(breaks.REQUIRES_GRAD, f"call_method {tensor.describe()} requires_grad_")
     if "requires_grad_" in tracer.output.refused:
         raise breaks.unsupported(breaks.LEAF_LEAKS, f"call_method {tensor.describe()} requires_grad_")
-    for function, setting in LEAF_STEPS:  # functionalization lets nobody else change what is a leaf
+    # Functionalization allows requires_grad_ only between these two calls.
+    for function, setting in LEAF_STEPS:
         if function is None:
             tracer.output.apply("call_method", "requires_grad_", (tensor.node,), {})
         else:
@@ -288,7 +289,7 @@ def _iter(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords
 
 
 def _set_data(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) -> None:
-    """``x.data = y``: other memory, and autograd does not see that anything was written."""
+    """``x.data = y``: other memory, hidden from autograd."""
     context = f"setattr({tensor.describe()}, data, {value.describe()})"
     if tensor.source is None or not isinstance(value, TensorVariable):
         raise breaks.unsupported(breaks.DATA_OF_RESULT, context)

@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.rotates(2)]
 
 
 def run(function, *arguments, seconds: float = 200.0):
-    job = jobs.Job(jobs.CallJob(function, ((arguments, {}),)), jobs.surroundings())
-    return processes.run(jobs.pickled(job), ("nbcompile",), seconds)["nbcompile"]
+    job = jobs.Job(jobs.CallJob(function, ((arguments, {}),)), jobs.process_settings())
+    return processes.run(jobs.pickle_job(job), ("nbcompile",), seconds)["nbcompile"]
 
 
 @pytest.mark.peer
@@ -109,13 +109,13 @@ def test_without_cloudpickle(monkeypatch):
         return x
 
     with pytest.raises(jobs.CannotSendError, match=r"nbcompile\[compare\]"):
-        jobs.pickled(f)
+        jobs.pickle_job(f)
     main_module = __import__("sys").modules["__main__"]
     g = type(f)(f.__code__, {}, "g")
     g.__module__, g.__qualname__ = "__main__", "g"
     monkeypatch.setattr(main_module, "g", g, raising=False)
     with pytest.raises(jobs.CannotSendError, match="g is defined in a notebook"):
-        jobs.pickled(g)
+        jobs.pickle_job(g)
 
 
 def test_closures_travel():

@@ -21,7 +21,7 @@ def test_texts_while_garbage_is_collected(monkeypatch):
     gc.callbacks.append(forget)
     gc.set_threshold(1)
     try:
-        found = job.surroundings()["texts"]
+        found = job.process_settings()["texts"]
     finally:
         gc.set_threshold(*before)
         gc.callbacks.remove(forget)

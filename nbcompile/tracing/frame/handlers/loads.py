@@ -107,7 +107,7 @@ def _content(frame: Translator, name: str) -> VariableTracker:
 def _store_deref(frame: Translator, instruction: Instruction) -> None:
     cell = frame.cells[str(instruction.argval)]
     # The change of a cell from outside is recorded before the content is replaced, and is replayed after the graph.
-    frame.interpreter.side_effects.changes(frame.interpreter, cell)
+    frame.interpreter.side_effects.mark_mutated(frame.interpreter, cell)
     cell.content = frame.pop_raw()
 
 
@@ -115,7 +115,7 @@ def _store_deref(frame: Translator, instruction: Instruction) -> None:
 def _delete_deref(frame: Translator, instruction: Instruction) -> None:
     cell = frame.cells[str(instruction.argval)]
     _content(frame, str(instruction.argval))
-    frame.interpreter.side_effects.changes(frame.interpreter, cell)
+    frame.interpreter.side_effects.mark_mutated(frame.interpreter, cell)
     cell.content = None
 
 
