@@ -64,7 +64,7 @@ def test_values_that_a_setting_cannot_have(name, value, error):
     """It is an error at once, and names the setting; what was set before stays."""
     before = getattr(config, name)
     for attempt in (lambda: setattr(config, name, value), lambda: config.patch({name: value}).__enter__()):
-        with pytest.raises(error, match=rf"nbcompile\.config\.{name} is"):
+        with pytest.raises(error, match=rf"nbcompile\.config\.{name}: expected"):
             attempt()
     assert getattr(config, name) == before
 

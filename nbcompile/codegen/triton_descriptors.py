@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbcompile.codegen.triton_values import TritonEmitter, index_text, named
+from nbcompile.codegen.triton_values import TritonEmitter, assign, index_text
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Expr, Load
 from nbcompile.ir.index import Index
@@ -145,7 +145,7 @@ def load(
     stored = tuple(reversed(shape)) if factor.is_turned else shape
     if batch:
         text = f"{text}.reshape([{stored[0]}, {stored[1]}])"
-    return named(emitter, f"{text}.T" if factor.is_turned else text, "x")
+    return assign(emitter, f"{text}.T" if factor.is_turned else text, "x")
 
 
 def of_product(
