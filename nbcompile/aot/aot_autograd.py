@@ -84,8 +84,8 @@ def _call_aot_autograd(
     """Torch's own function around the compiled graphs, and its ViewAndMutationMeta (None where there is none)."""
     internals = torch_internals.guards_context()
     with contextlib.ExitStack() as stack:
-        # An interrupt inside of torch's own state would leave it half changed; compilers may be
-        # interrupted (_compile_as).
+        # An interrupt inside of torch's own state would leave it half changed; compilers
+        # may be interrupted (_compile_as).
         stack.enter_context(interrupts.deferred())
         stack.enter_context(torch_internals.lazy_graph_module()._use_lazy_graph_module(True))
         if not torch_internals.is_traced_by_torch():

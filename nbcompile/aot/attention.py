@@ -142,8 +142,7 @@ def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape:
         return _match_mask(scores, (condition, True, _constant(filler, module)), module, matched, shape)
     if node.target is aten.where.self:
         return _match_where(node, module, matched, shape)
-    # The walk goes up from the softmax. A scale met before this addition multiplies the bias, too: (q @ k + bias) *
-    # s.
+    # The walk goes up from the softmax. A scale met before this addition multiplies the bias, too: (q @ k + bias) * s.
     if node.target is aten.add.Tensor and not node.kwargs and matched.scale == 1.0:
         return _match_bias(node, module, matched, shape)
     return None

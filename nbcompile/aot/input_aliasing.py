@@ -83,8 +83,7 @@ def with_alias_check(
         captured: the captured graph, with the same inputs and outputs.
         check: the inputs to compare.
     """
-    # The mutated inputs come first: _overlap compares them with each other, and all others with
-    # them only.
+    # The mutated inputs come first: _overlap compares them with each other, and all others with them only.
     positions = [position for position, _ in (*check.written, *check.read)]
     extents = [extent for _, extent in (*check.written, *check.read)]
     is_static, count = None not in extents, len(check.written)
@@ -94,8 +93,8 @@ def with_alias_check(
         nonlocal known
         tensors = list(map(arguments.__getitem__, positions))
         starts = tuple(map(_data_ptr, tensors))
-        # Most calls have the parameters of the one before. The answer is read and written as one value: other threads
-        # call, too.
+        # Most calls have the parameters of the one before. The answer is read and written as one value:
+        # other threads call, too.
         last_starts, overlaps = known
         if not is_static or starts != last_starts:
             sizes = extents if is_static else map(_known_extent, tensors, extents)

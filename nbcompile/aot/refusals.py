@@ -60,8 +60,7 @@ def with_alias_check(
     compiled: CompiledFunction, module: torch.fx.GraphModule, mutated: Sequence[int], example_inputs: Sequence[Any]
 ) -> CompiledFunction:
     """Wrap the compiled graph so that calls whose inputs overlap fall back to eager, if inputs can overlap."""
-    # Without a second tensor on the device of a mutated one there is nothing to compare at each
-    # call.
+    # Without a second tensor on the device of a mutated one there is nothing to compare at each call.
     if not input_aliasing.may_overlap(mutated, example_inputs):
         return compiled
     inputs = input_aliasing.alias_check(mutated, example_inputs)

@@ -129,8 +129,8 @@ def _training_metadata_of(aot_metadata: Any, without_gradient: Sequence[int]) ->
 
 
 def _has_gradient(output: Any) -> bool:
-    # An output that aliases an input is made again from the input, outside of the autograd.Function, and gets its
-    # gradient there.
+    # An output that aliases an input is made again from the input, outside of the autograd.Function, and
+    # gets its gradient there.
     is_new = output.output_type.name in NON_ALIAS_OUTPUTS
     return is_new and issubclass(output.raw_type, torch.Tensor) and is_trained(output)
 
@@ -138,8 +138,7 @@ def _has_gradient(output: Any) -> bool:
 def _unsupported_reason(aot_metadata: Any, inputs: int, *, trains: bool) -> str:
     if torch._C._is_any_autocast_enabled():
         return "the graph is compiled under autocast"
-    # AOTAutograd has replaced them by their common base: programs take that, and not the user's
-    # tensors.
+    # AOTAutograd has replaced them by their common base: programs take that, and not the user's tensors.
     if len(aot_metadata.input_info) != inputs:
         return "some inputs are the same tensor, or views of one tensor"
     if any(each.output_type.name not in (*NON_ALIAS_OUTPUTS, *INPUT_ALIASES) for each in aot_metadata.output_info):

@@ -85,8 +85,7 @@ def wrap_training(
         if mutated:
             torch.autograd.graph.increment_version([inputs[position] for position in mutated])
         for position in detached:
-            # The backward returns None for it: autograd would go on through its history all the
-            # same.
+            # The backward returns None for it: autograd would go on through its history all the same.
             inputs[position] = inputs[position].detach()
         return _mark_dynamic(_regenerate_aliases(apply(*inputs), arguments, aliases), dynamic)
 
@@ -126,8 +125,8 @@ def _autograd_function(
                 ctx.numbers = results[numbers]
             returned = list(results[:count])
             for position in views:
-                # A tensor that is no view for autograd: it forbids writes to a view that a custom Function returns
-                # with others.
+                # A tensor that is no view for autograd: it forbids writes to a view that a custom
+                # Function returns with others.
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
             for position in aliases:
                 # A tensor here would become an output of the node, with a gradient of its own; the
@@ -200,8 +199,8 @@ def _regenerate_aliases(
 
 
 def _alias_of_base(base: torch.Tensor, output: torch.Tensor, requires_grad: bool) -> torch.Tensor:
-    # A view of the user's tensor, which autograd tracks; the program's output is an unrelated tensor on the same
-    # memory.
+    # A view of the user's tensor, which autograd tracks; the program's output is an unrelated tensor
+    # on the same memory.
     alias = base.as_strided(output.shape, output.stride(), output.storage_offset())
     if base.requires_grad and not requires_grad:
         return alias.detach()

@@ -61,8 +61,7 @@ def _is_random(node: torch.fx.Node) -> bool:
     if fake_mode is None or node.op == "call_module":
         return False
     positional, keywords = values
-    # Composite functions (F.dropout) have no tags: which operators they reach is seen below the
-    # dispatcher.
+    # Composite functions (F.dropout) have no tags: which operators they reach is seen below the dispatcher.
     detector = _RandomOpDetector()
     # It ran when it was captured. A node that cannot run by itself counts as not random.
     with suppress(Exception), fake_mode, detector:

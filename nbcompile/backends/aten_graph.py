@@ -136,8 +136,8 @@ def verified(compiled: BoxedFunction, reference: BoxedFunction, stage: str) -> B
     """
 
     def run(arguments: list[Any]) -> Sequence[Any]:
-        # Copies, since a graph may write to its inputs; and the random state is put back, so that both draw the same
-        # numbers.
+        # Copies, since a graph may write to its inputs; and the random state is put back, so that both
+        # draw the same numbers.
         copies = [each.clone() if isinstance(each, torch.Tensor) else each for each in arguments]
         with torch.random.fork_rng():
             expected = reference(copies)

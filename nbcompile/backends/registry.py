@@ -44,8 +44,7 @@ def lookup(
     keywords = {key: value for key, value in (("mode", mode), ("options", options)) if value}
     own = getattr(function, "__module__", "").startswith("nbcompile.")
 
-    # Its name and text, but not its ``__dict__``: that of an object that is a backend holds the
-    # object's state.
+    # Its name and text, but not its ``__dict__``: that of an object that is a backend holds the object's state.
     @functools.wraps(function, updated=())
     def compile_with(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         draft = recorder.draft()
@@ -139,8 +138,7 @@ def _by_name(name: str) -> Backend:
         found = _entry_points().get(name)
         if found is None:
             raise errors.InvalidBackend(name, names())
-        # The package is imported when its backend is asked for by name, not when the backends are
-        # listed.
+        # The package is imported when its backend is asked for by name, not when the backends are listed.
         _registered[name] = found.load()
     return _registered[name]
 

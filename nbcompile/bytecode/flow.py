@@ -134,8 +134,8 @@ def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0)
         depths[index] = here
         instruction = instructions[index]
         if instruction.protection is not None:
-            # CPython cuts the stack to ``depth``, then pushes the last instruction's offset (if asked to) and the
-            # exception.
+            # CPython cuts the stack to ``depth``, then pushes the last instruction's offset (if asked
+            # to) and the exception.
             depth_in_handler = instruction.protection.depth + instruction.protection.lasti + 1
             pending.append((index_of[instruction.protection.target], depth_in_handler))
         if instruction.target is not None:

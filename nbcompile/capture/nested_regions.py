@@ -28,8 +28,8 @@ _EXAMPLE = "example_value"
 
 def inline_single_calls(module: torch.fx.GraphModule) -> None:
     """Inline, in the module itself, each region that has one call in all graphs of the module."""
-    # A region that is called once gains nothing from being a graph of its own, and inside the main graph it can be
-    # fused.
+    # A region that is called once gains nothing from being a graph of its own, and inside the main graph
+    # it can be fused.
     calls = Counter(
         str(node.args[1])
         for graph in _graph_modules(module)

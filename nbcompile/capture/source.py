@@ -29,9 +29,8 @@ from nbcompile.torch_internals import function_mode_at
 class Address:
     """The base of all sources: they are keys of many tables, so each computes its hash once."""
 
-    # Each subclass repeats ``__hash__ = Address.__hash__``: a frozen dataclass without a hash of
-    # its own is given one that hashes all fields, and with them the whole chain of bases, at every
-    # look-up.
+    # Each subclass repeats ``__hash__ = Address.__hash__``: a frozen dataclass without a hash of its own is given one
+    # that hashes all fields, and with them the whole chain of bases, at every look-up.
     __slots__ = ("_hash",)
     __match_args__: tuple[str, ...] = ()
 

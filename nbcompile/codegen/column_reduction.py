@@ -59,8 +59,8 @@ def emit_column_reduction(emitter: KernelEmitter) -> None:
                     _emit_row_loops(emitter, statement)
                 else:
                     _emit_column_value(emitter, statement)
-        # One lambda, two instances: whole groups of PARTS vectors without masks, and single masked vectors for the
-        # rest.
+        # One lambda, two instances: whole groups of PARTS vectors without masks, and single masked
+        # vectors for the rest.
         writer.line(f"if (first + PARTS*W <= {size}) step(Parts<PARTS>{{}}, All{{}}, first);")
         writer.line(
             f"else for (i64 start = first; start < {size}; start += W)"

@@ -45,8 +45,7 @@ def header_for(functions: str) -> str:
     wanted = set(WORD.findall(functions))
     included: set[int] = set()
     while True:
-        # A piece may declare several names, and a name may have several pieces (overloads): all are
-        # included.
+        # A piece may declare several names, and a name may have several pieces (overloads): all are included.
         found = {at for at, piece in enumerate(pieces) if not piece.declares or piece.declares & wanted} - included
         if not found:
             break

@@ -59,8 +59,8 @@ def emit_kernel(kernel: Kernel, schedule: Schedule) -> EmittedKernel:
     tile = find_transpose_tile(kernel) if vectorises_outer_loop(kernel) else None
     non_temporal = non_temporal_stores(kernel, schedule, _scattered(kernel, tile, panel))
     emitter = KernelEmitter(kernel, schedule, body, names, {}, {}, origins, non_temporal, index_dtype)
-    # The body is emitted before the prologue: only then is known which vector types, offset tables and error messages
-    # it needs.
+    # The body is emitted before the prologue: only then is known which vector types, offset tables and
+    # error messages it needs.
     _kernel_body(emitter, tile, panel)
     sizes = size_symbols(kernel)
     writer = SourceWriter()
@@ -133,8 +133,7 @@ def _prologue(
             )
     for (offset, variable), name in emitter.names.offset_tables.items():
         function = f"[](i64 {variable.name}) {{ return {c_index(offset)}; }}"
-        # The compiler evaluates the index for every iteration, so that a loop with quotients and remainders loads
-        # them.
+        # The compiler evaluates the index for every iteration, so that a loop with quotients and remainders loads them.
         writer.line(f"static constexpr auto {name} = offsets_of<{emitter.names.extents[variable]}>({function});")
     _declare_vector_types(emitter, writer)
 
@@ -163,8 +162,8 @@ class _LaneTypes:
     kernel: Kernel
     outside: bool
     """The lanes are iterations of the last outer loop: then what is outside of the nests is a vector, too."""
-    # The same walk as the emitter's, but without text: only the types and the vectorisation of the values are of
-    # interest.
+    # The same walk as the emitter's, but without text: only the types and the vectorisation of the
+    # values are of interest.
     values: dict[str, Value] = field(default_factory=dict)
     index_names: set[str] = field(default_factory=set)
     """Results of argmax and argmin, and int32 values: int64 in the IR, 32 bits wide in the loop."""

@@ -81,8 +81,7 @@ class _Planner:
         inputs = {buffer.position: buffer for buffer in program.buffers if isinstance(buffer, GraphInput)}
         attributes = [buffer for buffer in program.buffers if isinstance(buffer, GraphAttribute)]
         self.count = program.arguments
-        # The launcher's order of slots: the arguments, then the tensors that the graph holds, then what the steps
-        # make.
+        # The launcher's order of slots: the arguments, then the tensors that the graph holds, then what the steps make.
         #     slot    0 ... arguments-1    | the next ones      | all others
         #     holds   arguments, in order  | constants          | results of the steps
         # An argument that is no tensor has a slot, too, which nothing looks at.

@@ -69,8 +69,8 @@ def emit_outer_vector_loop(emitter: KernelEmitter) -> None:
             writer.line(f"const i64 end = {end};")
             end = "end"
         writer.line(f"for (; {variable} + W <= {end}; {variable} += W) step(All{{}}, {variable});")
-        # A multiple of ALIGNED_SIZE has no tail for any W. Blocks begin at such multiples, so only the last one has a
-        # tail.
+        # A multiple of ALIGNED_SIZE has no tail for any W. Blocks begin at such multiples, so only the last
+        # one has a tail.
         if count is None or count % ALIGNED_SIZE:
             writer.line(f"if ({variable} < {end}) step(First{{{end} - {variable}}}, {variable});")
 
@@ -193,17 +193,15 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     unroll = accumulator_count(nest)
     # The number of chunks does not depend on the number of threads: floating-point addition is not associative, so
-    # another split would give another result. Chunks begin at multiples of W (whole_vectors).
-    # Only the first loop is split. With several loops a chunk is some iterations of the outermost, each with whole
-    # rows.
+    # another split would give another result. Chunks begin at multiples of W (whole_vectors). Only the first loop is
+    # split. With several loops a chunk is some iterations of the outermost, each with whole rows.
     first, *rest = nest.loops
     size, chunks, only_if = c_index(first.size), str(CHUNKS), ""
     if trip_count(nest.loops) is None:
         count = c_index(indexing.product([loop.size for loop in nest.loops]))
         chunks = emitter.names.fresh("chunks")
         writer.line(f"const int {chunks} = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
-        # With a symbolic length the decision is made in the kernel: one chunk is the plain loop, and starts no
-        # threads.
+        # With a symbolic length the decision is made in the kernel: one chunk is the plain loop, and starts no threads.
         only_if = f" if ({chunks} > 1)"
     for part in accumulators:
         cpp_type = accumulator_type(emitter, part)

@@ -104,8 +104,7 @@ def find_packed_panel(kernel: Kernel) -> PackedPanel | None:
     if not nests or vectorises_outer_loop(kernel) or kernel.vector_variable is None:
         return None
     inner = nests[0].loops
-    # One panel serves all passes, so they have to run over the same elements, and a row has to be short enough for
-    # L2.
+    # One panel serves all passes, so they have to run over the same elements, and a row has to be short enough for L2.
     if any(nest.loops != inner for nest in nests) or not is_short_row(inner):
         return None
     body = [part for nest in nests for part in nest.body]

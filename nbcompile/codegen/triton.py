@@ -105,8 +105,7 @@ def _emitted(schedule: Schedule, capability: int) -> tuple[EmittedKernel, ...]:
     for kernel in schedule.kernels():
         try:
             kernels.append(emit_kernel(kernel, schedule, capability))
-        # All refusals of a graph are gathered, so that it is lowered once more for them and not for
-        # each.
+        # All refusals of a graph are gathered, so that it is lowered once more for them and not for each.
         except NoTriton as reason:
             refused.update(reason.refused)
     if refused:
@@ -193,8 +192,7 @@ def _emit_function(
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
     emitter = TritonEmitter(kernel, schedule, writer, pointers, origins=buffer_origins(kernel, schedule.program))
     emitter.capability = capability
-    # Addresses are computed from the program's number: where it has 64 bits, all that is added to
-    # it has.
+    # Addresses are computed from the program's number: where it has 64 bits, all that is added to it has.
     emitter.int64_cast = "" if fits_in_32_bits(kernel) else ".to(tl.int64)"
     emitter.program = program or emitter.program
     writer.line("@triton.jit")
@@ -223,8 +221,7 @@ def _programs(emitter: TritonEmitter) -> str:
 def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter, capability: int) -> tuple[TritonEmitter, str]:
     """Emit kernels side by side: each as a function, and one function that calls that of the program."""
     pointers = {name: f"p{at}" for at, name in enumerate(_arguments(kernel))}
-    # Written once into nothing: the function that calls them comes first, and needs their numbers
-    # of programs.
+    # Written once into nothing: the function that calls them comes first, and needs their numbers of programs.
     functions = [_emit_function(part, schedule, SourceWriter(), (), capability, "program") for part in kernel.parts]
     writer.line("@triton.jit")
     writer.line(f"def {kernel.name}({', '.join(pointers.values())}):", kernel.from_nodes, "surrounds")
@@ -363,8 +360,7 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
             scan_next_block(emitter, part, shape, f"tl.arange(0, {steps})[:, None] == {steps - 1}")
         else:
             emit_statement(emitter, part)
-    # Variables of the loop's body have the shape of a tile, and mean one round's: none is valid
-    # after it.
+    # Variables of the loop's body have the shape of a tile, and mean one round's: none is valid after it.
     emitter.mask, emitter.block, emitter.loops, emitter.block_variables, emitter.axes = outside
     emitter.block_mask = emitter.mask
     emitter.locals, emitter.loaded, emitter.is_tile = before, loaded, False

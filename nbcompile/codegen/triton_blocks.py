@@ -26,8 +26,7 @@ def length(size: Index) -> int | str:
 def begin_block(emitter: TritonEmitter, name: str, length: Index, block: int, loops: Sequence[Loop]) -> None:
     """Begin a block: define the loop variables of its elements, and the mask of those that exist."""
     known = indexing.constant(length)
-    # No mask where every block is full. A loop of no iteration needs one: 0 is a multiple of any
-    # block.
+    # No mask where every block is full. A loop of no iteration needs one: 0 is a multiple of any block.
     emitter.mask = f"({name} < {index_text(length)})" if known is None or known % block or not known else ""
     emitter.block_mask, emitter.axes = emitter.mask, ()
     emitter.block, emitter.loops = name, tuple(loops)

@@ -35,8 +35,7 @@ def load_early(emitter: TritonEmitter, parts: Iterable[Inner | Statement], per_t
             name = part.buffer if isinstance(part, (Store, Update)) else part.name
             emitter.origin = emitter.origins.get(name, ())
             _load_early(emitter, part.value, per_thread)
-            # The index of a scatter is loaded as well; what is loaded at an index has to wait for
-            # it.
+            # The index of a scatter is loaded as well; what is loaded at an index has to wait for it.
             for gather in part.offset.gathers if isinstance(part, Update) else ():
                 _load_early(emitter, gather.value, per_thread)
     emitter.origin = origin

@@ -147,8 +147,7 @@ def finish(emitter: TritonEmitter, first: str, second: Second, block: int) -> No
     if second.kind == "exponentials":
         emitter.line(f"{part.name} = tl.sum({total} * tl.exp({first} - {center}), 0)")
     else:
-        # The last block is not full: elements that exist there have seen one number more than the
-        # others.
+        # The last block is not full: elements that exist there have seen one number more than the others.
         mean, count = f"{part.name}_mean", f"{part.name}_count"
         length = index_text(second.length)
         emitter.line(

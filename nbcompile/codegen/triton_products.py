@@ -247,8 +247,7 @@ def _factors(emitter: TritonEmitter, product: Product, tile: ProductTile, masks:
     steps = f"begin + tl.arange(0, {tile.depth})"
     writer.line(f"{depth.variable.name} = ({steps})[None, :]{emitter.int64_cast}")
     _begin_tile(emitter, [(rows, masks[0]), (frozenset({depth.variable}), along)], f"(row + {depth.variable.name})")
-    # The left factor has the depth along its columns, the right one along its rows: r0 is defined
-    # twice.
+    # The left factor has the depth along its columns, the right one along its rows: r0 is defined twice.
     left = _factor(emitter, product.left, along, (tile.rows, tile.depth))
     writer.line(f"{depth.variable.name} = ({steps})[:, None]{emitter.int64_cast}")
     block = f"({depth.variable.name} + {column.variable.name})"

@@ -43,8 +43,7 @@ def declare_accumulators(emitter: TritonEmitter, part: Accumulate | Carry, shape
     kind = TYPES[part.value.dtype]
     emitter.line(f"{accumulator_name(part)} = tl.full([{shape}], {_identity(part)}, {kind})")
     if part.kind.startswith("arg"):
-        # Of equal values the one with the lower index is taken, and every index is lower than this
-        # one.
+        # Of equal values the one with the lower index is taken, and every index is lower than this one.
         emitter.line(f"{part.name}_index = tl.full([{shape}], {2**63 - 1}, tl.int64)")
 
 

@@ -97,8 +97,7 @@ def _emit_persistent_nest(emitter: TritonEmitter, nest: Nest, later: Sequence[St
     emitter.warps = max(emitter.warps, min(block // THREAD_ELEMENTS // 32, MAX_WARPS))
     writer.line(f"inner = tl.arange(0, {block}){emitter.int64_cast}")
     begin_block(emitter, "inner", length, block, nest.loops)
-    # What later passes over the same row load is loaded now, where it fits: the whole row is waited
-    # for once.
+    # What later passes over the same row load is loaded now, where it fits: the whole row is waited for once.
     nests = [nest, *(other for other in later if isinstance(other, Nest) and other.loops == nest.loops)]
     of_all, share = [part for other in nests for part in other.body], per_thread(emitter, block)
     load_early(emitter, of_all if fit_early(of_all, share) else nest.body, share)
@@ -148,8 +147,7 @@ def _emit_looped_nest(
             scan_next_block(emitter, part, str(block), f"tl.arange(0, {block}) == {block - 1}")
         else:
             emit_statement(emitter, part)
-    # Names of the body mean one block of the row; behind the loop only the accumulators mean
-    # something.
+    # Names of the body mean one block of the row; behind the loop only the accumulators mean something.
     emitter.locals, emitter.loaded = before, loaded
     end_block(emitter)
     writer.depth -= 2

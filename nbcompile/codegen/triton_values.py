@@ -203,8 +203,7 @@ def value_text(emitter: TritonEmitter, body: Expr) -> str:
     outer_origin, outer_inline = emitter.origin, emitter.inline_origins
     emitter.origin, emitter.inline_origins = body.origin, []
     text = _text(emitter, body)
-    # A variable's line has its origins already; an expression's go to the line that it becomes a
-    # part of.
+    # A variable's line has its origins already; an expression's go to the line that it becomes a part of.
     inside = () if text.isidentifier() else (*body.origin, *emitter.inline_origins)
     emitter.origin, emitter.inline_origins = outer_origin, [*outer_inline, *inside]
     return text
@@ -229,8 +228,7 @@ def _text(emitter: TritonEmitter, body: Expr) -> str:
             return load_text(emitter, body)
         case IndexOf(index, dtype, gathers):
             _gathers(emitter, gathers, index)
-            # An index may be a number or a tensor of int32: added to a block of one, it is a tensor
-            # of int64.
+            # An index may be a number or a tensor of int32: added to a block of one, it is a tensor of int64.
             return f"({index_text(index)} + tl.full([1], 0, tl.int64)).to({TYPES[dtype]})"
         case Masked(condition, value, otherwise):
             before = emitter.mask
@@ -291,8 +289,7 @@ def condition_name(emitter: TritonEmitter, condition: Expr) -> str:
     """Variable of a condition that masks a value; computed once where it depends on indices alone."""
     if not depends_on_indices_alone(condition):
         return assign(emitter, value_text(emitter, condition), "m")
-    # The same condition under another mask, or in another loop of the same names, is another
-    # variable.
+    # The same condition under another mask, or in another loop of the same names, is another variable.
     key = (condition, emitter.mask), emitter.loops
     if key not in emitter.loaded:
         emitter.loaded[key] = assign(emitter, value_text(emitter, condition), "m")

@@ -343,8 +343,8 @@ def _load(scope: Scope, load: Load) -> Value:
     gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
     has_vector_index = any(index.is_vector for index in gathered)
     names = {gather.symbol: found.index for gather, found in zip(_gathers_of(load, offset), gathered, strict=True)}
-    # The range check of a uniform index is one condition for all lanes; that of a vector index becomes part of the
-    # mask.
+    # The range check of a uniform index is one condition for all lanes; that of a vector index becomes
+    # part of the mask.
     in_range = [index.in_range for index in gathered if not index.is_vector]
     if not has_vector_index and scope.vector not in offset.free_symbols:  # uniform: one scalar for all lanes
         lanes = scope.lanes.scalar
@@ -353,8 +353,8 @@ def _load(scope: Scope, load: Load) -> Value:
     assert scope.vector is not None
     if not has_vector_index and access(offset, (), scope.vector) == "contiguous":
         address = f"{pointer} + {_offset_text(c_index(offset, names))}"
-        # Lanes beyond the end of a scratch row are its padding, which is memory of ours: a load without mask is
-        # cheaper.
+        # Lanes beyond the end of a scratch row are its padding, which is memory of ours: a load
+        # without mask is cheaper.
         whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
         text = _load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector)
     else:
@@ -434,8 +434,8 @@ def _lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[Gath
         **{symbol: index.index for symbol, index in found.items()},
         vector: "sequence<i64, W>(0, 1)",
     }
-    # Linear in what differs between lanes, with a stride that is the same in all of them; else each lane is
-    # computed alone.
+    # Linear in what differs between lanes, with a stride that is the same in all of them; else each
+    # lane is computed alone.
     steps = {symbol: stride_along(offset, symbol) for symbol in moving}
     terms = []
     for symbol, text in moving.items():

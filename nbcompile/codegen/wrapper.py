@@ -76,8 +76,7 @@ class _function:
 def _argument_names(program: Program, inputs: Mapping[int, GraphInput]) -> list[str]:
     """A name for each argument: of a buffer, of a number, or of nothing that is used."""
     names = [inputs[at].name if at in inputs else f"unused{at}" for at in range(program.arguments)]
-    # A size that is an argument has the symbol's own name: sizes of tensors are written in terms of
-    # it.
+    # A size that is an argument has the symbol's own name: sizes of tensors are written in terms of it.
     numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
     return [numbers.get(at, name) for at, name in enumerate(names)]
 

@@ -142,8 +142,8 @@ class _StubModule(ModuleType):
 def _real(name: str) -> ModuleType:
     """Import a module of the package, without a stub of it."""
     _remove_stub(name)
-    # ``source`` imports two expensive modules for functions that are hardly ever called: stubs for the time of the
-    # import.
+    # ``source`` imports two expensive modules for functions that are hardly ever called: stubs for the
+    # time of the import.
     takes = STUBS_OF_SOURCE if name == f"{PACKAGE}.{SOURCE_MODULE}" and name not in sys.modules and is_stub() else {}
     with _stubs(takes):
         return importlib.import_module(name)

@@ -259,8 +259,8 @@ class _Writer:
             return
         slot, expected = self.slot(leaf.guard.source), leaf.guard.expected
         if leaf.of_class is not None:
-            # The class was looked at while tracing: its members must be of the same kind, whether a guard compares them
-            # or not.
+            # The class was looked at while tracing: its members must be of the same kind, whether a guard
+            # compares them or not.
             self.unchanged(slot if leaf.guard.kind is GuardKind.ID_MATCH else self.into("CLASS", slot), leaf)
         write = _LEAVES.get(leaf.guard.kind)
         if write is None or not write(self, leaf, slot, expected, self._known.value(leaf.guard.source)):

@@ -64,8 +64,8 @@ def end_of_metadata() -> int | None:
     """
     sample = torch.ones(3, dtype=torch.complex64)
     before, keys = _words(sample), _keys(sample)
-    # A conjugated tensor differs in its dispatch keys: the one word that changes from the one set to the other holds
-    # them.
+    # A conjugated tensor differs in its dispatch keys: the one word that changes from the one set to
+    # the other holds them.
     sample.data = sample.conj()
     change = keys, _keys(sample)
     found = [at for at, pair in enumerate(zip(before, _words(sample), strict=True)) if pair == change]

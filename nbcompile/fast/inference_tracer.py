@@ -184,8 +184,8 @@ class AtenTracer(TorchDispatchMode):
             raise NeedsAotAutograd  # a view would have to be computed again
         args = (*args, *_defaults(func, functional, len(args)))
         result = functional(*args, **keywords)
-        # The in-place operator writes into y's dtype and layout; if the functional one has others, they are not the
-        # same.
+        # The in-place operator writes into y's dtype and layout; if the functional one has others, they
+        # are not the same.
         if _metadata(result) != _metadata(changed):
             raise NeedsAotAutograd  # the operator in place rounds, or keeps a layout
         node = self._write(functional, args, keywords)

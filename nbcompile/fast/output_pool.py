@@ -87,8 +87,8 @@ def clear() -> None:
 def find_offsets() -> WordOffsets | None:
     """The offsets, seen by what changes there; None if it is not seen clearly."""
     sample = torch.ones(3)
-    # Torch's layout is not known but measured: a word that changes exactly when an owner is added or removed is the
-    # count.
+    # Torch's layout is not known but measured: a word that changes exactly when an owner is added or
+    # removed is the count.
     storage = sample.untyped_storage()
     in_tensor = [at for at, word in enumerate(_words(sample._cdata, SEARCHED_TENSOR)) if word == storage._cdata]
     if len(in_tensor) != 1:

@@ -186,8 +186,7 @@ CARRIES = ("addc", "subc", "madc")
 
 def _shift_left(_: Instruction, a: Array, count: Array) -> Array:
     width = 8 * a.dtype.itemsize
-    # PTX shifts everything out by a count as large as the register; C and NumPy leave that
-    # undefined.
+    # PTX shifts everything out by a count as large as the register; C and NumPy leave that undefined.
     shifted = a << np.minimum(count, width - 1).astype(a.dtype)
     return np.where(count >= width, a.dtype.type(0), shifted)
 

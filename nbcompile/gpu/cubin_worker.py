@@ -194,8 +194,7 @@ def main() -> None:
         message, numbers, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             break
-        # The child has Triton imported, and memory of its own: what compilations leave behind ends
-        # with it.
+        # The child has Triton imported, and memory of its own: what compilations leave behind ends with it.
         if not os.fork():
             _forked(control, numbers[0])
         # Else the worker's connection would never be closed: this process would hold the other end.

@@ -286,8 +286,7 @@ class _Worker:
 
     def is_alive(self) -> bool:
         """Return whether it waits for a request: one that has ended has closed the connection."""
-        # A worker says nothing unless it is asked, so what can be read is the end of the
-        # connection.
+        # A worker says nothing unless it is asked, so what can be read is the end of the connection.
         return not select.select([self.connection], [], [], 0)[0]
 
     def close(self) -> None:

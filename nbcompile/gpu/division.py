@@ -107,8 +107,7 @@ class _Divider:
             # recorded part is allocated inside of its recording.
             if isinstance(step, (AllocateSlot, ViewSlot)):
                 waiting.append(step)
-            # Where allocations wait, it keeps its order among them: memory that is freed first may
-            # be reused.
+            # Where allocations wait, it keeps its order among them: memory that is freed first may be reused.
             elif isinstance(step, FreeSlot):
                 (waiting if waiting or not groups else groups[-1][1]).append(step)
             else:
@@ -135,8 +134,7 @@ class _Divider:
         given = tuple(sorted(slot for slot in filled if slot in later))
         taken = tuple(sorted(used - filled - set(range(len(self.plan.inputs))) - set(self.constants)))
         kept = tuple(step for step in steps if not (isinstance(step, FreeSlot) and step.slot not in filled))
-        # The position of an input is the same in every part; one that a part does not look at is
-        # not checked.
+        # The position of an input is the same in every part; one that a part does not look at is not checked.
         inputs = tuple(shape if at in used else None for at, shape in enumerate(self.plan.inputs))
         plan = replace(self.plan, inputs=inputs, steps=kept, outputs=tuple(map(PlanOutput, given)), single=False)
         arguments = random_draws.with_arguments(plan, taken, [self.shapes[slot] for slot in taken])

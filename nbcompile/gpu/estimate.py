@@ -32,8 +32,7 @@ def rounds(kernel: EmittedKernel) -> Callable[..., int]:
 
 def seconds(function: Function, blocks: int, rounds: int, shared_bytes: int) -> float:
     """Estimated duration of simulating a launch, in seconds."""
-    # The fixed part is paid once for each group of blocks that run at once, the rest for each
-    # thread.
+    # The fixed part is paid once for each group of blocks that run at once, the rest for each thread.
     steps, accesses = _executed(function, rounds)
     at_once = blocks_at_once(function, shared_bytes)
     threads = blocks * function.threads

@@ -111,8 +111,7 @@ class _Flow:
         if name == "tt.func":
             self._note_function(operation.get_str_attr("sym_name"), inner)
             return
-        # Overwritten by each operation of the block: what is left is of the last one, a yield or a
-        # return.
+        # Overwritten by each operation of the block: what is left is of the last one, a yield or a return.
         self.ends[block] = list(_pointers(operands))
         if name == "tt.call":
             callee = operation.get_flat_symbol_ref_attr("callee")
@@ -138,8 +137,7 @@ class _Flow:
 
     def _note_function(self, name: str, blocks: list[int]) -> None:
         returns = [self.ends[at] for at in blocks if at in self.ends]
-        # Blocks after the first one are those of branches: their arguments come from any block's
-        # end.
+        # Blocks after the first one are those of branches: their arguments come from any block's end.
         for argument in (pointer for at in blocks[1:] for pointer in self.blocks.get(at, ())):  # of branches
             self.origins[argument].update(pointer for end in returns for pointer in end)
         self.functions[name] = _Function(self.parameters.get(blocks[0], []), returns)

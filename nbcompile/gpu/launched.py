@@ -67,9 +67,8 @@ def compile_graph(
     grouped_products.mark(graph_module, None, autotuner)
     flex_attention.mark(graph_module, None, lambda: gpu.capability(0)[2])
     linear_cross_entropy.mark(graph_module, None, lambda: gpu.capability(0)[2])
-    # Every round either returns, raises, or adds an operator to those that are refused: it ends.
-    # The graph is lowered anew, as an operator that is called divides the kernel that would have
-    # had it.
+    # Every round either returns, raises, or adds an operator to those that are refused: it ends. The graph is lowered
+    # anew, as an operator that is called divides the kernel that would have had it.
     while True:
         with recorder.stage("lowering"):
             program = lower(graph_module, examples, keep_sharing, generate_random, None, refused, autotuner.parts)

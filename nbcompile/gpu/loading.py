@@ -133,8 +133,7 @@ class _GraphLoader:
     def part(self, part: Part) -> Callable[[list[Any]], Any]:
         """A part of a divided graph."""
         written = frozenset(at for at, _ in part.written)
-        # The launcher in C leaves some calls to Python (modes, profilers), so a part needs a text,
-        # too.
+        # The launcher in C leaves some calls to Python (modes, profilers), so a part needs a text, too.
         wrapper, constants = plan_text.write(part.plan, written)
         known = {**self.constants, **constants}
         program = self._load(replace(self.emitted, plan=part.plan, wrapper=wrapper, ranges=()), known)

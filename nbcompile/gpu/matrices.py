@@ -70,8 +70,7 @@ def expect_supported(instruction: Instruction) -> None:
 
 def _words(blocks: State, operand: str, lanes: int) -> Array:
     """Registers of an operand: ``uint32[groups of lanes, lanes, registers]``."""
-    # All groups are gathered, also those that do not take part: results are written in active
-    # threads.
+    # All groups are gathered, also those that do not take part: results are written in active threads.
     words = [np.broadcast_to(blocks.read(name, "b32"), (blocks.count,)) for name in register_names(operand)]
     return np.stack(words, -1).reshape(-1, lanes, len(words))
 
@@ -112,8 +111,7 @@ def _multiply(blocks: State, instruction: Instruction, active: Array) -> None:
     d, a, b, c = instruction.operands
     one = _left(_words(blocks, a, WARP), left, m, k)
     other = _right(_words(blocks, b, WARP), right, k, n)
-    # A result in float16 has two neighbours of a row in each register, one in float32 has a
-    # register.
+    # A result in float16 has two neighbours of a row in each register, one in float32 has a register.
     per = 2 if total == "f16" else 1
     #     element    0, 1: row _ROW        2, 3: row _ROW + 8        columns 2 * _QUAD and the next
     cells = [(_ROW + 8 * (at // 2), 2 * _QUAD + at % 2) for at in range(4)]
@@ -287,8 +285,7 @@ def expect_not_read(blocks: State, offsets: Array, width: int, threads: Array, w
     """Raise if a product that is in flight reads what is about to be written."""
     for product in blocks.products:
         mine = np.isin(blocks.block[threads], blocks.block[product.threads])
-        # By words of 4 bytes, as elements may be narrower; of a wide store the first word is looked
-        # at.
+        # By words of 4 bytes, as elements may be narrower; of a wide store the first word is looked at.
         if mine.any() and np.isin(offsets[mine] // 4 * 4, product.read // 4 * 4).any():
             raise Fault(f"{what}: written while a wgmma reads it, with no wgmma.wait_group between")
 
@@ -310,8 +307,7 @@ def _load_matrix(blocks: State, instruction: Instruction, active: Array) -> None
         matrices = matrices.swapaxes(2, 3)
     for at, register in enumerate(register_names(instruction.operands[0])):
         #     row 0: lanes 0 1 2 3, two elements each        row 1: lanes 4 5 6 7        ...
-        # That is the layout of a quarter of an operand of mma: one ldmatrix loads a whole left
-        # factor.
+        # That is the layout of a quarter of an operand of mma: one ldmatrix loads a whole left factor.
         pairs = np.ascontiguousarray(matrices[:, at].reshape(-1, WARP, 2)).view(np.uint32)
         words: Array = np.zeros(blocks.count, np.uint32)
         words[active] = pairs.reshape(-1)

@@ -61,9 +61,8 @@ SEVERAL_BLOCKS = 2**31 - 1
 
 def _unordered(before: Array, now: Array) -> Array:
     """Return whether two accesses are unordered: no barrier is between them."""
-    # Within a warp everything is in order: its threads execute one instruction after the other
-    # here. Between warps of a block a barrier orders; between blocks nothing does while a kernel
-    # runs.
+    # Within a warp everything is in order: its threads execute one instruction after the other here. Between warps of a
+    # block a barrier orders; between blocks nothing does while a kernel runs.
     same_block = before >> 32 == now >> 32
     ordered = (before >> 24 == now >> 24) | (before & 0xFFFFFF < now & 0xFFFFFF)
     return (before != NOBODY) & ~(same_block & ordered)

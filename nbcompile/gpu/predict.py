@@ -81,8 +81,7 @@ def times(built: MachineCode, blocks: int, costs: Costs, waits: int, touched: in
     bandwidth = REACHED * chip.bytes_per_second
     resident = chip.multiprocessors * max(built.resident_blocks(chip), 1)
     busy = max(min(blocks, chip.multiprocessors), 1)
-    # The instructions of one warp are the average: a launch waits for its longest warp, which may
-    # have more.
+    # The instructions of one warp are the average: a launch waits for its longest warp, which may have more.
     warps = max(blocks * -(-built.threads // 32), 1)
     serial = waits * chip.load_cycles + costs.instructions / warps * DEPENDENT_CYCLES
     return Times(

@@ -105,8 +105,7 @@ class Benchmark:
                 return candidates
             _keep(key, known)
         return [
-            # The kernels around the library's product are not measured: for them the prediction is
-            # added.
+            # The kernels around the library's product are not measured: for them the prediction is added.
             replace(candidate, seconds=seconds + candidate.rest, is_measured=True)
             for candidate in measured
             if (seconds := known.get(candidate.label)) is not None
@@ -118,8 +117,7 @@ class Benchmark:
 
     def _key(self, emitted: Sequence[EmittedKernel]) -> str:
         """Key in the store: all that a time depends on, and no name of this graph."""
-        # Equal products of other graphs and other processes share an entry, so names and comments
-        # go.
+        # Equal products of other graphs and other processes share an entry, so names and comments go.
         texts = [re.sub(r"#.*", "", kernel.source.replace(kernel.name, "kernel")) for kernel in emitted]
         types = [" ".join(kernel.types) for kernel in emitted[:1]]
         shapes = [f"{kernel.warps} {kernel.stages} {kernel.grid}" for kernel in emitted]
@@ -165,8 +163,7 @@ def best(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def seconds(call: Callable[[], object], expected: float) -> float:
     """Median time of a call on the GPU, after two that are not counted."""
-    # Enough launches that the clock's resolution does not matter, and no more than some
-    # milliseconds.
+    # Enough launches that the clock's resolution does not matter, and no more than some milliseconds.
     calls = max(1, min(100, int(ROUND_SECONDS / max(expected, 1e-7))))
     if not torch.cuda.is_available():  # a stand-in, whose launches return when they have run
         now = time.perf_counter()

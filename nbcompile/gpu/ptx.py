@@ -162,8 +162,7 @@ def _instructions(body: str, labels: dict[str, int]) -> Iterator[Instruction]:
         elif token["statement"]:
             yield _instruction(token["statement"].strip(), line)
             count += 1
-    # What the pattern leaves over must be nothing: an instruction that was skipped would be a wrong
-    # result.
+    # What the pattern leaves over must be nothing: an instruction that was skipped would be a wrong result.
     if text[position:].strip():
         raise UnsupportedInstruction(f"PTX that cannot be read: {text[position:].strip().splitlines()[0]}")
 

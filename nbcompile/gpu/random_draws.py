@@ -170,8 +170,7 @@ class _Hoister:
         if target is aten.native_dropout.default:
             return self._dropout(step)
         given = step.arguments
-        # rand_like(x) looks at x's layout only, so that any tensor of that layout will do before x
-        # is there.
+        # rand_like(x) looks at x's layout only, so that any tensor of that layout will do before x is there.
         if target in OF_A_LAYOUT:
             given = (self._like(given[0]), *given[1:])
         # What is drawn depends on a tensor of the graph (multinomial), or its size on the call.

@@ -80,8 +80,8 @@ def _print(built: MachineCode, draft: Path) -> None:
     """Write what the disassembler prints."""
     code = draft.with_suffix(".cubin")
     code.write_bytes(built.cubin)
-    # -ndf: without an analysis of the flow of data, which takes a third of the time and changes nothing that is read
-    # here.
+    # -ndf: without an analysis of the flow of data, which takes a third of the time and changes nothing
+    # that is read here.
     command = [disassembler(), "-ndf", "--print-line-info-ptx", "--print-code", str(code)]
     draft.write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
 

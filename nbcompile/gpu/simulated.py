@@ -178,8 +178,7 @@ def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: f
     def launch(*arguments: object) -> None:
         sizes = arguments[tensors:]
         blocks = grid_of(*sizes)
-        # Before anything is written: a simulation that was stopped midway would leave results half
-        # done.
+        # Before anything is written: a simulation that was stopped midway would leave results half done.
         predicted = estimate.seconds(ready.function, blocks, rounds_of(*sizes), built.shared_bytes)
         if predicted > seconds:
             raise TooLong(

@@ -68,8 +68,7 @@ class SimulatedKernel:
         if key not in self.chosen:
             times = []
             for config, grid in zip(configs, grids, strict=True):
-                # Each configuration runs on fresh copies: what one writes must not be what the next
-                # one reads.
+                # Each configuration runs on fresh copies: what one writes must not be what the next one reads.
                 copies = _copies(given)
                 times.append(self._run(kernel, {**copies, **config}, grid).times.predicted)
             self.chosen[key] = times.index(min(times))

@@ -374,8 +374,7 @@ def _has_epilogue(kernel: Kernel, planned: Schedule) -> bool:
     """Return whether the kernel computes more than the operator of the product itself."""
     own = set(product_nodes(kernel, planned))
     tensors = planned.program.tensors()
-    # A buffer's last node is the operator whose result it is: any other than the product is an
-    # epilogue.
+    # A buffer's last node is the operator whose result it is: any other than the product is an epilogue.
     return any(tensors[name].from_nodes[-1:] != tuple(own) for name in kernel.buffers)
 
 

@@ -163,12 +163,10 @@ def written(kernel_idx: int, constant_args_idx: int, arguments: Given) -> list[s
     kernel, constants = of_table(kernel_idx, constant_args_idx)
     function = function_of(kernel)
     found: set[str] = set()
-    # Which configuration will run is not known yet, and a constant may decide what is stored: all
-    # count.
+    # Which configuration will run is not known yet, and a constant may decide what is stored: all count.
     for config in configurations(kernel):
         try:
-            # Fake tensors have no address. Alignment changes loads, and not which arguments are
-            # written.
+            # Fake tensors have no address. Alignment changes loads, and not which arguments are written.
             form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
             found |= user_code.written(form, CHIPS["sm_90"])
         except Exception:  # noqa: BLE001  whatever Triton refuses, it refuses again at the launch

@@ -61,8 +61,7 @@ def as_type(bits: Array, kind: str) -> Array:
     """
     if kind in _PAIRS:
         one = _PAIRS[kind]
-        # The view takes the lowest bytes first, as PTX numbers the parts of a register, on a
-        # little-endian machine.
+        # The view takes the lowest bytes first, as PTX numbers the parts of a register, on a little-endian machine.
         return as_type(np.ascontiguousarray(bits)[..., None].view(UNSIGNED[bits_of(one)]), one)
     if kind in _FP8:
         numbers: Array = torch.from_numpy(np.ascontiguousarray(bits)).view(_FP8[kind]).float().numpy()

@@ -154,8 +154,8 @@ def _build(
                 if (in_group := types.get(id(guard))) is not None:
                     _of_object(guard, known).install(in_group.manager(guard.source))
     for group in groups:
-        # In the main tree a group is one guard: a function that evaluates the group's tree, or knows that nothing
-        # changed.
+        # In the main tree a group is one guard: a function that evaluates the group's tree, or
+        # knows that nothing changed.
         tree.manager(group.source).add_lambda_guard(group.cache(), [group.text], None)
     # Installers refer to the traced values, which must not live as long as the cache entry.
     check = FrameCheck(tuple(item.installed() for item in prepared), tree, groups)

@@ -232,8 +232,7 @@ def _dict_keys(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree
 
 def _contains(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree:
     item, wanted = cast("tuple[Any, bool]", prepared.strong_guard().expected)
-    # The name becomes a format string with one field, for the source: braces of the item are
-    # doubled.
+    # The name becomes a format string with one field, for the source: braces of the item are doubled.
     name = spelled(item).replace("{", "{{").replace("}", "}}") + " in {}"
     in_set = prepared.guard.kind is GuardKind.SET_CONTAINS
 

@@ -175,8 +175,7 @@ class _Machine:
     def _scatter(self, buffer: Scatter) -> None:
         scope = Scope(self.sizes, list(ranges(buffer)), [value_of(n, self.sizes) for n in buffer.size], self._element)
         positions = [scope.full(each).flatten() for each in buffer.position]
-        # A copy, although a schedule reuses the memory: the program's own meaning does not depend
-        # on that.
+        # A copy, although a schedule reuses the memory: the program's own meaning does not depend on that.
         self.memory[buffer.name] = self.memory[buffer.into].clone()
         target, values = self._view(buffer.name), scope.full(buffer.body).flatten()
         for iteration in range(values.numel()):

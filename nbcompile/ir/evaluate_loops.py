@@ -43,8 +43,8 @@ class Scope:
         self.locals: dict[str, torch.Tensor] = {}
         self.parent: Scope | None = None
         self.grids: dict[Symbol, torch.Tensor] = {
-            # Sizes of 1 along the other loops: grids broadcast, and a value is as large as the loops that it depends
-            # on.
+            # Sizes of 1 along the other loops: grids broadcast, and a value is as large as the loops
+            # that it depends on.
             name: torch.arange(size).reshape([-1 if n == at else 1 for n in range(len(sizes))])
             for at, (name, size) in enumerate(zip(names, sizes, strict=True))
         }

@@ -377,8 +377,7 @@ def with_origin(body: Expr, nodes: tuple[str, ...]) -> Expr:
         case _ if body.origin:
             return body
         case _:
-            # Inner nodes come from earlier fx nodes, and have had their origin since these were
-            # lowered.
+            # Inner nodes come from earlier fx nodes, and have had their origin since these were lowered.
             rebuilt = rebuild(body, lambda part: with_origin(part, nodes))
             return replace(rebuilt, origin=nodes)  # type: ignore[arg-type]
 
@@ -419,8 +418,8 @@ def substitute(
                 return IndexOf(new_index, dtype, bound_gathers, origin)
             case Masked(condition, value, otherwise, origin):
                 chosen = rewrite(condition)
-                # A pad or a piece of a cat that is read at a known position: one side is left, and no index out of
-                # bounds.
+                # A pad or a piece of a cat that is read at a known position: one side is left, and no
+                # index out of bounds.
                 holds = constant_condition(chosen)
                 if holds is None:
                     return Masked(chosen, rewrite(value), rewrite(otherwise), origin)

@@ -240,8 +240,8 @@ def _largest_term(term: Index, ranges: Ranges) -> Index | None:
             case sympy.Integer() if factor < 0:
                 return None
             case sympy.Integer() | sympy.Symbol():
-                # A loop variable without range, or an index from memory. Other symbols are sizes: they are their own
-                # bound.
+                # A loop variable without range, or an index from memory. Other symbols are sizes: they
+                # are their own bound.
                 if isinstance(factor, sympy.Symbol) and factor.name[0] in "irg":
                     return None
                 largest = largest * factor
@@ -314,8 +314,7 @@ def _merge_quotient_and_remainder(expression: Index) -> Index:
 
 def _merge_divisions(top: Index, bottom: Index) -> Index:
     """``(a + x//m) // n`` is ``(m*a + x) // (m*n)``."""
-    # Nested divisions come from views of views; merged, they meet the remainder of the same
-    # variables.
+    # Nested divisions come from views of views; merged, they meet the remainder of the same variables.
     for term in sympy.Add.make_args(top):
         if isinstance(term, FloorDiv):
             inner, divisor = term.args

@@ -80,8 +80,7 @@ def is_dense(layout: Layout) -> bool:
     if any(extent == 0 for extent in layout.size):
         return True
     unmatched = [(step, extent) for extent, step in zip(layout.size, layout.stride, strict=True) if not is_one(extent)]
-    # From stride 1 on, each dimension has to begin where those before it end: (8, 1, 2) of sizes (3, 2, 4) is 1, 2,
-    # 8.
+    # From stride 1 on, each dimension has to begin where those before it end: (8, 1, 2) of sizes (3, 2, 4) is 1, 2, 8.
     expected: Index = ONE
     while unmatched:
         matched = next((pair for pair in unmatched if known_equal(pair[0], expected)), None)

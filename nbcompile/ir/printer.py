@@ -121,8 +121,8 @@ def _index(index: Any, names: dict[Any, str], precedence: int) -> str:
             return _negative(factors[1:], names, precedence)
         text, own_precedence = "*".join(_index(each, names, 10 if n == 0 else 11) for n, each in enumerate(factors)), 10
     elif isinstance(index, sympy.Add):
-        # Positive terms come first, so that the text does not begin with a minus; a constant comes last: ``i0 - r0 +
-        # 3``.
+        # Positive terms come first, so that the text does not begin with a minus; a constant comes last:
+        # ``i0 - r0 + 3``.
         terms = sorted(
             index.args, key=lambda term: (term.is_number, term.could_extract_minus_sign(), str(_variable(term)))
         )

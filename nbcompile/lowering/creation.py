@@ -127,8 +127,7 @@ def arange(build: Builder, start: Any, end: Any, step: Any = 1, **_: Any) -> Val
         coordinate = cast(IndexOf(loop_variable(0), torch.int64), torch.float64)
         body: Expr = operand(start, torch.float64, ()) + coordinate * operand(step, torch.float64, ())
     else:
-        # arange(0.0, 4.0, dtype=torch.int64): the numbers are whole, though they are given as
-        # floats.
+        # arange(0.0, 4.0, dtype=torch.int64): the numbers are whole, though they are given as floats.
         first, stride = (index(each if not isinstance(each, float) else int(each)) for each in (start, step))
         body = IndexOf(first + stride * loop_variable(0), torch.int64)
     return _generated(build, predicted.shape, body, None, None)

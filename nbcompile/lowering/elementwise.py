@@ -41,8 +41,8 @@ def promoted(*operands: Any) -> torch.dtype:
     for value in operands:
         rank, dtype = _rank_and_dtype(value)
         ranks[rank] = torch.promote_types(ranks[rank], dtype) if rank in ranks else dtype
-    # float16[2] + 1.5 stays float16, but int64[2] + 1.5 becomes a float: a weaker operand changes the kind, not the
-    # size.
+    # float16[2] + 1.5 stays float16, but int64[2] + 1.5 becomes a float: a weaker operand changes the
+    # kind, not the size.
     # The strongest rank that is there gives the size of the type.
     result, *weaker = (ranks[rank] for rank in sorted(ranks))
     for dtype in weaker:

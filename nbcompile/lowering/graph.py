@@ -404,8 +404,7 @@ class _Lowering:
         """Check the results of a lowering against FakeTensor, and realize those that should be."""
         if not isinstance(result, tuple):
             return self._realize_if_needed(node, result, predicted, node)
-        # A result of several is used through getitem, so the users that count are those of that
-        # node.
+        # A result of several is used through getitem, so the users that count are those of that node.
         getitems = {user.args[1]: user for user in node.users if user.target is operator.getitem}
         return tuple(
             self._realize_if_needed(node, *pair, getitems.get(at, node))
@@ -467,8 +466,8 @@ class _Lowering:
             return result
         # As copy_ does in eager mode, the source is broadcast and converted.
         source = convert(self.build, broadcast_to(source, target.size), target.dtype)
-        # x.copy_(x.flip(0)): the loop would read elements that it has overwritten, so the value gets memory of its
-        # own first.
+        # x.copy_(x.flip(0)): the loop would read elements that it has overwritten, so the value gets memory
+        # of its own first.
         own = [each for each in loads(source.body) if each.buffer == view.buffer]
         if any(each.index != loop_variables(target.ndim) or each.gathers for each in own):
             source = self.build.realize(source)
@@ -480,8 +479,8 @@ class _Lowering:
         call = next((each for each in reversed(self.build.buffers) if isinstance(each, ir.Extern)), None)
         if call is None or not call.mutates:
             return
-        # The call was appended already. The values must be computed before it: its buffers are taken off and put back
-        # behind.
+        # The call was appended already. The values must be computed before it: its buffers are taken off
+        # and put back behind.
         at = self.build.buffers.index(call)
         extern_buffers = self.build.buffers[at:]
         del self.build.buffers[at:]

@@ -191,8 +191,7 @@ def indexed_dims(x: Value, given: Sequence[int], common: Sequence[Index]) -> Ind
 @lowering(aten.take.default)
 def take(build: Builder, x: Value, ids: Value) -> Value:
     """Select elements by linear index."""
-    # One index for the elements in row-major order, whatever the strides: a view as one dimension,
-    # then ``x[ids]``.
+    # One index for the elements in row-major order, whatever the strides: a view as one dimension, then ``x[ids]``.
     flat: Value = build.call(aten.view.default, x, [-1])
     picked: Value = index_tensor(build, flat, [ids])
     return picked

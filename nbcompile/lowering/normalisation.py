@@ -61,8 +61,7 @@ def softmax(build: Builder, x: Value, dim: int, half_to_float: bool) -> Value:
     """``exp(x - max) / sum``; one division a row, as a division takes as long as five products."""
     wide, dtype = _wide(build, x, half_to_float)
     _, powers, total = _powers(build, wide, [dim])
-    # Stored, so that there is one for each row; as a part of the product there would be one for
-    # each element.
+    # Stored, so that there is one for each row; as a part of the product there would be one for each element.
     share = build.realize(elementwise(build, lambda s: apply("reciprocal", s), (total,)))
     return convert(build, elementwise(build, lambda e, s: e * s, (powers, share)), dtype)
 
@@ -154,8 +153,8 @@ def logsumexp(build: Builder, x: Value, dim: Any, keepdim: bool = False) -> Valu
     """``log(sum(exp(x - max))) + max``, with an infinite max left out."""
     wide, dtype = _wide(build, x)
 
-    # For [-inf, -inf], x - max would be nan. With 0 for the maximum the sum is 0 and its logarithm -inf, as in eager
-    # mode.
+    # For [-inf, -inf], x - max would be nan. With 0 for the maximum the sum is 0 and its logarithm -inf,
+    # as in eager mode.
     def finite(largest: Expr) -> Expr:
         return apply("where", apply("isinf", largest), 0.0, largest)
 

@@ -94,8 +94,7 @@ def mean_and_squares(build: Builder, rows: LongRows) -> tuple[Value, Value]:
     sum_of_part = build.reduce(split, [at + 1], True, "sum", dtype, dtype)
     mean_of_part = build.realize(elementwise(build, lambda s, n: s / n, (sum_of_part, count)))
     squares = elementwise(build, lambda a, m: (a - m) * (a - m), (split, mean_of_part))
-    # Beyond the end of the last part numbers are 0 for the sum, but their distance from the mean is
-    # not.
+    # Beyond the end of the last part numbers are 0 for the sum, but their distance from the mean is not.
     if rows.length % rows.number:
         inside = in_part(at, rows.length, rows.number)
         squares = replace(squares, body=Masked(inside, squares.body, constant(0, squares.body.dtype)))

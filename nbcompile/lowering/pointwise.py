@@ -242,8 +242,7 @@ def round_decimals(build: Builder, x: Value, *, decimals: int) -> Value:
 @pointwise(aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar, operands=2)
 def power(base: Expr, exponent: Expr) -> Expr:
     """``base ** exponent``; with the simple exponents that torch treats exactly."""
-    # Negative powers of integers have rules of their own: an error for a number, 0, 1 or -1 in a
-    # tensor.
+    # Negative powers of integers have rules of their own: an error for a number, 0, 1 or -1 in a tensor.
     if is_integral(base):
         if not isinstance(exponent, Constant) or exponent.value < 0:
             raise NoLowering("an integer power whose exponent may be negative")

@@ -63,8 +63,8 @@ class Window:
     def reaches_out(self) -> bool:
         """Return whether some window may reach out of the tensor."""
         last = (self.out - 1) * self.stride + (self.size - 1) * self.dilation - self.padding
-        # Without padding a window ends within the tensor, except in ceil mode, or where sizes are symbols and it is
-        # not known.
+        # Without padding a window ends within the tensor, except in ceil mode, or where sizes are symbols and
+        # it is not known.
         return self.padding > 0 or not known_positive(self.extent - drop_floor_divisions(last))
 
 
@@ -154,8 +154,7 @@ def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value
             step //= window.size
             own = apply("remainder", apply("floor_div", within, step), window.size)
             start = IndexOf(loop_variable(first + n) * window.stride - window.padding, torch.int64)
-            # The elements of a window are ``dilation`` apart: the first that is not outside is congruent to its
-            # start.
+            # The elements of a window are ``dilation`` apart: the first that is not outside is congruent to its start.
             at = start + own * window.dilation
             if window.padding:
                 at = apply("where", apply("lt", at, 0), apply("remainder", at, window.dilation), at)

@@ -54,8 +54,8 @@ def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     if predicted.dtype not in SUPPORTED:
         raise NoLowering(f"dtype {predicted.dtype}")
     size = shape_of(predicted)
-    # Each element of each draw has a counter of its own, whatever the order of the loops, so that kernels may
-    # recompute it.
+    # Each element of each draw has a counter of its own, whatever the order of the loops, so that
+    # kernels may recompute it.
     #     first draw of 6 numbers    counters 0 ... 5
     #     second draw, of 4          counters 6 ... 9
     counter = build.random_state.counters_used + flatten(loop_variables(len(size)), size)

@@ -274,9 +274,8 @@ def vector_norm(
     return convert(build, elementwise(build, after, (result,)), dtype)
 
 
-# Order 0 counts the elements that are not zero, 1 adds their sizes, 2 is Euclid's, infinity takes
-# the largest: none of them needs a power, which costs an exponential and a logarithm for each
-# element.
+# Order 0 counts the elements that are not zero, 1 adds their sizes, 2 is Euclid's, infinity takes the largest: none of
+# them needs a power, which costs an exponential and a logarithm for each element.
 def _norm_of(order: float) -> tuple[Callable[[Expr], Expr], str, Callable[[Expr], Expr]]:
     if order == 0.0:
         return (lambda a: cast(apply("ne", a, 0.0), a.dtype)), "sum", (lambda s: s)

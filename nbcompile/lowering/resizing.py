@@ -206,8 +206,8 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
         reindexed(source, result_size, [*front, *coordinates], gathers).body
         for coordinates in itertools.product(*(each.coordinates for each in along))
     ]
-    # The last dimension varies fastest in the product: neighbours in the list are its two samples. Each round halves
-    # it.
+    # The last dimension varies fastest in the product: neighbours in the list are its two samples.
+    # Each round halves it.
     for sample in reversed(along):
         values = [low + (high - low) * sample.weight for low, high in zip(values[::2], values[1::2], strict=True)]
     return Value(x.dtype, x.device, tuple(result_size), values[0], merge_nodes(x.from_nodes, build.origin()))

@@ -208,8 +208,8 @@ def parts(
         return split
     # The index of such a value is never chosen either: at best it equals an element, and the
     # elements come before it, as the last part has one at least.
-    # The last part is longer than what is left: beyond the end it reads nothing, and gets a value that changes no
-    # result.
+    # The last part is longer than what is left: beyond the end it reads nothing, and gets a value
+    # that changes no result.
     return replace(
         split, body=Masked(in_part(len(kept_dims), whole, number), split.body, _identity(kind, split.body.dtype))
     )

@@ -230,8 +230,7 @@ def _whole(value: object) -> int:
 def _record(own: _RankEntries, where: str) -> Record:
     frames: list[CompiledFrame] = []
     timings: list[Timing] = []
-    # By number, so that 10/0 comes after 9/0. A trace of nbcompile has each frame as data, and no text of it is
-    # parsed.
+    # By number, so that 10/0 comes after 9/0. A trace of nbcompile has each frame as data, and no text of it is parsed.
     for entry in sorted(own.frames.values(), key=lambda frame: [int(part) for part in re.findall(r"\d+", frame.id)]):
         whole = _own_record(entry.texts.get(RECORD, ""))
         frames.append(whole.frames[0] if whole else _frame(entry, own))

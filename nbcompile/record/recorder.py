@@ -154,8 +154,7 @@ class FrameDraft:
     def interrupted(self, stage: str) -> None:
         """Status of a compilation that Ctrl-C interrupted, with the innermost stage."""
         text = f"interrupted in {stage}: nothing of it is kept, the next call compiles again"
-        # The exception leaves the innermost stage first, which is the one to be named: those around it change
-        # nothing.
+        # The exception leaves the innermost stage first, which is the one to be named: those around it change nothing.
         self.frame_fields.setdefault("skip_reason", text)
         self.frame_fields.update(status="failed", instead=model.INTERRUPTED)
 

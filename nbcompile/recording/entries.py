@@ -363,8 +363,8 @@ def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
         match step:
             case Allocate(name):
                 begun.append((name, launch + 1, ""))
-            # The memory of the other buffer is used on: its life ends at the last launch before, and not before it
-            # began.
+            # The memory of the other buffer is used on: its life ends at the last launch before, and
+            # not before it began.
             case Reuse(name, given):
                 begun.append((name, launch + 1, given))
                 last[given] = max(launch, next((at for each, at, _ in begun if each == given), 0))

@@ -42,8 +42,8 @@ def _outcome(code: CodeType, name: str, attempts: int, accepting: set[str]) -> C
     state = cache.state(code)
     compiled = state.attempts > attempts
     number = "" if state.number is None else str(state.number)
-    # The cache moves the entry that ran to the front. It ran in this call if it was compiled now, or if its guards
-    # held.
+    # The cache moves the entry that ran to the front. It ran in this call if it was compiled now, or
+    # if its guards held.
     ran = front if compiled or front in accepting else ""
     return Call(number, ran, compiled, function=name, reason="" if ran else state.skip_reason)
 

@@ -28,8 +28,8 @@ class Body:
         self.statements: list[ast.stmt] = []
         self.constants: dict[str, object] = {}
         """Objects that are constants of the program, by name."""
-        # Globals are not among them: one is read by name while its name is free, else from its dict
-        # (SourceReader.fetch).
+        # Globals are not among them: one is read by name while its name is free, else
+        # from its dict (SourceReader.fetch).
         self.taken = {*self.code.co_varnames, *self.code.co_cellvars, *self.code.co_freevars}
 
     def fresh(self, base: str) -> str:

@@ -38,8 +38,8 @@ class EffectReplay:
 
     def replay(self, mutations: Sequence[Mutation]) -> None:
         """Replay all side effects in order; their values are settled before the first of them."""
-        # Values first, as the traced code computed them: ``a, b = b, a`` on attributes must not read what was just
-        # replaced.
+        # Values first, as the traced code computed them: ``a, b = b, a`` on attributes must not read
+        # what was just replaced.
         settled = [_with_values(mutation, self.settle_values) for mutation in mutations]
         for mutation in settled:
             began = len(self.body.statements)
@@ -129,8 +129,7 @@ class EffectReplay:
         # All items are made before the container is cleared, since some are read from it.
         items = [self.values.make(each) for each in mutation.items]
         if mutation.kind == "list" and mutation.plain is None:
-            # xs[:] = [...] keeps the list's identity, as everybody who holds it has to see the
-            # change.
+            # xs[:] = [...] keeps the list's identity, as everybody who holds it has to see the change.
             position = ast.Subscript(self.values.make(mutation.target), ast.Slice(), ast.Store())
             self.body.statements.append(ast.Assign([position], ast.List(items, ast.Load())))
             return

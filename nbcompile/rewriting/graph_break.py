@@ -169,8 +169,8 @@ class GraphBreakWriter:
                 return lambda: value
             case BrokenComprehension(begin, until):
                 code, whole = self.continuation(begin, end=until)
-                # The loop is what cannot be traced: as a function of its own it runs uncompiled, and what it calls is
-                # compiled.
+                # The loop is what cannot be traced: as a function of its own it runs uncompiled, and what
+                # it calls is compiled.
                 self.python_codes.append(code)
                 return lambda: _resume_call(whole, [], [])
             case Continue():

@@ -151,8 +151,8 @@ class SourceReader:
             case LocalSource(name):
                 return ast.Name(identifier(name), ast.Load())
             case GlobalSource(name):
-                # A local or free variable of the same name would hide the global; and ``exec`` may make names that no
-                # syntax has.
+                # A local or free variable of the same name would hide the global; and ``exec`` may make names
+                # that no syntax has.
                 if name in self.body.taken or not name.isidentifier():
                     scope = self.body.constant(self.body.frame.globals, "globals")
                     return ast.Subscript(scope, ast.Constant(name), ast.Load())
@@ -226,8 +226,8 @@ class SourceReader:
 
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:
         """A member of a class, unbound: ``cls.name`` where that binds nothing."""
-        # ``cls.f`` of a plain function gives the function itself; a descriptor's ``__get__`` would return something
-        # else.
+        # ``cls.f`` of a plain function gives the function itself; a descriptor's ``__get__``
+        # would return something else.
         unbound = isinstance(found, (FunctionType, property, classmethod)) or not hasattr(type(found), "__get__")
         if unbound and not after:
             return ast.Attribute(self.fetch(cls), name, ast.Load())

@@ -104,8 +104,8 @@ class ValueBuilder:
         raise AssertionError(recipe)
 
     def shared(self, key: int, inner: Recipe, fill: tuple[Mutation, ...]) -> ast.expr:
-        # A tuple with one use is written where it is used. Lists and objects have an identity that is seen, and a
-        # local.
+        # A tuple with one use is written where it is used. Lists and objects have an identity that is
+        # seen, and a local.
         if key in self.single_use:
             return self.make(inner)
         if key not in self.shared_locals:
@@ -169,8 +169,7 @@ class ValueBuilder:
         function = recipes.Function(
             code, code.co_name, recipe.globals_of, closure=tuple(cells[name] for name in info.closure)
         )
-        # The resume function yields its last operand first: that None is dropped by waiting's
-        # next().
+        # The resume function yields its last operand first: that None is dropped by waiting's next().
         parts = (*recipe.stack, recipes.Constant(None), *(each for _, each in recipe.live))
         origin = (recipes.Constant(recipe.code.co_name), recipes.Constant(recipe.code.co_qualname))
         return self.make(recipes.Call(recipes.Constant(waiting, "waiting"), (recipes.Call(function, parts), *origin)))

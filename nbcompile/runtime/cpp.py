@@ -93,8 +93,7 @@ def split(source: str, cores: int) -> Sequence[str]:
     first, *others = [found.start() for found in FUNCTION.finditer(source)] or [len(source)]
     header, functions = source[:first], len(source) - first
     count = min(cores, functions // PIECE)
-    # No function is cut in two: a piece ends with the function that reaches its share of the
-    # characters.
+    # No function is cut in two: a piece ends with the function that reaches its share of the characters.
     pieces, begun = [], first
     for at in (*others, len(source)):
         if at - begun >= functions / max(1, count) or at == len(source):

@@ -160,8 +160,8 @@ def extension_module(compiler: Compiler) -> ModuleType | NoLauncher:
         keys = autograd_keys()
         module.setup(offset, {}, torch.empty_strided, keys)  # dtypes are numbered by what it says of tensors
         module.setup(offset, {dtype: dtype_code(module, dtype) for dtype in DTYPES}, torch.empty_strided, keys)
-        # It reads memory of torch's objects, whose layout no version promises: tried out before any program depends on
-        # it.
+        # It reads memory of torch's objects, whose layout no version promises: tried out before any
+        # program depends on it.
         trouble = self_test(module)
         if not trouble:
             hooks.installed().launcher_loaded(module)
@@ -210,8 +210,7 @@ def self_test(module: ModuleType) -> str:
     second.fill_(1.0)
     if float(second.sum()) != base.numel():
         return "a new tensor has no memory of its own"
-    # A product through a view and C's own function, the parts that depend most on torch's
-    # internals:
+    # A product through a view and C's own function, the parts that depend most on torch's internals:
     #     slot 0 given    slot 1 a constant    slot 2 a view of slot 0    slot 3 = slot 1 @ slot 2
     table = (dtype, (4, 6), (6, 1))
     square = module.make_program(

@@ -161,8 +161,8 @@ class _PlanEncoder:
     on_gpu: Mapping[str, object]
 
     def shape(self, shape: TensorShape) -> tuple[Any, ...]:
-        # Type and device in one number, as read_type in launcher.c takes them apart: 0 above the lowest byte is the
-        # CPU.
+        # Type and device in one number, as read_type in launcher.c takes them apart: 0 above the lowest
+        # byte is the CPU.
         number = launcher.dtype_code(self.extension, shape.dtype) | (shape.gpu + 1) << 8
         return number, _numbers(shape.size), _numbers(shape.stride)
 
@@ -246,8 +246,8 @@ class PythonWrapper:
         self.attribute = attribute
         # A name of its own for each: two graphs of a program must not share their lines in a traceback.
         text, file = emitted.wrapper, f"<nbcompile wrapper {id(self):x}>"
-        # A traceback and a debugger show the wrapper's lines. Without a time of change the entry is never checked on
-        # disk.
+        # A traceback and a debugger show the wrapper's lines. Without a time of change the entry is
+        # never checked on disk.
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
         self.namespace: dict[str, Any] = {
             "torch": torch, "math": math, "inf": math.inf, "expect": expect, "adopt": adopt, "view_of": view,

@@ -191,8 +191,7 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     if in_progress is not mine:
         return in_progress.result()
     try:
-        # Looked up once more: another thread may have finished between the first look and
-        # setdefault.
+        # Looked up once more: another thread may have finished between the first look and setdefault.
         mine.set_result(fetch(key, suffix) or add(key, suffix, build))
     except BaseException as error:
         # Only this thread received Ctrl-C: the waiting ones get an error.

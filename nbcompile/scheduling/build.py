@@ -168,8 +168,7 @@ class _Builder:
         nests: dict[int, list[Inner]] = {row_pass: [] for row_pass in range(last + 1)}
         after: dict[int, list[Statement]] = {row_pass: [] for row_pass in range(-1, last + 1)}
         done: set[tuple[str, int]] = set()
-        # Pass -1 is what a row needs before its first pass. Members of one pass keep their order, which is
-        # topological.
+        # Pass -1 is what a row needs before its first pass. Members of one pass keep their order, which is topological.
         for row_pass in range(-1, last + 1):
             for member in self.group.members:
                 if self.passes[member.buffer.name] == row_pass:
@@ -211,8 +210,8 @@ class _Builder:
         # A recomputed value was stored by its first pass, if anything reads it from memory.
         first = row_pass == self.passes[name]
         stores = self._stores(member, first)
-        # A value that is stored and not used again needs no name; an accumulator without conversion has this name
-        # already.
+        # A value that is stored and not used again needs no name; an accumulator without conversion
+        # has this name already.
         if value != Local(name, buffer.dtype) and (not stores or self._is_used(name, row_pass)):
             target.append(Let(name, value))
             value = Local(name, buffer.dtype)
@@ -226,8 +225,8 @@ class _Builder:
             producer = self.produced.get(load.buffer)
             if producer is None or not self.element[load.buffer] or self.passes[load.buffer] >= row_pass:
                 continue
-            # The operand was computed in an earlier pass, whose locals have ended: it is emitted here again, before
-            # its user.
+            # The operand was computed in an earlier pass, whose locals have ended: it is emitted here
+            # again, before its user.
             if self.strategy.get(load.buffer) == RECOMPUTE:
                 self._emit(producer, row_pass, nests, after, done)
 
@@ -316,8 +315,8 @@ def _result(buffer: Reduction | Scan) -> Expr:
 
 def _accumulator(buffer: Reduction | Scan) -> str:
     """The name of the accumulator: the buffer's, unless it has another type."""
-    # A bfloat16 sum is accumulated in float32 (buf0_wide), a count of int64 in int32 (buf0_narrow), and converted at
-    # the end.
+    # A bfloat16 sum is accumulated in float32 (buf0_wide), a count of int64 in int32 (buf0_narrow), and
+    # converted at the end.
     same_type = buffer.kind in ("argmax", "argmin") or buffer.accumulate == buffer.dtype
     if same_type:
         return buffer.name

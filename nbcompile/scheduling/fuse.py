@@ -97,9 +97,8 @@ class _Fusion:
         assert candidate.group is not None
         shared = through if through in reads(buffer) else f"both read {self._shared(through, buffer)}"
         try:
-            # A kernel is one launch: what the buffer needs from elsewhere then has to run before the whole group.
-            # That is impossible if it depends on the group: in buf1 = sort(buf0); buf2 = buf0 * buf1, buf2 cannot
-            # join buf0.
+            # A kernel is one launch: what the buffer needs from elsewhere then has to run before the whole group. That
+            # is impossible if it depends on the group: in buf1 = sort(buf0); buf2 = buf0 * buf1, buf2 cannot join buf0.
             between = self.units.between(unit.needs - candidate.names, candidate)
             if between is None:
                 raise Incompatible("something between them must run in between")

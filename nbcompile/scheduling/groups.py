@@ -87,8 +87,7 @@ def own_loops(buffer: LoopBuffer) -> tuple[dict[Symbol, Index], dict[Symbol, Ind
     """The loops over a buffer's result and those that it reduces or scans, without loops of one iteration."""
     outer = {loop_variable(at): n for at, n in enumerate(buffer.layout.size) if not is_one(n)}
     if isinstance(buffer, Scan):
-        # A scan has a result for each element, but the loop along its dimension must run in order: it is an inner
-        # loop.
+        # A scan has a result for each element, but the loop along its dimension must run in order: it is an inner loop.
         along = loop_variable(buffer.dim)
         return {variable: n for variable, n in outer.items() if variable != along}, {along: outer[along]}
     reduced = buffer.reduced if isinstance(buffer, Reduction) else ()

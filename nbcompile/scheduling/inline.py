@@ -39,8 +39,8 @@ def inline_small(program: Program) -> Program:
         if not isinstance(original, LoopBuffer):
             buffers.append(original)
             continue
-        # Producers come first in a program, so ``inlined`` holds bodies in which their own small operands are inlined
-        # already.
+        # Producers come first in a program, so ``inlined`` holds bodies in which their own small
+        # operands are inlined already.
         buffer = replace(
             original, body=with_inlined(original.body, inlined), from_nodes=nodes_with_inlined(original, inlined)
         )

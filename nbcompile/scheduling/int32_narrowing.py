@@ -48,8 +48,7 @@ def narrow_to_int32(body: Expr, ranges: Ranges) -> Expr:
     """Compute the operands of comparisons and casts in int32 where their value ranges allow it."""
     body = rebuild(body, lambda part: narrow_to_int32(part, ranges))
     match body:
-        # Only where the type of the operands does not show in the result. An int64 sum that is stored has to be
-        # int64.
+        # Only where the type of the operands does not show in the result. An int64 sum that is stored has to be int64.
         case Apply("eq" | "ne" | "lt" | "le" | "gt" | "ge", args) if _all_small(args, ranges):
             return replace(body, args=tuple(map(_in_32_bits, args)))
         case Apply("cast", args, dtype) if _all_small(args, ranges):
@@ -86,8 +85,7 @@ def _bounds(body: Expr, ranges: Ranges) -> Bounds | None:
 
 
 def _product(one: Bounds, two: Bounds) -> Bounds:
-    # A product over two intervals is extreme at the corners; with negative numbers any of the four may be the
-    # largest.
+    # A product over two intervals is extreme at the corners; with negative numbers any of the four may be the largest.
     corners = [a * b for a in one for b in two]
     return min(corners), max(corners)
 

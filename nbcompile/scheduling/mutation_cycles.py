@@ -26,8 +26,7 @@ from nbcompile.scheduling.dependencies import dependencies
 def break_mutation_cycles(program: Program) -> Program:
     """Split as few writers as it takes for a topological order to exist."""
     needs = dependencies(program)
-    # One writer of a cycle is enough: the next ones are looked at with the dependencies as they are
-    # then.
+    # One writer of a cycle is enough: the next ones are looked at with the dependencies as they are then.
     for buffer in reversed(program.buffers):
         if isinstance(buffer, Pointwise) and buffer.writes_to and _depends_on_itself(buffer.name, needs):
             program = _split(program, buffer)

@@ -48,8 +48,7 @@ def schedule(program: Program, after_pass: Callable[[Program], None] = lambda _:
             after_pass(program)
     units, attempts = fuse(program)
     if fuel.allows("pass", recompute_in_consumers.__name__):
-        # After fusion, as only then it is known which consumers are in other kernels; the units
-        # stay.
+        # After fusion, as only then it is known which consumers are in other kernels; the units stay.
         program = recompute_in_consumers(program, units)
     after_pass(program)
     launches = _launches(program, units)

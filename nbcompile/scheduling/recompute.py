@@ -103,8 +103,7 @@ class _Recomputation:
         """True if a value is in memory whatever is recomputed."""
         if not isinstance(self.buffers[name], LoopBuffer) or name in self.returned:
             return True
-        # A value that another kernel reads is stored for it; one that only its own kernel reads is
-        # in registers.
+        # A value that another kernel reads is stored for it; one that only its own kernel reads is in registers.
         home = self.unit_of[name].names
         return any(reader not in home for reader in self.readers.get(name, ()))
 
@@ -119,8 +118,8 @@ class _Recomputation:
         for unit in {id(self.unit_of[name]): self.unit_of[name] for name in self.changed}.values():
             assert unit.group is not None
             updated = {name: buffer for name in unit.names if isinstance(buffer := self.buffers[name], LoopBuffer)}
-            # The loops of a member stay as they were matched: the inlined body is written in the consumer's own
-            # variables.
+            # The loops of a member stay as they were matched: the inlined body is written in
+            # the consumer's own variables.
             members = tuple(replace(member, buffer=updated[member.buffer.name]) for member in unit.group.members)
             unit.group = replace(unit.group, members=members)
 

@@ -49,8 +49,7 @@ def _group_for(kernel: Kernel, before: Sequence[list[Kernel] | Extern]) -> list[
         # A kernel is never moved over an extern call: whether it depends on that is not compared here.
         if isinstance(entry, Extern):
             return None
-        # Programs of one launch run at the same time, so it cannot join; and it cannot move before what it depends
-        # on.
+        # Programs of one launch run at the same time, so it cannot join; and it cannot move before what it depends on.
         if any(_depends(kernel, other) for other in entry):
             return None
         pointers = {name for other in (*entry, kernel) for name in (*other.reads, *other.writes)}

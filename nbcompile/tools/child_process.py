@@ -61,8 +61,7 @@ def run(
         together: output and errors go into one pipe, in order; ``errors`` is the end of it.
     """
     with tempfile.TemporaryFile() as file:
-        # A file and no pipe: a pipe is full after 64 KiB, and who writes to it waits for a program that may never
-        # read.
+        # A file and no pipe: a pipe is full after 64 KiB, and who writes to it waits for a program that may never read.
         file.write(given)
         file.seek(0)
         process = subprocess.Popen(

@@ -129,8 +129,8 @@ def add_backend(module: ModuleType) -> None:
     kind: Any = getattr(module, ITS_BACKENDS, None)
     if kind is None or OWN_NAME.upper() in kind._value2member_map_:
         return
-    # An enumeration with members has no subclasses. ``DynamoBackend(value)`` looks the value up in this map: enter it
-    # there.
+    # An enumeration with members has no subclasses. ``DynamoBackend(value)`` looks the value up in this
+    # map: enter it there.
     member = str.__new__(kind, OWN_NAME.upper())
     member._name_ = member._value_ = OWN_NAME.upper()
     kind._value2member_map_[member._value_] = member

@@ -178,8 +178,8 @@ def without_overrides(compiled: Any) -> Any:
 
     def run(*arguments: Any) -> Any:
         with torch._C.DisableTorchFunctionSubclass(), without_function_modes():
-            # The class's ``__torch_function__`` was traced through: its effect is in the graph, and must not happen
-            # again.
+            # The class's ``__torch_function__`` was traced through: its effect is in the graph, and
+            # must not happen again.
             given = [each.as_subclass(torch.Tensor) if is_overriding(each) else each for each in arguments]
             results = compiled(*given)
         # An input that the graph returns is returned as the object that was given, of the user's class.

@@ -151,8 +151,7 @@ def _handle(block: _Block) -> None:
     """Handle what was noted, also where a handler raises."""
     if not block.noted:
         return
-    # One at a time, and the rest in a finally: the handler of the first mostly raises
-    # KeyboardInterrupt.
+    # One at a time, and the rest in a finally: the handler of the first mostly raises KeyboardInterrupt.
     number = next(iter(block.noted))
     del block.noted[number]
     try:

@@ -69,8 +69,8 @@ def call_leaf(
     # Each module once, however often it is passed: its parameters are inputs of the operator once.
     modules = list({id(each): each for each in flat if isinstance(each, torch.nn.Module)}.values())
     indices = leaf.store_makefx_modules(modules)
-    # A module is replaced by its parameters and buffers, which become inputs of the operator, so that they get
-    # gradients.
+    # A module is replaced by its parameters and buffers, which become inputs of the operator, so
+    # that they get gradients.
     states = leaf.convert_modules_to_states(
         (arguments, keywords), {id(each): index for each, index in zip(modules, indices, strict=True)}
     )

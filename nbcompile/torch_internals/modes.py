@@ -90,8 +90,8 @@ def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
 
     def run(*arguments: Any) -> Any:
         grad, autocast = torch.is_grad_enabled(), _autocast()
-        # A graph sets the mode and sets it back by nodes: if an operator in between raises, the second node does not
-        # run.
+        # A graph sets the mode and sets it back by nodes: if an operator in between raises, the second
+        # node does not run.
         try:
             return forward(*arguments)
         except BaseException:

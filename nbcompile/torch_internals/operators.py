@@ -44,8 +44,8 @@ _NOT_OPERATORS = frozenset(
 )
 
 
-# Steps of torch.func's transforms. They change the state of the process, so that they stay in the graph whatever
-# they return.
+# Steps of torch.func's transforms. They change the state of the process, so that they stay in the
+# graph whatever they return.
 TRANSFORM_STEPS: dict[str, tuple[str, ...]] = {
     "torch._functorch.predispatch": (
         "_add_batch_dim", "_remove_batch_dim", "_vmap_increment_nesting", "_vmap_decrement_nesting", "_unwrap_for_grad",

@@ -32,8 +32,7 @@ POLYFILLS = os.path.join(NBCOMPILE, "tracing", "polyfills") + os.sep
 STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 SITE = os.path.realpath(sysconfig.get_paths()["purelib"]) + os.sep
 
-# Beginnings of paths: a folder ends in a slash, so that ``nn/`` is not the beginning of another
-# name.
+# Beginnings of paths: a folder ends in a slash, so that ``nn/`` is not the beginning of another name.
 TRACED_TORCH = tuple(
     os.path.join(TORCH, part)
     for part in (

@@ -175,8 +175,8 @@ class _FrameTracer:
         except BaseException as error:
             if unfinished is not None:
                 self._keep(unfinished, error)
-            # The exception's traceback refers to this frame, and so to the arguments of the call. Clearing the parts
-            # frees them.
+            # The exception's traceback refers to this frame, and so to the arguments of the call. Clearing
+            # the parts frees them.
             self.release()
             raise
 

@@ -34,8 +34,8 @@ def style_text(*parts: str) -> str:
     text = re.sub(r"/\*.*?\*/", "", "\n".join(_static(f"{name}.css") for name in ("theme", *parts)), flags=re.DOTALL)
     text = re.sub(r"\s+", " ", text)
     text = re.sub(r" ?([{};,>]) ?|(?<=[\w-]:) ", lambda found: found[1] or "", text)
-    # A registered name is one for the whole page, where another output may have other letters. It has a hyphen, and
-    # stays.
+    # A registered name is one for the whole page, where another output may have other letters. It has
+    # a hyphen, and stays.
     variables = dict(zip(dict.fromkeys(_VARIABLE.findall(text)), string.ascii_letters, strict=False))
     text = _VARIABLE.sub(lambda found: f"--{variables[found[0]]}", text)
     return text.replace(";}", "}").strip()

@@ -103,8 +103,8 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     size = f"its graph: {facts.count(len(operators), 'operator')}"
     graph = tag("p", size, data_r=f"{path}.graph.{figures.OPERATORS}")
     ended = tag("p", facts.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
-    # The line of the frame's own function, not that of an inlined one: it is what the residual program leaves to
-    # Python.
+    # The line of the frame's own function, not that of an inlined one: it is what the residual
+    # program leaves to Python.
     place = links.own_place(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
     between = place.code.strip() if place else ""
     python = (

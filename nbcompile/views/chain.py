@@ -127,7 +127,7 @@ def _called(
     """Functions that it calls by name, where the name means what was compiled and nothing around it."""
     for name, child in called.items():
         if name.isidentifier() and name not in resumed and re.search(rf"= {name}$", frame.residual, re.MULTILINE):
-            # The name may be bound to another function by now; the line tells whether it still is the one that was
-            # compiled.
+            # The name may be bound to another function by now; the line tells whether it still is the
+            # one that was compiled.
             mine = f"is_at(globals().get({name!r}), {child.first_line})"
             yield f"{name} = {_maker(child)}() if {mine} else globals()[{name!r}]"

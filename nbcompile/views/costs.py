@@ -77,8 +77,7 @@ def _bytes(node: Node, hints: Mapping[str, int]) -> int | None:
 
 def _item_size(dtype: str) -> int:
     """Bits are part of a dtype's name: ``float32``, ``bfloat16``, ``float8_e4m3fn``."""
-    # ``bool`` has no number in its name, and takes a byte; of ``float8_e4m3fn`` the first number
-    # counts.
+    # ``bool`` has no number in its name, and takes a byte; of ``float8_e4m3fn`` the first number counts.
     bits = re.search(r"\d+", dtype)
     return max(int(bits[0]) // 8, 1) if bits else 1
 
@@ -91,8 +90,8 @@ def _value(size: str, hints: Mapping[str, int]) -> int | None:
     if size.isdecimal():
         return int(size)
 
-    # Sizes are sums and products of symbols. The text is read as a tree and not evaluated: a record may come from a
-    # file.
+    # Sizes are sums and products of symbols. The text is read as a tree and not evaluated: a record may
+    # come from a file.
     def value(tree: ast.expr) -> int:
         match tree:
             case ast.Constant(int(number)):

@@ -182,8 +182,7 @@ def repetitions(record: Record) -> dict[str, str]:
         firsts: dict[object, str] = {}
         like: dict[str, str] = {}
         for frame in group:
-            # A frame that ends in a graph break is like no other one: each of its breaks is to be
-            # seen.
+            # A frame that ends in a graph break is like no other one: each of its breaks is to be seen.
             look: object = None
             if frame.status == "compiled" and not frame.breaks:
                 look = tuple((node.op, node.target, node.shape) for node in frame.graph.nodes) if frame.graph else ()
@@ -614,8 +613,8 @@ def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     frames = [frame for frame in record.frames if frame.id in distinct.frames]
     text = f"one cause, {count(len(frames), 'frame')} ended by it"
     stacks = [frame.breaks[0].stack for frame in frames]
-    # Without nested graph breaks a break in an inlined function ends every frame on the stack, one compile after
-    # another.
+    # Without nested graph breaks a break in an inlined function ends every frame on the stack,
+    # one compile after another.
     # f calls g, and g breaks: the stacks are (f, g) and (g). Each is the one before without its outermost call.
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text

@@ -214,8 +214,8 @@ def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
     beside = _neighbours(tiles)
     tones: dict[int, int] = {}
     for at, program in enumerate(sorted(beside)):
-        # Greedy colouring of the graph of neighbours: programs in order, each with the first colour that no neighbour
-        # has.
+        # Greedy colouring of the graph of neighbours: programs in order, each with the first colour
+        # that no neighbour has.
         taken = {tones[other] for other in beside[program] if other in tones}
         # Each program begins with the colour after that of the one before it: programs that follow
         # each other differ even where they are not neighbours.

@@ -63,8 +63,8 @@ class SourceWriter:
         row: list[Any] = [type(source).__name__]
         for field in dataclasses.fields(source):
             value = getattr(source, field.name)
-            # A source is stored as a row with the number of its base, so that common prefixes are stored once, before
-            # it.
+            # A source is stored as a row with the number of its base, so that common prefixes are
+            # stored once, before it.
             #     0  LocalSource "self"
             #     1  AttrSource 0 "layer"
             #     2  AttrSource 1 "weight"

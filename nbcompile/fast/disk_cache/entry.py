@@ -275,8 +275,8 @@ def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Sourc
             now = issubclass(descriptions.find(subject), cls)
         if now is not answer:
             raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
-    # The library function is called here again, with the same arguments: its answer about this process must be the
-    # same.
+    # The library function is called here again, with the same arguments: its answer about this process
+    # must be the same.
     for described, arguments, named, known_class in assumed["answers"]:
         function = descriptions.find(described)
         if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != known_class:

@@ -68,8 +68,8 @@ def read(path: Path) -> dict[str, Any] | None:
         whole = store.read(path, store.LARGEST)
     except FileNotFoundError:
         return None
-    # An error of the process (no descriptor, no permission) says nothing about the file; any other one counts as
-    # damage.
+    # An error of the process (no descriptor, no permission) says nothing about the file; any other
+    # one counts as damage.
     except OSError as error:
         if error.errno in _OF_THE_PROCESS:
             warn("unreadable", f"{path} is not used in this process: {os.strerror(error.errno)}")

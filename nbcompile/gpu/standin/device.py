@@ -232,16 +232,14 @@ class _Operators:
             )
         results = operator(*given, **named)
         for mine, theirs, memory in borrowed:
-            # out= and resize_ may give the CPU tensor other memory: then the device's tensor gets
-            # it, too.
+            # out= and resize_ may give the CPU tensor other memory: then the device's tensor gets it, too.
             moved = mine.untyped_storage().data_ptr() != memory
             if moved or mine.shape != theirs.shape or mine.stride() != theirs.stride():
                 self._resized(theirs, mine)
 
         def give(result: torch.Tensor) -> torch.Tensor:
             for mine, theirs, _ in borrowed:
-                # An operator in place returns its argument, and eager mode's caller relies on its
-                # identity.
+                # An operator in place returns its argument, and eager mode's caller relies on its identity.
                 if result is mine:
                     return theirs
             return self._moved(result, device)

@@ -221,8 +221,7 @@ def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str,
         nonlocal trials
         trials += 1
         count()
-        # The same kind of failure: a smaller program easily fails in another way, with a NameError
-        # for instance.
+        # The same kind of failure: a smaller program easily fails in another way, with a NameError for instance.
         return _kind(fails(smaller)) == _kind(ending)
 
     with terminal.counting("minify", "programs tried") as count:

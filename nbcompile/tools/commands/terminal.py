@@ -93,8 +93,7 @@ def waiting(title: str, seconds: float = FIRST_BAR_SECONDS) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    # A thread, as the work itself does not come by here; a daemon, so that it never keeps the
-    # process.
+    # A thread, as the work itself does not come by here; a daemon, so that it never keeps the process.
     clock = threading.Thread(target=tell, daemon=True)
     clock.start()
     try:

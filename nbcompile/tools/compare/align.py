@@ -284,8 +284,7 @@ def _of_graphs(ours: list[tuple[str, Node]], theirs: list[tuple[str, Node]]) -> 
     names = [[f"{target} {_shape(node)}" for target, node in graph] for graph in (ours, theirs)]
     if sorted(names[0]) == sorted(names[1]):
         return None  # the order is free
-    # Without ``autojunk``: from 200 operators on, difflib would take the most frequent ones for
-    # noise.
+    # Without ``autojunk``: from 200 operators on, difflib would take the most frequent ones for noise.
     edits = [
         edit
         for edit in difflib.SequenceMatcher(None, names[0], names[1], autojunk=False).get_opcodes()

@@ -58,8 +58,7 @@ class Rung:
     """A GPU whose code a simulator runs: no step to the next rung, but another generator of code."""
 
 
-# From the least of the compiler to all of it, so that the first rung that differs names what it
-# adds.
+# From the least of the compiler to all of it, so that the first rung that differs names what it adds.
 OURS = (
     Rung("capture", "eager"),
     Rung("AOTAutograd", "aot_eager"),

@@ -131,8 +131,7 @@ def bisect(
 
         def trial(subsystem: str, allowed: int, file: str = "") -> tuple[str, list[str]]:
             api.reset()
-            # Without the stores: a trial must compile, and not load what another trial has
-            # compiled.
+            # Without the stores: a trial must compile, and not load what another trial has compiled.
             with fuel.limited(subsystem, allowed, file) as log, config.patch(warm_start=False, background=False):
                 compiled = api.compile(function, **{"isolate_recompiles": True, **options})
                 found = outcome.for_predicate(compiled, arguments, keywords, predicate)

@@ -308,8 +308,7 @@ class _GraphReduction:
         """Inputs of half the size, along one dim at a time: all that have this size there."""
         sizes = {size for value in self.inputs if isinstance(value, torch.Tensor) for size in value.shape if size > 1}
         for size in sorted(sizes, reverse=True):
-            # All dims of this size at once: they mostly belong together, as those of the factors of
-            # a product.
+            # All dims of this size at once: they mostly belong together, as those of the factors of a product.
             yield [_narrowed(value, size) for value in self.inputs]
 
 

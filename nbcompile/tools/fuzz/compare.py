@@ -92,8 +92,8 @@ def _unlike(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if not one.is_floating_point():
         return one.long() != other.long()
     one, other = one.double(), other.double()
-    # ``==`` calls 0.0 and -0.0 equal, and a NaN unequal to itself; a double holds every value of the smaller dtypes
-    # exactly.
+    # ``==`` calls 0.0 and -0.0 equal, and a NaN unequal to itself; a double holds every value of
+    # the smaller dtypes exactly.
     same = (one == other) & (one.signbit() == other.signbit())
     return ~(same | (one.isnan() & other.isnan()))
 

@@ -57,8 +57,7 @@ def _values(shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generat
             edges = torch.tensor([torch.iinfo(dtype).min, torch.iinfo(dtype).max, 0, 1])
             values = _mixed(values, edges, generator)
         return values.to(dtype)
-    # Half of the tensors hold multiples of 1/4: their sums are exact, and some of them are ties when they are
-    # rounded.
+    # Half of the tensors hold multiples of 1/4: their sums are exact, and some of them are ties when they are rounded.
     values = (
         torch.randint(-12, 13, shape, generator=generator).double() / 4
         if torch.rand((), generator=generator) < 0.5

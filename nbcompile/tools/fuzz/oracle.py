@@ -233,8 +233,7 @@ def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Te
     apart = (other - one).abs()
     epsilon = torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
     size = one.abs().nan_to_num(0.0, 0.0, 0.0)
-    # Relative to the largest element: after a sum that cancels, a small one has the error of large
-    # ones.
+    # Relative to the largest element: after a sum that cancels, a small one has the error of large ones.
     bound = MAGNIFIED * (float(moved.max()) + epsilon * float(size.max()))
     same = (one == other) | (one.isnan() & other.isnan())
     return bool((same | (apart <= bound)).all())

@@ -68,8 +68,7 @@ def reduced(program: Program, difference: Difference, seconds: float = 20.0) -> 
             for change in propose(tree):
                 if time.process_time() > until:
                     return best, shown
-                # The change is made in the tree itself and undone if the difference is gone: no copy for each
-                # attempt.
+                # The change is made in the tree itself and undone if the difference is gone: no copy for each attempt.
                 undo = change()
                 found = _still(best, tree, difference)
                 if found is None:
@@ -108,8 +107,7 @@ def _without(tree: ast.Module) -> Iterator[Change]:
     for held in list(_lists(tree)):
         size = len(held)
         while size:
-            # From the end: a later statement may need an earlier one, and seldom the other way
-            # round.
+            # From the end: a later statement may need an earlier one, and seldom the other way round.
             start = len(held) - size
             while start >= 0:
                 yield _cut(held, start, size)

@@ -176,8 +176,8 @@ def _take(body: Body, order: Sequence[torch.fx.Node]) -> None:
         for outer in order:
             fresh = body.graph.placeholder(outer.name)
             fresh.meta[EXAMPLE] = outer.meta[EXAMPLE]
-            # The body has an input for this value already: its uses move to the new one, so that all inputs are in
-            # order.
+            # The body has an input for this value already: its uses move to the new one, so that all
+            # inputs are in order.
             if outer in body.lifted:
                 body.lifted[outer].replace_all_uses_with(fresh)
                 body.graph.erase_node(body.lifted[outer])

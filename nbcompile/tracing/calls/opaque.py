@@ -103,8 +103,8 @@ def taken_apart(tracer: Tracer, argument: VariableTracker, leaves: list[Variable
             return lambda _: tracker.value
         case BaseFunctionVariable() if hasattr(tracker, "function"):
             return lambda _: tracker.function
-        # Before ObjectVariable, of which it is a subclass: a module that exists is not taken apart, only its tensors
-        # are.
+        # Before ObjectVariable, of which it is a subclass: a module that exists is not taken apart,
+        # only its tensors are.
         case NNModuleVariable() if not tracker.is_new():
             return _module(tracer, tracker, leaves)
         case ObjectVariable():

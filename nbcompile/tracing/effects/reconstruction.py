@@ -117,8 +117,8 @@ class Reconstruction:
         """
         # Keys are small numbers in order of first use, and not ids: the residual program must not depend on addresses.
         key = self._keys.setdefault(id(tracker), len(self._keys))
-        # The value is made, and its parts refer to it: ``xs = []; xs.append(xs)`` makes xs empty, then fills it with
-        # itself.
+        # The value is made, and its parts refer to it: ``xs = []; xs.append(xs)`` makes xs empty, then
+        # fills it with itself.
         #     key not in _shared      not begun
         #     _shared[key] is None    ``make`` is running: a part that needs the value finds a circle
         #     key in _filling         made, ``fill`` is running: a part may refer to it

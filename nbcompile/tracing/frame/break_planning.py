@@ -77,8 +77,8 @@ class BreakPlanner:
         obstacle = error
         began, broken = self._broken()
         inlined = tuple(self.interpreter.inlined)
-        # Nested breaks first: the inlined function resumes too, so that its instructions before the break stay
-        # compiled.
+        # Nested breaks first: the inlined function resumes too, so that its instructions before
+        # the break stay compiled.
         if config.nested_graph_breaks and broken is self.top.current:
             path, resumes = self._nested_path(error)
             if path:
@@ -88,9 +88,9 @@ class BreakPlanner:
             if found is None:
                 return BreakPlan((began,), error, True, inlined)
             obstacle = found
-        # Without a checkpoint there is nothing to compile before the break. A break in a loop skips the whole frame
-        # even where there is a checkpoint, as torch does: the functions that the loop calls are then frames of their
-        # own.
+        # Without a checkpoint there is nothing to compile before the break. A break in a loop skips the whole
+        # frame even where there is a checkpoint, as torch does: the functions that the loop calls are then
+        # frames of their own.
         if self.top.checkpoint is None or obstacle.kind is breaks.LOOP:
             raise obstacle
         return BreakPlan((self.top.checkpoint,), obstacle, False, inlined)
@@ -148,8 +148,8 @@ class BreakPlanner:
     def _obstacle(self, error: breaks.Unsupported, frame: Translator, broken: Instruction) -> breaks.Unsupported | None:
         """Reason why nothing can resume after an instruction of a frame, or None."""
         entered = [context.manager for context in frame.contexts]
-        # A torch context is entered again by setting its state. A user's manager would run its ``__enter__`` a second
-        # time.
+        # A torch context is entered again by setting its state. A user's manager would run its
+        # ``__enter__`` a second time.
         generic = [manager for manager in self.interpreter.generic_contexts if manager in entered]
         if generic:  # those of a callee are entered again when Python calls it
             active = ", ".join(manager.describe() for manager in generic)

@@ -110,9 +110,9 @@ def describe(
     action = broken.action(reconstruction)
     kept = len(frame.stack) - broken.slots
     outermost = callers[0] if callers else frame
-    # For each target, the stack there is what is below the operands. JUMP_IF_TRUE_OR_POP keeps the tested value where
-    # it jumps (``a or b``), and pops it where it does not. ``pushes`` leaves a slot for the result that Python
-    # computes.
+    # For each target, the stack there is what is below the operands. JUMP_IF_TRUE_OR_POP keeps the tested
+    # value where it jumps (``a or b``), and pops it where it does not. ``pushes`` leaves a slot for the
+    # result that Python computes.
     #     stack at the break   [kept ...] [operands: slots]
     #     stack at a target    [kept ...] [tested value, if it stays] [result, if pushes]
     points = []

@@ -222,8 +222,8 @@ class GeneratorVariable(IteratorVariable):
         if self.finished:
             self.ending = None  # it was reported once
             return None
-        # The value sent is what the ``yield`` expression pushes when the frame runs on. Before the first yield there is
-        # none.
+        # The value sent is what the ``yield`` expression pushes when the frame runs on. Before the first
+        # yield there is none.
         if self.started:
             self.frame.push(value)
         self.started = True
@@ -235,9 +235,9 @@ class GeneratorVariable(IteratorVariable):
         if self.finished or not self.started:
             self.finished = True
             raise ObservedException(error)
-        # The delegation of ``yield from``: the exception goes to the inner generator first (PEP 380). It may handle it
-        # and yield again, end (its value is the value of ``yield from``), or raise, and then this generator sees what
-        # it raised.
+        # The delegation of ``yield from``: the exception goes to the inner generator first (PEP 380). It may
+        # handle it and yield again, end (its value is the value of ``yield from``), or raise, and then this
+        # generator sees what it raised.
         if (iterator := self._waits_for()) is not None:
             try:
                 item = iterator.throw(error)
@@ -305,8 +305,8 @@ class GeneratorVariable(IteratorVariable):
         except ObservedException as error:
             self.finished = True
             self.failed = self.frame.is_polyfill
-            # PEP 479: a StopIteration that leaves the body becomes a RuntimeError, or the caller's loop would end
-            # silently.
+            # PEP 479: a StopIteration that leaves the body becomes a RuntimeError, or the caller's
+            # loop would end silently.
             if issubclass(error.value.python_type(), StopIteration):
                 if self.failed:  # an iterator of C hands it on as it is: whoever iterates sees an end
                     raise breaks.unsupported(breaks.GENERATOR, f"StopIteration in {self.describe()}") from None
@@ -327,8 +327,8 @@ class GeneratorVariable(IteratorVariable):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name in ("send", "throw"):
             first = realise(tracer, arguments[1] if name == "throw" and len(arguments) > 1 else arguments[0])
-            # ``throw(ValueError)`` makes an instance of the class; the deprecated form has the instance as the second
-            # argument.
+            # ``throw(ValueError)`` makes an instance of the class; the deprecated form has the instance
+            # as the second argument.
             error = (
                 tracer.call(first, [])
                 if name == "throw" and isinstance(first.python_type(), type) and issubclass(first.python_type(), type)

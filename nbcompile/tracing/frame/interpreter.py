@@ -149,24 +149,24 @@ class Interpreter:
 
     def before_step(self, frame: Translator) -> None:
         """Asked before each instruction: whether the graph ends here."""
-        # A break after which nothing can resume ends the graph at the last checkpoint instead: what came before it is
-        # compiled, and Python runs the rest. Without nested graph breaks only the traced frame itself can be left that
-        # way.
+        # A break after which nothing can resume ends the graph at the last checkpoint instead: what came before
+        # it is compiled, and Python runs the rest. Without nested graph breaks only the traced frame itself can
+        # be left that way.
         if (len(self.frames) == 1 or config.nested_graph_breaks) and frame.can_stop_here():
             frame.checkpoint = frame.steps
         path = self.end_at
-        # This runs before each instruction, so the cheap comparison with the innermost frame comes first. Counts of
-        # steps, and not positions in the code, say where to end: an instruction of a loop, or a function called twice,
-        # runs again.
+        # This runs before each instruction, so the cheap comparison with the innermost frame comes first. Counts
+        # of steps, and not positions in the code, say where to end: an instruction of a loop, or a function
+        # called twice, runs again.
         here = len(path) == len(self.frames) and path[-1] == frame.steps
         if here and path == tuple(each.steps for each in self.frames):
             raise PlannedBreak(tuple(self.frames))
 
     def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
         caller = self.frames[-1]
-        # ``obj()`` runs ``type(obj).__call__``, and a partial runs its function: the wrapper returns what the wrapped
-        # function returns. So a frame of the wrapped function returns directly to the instruction that called the
-        # wrapper.
+        # ``obj()`` runs ``type(obj).__call__``, and a partial runs its function: the wrapper returns what the
+        # wrapped function returns. So a frame of the wrapped function returns directly to the instruction
+        # that called the wrapper.
         if caller.calling is callee:
             caller.calling = realise(self, function)
 
@@ -220,8 +220,8 @@ class Interpreter:
         """Record the guards and the nodes that the step before added."""
         if not self.steps:
             return
-        # A difference of sets, since nodes may also be erased, and inputs are inserted before nodes that are already
-        # there.
+        # A difference of sets, since nodes may also be erased, and inputs are inserted before nodes
+        # that are already there.
         guards = [each for key, each in self.output.guards.items() if key not in self._recorded]
         nodes = [each for each in self.output.graph.nodes if each.name not in self._recorded and each.op != "output"]
         self._recorded |= {*(key for key in self.output.guards), *(each.name for each in nodes)}
@@ -403,8 +403,8 @@ class Interpreter:
         return inline(self, function, arguments, keywords)
 
     def call_special(self, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]) -> VariableTracker:
-        # Python looks special methods up on the class, never on the instance: ``x.__len__ = f`` does not change
-        # ``len(x)``.
+        # Python looks special methods up on the class, never on the instance: ``x.__len__ = f``
+        # does not change ``len(x)``.
         if isinstance(owner, ObjectVariable):
             return owner._special(self, name, arguments, {})
         if isinstance(owner, TupleVariable):
@@ -469,8 +469,8 @@ class Interpreter:
         if stored is not None:
             self.raise_exception(AttributeError, f"module '{module.__name__}' has no attribute '{name}'")
         base = source if source is not None else self.module_source(module)
-        # The AttributeError decides how the program goes on (``except AttributeError``, ``hasattr``): it must hold next
-        # time.
+        # The AttributeError decides how the program goes on (``except AttributeError``, ``hasattr``): it
+        # must hold next time.
         if base is not None and not hasattr(module, name):
             self.guard(base, GuardKind.HASATTR, (name, False))
         value = self.evaluate(getattr, (module, name))
@@ -514,8 +514,8 @@ class Interpreter:
 
     def stop(self, iterator: VariableTracker) -> NoReturn:
         value = self.returned_by(iterator)
-        # ``return`` without a value raises ``StopIteration()``, whose ``args`` are empty, and not
-        # ``StopIteration(None)``.
+        # ``return`` without a value raises ``StopIteration()``, whose ``args`` are
+        # empty, and not ``StopIteration(None)``.
         nothing = value.is_constant() and value.constant() is None
         raise ObservedException(ExceptionVariable(StopIteration, [] if nothing else [value]))
 
@@ -575,8 +575,8 @@ class Interpreter:
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, what, name=what)
         self.output.is_caught = self.output.is_caught or self._may_catch()
         result = self.result(node)
-        # ``torch.add(x, y, out=z)`` returns z itself: with one tracker, ``is`` and later changes of z see the same
-        # tensor.
+        # ``torch.add(x, y, out=z)`` returns z itself: with one tracker, ``is`` and later changes of z
+        # see the same tensor.
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
 
@@ -623,8 +623,8 @@ class Interpreter:
                 return ConstantVariable(None)
             case tuple() | list():
                 return self._items(node, example)
-        # A plain value (``x.dim()``) is known while tracing and guarded through its inputs: the node would compute it
-        # for nobody.
+        # A plain value (``x.dim()``) is known while tracing and guarded through its inputs: the node would
+        # compute it for nobody.
         if node.target not in ANSWERS and node.target not in torch_operators.transform_steps():
             self.output.erase(node)
         return self.constant_or_wrap(example)

@@ -171,8 +171,8 @@ def _local(generator: GeneratorVariable, name: str) -> VariableTracker:
 
 def _looped_over(generator: GeneratorVariable) -> VariableTracker:
     """The iterator of the ``for`` loop that it waits in."""
-    # The stack of a generator that waits in a ``for`` loop holds the loop's iterator; the value that it yielded is
-    # gone.
+    # The stack of a generator that waits in a ``for`` loop holds the loop's iterator; the value that
+    # it yielded is gone.
     return realise(generator.interpreter, generator.frame.stack[0])
 
 

@@ -145,8 +145,8 @@ class GraphInputs:
             self._add_symbol(fake.storage_offset(), SizeSource(source, "storage_offset"))
 
     def _add_symbol(self, size: int | torch.SymInt, source: Source) -> None:
-        # Equal dims share a symbol where duck shaping is on. A size that is an expression (``2*s0``) is computed, not
-        # passed.
+        # Equal dims share a symbol where duck shaping is on. A size that is an expression (``2*s0``)
+        # is computed, not passed.
         symbol = size.node.expr if isinstance(size, torch.SymInt) else None  # dims that are known to be equal share one
         if symbol is not None and symbol.is_symbol:
             self._read_from.setdefault(str(symbol), (expression(source),))
@@ -279,8 +279,8 @@ class GraphInputs:
 
     def _before(self, sized: SizedInput) -> object:
         fake = sized.value
-        # ``x.unsqueeze_(0)`` changed the fake while tracing; guards are on the sizes from before, so a fresh fake is
-        # made.
+        # ``x.unsqueeze_(0)`` changed the fake while tracing; guards are on the sizes from before, so a
+        # fresh fake is made.
         if sized.real is None or not isinstance(fake, torch.Tensor) or sized.strides is None:
             return fake
         if _same_sizes((*fake.shape, *fake.stride()), (*sized.sizes, *sized.strides)):

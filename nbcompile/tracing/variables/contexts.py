@@ -96,8 +96,8 @@ class DecoratedVariable(VariableTracker):
         return self.function.python_type()
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # Entered at each call, as `@torch.no_grad()` does with a clone of itself: the manager's own state does not
-        # matter.
+        # Entered at each call, as `@torch.no_grad()` does with a clone of itself: the manager's own
+        # state does not matter.
         self.context.enter(tracer)
         try:
             return tracer.call(self.function, arguments, keywords)

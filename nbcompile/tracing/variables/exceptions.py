@@ -78,8 +78,8 @@ class ExceptionVariable(ObjectVariable):
             return TupleVariable(self.arguments)
         if name == "__suppress_context__":
             return ConstantVariable(self.suppresses_context)
-        # Fields of C structs (``errno``, ``name``): the built-in class derives them from its arguments, and so does
-        # ``_real``.
+        # Fields of C structs (``errno``, ``name``): the built-in class derives them from its arguments,
+        # and so does ``_real``.
         found = class_lookup(self.cls, name)
         if isinstance(found, IN_C) and not found.__objclass__.__flags__ & HEAP_TYPE and name != "__dict__":
             return self._kept_in_c(tracer, name)
@@ -178,8 +178,8 @@ class ExceptionVariable(ObjectVariable):
         return Call(Constant(BaseException.__new__, "new"), (cls, *arguments))  # its __init__ was traced through
 
     def _completed(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
-        # ``raise ... from ...`` and nested handlers link exceptions, which may form a circle: linked after they are
-        # made.
+        # ``raise ... from ...`` and nested handlers link exceptions, which may form a circle: linked
+        # after they are made.
         target = self.recipe(reconstruction)
         links = {"__cause__": self.cause, "__context__": self.context}
         known = {name: value for name, value in links.items() if value is not None}

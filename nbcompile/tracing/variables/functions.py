@@ -316,8 +316,8 @@ class NestedFunctionVariable(BaseFunctionVariable):
         """Annotations as a dict; MAKE_FUNCTION gets them as a tuple of names and values in turn."""
         if isinstance(self.annotations, DictVariable):
             return self.annotations
-        # ``(name, value, name, value, ...)``: the compiler builds the tuple, and CPython makes a dict when it is asked
-        # for.
+        # ``(name, value, name, value, ...)``: the compiler builds the tuple, and CPython makes a dict when
+        # it is asked for.
         parts = self.annotations.items if isinstance(self.annotations, TupleVariable) else []
         self.annotations = DictVariable(tracer, zip(parts[::2], parts[1::2], strict=True))
         return self.annotations

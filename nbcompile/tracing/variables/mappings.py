@@ -69,9 +69,9 @@ class DictVariable(ContainerVariable):
         cls: type = dict,
         default: VariableTracker | None = None,
     ) -> None:
-        # Keyed by the keys' hashes as the program would compute them: 1, 1.0 and True are one key, objects hash by
-        # identity or by their traced ``__hash__``. The tracker of the key is kept too: it is the object that was stored
-        # first.
+        # Keyed by the keys' hashes as the program would compute them: 1, 1.0 and True are one key, objects
+        # hash by identity or by their traced ``__hash__``. The tracker of the key is kept too: it is the
+        # object that was stored first.
         self.entries: dict[Hashable, Entry] = {}
         for key, value in entries:
             hashed = key.hash_key(tracer)
@@ -377,8 +377,8 @@ class SetVariable(ContainerVariable):
         return frozenset(self.members) if self.cls is frozenset else super().hash_key(tracer)
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
-        # The order of a set depends on hashes, those of strings on the process (PYTHONHASHSEED), those of objects on
-        # addresses.
+        # The order of a set depends on hashes, those of strings on the process (PYTHONHASHSEED), those
+        # of objects on addresses.
         if len(self.members) > 1:
             tracer.depend_on_process("the order of a set")
         if self.table.keys is not None:

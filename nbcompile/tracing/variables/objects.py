@@ -217,8 +217,8 @@ class ObjectVariable(VariableTracker):
                 return tracer.wrap(found, source)
             case _ if isinstance(found, METHODS_IN_C):
                 return BuiltinMethodVariable(self, name)
-        # A descriptor without ``__set__``, such as ``functools.cached_property``, written in Python: its ``__get__`` is
-        # traced.
+        # A descriptor without ``__set__``, such as ``functools.cached_property``, written in Python:
+        # its ``__get__`` is traced.
         getter = class_lookup(type(found), "__get__")
         if isinstance(getter, types.FunctionType):
             return self._user_descriptor(tracer, found, getter, source)

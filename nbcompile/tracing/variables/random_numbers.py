@@ -139,8 +139,8 @@ class RandomVariable(ObjectVariable):
         named = {key: realise(tracer, each) for key, each in keywords.items()}
         if not all(each.is_constant() for each in (*given, *named.values())):
             self.no_method(name)
-        # Tried on a generator of its own: the arguments must be good, since the real call happens before the graph
-        # runs.
+        # Tried on a generator of its own: the arguments must be good, since the real call happens
+        # before the graph runs.
         self._try(name, [each.constant() for each in given], {key: each.constant() for key, each in named.items()})
         source = self._note(tracer, name, given, named)
         if name in DRAWS:

@@ -273,8 +273,8 @@ class TupleVariable(SequenceVariable):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if self.cls in (tuple, torch.Size):
             return super().get_attribute(tracer, name)
-        # The order of ``object.__getattribute__``: a named tuple's fields are descriptors of its class, before its own
-        # dict.
+        # The order of ``object.__getattribute__``: a named tuple's fields are descriptors of its class,
+        # before its own dict.
         found = class_lookup(self.cls, name)
         if name in self.fields() and not isinstance(found, (property, types.FunctionType)):
             return self.at(tracer, self.fields().index(name))

@@ -176,8 +176,8 @@ def _import(frame: Translator, instruction: Instruction) -> None:
     }
     wanted = names.constant()
     try:
-        # An import really runs while tracing. It runs once in eager mode too: ``sys.modules`` has the module
-        # afterwards.
+        # An import really runs while tracing. It runs once in eager mode too: ``sys.modules``
+        # has the module afterwards.
         module = _importer(frame)(str(instruction.argval), package, None, wanted or (), level)
     except ImportError as error:
         name = instruction.argval
@@ -201,8 +201,8 @@ def _import_from(frame: Translator, instruction: Instruction) -> None:
     module = realise(frame.interpreter, frame.stack[-1])
     try:
         frame.push(module.get_attribute(frame.interpreter, str(instruction.argval)))
-    # ``from package import module`` finds a submodule even if it is no attribute of the package: CPython then looks up
-    # ``sys.modules["package.module"]``.
+    # ``from package import module`` finds a submodule even if it is no attribute of the package: CPython
+    # then looks up ``sys.modules["package.module"]``.
     except ObservedException:
         assert isinstance(module, ModuleVariable)
         name = f"{module.value.__name__}.{instruction.argval}"
