@@ -94,8 +94,17 @@ def test_named_files_exist(path: Path):
     """Files of torch and of nbcompile that a module docstring names are there."""
     text = unwrapped(docstring(path))
     missing = [name for name in re.findall(r"\btorch/[\w/]+\.(?:py|cpp|c|h)\b", text) if not exists_in_torch(name)]
-    missing += [name for name in re.findall(r"\bnbcompile/[\w/]+\.py\b", text) if not (ROOT / name).exists()]
+    missing += [
+        name for name in re.findall(r"\bnbcompile/[\w/]+\.(?:py|cpp|c|h)\b", text) if not (ROOT / name).exists()
+    ]
+    _, _, following = text.partition("Read next:")
+    missing += [name for name in re.findall(r"[\w/]+\.py\b", following) if not exists_beside(path, name)]
     assert not missing
+
+
+def exists_beside(path: Path, name: str) -> bool:
+    """True for the path of a file from the root, or from the folder of the module that names it."""
+    return (ROOT / name).exists() or (path.parent / name).exists()
 
 
 def exists_in_torch(name: str) -> bool:
@@ -253,7 +262,7 @@ NOUNS = {
 
 def classes(package: str) -> Iterator[tuple[str, str]]:
     """Module and name of every class of a package."""
-    for path in sorted((PACKAGE / package).glob("*.py")):
+    for path in sorted((PACKAGE / package).rglob("*.py")):
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 yield named(path), node.name

@@ -1,7 +1,8 @@
 """Records written by hand, one for each situation that a view must show well.
 
 They say what the compiler says of these very programs, shortened; the views
-are tested on them without compiling anything.
+are tested on them without compiling anything. Texts of graph breaks are the
+compiler's own (``break_of``), so that they stay what users read.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from nbcompile.record.model import (
     StackLine,
     Timing,
 )
+from nbcompile.tracing import breaks
 
 FILE = "/tmp/ipykernel_1/cell_3.py"
 ENVIRONMENT = Environment("3.11.9", "2.13.0", "0.1.0", "cpu", "g++ 12.2.0")
@@ -375,6 +377,21 @@ SAVE_SOURCE = dedent(
 )
 
 
+def break_of(
+    id: str,
+    kind: breaks.BreakKind,
+    context: str,
+    stack: tuple[StackLine, ...],
+    reason: str,
+    first_seen: str = "",
+    **details: str,
+) -> Break:
+    """A graph break in the words of its kind."""
+    broken = breaks.unsupported(kind, context, **details)
+    texts = kind.title, broken.explanation(), broken.hints()
+    return Break(id, kind.id, *texts, context, stack, reason, kind.gb_id, first_seen)
+
+
 def save_break() -> Record:
     """``torch.save`` in the middle: two graphs, one break, one resume function."""
     two, three, four = (
@@ -382,19 +399,14 @@ def save_break() -> Record:
         line(3, "f", 'torch.save(y, "foo.pt")', 'torch.save(y, "foo.pt")'),
         line(4, "f", "z = y ** 3 / 6"),
     )
-    breaking = Break(
+    breaking = break_of(
         "0/0.br0",
-        "NB0007",
-        "Attempted to call function marked as skipped",
-        "nbcompile does not trace into `torch.serialization.save`: it writes files, which a graph cannot do.",
-        (
-            "Call the function outside of the compiled region, or between two compiled functions.",
-            "If it has no side effect that matters, mark it with `torch.compiler.allow_in_graph`.",
-        ),
+        breaks.SKIPPED_FUNCTION,
         "module: torch.serialization, qualname: save, skip reason: file I/O",
         (three,),
         "when attempting to trace CALL: a function call",
-        "GB0007",
+        name="save",
+        file="torch/serialization.py",
     )
     resume = ResumeFunction(
         "torch_dynamo_resume_in_f_at_3",
@@ -529,17 +541,14 @@ def nested() -> Record:
         first_line, source = NESTED_SOURCES[function]
         prefix = f"{depth}/0"
         at = line(first_line + 1, function, source.splitlines()[1].strip())
-        breaking = Break(
+        breaking = break_of(
             f"{prefix}.br0",
-            "NB0001",
-            "Call to `torch._dynamo.graph_break()`",
-            "The program asks for a graph break here.",
-            ("Remove the call to `torch._dynamo.graph_break()`.",),
+            breaks.GRAPH_BREAK,
             "called with msg=None",
             tuple(calls[each] for each in order[depth:]),
             "when attempting to trace CALL: a function call",
-            "GB0025",
-            "" if depth == 0 else "0/0.br0",
+            first_seen="" if depth == 0 else "0/0.br0",
+            message="None",
         )
         name = f"torch_dynamo_resume_in_{function}_at_{calls[function].line}"
         frames.append(
@@ -637,16 +646,12 @@ def recompiled() -> Record:
 def skipped() -> Record:
     """A frame that runs eagerly as a whole, and one whose compilation failed."""
     at = line(3, "loop", "print(x.sum().item())", "x.sum().item()")
-    breaking = Break(
+    breaking = break_of(
         "0/0.br0",
-        "NB0011",
-        "Data-dependent branching in a loop",
-        "A graph break inside a `for` loop would leave the loop's iterator on the stack.",
-        ("Move the branch out of the loop.",),
-        "iterator: list_iterator",
+        breaks.LOOP,
+        "frame skipped: loop (cell_3.py line 1)",
         (at,),
-        "when attempting to trace POP_JUMP_IF_FALSE: an if statement",
-        "GB0170",
+        "when attempting to trace CALL: a function call",
     )
     source = "def loop(x):\n    for step in range(3):\n        print(x.sum().item())\n    return x\n"
     return Record(

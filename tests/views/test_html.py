@@ -231,7 +231,7 @@ def test_a_broken_line_and_its_carets_are_shown():
 def test_one_cause_is_told_once():
     """Three frames ended by one nested break: one explanation, and the tree names it three times."""
     page = Page(html.render(sample.nested(), ["breaks", "tree"], assets=False))
-    assert page.text.count("The program asks for a graph break here.") == 1
+    assert page.text.count("User-inserted graph break. Message: None") == 1
     assert "one cause, 3 frames ended by it" in page.text
 
 

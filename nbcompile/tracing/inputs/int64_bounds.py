@@ -4,7 +4,8 @@
     k + 1      k is an argument, promised to be smaller than 2**62: fits
     k * k      promised to fit as well, or else k is a constant of this entry
 
-In torch: nothing; its graphs count modulo 2**64 there. Read next: numbers.py
+In torch: nothing; its graphs count modulo 2**64 there. Read next:
+nbcompile/tracing/calls/numbers.py
 """
 
 from __future__ import annotations
