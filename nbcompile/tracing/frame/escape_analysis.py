@@ -65,7 +65,7 @@ def reached_from(tracer: Tracer, roots: Iterable[VariableTracker | None], *, thr
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class SuspendedFrame:
     """A frame that goes on after a break."""
 
     frame: Translator
@@ -75,7 +75,9 @@ class Waiting:
     """Values that it still has on its operand stack then."""
 
 
-def may_let_go(tracer: Tracer, frames: Sequence[Waiting], outermost: Translator, tracker: VariableTracker) -> bool:
+def may_let_go(
+    tracer: Tracer, frames: Sequence[SuspendedFrame], outermost: Translator, tracker: VariableTracker
+) -> bool:
     """True if a frame holds a value, and may let go of it before the outermost frame has ended.
 
     The residual program holds what it passes on until it ends. That is as long as a local of the outermost frame does
