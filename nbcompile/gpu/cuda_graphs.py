@@ -1,12 +1,12 @@
 """``mode="reduce-overhead"``: a compiled graph recorded as a CUDA graph, and replayed by one call of the driver.
 
-    replayed = ReplayedProgram(program, gpu, facts, tell)
+    replayed = ReplayedProgram(program, gpu, facts, log)
     replayed([x, w])      1st call of a size: plain launches     2nd: recorded, and replayed     from then on: replayed
 
-An input whose address was the same in two calls is read where it is (parameters, what an earlier graph returned); any
-other is copied to a place of its own first, also one that moves later. A graph is recorded anew for other sizes, and
-where its results are large and still used; small ones are moved (runtime/gpu_capture.h). So a result stays what it was,
-however long it is kept: nothing is overwritten, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
+An input with the same address in two calls is static and read in place (a parameter, the output of an earlier graph);
+any other input is copied to a static buffer before each replay. A graph is recorded again for other sizes, and if its
+outputs are large and still used; small outputs are copied (runtime/gpu_capture.h). So no output is overwritten, however
+long it is kept, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
 
 Where a graph cannot be recorded, it is launched as without the mode, and the record says why.
 
@@ -32,26 +32,26 @@ from nbcompile.runtime.gpu_launcher import GpuLauncher
 from nbcompile.runtime.program import LoadedGraph
 from nbcompile.support.process_state import STATE, Lifetime
 
-MOST_GRAPHS = 32
-"""Recorded of one compiled graph; further sizes are launched."""
-MOST_AT_ONCE = 4
-"""Recorded of one size, where results are still used."""
-MOST_REMEMBERED = 256
-"""Sizes that came once."""
-SMALL = 1 << 20
-"""Bytes of results that are rather moved than kept where they are by another graph."""
-ANY = (1 << 63) - 1
+MAX_GRAPHS = 32
+"""Maximum number of recordings of one compiled graph; further sizes are launched."""
+MAX_GRAPHS_PER_LAYOUT = 4
+"""Maximum number of recordings of one layout, if outputs are still used."""
+MAX_LAYOUTS_SEEN_ONCE = 256
+"""Maximum number of layouts that are remembered after one call."""
+MAX_COPIED_BYTES = 1 << 20
+"""Maximum number of bytes of outputs that are copied; for larger outputs another graph is recorded."""
+NO_LIMIT = (1 << 63) - 1
 LAYOUT, ADDRESS, IN_USE, IN_CAPTURE = range(4)
-"""Reasons of a recording not to run (gpu_capture.h)."""
+"""Reasons why a recording does not run (gpu_capture.h)."""
 
-Tell = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(slots=True, weakref_slot=True)
 class RecordedGraph:
     """One executable graph and its private memory."""
 
-    in_c: Any
+    executable: Any
     layout: tuple[Any, ...]
     buffers: tuple[torch.Tensor, ...]
     """Buffers of the random tensors."""
@@ -64,18 +64,18 @@ class ReplayedProgram:
 
     program: LoadedGraph
     recorded_program: LoadedGraph
-    """The same, where random tensors are arguments (the last ones)."""
+    """The same with random tensors as its last arguments."""
     draws: tuple[Draw, ...]
     gpu: GpuLauncher
     device: int
     facts: CaptureFacts
-    tell: Tell
+    log: Log
     is_off: bool = False
     graphs: list[RecordedGraph] = field(default_factory=list)
-    earlier: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
+    previous_addresses: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
     """Addresses of the inputs at the last plain call of each layout."""
-    moving: set[int] = field(default_factory=set)
-    """Positions of inputs that were at two addresses."""
+    copied_positions: set[int] = field(default_factory=set)
+    """Positions of inputs that have had two addresses."""
     noted: set[str] = field(default_factory=set)
     _boxed_call: bool = True
 
@@ -83,25 +83,22 @@ class ReplayedProgram:
         _all.add(self)
 
     def __call__(self, inputs: list[Any], /) -> Any:
-        # A replay passes by the dispatcher: a mode of the user's would see no operator.
+        # A replay bypasses the dispatcher: a mode of the user's would see no operator.
         if self.is_off or torch_internals.dispatch_mode_count():
             return self.program(inputs)
         addressed, in_use = [], []
-        # The newest first. A recording refuses before it writes anything, so the next one may be
-        # asked.
+        # The newest first. A recording that does not run has written nothing, so the next one can be tried.
         for graph in self.graphs:
-            result = self._run(graph, inputs, SMALL)
+            result = self._run(graph, inputs, MAX_COPIED_BYTES)
             if type(result) is not int:
-                # The caller has given its references away: an input is freed once nobody else uses
-                # it.
+                # Boxed call: the caller gave up its references.
                 inputs.clear()
                 return result
-            # The user records a graph of their own: launches become part of it, another graph
-            # cannot.
+            # The user records a graph: launches become part of it, another graph cannot.
             if result == IN_CAPTURE:
                 return self.program(inputs)
-            # Sorted by reason for the slower path below: a recording of this layout exists, but was
-            # made for other addresses; or its results are too large to be moved and still used.
+            # By reason, for the slower path below: the recording has other addresses, or its outputs are still used and
+            # too large to be copied.
             addressed += [graph] if result == ADDRESS else []
             in_use += [graph] if result == IN_USE else []
         return self._without_recording(inputs, addressed, in_use)
@@ -111,16 +108,16 @@ class ReplayedProgram:
         return self(list(inputs))
 
     def release(self) -> None:
-        """Free the memory of all recordings; results that are still used keep theirs."""
+        """Free the memory of all recordings; outputs that are still used keep theirs."""
         self.graphs.clear()
-        self.earlier.clear()
+        self.previous_addresses.clear()
 
     def _run(self, graph: RecordedGraph, inputs: list[Any], most: int) -> Any:
-        """Results of a replay, or the number of the reason why there was none."""
+        """Outputs of a replay, or the number of the reason why there was none."""
         # Random tensors are filled first, by the function that the recording calls (graph.draw).
         given = [*inputs, *graph.buffers] if graph.buffers else inputs
         try:
-            return graph.in_c.run(given, most, graph.draw)
+            return graph.executable.run(given, most, graph.draw)
         except torch.OutOfMemoryError as error:
             problem: Exception = error
         except gpu_launcher.errors() as error:
@@ -131,63 +128,62 @@ class ReplayedProgram:
         return self.recorded_program(list(given))
 
     def _without_recording(self, inputs: list[Any], addressed: list[RecordedGraph], in_use: list[RecordedGraph]) -> Any:
-        #     in use, and 4 recordings of this layout    replay the oldest of them, move its results
+        #     in use, and 4 recordings of this layout    replay the oldest of them, copy its outputs
         #     32 recordings in all                       launch
-        #     addresses differ                           see which inputs moved, record again
+        #     addresses differ                           update the copied inputs, record again
         #     layout seen for the first time             launch, and remember the addresses
         #     else                                       record, and replay
         # To record costs more than to launch, so a layout that comes once is never recorded.
         layout = tuple(map(_layout_of, inputs))
-        alike = [graph for graph in self.graphs if graph.layout == layout]
-        if in_use and len(alike) >= MOST_AT_ONCE:
+        same_layout = [graph for graph in self.graphs if graph.layout == layout]
+        if in_use and len(same_layout) >= MAX_GRAPHS_PER_LAYOUT:
             return self._replayed(in_use[-1], inputs)
-        if len(self.graphs) >= MOST_GRAPHS:
-            self._note_once(f"skipping cudagraphs for further sizes: {MOST_GRAPHS} graphs are recorded")
+        if len(self.graphs) >= MAX_GRAPHS:
+            self._note_once(f"skipping cudagraphs for further sizes: {MAX_GRAPHS} graphs are recorded")
             return self.program(inputs)
         if addressed and not in_use:
-            self._see_moved(addressed[-1], inputs, len(alike))
-        elif not alike and layout not in self.earlier:
+            self._update_moved_inputs(addressed[-1], inputs, len(same_layout))
+        elif not same_layout and layout not in self.previous_addresses:
             return self._plain(inputs, layout)
         graph = None if self.is_off else self._record(inputs, layout)
         return self.program(inputs) if graph is None else self._replayed(graph, inputs)
 
     def _replayed(self, graph: RecordedGraph, inputs: list[Any]) -> Any:
-        result = self._run(graph, inputs, ANY)
+        result = self._run(graph, inputs, NO_LIMIT)
         if type(result) is int:
             return self.program(inputs)
         inputs.clear()
         return result
 
     def _plain(self, inputs: list[Any], layout: tuple[Any, ...]) -> Any:
-        # Sizes that never repeat would fill memory; to forget those that wait costs one plain call
-        # each.
-        if len(self.earlier) >= MOST_REMEMBERED:
-            self.earlier.clear()
-        self.earlier[layout] = _addresses(inputs)
+        # Sizes that never repeat would fill memory; to forget the others costs one plain call each.
+        if len(self.previous_addresses) >= MAX_LAYOUTS_SEEN_ONCE:
+            self.previous_addresses.clear()
+        self.previous_addresses[layout] = _addresses(inputs)
         return self.program(inputs)
 
-    def _see_moved(self, graph: RecordedGraph, inputs: list[Any], alike: int) -> None:
-        """Inputs are elsewhere: results of another recording may be at several places, all others are copied now."""
-        # Results of recordings come at few addresses (a backward graph reads what the recordings of
-        # the forward graph returned): one recording for each is better than a copy at each call.
-        # What the caller allocates anew comes at any address, so it is copied.
-        moved = graph.in_c.changed(inputs)
+    def _update_moved_inputs(self, graph: RecordedGraph, inputs: list[Any], same_layout: int) -> None:
+        """Handle changed addresses: outputs of another recording get a recording each, other inputs are copied."""
+        # Outputs of recordings have few addresses (a backward graph reads those of the forward graph's recordings): one
+        # recording for each is better than a copy at each call. A tensor that the caller allocates can have any
+        # address, so it is copied.
+        moved = graph.executable.changed(inputs)
         is_output = self.gpu.module.is_output
-        if alike >= MOST_AT_ONCE or not all(is_output(inputs[at]) for at in moved):
-            self.moving.update(moved)
+        if same_layout >= MAX_GRAPHS_PER_LAYOUT or not all(is_output(inputs[at]) for at in moved):
+            self.copied_positions.update(moved)
             self.graphs.remove(graph)
-        self.earlier[graph.layout] = _addresses(inputs)
+        self.previous_addresses[graph.layout] = _addresses(inputs)
 
     def _record(self, inputs: list[Any], layout: tuple[Any, ...]) -> RecordedGraph | None:
         """A new recording; None, and the reason in the record, where there is none."""
         #     plain call    x at 0x1000    w at 0x8000
         #     now           x at 0x2000    w at 0x8000
-        # Then x is copied before each replay, and w is read where it is.
-        earlier = self.earlier.get(layout) or _addresses(inputs)
+        # Then x is copied before each replay, and w is read in place.
+        previous = self.previous_addresses.get(layout) or _addresses(inputs)
         now = _addresses(inputs)
         is_output = self.gpu.module.is_output
-        moved = [at for at in range(len(inputs)) if now[at] != earlier[at] and not is_output(inputs[at])]
-        copied = sorted({*moved, *self.moving} & {at for at in range(len(inputs)) if now[at]})
+        moved = [at for at in range(len(inputs)) if now[at] != previous[at] and not is_output(inputs[at])]
+        copied = sorted({*moved, *self.copied_positions} & {at for at in range(len(inputs)) if now[at]})
         # The graph would write to the copy, and the caller's tensor would not change.
         written = [(at, stack) for at, stack in self.facts.written if at in copied]
         if written:
@@ -203,36 +199,33 @@ class ReplayedProgram:
                 raise
             self._stop(f"skipping cudagraphs due to a capture that failed ({_first_line(error)})")
             return None
-        self.moving.update(copied)
+        self.copied_positions.update(copied)
         self.graphs.insert(0, graph)
         static = sum(map(bool, now)) - len(copied)
-        self.tell(f"recorded a CUDA graph: {static} inputs where they are, {len(copied)} copied")
+        self.log(f"recorded a CUDA graph: {static} static inputs, {len(copied)} copied")
         return graph
 
     def _captured(self, inputs: list[Any], layout: tuple[Any, ...], copied: set[int]) -> RecordedGraph:
         module = self.gpu.module
-        # What the recording reads: a tensor of its own for what is copied, the caller's for all
-        # others.
-        seen = [_buffer_for(value) if at in copied else value for at, value in enumerate(inputs)]
+        # Inputs of the recording: a static buffer if copied, otherwise the caller's tensor.
+        static_inputs = [_buffer_for(value) if at in copied else value for at, value in enumerate(inputs)]
         buffers = tuple(row.buffer() for draw in self.draws for row in draw.results)
-        # Its own pool, as a replay writes to the recorded addresses: nothing else may be allocated
-        # there.
+        # A private pool, as a replay writes to the recorded addresses: nothing else may be allocated there.
         pool, release = torch_internals.new_memory_pool(), torch_internals.memory_pool_release()
         with _on_error(lambda: release(self.device, pool)):
             with torch_internals.allocating_from(self.device, pool):
                 module.begin_capture(self.device)
                 try:
-                    result = self.recorded_program([*seen, *buffers])
+                    result = self.recorded_program([*static_inputs, *buffers])
                 except BaseException:
                     # Torch's current stream is the one that records until then.
                     module.end_capture(False)
                     raise
                 executable = module.end_capture(True)
-            given, static = [*inputs, *buffers], [*seen, *buffers]
-            in_c = module.make_recording(self.device, executable, given, static, len(inputs), result)
-        graph = RecordedGraph(in_c, layout, buffers, self._drawing(buffers) if buffers else None)
-        # The pool goes with the recording. Not at the end of the process, when torch's allocator
-        # may be gone.
+            given, static = [*inputs, *buffers], [*static_inputs, *buffers]
+            recording = module.make_recording(self.device, executable, given, static, len(inputs), result)
+        graph = RecordedGraph(recording, layout, buffers, self._drawing(buffers) if buffers else None)
+        # The pool is released with the recording, but not at exit, when torch's allocator may be gone.
         weakref.finalize(graph, release, self.device, pool).atexit = False
         return graph
 
@@ -249,16 +242,16 @@ class ReplayedProgram:
     def _stop(self, reason: str) -> None:
         self.is_off = True
         self.release()
-        self.tell(reason)
+        self.log(reason)
 
     def _note_once(self, reason: str) -> None:
         if reason not in self.noted:
             self.noted.add(reason)
-            self.tell(reason)
+            self.log(reason)
 
 
 _all: weakref.WeakSet[ReplayedProgram] = STATE.add("gpu.cuda_graphs._all", weakref.WeakSet(), Lifetime.PROCESS)
-"""Programs that hold memory: freed where there is none left."""
+"""Programs that hold memory, which is freed when an allocation fails."""
 
 
 def _release_all() -> None:

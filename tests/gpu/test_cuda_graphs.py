@@ -82,7 +82,7 @@ def test_a_layout_is_recorded_when_it_comes_again(made):
     assert replayed(inputs) == ("launched",)
     assert replayed([x]) == ("replayed", 1)
     assert replayed([torch.ones(4)]) == ("launched",)
-    assert notes == ["recorded a CUDA graph: 1 inputs where they are, 0 copied"]
+    assert notes == ["recorded a CUDA graph: 1 static inputs, 0 copied"]
     assert inputs == []
 
 
@@ -93,7 +93,7 @@ def test_an_input_that_moves_is_copied_from_then_on(made):
     for x in kept[:1] * 3 + kept:
         replayed([x])
     assert len(notes) == 2
-    assert notes[1].endswith("0 inputs where they are, 1 copied")
+    assert notes[1].endswith("0 static inputs, 1 copied")
 
 
 def test_a_written_input_that_moves_ends_recording(made):
@@ -110,10 +110,10 @@ def test_results_in_use_are_other_recordings_up_to_a_limit(made):
     x = torch.ones(3)
     replayed([x])
     replayed([x])
-    replayed.gpu.module.busy = cuda_graphs.SMALL + 1
+    replayed.gpu.module.busy = cuda_graphs.MAX_COPIED_BYTES + 1
     for _ in range(6):
         assert replayed([x]) == ("replayed", 1)
-    assert len(replayed.graphs) == cuda_graphs.MOST_AT_ONCE
+    assert len(replayed.graphs) == cuda_graphs.MAX_GRAPHS_PER_LAYOUT
 
 
 def test_inside_a_capture_of_the_users_kernels_are_launched(made):

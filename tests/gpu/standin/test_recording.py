@@ -95,10 +95,10 @@ def test_a_parameter_that_moves_is_seen(here):
             same(compiled(x), layer(x))
 
 
-@pytest.mark.parametrize("small", [0, cuda_graphs.SMALL])
+@pytest.mark.parametrize("small", [0, cuda_graphs.MAX_COPIED_BYTES])
 def test_a_result_that_is_kept_stays_what_it_was(here, small, monkeypatch):
     """It is moved when the graph runs again, or the graph is recorded once more; views of it see the same."""
-    monkeypatch.setattr(cuda_graphs, "SMALL", small)
+    monkeypatch.setattr(cuda_graphs, "MAX_COPIED_BYTES", small)
     compiled = nbcompile.compile(mixed, mode=MODE)
     w = torch.randn(32, 16, device="cuda")
     kept = []
@@ -164,10 +164,10 @@ def test_training_is_recorded_forward_and_backward(here):
     assert lines(here, "begin capture") == []
 
 
-@pytest.mark.parametrize("small", [0, cuda_graphs.SMALL])
+@pytest.mark.parametrize("small", [0, cuda_graphs.MAX_COPIED_BYTES])
 def test_gradients_of_several_forward_passes(here, small, monkeypatch):
     """What a backward pass still needs is not overwritten by the next forward pass."""
-    monkeypatch.setattr(cuda_graphs, "SMALL", small)
+    monkeypatch.setattr(cuda_graphs, "MAX_COPIED_BYTES", small)
     weight = torch.randn(16, 16, device="cuda", requires_grad=True)
 
     def function(x):
@@ -188,7 +188,7 @@ def test_gradients_of_several_forward_passes(here, small, monkeypatch):
 
 def test_each_size_has_a_graph(here, monkeypatch):
     """A size is recorded when it comes again; beyond the limit sizes are launched, and the record says so."""
-    monkeypatch.setattr(cuda_graphs, "MOST_GRAPHS", 3)
+    monkeypatch.setattr(cuda_graphs, "MAX_GRAPHS", 3)
 
     def function(x):
         return torch.softmax(x, -1) * 2
