@@ -99,9 +99,9 @@ def compile(  # noqa: A001
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
-        raise ValueError(f"recompile_limit is a number of versions, at least 1, and cannot be {recompile_limit!r}")
+        raise ValueError(f"recompile_limit: expected an integer of at least 1, got {recompile_limit!r}")
     if dynamic not in (None, True, False):
-        raise ValueError(f"dynamic is True, False or None, and cannot be {dynamic!r}")
+        raise ValueError(f"dynamic: expected True, False or None, got {dynamic!r}")
     backend = get_default_backend() if backend is None else "inductor" if backend == OWN_NAME else backend
     more: dict[str, Any] = dict(options or {})
     guard_filter = more.pop("guard_filter_fn", None)

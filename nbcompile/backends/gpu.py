@@ -93,7 +93,7 @@ def obstacle_to(target: str) -> str:
     if not target:
         return ""
     if target not in CHIPS:
-        return f"target={target!r} is none of {', '.join(CHIPS)}"
+        return f"target: expected one of {', '.join(CHIPS)}, got {target!r}"
     missing = [name for name in ("triton", "numpy") if importlib.util.find_spec(name) is None]
     return f"target={target!r} needs {' and '.join(missing)} (pip install nbcompile[cuda])" if missing else ""
 

@@ -52,7 +52,7 @@ _Strategy = eval_frame._FrameExecStrategy
 
 @dataclass(frozen=True, slots=True)
 class SkipFrame:
-    """Run this call as plain Python; the functions that it calls are still looked at."""
+    """Run this call eagerly; the functions that it calls are still looked at."""
 
     reason: str
     code_wide: bool = False

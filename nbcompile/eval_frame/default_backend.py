@@ -51,7 +51,7 @@ def expect_backend(backend: Backend, mode: str | None = None, options: Mapping[s
         errors.InvalidBackend: no backend has this name; ``InvalidMode``, ``InvalidBackendOption`` likewise.
     """
     if not isinstance(backend, str) and not callable(backend):
-        raise TypeError(f"A backend is a name or a callable, and cannot be {backend!r}")
+        raise TypeError(f"backend: expected a name or a callable, got {backend!r}")
     if backend not in OWN_BACKENDS:
         backends.lookup(backend)
     if backend == "inductor" and (mode or options):

@@ -205,7 +205,7 @@ def _options(magic: Callable[..., object], line: str) -> tuple[argparse.Namespac
     if options.predict:
         options.show = sections.chosen(("predict", *(options.show or sections.USUAL)))
     if options.output and (not options.output.isidentifier() or keyword.iskeyword(options.output)):
-        raise UsageError(f"-o wants a name to bind, not {options.output!r}")
+        raise UsageError(f"-o: expected a variable name, got {options.output!r}")
     if options.peer and options.target:
         raise UsageError("--peer compares on this machine: it cannot be used with --target")
     if options.target and (options.mode or options.backend != "inductor"):

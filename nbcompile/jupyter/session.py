@@ -141,7 +141,7 @@ def _value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):
-        raise UsageError(f"a Python constant is wanted, not {text!r}: 16, True, 'warn'") from None
+        raise UsageError(f"expected a Python constant (16, True, 'warn'), got {text!r}") from None
 
 
 def complete_setting(shell: InteractiveShell, event: Any) -> list[str]:

@@ -28,7 +28,7 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def checked(*values: Value) -> Any:
         if not all(isinstance(each, int | float) for each in values):
-            raise TypeError(f"numbers are wanted, not {values!r}")
+            raise TypeError(f"expected numbers, got {values!r}")
         return function(*values)
 
     return checked

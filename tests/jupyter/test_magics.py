@@ -111,7 +111,7 @@ def test_a_target_is_an_option_of_the_backend(run, asked):
         ("%%compile --nonsense\n1", "unrecognized arguments: --nonsense"),
         ("%%compile --show gards\n1", "no section is named 'gards'"),
         ("%%compile --backend inducter\n1", "Did you mean 'inductor'?"),
-        ("%%compile -o 1x\n1", "-o wants a name"),
+        ("%%compile -o 1x\n1", "-o: expected a variable name"),
         ("%%compile --target sm_90 --mode max-autotune\n1", "--target is for the backend inductor without a mode"),
         ("%%compile --target sm_90 --backend eager\n1", "--target is for the backend inductor without a mode"),
         ("%%compile f(x)\n1", "takes options only"),

@@ -59,7 +59,7 @@ def test_a_kind_of_break_is_explained(run):
     ("line", "says"),
     [
         ("%compile_config recompile_limits", "Did you mean 'recompile_limit'?"),
-        ("%compile_config recompile_limit=lots", "a Python constant is wanted"),
+        ("%compile_config recompile_limit=lots", "expected a Python constant"),
         ("%compile_report", "wants a file"),
         ("%compile_report /none/out.html", "there is nothing to report yet"),
         ("%compile_open", "wants a record or a trace"),

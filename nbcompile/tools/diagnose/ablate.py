@@ -156,7 +156,7 @@ def ablate(
         ValueError: there is no such engine.
     """
     if engine not in ENGINES:
-        raise ValueError(f"engine={engine!r} is none of {', '.join(ENGINES)}")
+        raise ValueError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
 
     def ablated(*arguments: Any, **keywords: Any) -> Ablation:
         isolated.expect_to_return(lambda: outcome.run(function, arguments, keywords), seconds)

@@ -114,7 +114,7 @@ def bisect(
         ValueError: there is no such engine.
     """
     if engine not in ENGINES:
-        raise ValueError(f"engine={engine!r} is none of {', '.join(ENGINES)}")
+        raise ValueError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
 
     def bisected(*arguments: Any, **keywords: Any) -> Bisection:
         wrong = predicate

@@ -87,7 +87,7 @@ def minify(
         no graph is wrong, or if the function ends the process before a graph is compiled.
     """
     if engine not in ("nbcompile", "torch"):
-        raise ValueError(f"engine={engine!r} is none of nbcompile, torch")
+        raise ValueError(f"engine: expected one of nbcompile, torch, got {engine!r}")
 
     def minified(*arguments: Any, **keywords: Any) -> MinifiedGraph:
         usual = graph_predicate(backend, predicate, engine)
