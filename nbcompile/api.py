@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from nbcompile import hooks, observe
-from nbcompile.eval_frame import compiled_autograd
 from nbcompile.eval_frame.compiled_module import CompiledModule, compile_callable
 from nbcompile.eval_frame.default_backend import get_default_backend, set_default_backend
 from nbcompile.eval_frame.disabling import disable
@@ -190,4 +189,3 @@ def reset() -> None:
     """
     writer.flush(timeout=writer.TIMEOUT)
     STATE.reset()
-    compiled_autograd.forget()

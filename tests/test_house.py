@@ -577,7 +577,7 @@ def has_mirrored_test(path: Path) -> bool:
 
 
 def test_tests_mirror_the_tree():
-    """``nbcompile/record/model.py`` has its test in ``tests/record/test_model.py``: for more and more modules."""
+    """``nbcompile/record/codec.py`` has its test in ``tests/record/test_codec.py``: for more and more modules."""
     missing = [
         named(path) for path in modules() if path.stem not in ("__init__", "__main__") and not has_mirrored_test(path)
     ]

@@ -37,9 +37,6 @@ def test_each_stage():
     assert [step.opcode for step in disassemble(f.__code__)][-2:] == ["CALL", "RETURN_VALUE"]
     trace = tracer.trace(frame, Options(), Dynamism(False))
     assert "relu" in str(trace.graph.module.graph)
-    check = build_check(trace.guards(), frame)
-    assert check.holds(frame.scope())
-    assert not check.holds(Frame(f.__code__, {"x": y, "y": y}, globals(), vars(builtins)).scope())
 
     def compile_aten(module, inputs):
         compiler = toolchain.find()
@@ -56,6 +53,9 @@ def test_each_stage():
 
     inputs = [resolve(entry.source, frame.scope()) for entry in trace.graph.inputs]
     compiled_graph = compile_graph(trace.graph.module, inputs, Compilers(compile_aten, compile_aten, compile_aten))
+    check = build_check(trace.guards(), frame)
+    assert check.holds(frame.scope())
+    assert not check.holds(Frame(f.__code__, {"x": y, "y": y}, globals(), vars(builtins)).scope())
     residual = residual_program(frame, trace, compiled_graph)
     torch.testing.assert_close(types.FunctionType(residual.code, globals())(x, y), f(x, y))
     torch.testing.assert_close(nbcompile.compile(f)(x, y), f(x, y))

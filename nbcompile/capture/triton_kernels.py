@@ -7,7 +7,7 @@
         tl.store(x + at, twice(tl.load(x + at)))          [["FACTOR", ["constexpr", 3]], ["twice", [...]]]]
 
 Triton's own key leaves out what is read of a module (``sizes.BLOCK``), and numbers that are equal to Python (1, True).
-Kernels are told from other objects by the names of their classes: nothing here imports Triton.
+Kernels are distinguished from other objects by the names of their classes: nothing here imports Triton.
 
 In torch: nothing; JITFunction.cache_key of Triton. Read next: nbcompile/tracing/variables/triton_kernels.py
 """

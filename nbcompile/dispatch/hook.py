@@ -2,8 +2,8 @@
 
 CPython asks the hook before it evaluates a frame (PEP 523). torch's C extension
 answers from a list of cache entries kept on the code object: the first one of
-our backend whose guards hold runs in the frame's place, and no Python of ours
-takes part in that. Only when none holds is :meth:`FrameCallback.__call__` asked.
+our backend whose guards hold runs in the frame's place. Of our Python only the guard
+on the state of the process takes part in that. Only when none holds is :meth:`FrameCallback.__call__` asked.
 
     callback = FrameCallback(compile_frame, backend)
     callback.call(f, (x,), {})      miss: compile_frame(Frame) -> CompiledFrame, kept and run

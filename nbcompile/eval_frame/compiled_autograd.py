@@ -22,6 +22,7 @@ from typing import Any
 
 from nbcompile import config, torch_internals
 from nbcompile.dispatch import hook
+from nbcompile.support.process_state import STATE
 
 Region = Callable[[], AbstractContextManager[None]]
 MISSING = (
@@ -49,6 +50,7 @@ def region(compile_again: Callable[[Any], Any], dynamic: bool | None) -> Region 
     return lambda: _recording(recorder, compile_again, by_size)
 
 
+@STATE.on_reset
 def forget() -> None:
     """Forget recorded backward passes, which the engine keeps by the nodes that it met."""
     recorder = sys.modules.get(torch_internals.RECORDER)

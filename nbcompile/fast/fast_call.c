@@ -121,7 +121,7 @@ static int is_unmarked(PyObject *value, PyObject *marks) {
   return 1;
 }
 
-/* Equal, and not to be told apart: 1 is not True, 0.0 not -0.0, neither alone nor in tuples. */
+/* Equal, and of the same type and bits: 1 is not True, 0.0 not -0.0, neither alone nor in tuples. */
 static int is_same(PyObject *value, PyObject *expected) {
   if (value == expected) return 1;
   if (Py_TYPE(value) != Py_TYPE(expected)) return 0;

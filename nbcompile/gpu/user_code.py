@@ -30,7 +30,7 @@ from nbcompile.runtime import store
 from nbcompile.runtime.gpu_launcher import Image
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
-"""Types whose values are told apart by type and text."""
+"""Types whose values are compared by type and text."""
 
 
 class _NoKey(Exception):

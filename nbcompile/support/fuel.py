@@ -9,7 +9,7 @@ through ATen, a pass does not run, two buffers are not fused. With the first n d
 every run, so that the smallest n with a wrong result names the wrong decision. Without a limit, asking costs one look
 at a variable.
 
-In torch: torch/_inductor/compiler_bisector.py (BisectionManager). Read next: nbcompile/tools/diagnose/bisect.py
+In torch: torch/_inductor/compiler_bisector.py (CompilerBisector). Read next: nbcompile/tools/diagnose/bisect.py
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 ``dict`` calls none of them. What is removed (``pop``, ``popitem``, ``clear``) is removed without asking.
 
-In torch: OrderedDict is not told from dict there (torch/_dynamo/variables/dicts.py). Read next:
+In torch: OrderedDict is not distinguished from dict there (torch/_dynamo/variables/dicts.py). Read next:
 nbcompile/tracing/variables/objects.py
 """
 
