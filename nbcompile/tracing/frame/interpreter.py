@@ -71,6 +71,7 @@ from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
 from nbcompile.tracing.variables.wrappers import WrapperVariable
+from nbcompile.tracing.wrapping.data import constant_guard_kind
 from nbcompile.tracing.wrapping.kinds import has_own_hash
 from nbcompile.tracing.wrapping.table import wrap
 
@@ -349,7 +350,7 @@ class Interpreter:
     def guard_order(self, source: Source) -> None:
         # Equal sets may have unlike orders: {0, 8} and {8, 0}.
         for index, item in enumerate(keys_of(self.real_value(source))):
-            kind = GuardKind.EQUALS_MATCH if is_constant_value(item) else GuardKind.ID_MATCH
+            kind = constant_guard_kind(item) if is_constant_value(item) else GuardKind.ID_MATCH
             self.guard(KeySource(source, index), kind, item)
 
     def iterator(self, items: Sequence[VariableTracker], text: str | bytes | None = None) -> VariableTracker:

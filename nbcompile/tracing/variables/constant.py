@@ -8,7 +8,6 @@ In torch: torch/_dynamo/variables/constant.py. Read next: tensor.py
 from __future__ import annotations
 
 import enum
-import math
 import types
 from collections.abc import Hashable, Sequence
 
@@ -79,8 +78,7 @@ class ConstantVariable(VariableTracker):
         return exact(self.value)
 
     def hash_key(self, tracer: Tracer) -> Hashable:
-        # nan is equal to itself as a key only where it is the same object.
-        return self.value if not (isinstance(self.value, float) and math.isnan(self.value)) else ("nan", id(self.value))
+        return self.value  # a NaN, too: a dict finds it where it is the same object, as Python's does
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if isinstance(self.value, enum.Enum):

@@ -51,18 +51,22 @@ def wrap_constant(tracer: Tracer, value: object, source: Source | None) -> Varia
     if source is not None and type(value) in (int, float) and _is_symbolic(tracer, value, source):  # type: ignore[arg-type]
         return symbolic_number(tracer, value, source)  # type: ignore[arg-type]
     if source is not None:
-        kind = GuardKind.EQUALS_MATCH
-        if value is None:
-            kind = GuardKind.NONE_MATCH
-        elif isinstance(value, bool):
-            kind = GuardKind.BOOL_MATCH
-        elif isinstance(value, (enum.Enum, types.CodeType)) or value in (..., NotImplemented):
-            # ``==`` of an enum member or a code object may be the user's, or too lenient: they are known by identity.
-            kind = GuardKind.ID_MATCH
-        elif isinstance(value, float | complex) and cmath.isnan(value):
-            kind = GuardKind.NAN_MATCH
-        tracer.guard(source, kind, value)
+        tracer.guard(source, constant_guard_kind(value), value)
     return ConstantVariable(value, source)
+
+
+def constant_guard_kind(value: object) -> GuardKind:
+    """Return the kind of guard that recognises a constant."""
+    if value is None:
+        return GuardKind.NONE_MATCH
+    if isinstance(value, bool):
+        return GuardKind.BOOL_MATCH
+    if isinstance(value, (enum.Enum, types.CodeType)) or value in (..., NotImplemented):
+        # ``==`` of an enum member or a code object may be the user's, or too lenient: they are known by identity.
+        return GuardKind.ID_MATCH
+    if isinstance(value, float | complex) and cmath.isnan(value):
+        return GuardKind.NAN_MATCH
+    return GuardKind.EQUALS_MATCH
 
 
 def wrap_plain_value(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:

@@ -95,3 +95,16 @@ def test_an_equal_set_with_another_order_is_another_input():
     for one in sets[:2]:
         assert compiled(x, one)[1:] == g(x, one)[1:]
     assert len(calls) == 1
+
+
+def test_a_set_from_outside_with_a_nan():
+    """Its NaN is found by identity, as in eager mode; another NaN of the next call is one, too."""
+    nan = float("nan")
+
+    def f(x, items):
+        return x + 1, [item == item for item in items], len(items | {nan}), nan in items
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    for items in ({nan}, {nan, 1.0}, frozenset({nan, 2}), {(nan, 1)}, {nan, float("nan")}):
+        for _ in range(2):
+            assert compiled(torch.ones(2), items)[1:] == f(torch.ones(2), items)[1:]
