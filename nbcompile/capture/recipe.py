@@ -198,6 +198,18 @@ class ReplaceItems:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """``target.update(items)`` or ``target.difference_update(items)``: other members of the set keep their places."""
+
+    target: Recipe
+    method: str
+    items: tuple[Recipe, ...]
+    stack: tuple[StackLine, ...] = ()
+    plain: type | None = None
+    """Use this class's own methods: the target's class overrides them, and they were traced through."""
+
+
+@dataclass(frozen=True, slots=True)
 class AppendItems:
     """``target.extend(items)``: a list that only grew."""
 
@@ -248,4 +260,14 @@ class Evaluate:
     stack: tuple[StackLine, ...] = ()
 
 
-Mutation = SetAttribute | DeleteAttribute | ReplaceItems | AppendItems | StoreItems | SetGlobal | SetCell | Evaluate
+Mutation = (
+    SetAttribute
+    | DeleteAttribute
+    | ReplaceItems
+    | ChangeSet
+    | AppendItems
+    | StoreItems
+    | SetGlobal
+    | SetCell
+    | Evaluate
+)

@@ -416,8 +416,9 @@ def read_attribute(owner: object, name: str) -> object:
 
 
 def keys_of(mapping: Any) -> list[object]:
-    """The items of an iteration: the keys of a mapping, the items of a set."""
-    return list(mapping)
+    """The items of an iteration: the keys of a mapping, the items of a set, whatever ``__iter__`` its class has."""
+    base: Any = next((cls for cls in (set, frozenset) if isinstance(mapping, cls)), None)
+    return list(mapping if base is None else base.__iter__(mapping))
 
 
 def values_of(mapping: Any) -> list[object]:

@@ -73,6 +73,10 @@ class EffectReplay:
                 self.call_method(
                     target, "extend", ast.List([self.values.make(each) for each in items], ast.Load()), plain=plain
                 )
+            case recipes.ChangeSet(target, method, items, _, plain):
+                self.call_method(
+                    target, method, ast.List([self.values.make(each) for each in items], ast.Load()), plain=plain
+                )
             case recipes.ReplaceItems():
                 self.replace_items(mutation)
             case recipes.StoreItems():
@@ -206,7 +210,7 @@ def _with_values(mutation: Mutation, settle: Callable[[Recipe], Recipe]) -> Muta
     match mutation:
         case recipes.SetAttribute(target, name, value, plain, stack):
             return recipes.SetAttribute(settle(target), name, settle(value), plain, stack)
-        case recipes.AppendItems(target, items):
+        case recipes.AppendItems(target, items) | recipes.ChangeSet(target, _, items):
             return replace(mutation, target=settle(target), items=tuple(map(settle, items)))
         case recipes.ReplaceItems(target, _, items):
             return replace(mutation, target=settle(target), items=tuple(map(settle, items)))

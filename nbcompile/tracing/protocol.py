@@ -302,8 +302,8 @@ class Tracer(Protocol):
     def has_attribute(self, value: VariableTracker, name: str) -> bool:
         """``hasattr(value, name)``."""
 
-    def guard_order(self, source: Source) -> None:
-        """The set there is iterated over in the order that it has now."""
+    def guard_order(self, source: Source, derived: bool) -> None:
+        """The set there is iterated over in the order that it has now, or one that is derived from it."""
 
     def guard_keys(self, mapping: VariableTracker) -> None:
         """Promise that a dict from outside has just these keys, in this order."""

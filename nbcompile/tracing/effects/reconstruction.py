@@ -266,7 +266,7 @@ class Reconstruction:
             if value is not None or self._was_there(tracker, name)
         ]
         if change.items:
-            changed.append(self._items(tracker, target, change))
+            changed += self._items(tracker, target, change)
         return changed
 
     def _was_there(self, tracker: VariableTracker, name: str) -> bool:
@@ -285,15 +285,21 @@ class Reconstruction:
         value = None if cell.content is None else self.recipe(cell.content)
         return [recipes.SetCell(self.recipe(cell), value, cell.name, change.stack)]
 
-    def _items(self, tracker: VariableTracker, target: Recipe, change: Change) -> Mutation:
+    def _items(self, tracker: VariableTracker, target: Recipe, change: Change) -> list[Mutation]:
         match tracker:
             case DictVariable():
-                return self._entries(tracker, target, change)
+                return [self._entries(tracker, target, change)]
             case SetVariable():
-                items = tuple(map(self.recipe, tracker.to_build()))
-                return recipes.ReplaceItems(target, "set", items, change.stack, plain_class(tracker.cls, set))
+                plain, steps = plain_class(tracker.cls, set), tracker.steps(self.tracer)
+                if steps is None:
+                    items = tuple(map(self.recipe, tracker.to_build()))
+                    return [recipes.ReplaceItems(target, "set", items, change.stack, plain)]
+                return [
+                    recipes.ChangeSet(target, method, tuple(map(self.recipe, items)), change.stack, plain)
+                    for method, items in steps
+                ]
             case ListVariable():
-                return self._list(tracker, target, change)
+                return [self._list(tracker, target, change)]
         raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, tracker.describe(), name=tracker.type_name())
 
     def _list(self, tracker: ListVariable, target: Recipe, change: Change) -> Mutation:

@@ -34,6 +34,7 @@ from nbcompile.capture.source import (
     ConstantSource,
     KeySource,
     ModuleSource,
+    NoArgsCallSource,
     Source,
     expression,
     keys_of,
@@ -347,7 +348,10 @@ class Interpreter:
                 kind = GuardKind.EQUALS_MATCH if is_constant_value(key) else GuardKind.ID_MATCH
                 self.guard(KeySource(mapping.source, index), kind, key)
 
-    def guard_order(self, source: Source) -> None:
+    def guard_order(self, source: Source, derived: bool) -> None:
+        if derived:  # a larger table has other places for what is added
+            size = set.__sizeof__(value) if isinstance(value := self.real_value(source), set) else value.__sizeof__()
+            self.guard(NoArgsCallSource(AttrSource(source, "__sizeof__")), GuardKind.EQUALS_MATCH, size)
         # Equal sets may have unlike orders: {0, 8} and {8, 0}.
         for index, item in enumerate(keys_of(self.real_value(source))):
             kind = constant_guard_kind(item) if is_constant_value(item) else GuardKind.ID_MATCH

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Collection, Container, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
@@ -24,7 +25,7 @@ from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.sequences import TupleVariable
-from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, is_class_key, table_of
+from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, is_class_key, table_of, table_of_real
 
 Entry = tuple[VariableTracker, VariableTracker]
 
@@ -363,6 +364,8 @@ class SetVariable(ContainerVariable):
         self.cls = cls
         self.table = table or table_of(set if issubclass(cls, set) else frozenset, self.members.items())
         """Knows the order."""
+        self.before: dict[Hashable, VariableTracker] | None = None
+        """The members of a set from outside when the frame was entered."""
 
     def describe(self) -> str:
         return f"SetVariable(length={len(self.members)})"
@@ -383,8 +386,8 @@ class SetVariable(ContainerVariable):
             tracer.depend_on_process("the order of a set")
         if self.table.keys is not None:
             for source in self.table.sources:
-                tracer.guard_order(source)
-            return [self.members[key] for key in self.table.keys]
+                tracer.guard_order(source, self.table.derived)
+            return [self.members[key] for key in self.table.order()]
         if all(item.is_constant() or isinstance(key, HASHED_AS_THEY_ARE) for key, item in self.members.items()):
             return [self.members[key] for key in set(self.members)]
         return list(self.members.values())
@@ -393,9 +396,24 @@ class SetVariable(ContainerVariable):
         """The items in an order in which a new set of them has the order of this one, where there is such."""
         inserted = list(self.members)
         # Preferred, as it is right in a process with other hashes, too.
-        if self.table.keys is None or list(set(inserted)) == list(self.table.keys):
+        if self.table.keys is None or list(set(inserted)) == self.table.order():
             return list(self.members.values())
-        return [self.members[key] for key in self.table.keys]
+        return [self.members[key] for key in self.table.order()]
+
+    def steps(self, tracer: Tracer) -> list[tuple[str, list[VariableTracker]]] | None:
+        """Methods, and items, that change the set from outside to this one, where that gives its order, too."""
+        if self.before is None or self.source is None:
+            return None
+        removed = {key: item for key, item in self.before.items() if self.members.get(key) is not item}
+        added = {key: item for key, item in self.members.items() if self.before.get(key) is not item}
+        if not all(item.is_constant() for item in removed.values()):
+            return None  # the residual program would keep what is removed alive
+        real: set[Any] = tracer.real_value(self.source)  # type: ignore[assignment]
+        steps = [("difference_update", removed), ("update", added)]
+        for tried in [steps] if removed.keys() & added.keys() else [steps, steps[::-1]]:
+            if self.table.is_reached(real, [(method, list(items)) for method, items in tried]):
+                return [(method, list(items.values())) for method, items in tried if items]
+        return None
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         items, cls = TupleVariable(self.unpack(tracer)), type(iter(self.cls()))
@@ -430,8 +448,8 @@ class SetVariable(ContainerVariable):
     def method_discard(self, tracer: Tracer, item: VariableTracker) -> None:
         self.mark_mutated(tracer)
         key = _sought(tracer, item)
-        if self.members.pop(key, None) is not None and self.table.keys is not None:
-            self.table.keys.discard(key)
+        if self.members.pop(key, None) is not None:
+            self.table.discard(key)
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
         if _sought(tracer, item) not in self.members:
@@ -447,7 +465,7 @@ class SetVariable(ContainerVariable):
             return item
         # CPython begins to look where the last ``pop`` found one, not at the beginning.
         self.mark_mutated(tracer)
-        return self.members.pop(self.table.keys.pop())
+        return self.members.pop(self.table.pop())
 
     def method_clear(self, tracer: Tracer) -> None:
         self.mark_mutated(tracer)
@@ -582,10 +600,9 @@ def set_of_value(
 ) -> SetVariable:
     """The tracker of a real set or frozenset, whose items these are."""
     tracker = SetVariable(tracer, items, source, type(value))
-    if tracker.table.keys is not None and type(value) in (set, frozenset):
-        # CPython copies the table, too, unless members were removed.
-        kept = value if type(value) is frozenset else set(value)
-        tracker.table = SetTable(kept, () if source is None or len(value) < 2 else (source,))
+    tracker.before = dict(tracker.members)
+    if tracker.table.keys is not None and tracker.table.keys == value:
+        tracker.table = table_of_real(value, source)
     return tracker
 
 

@@ -13,7 +13,7 @@ In torch: nothing (torch/_dynamo/variables/sets.py iterates in the order of inse
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Any
 
 from nbcompile.capture.source import Source
@@ -27,13 +27,48 @@ HASHED_BY_IDENTITY = (types.FunctionType, types.BuiltinFunctionType, types.Metho
 class SetTable:
     """The keys of a set, or what is combined with one, as CPython has them; and the sets from outside it began with."""
 
-    __slots__ = ("keys", "sources")
+    __slots__ = ("borrowed", "derived", "keys", "sources")
 
-    def __init__(self, keys: Any, sources: tuple[Source, ...] = ()) -> None:
+    def __init__(
+        self, keys: Any, sources: tuple[Source, ...] = (), borrowed: bool = False, derived: bool = True
+    ) -> None:
         self.keys = keys
         """A set or frozenset; of an operand also a dict or a list; None: the order cannot be known."""
         self.sources = sources
         """The order depends on that of these sets."""
+        self.borrowed = borrowed
+        """The keys are a set of the program's own: its order, and what is combined with it, are exact; never changed."""
+        self.derived = derived
+        """The order depends on how large their tables are, too."""
+
+    def order(self) -> list[Any]:
+        """The keys as CPython iterates over them, whatever ``__iter__`` the class of the set has."""
+        return list(_base(self.keys).__iter__(self.keys))
+
+    def discard(self, key: Hashable) -> None:
+        """Call ``discard``; a key that the set has not is passed over."""
+        self._own()
+        if self.keys is not None:
+            self.keys.discard(key)
+
+    def pop(self) -> Any:
+        """Call ``pop``."""
+        self._own()
+        return self.keys.pop()
+
+    def _own(self) -> None:
+        if self.borrowed:
+            self.keys, self.borrowed = _clone(self.keys), False
+        self.derived = True
+
+    def is_reached(self, real: set[Any], steps: Iterable[tuple[str, list[Hashable]]]) -> bool:
+        """Return whether a set of the program's own has this order once these methods were called with keys."""
+        if self.keys is None:
+            return True
+        changed = _clone(real)
+        for method, keys in steps:
+            getattr(changed, method)(keys)
+        return list(changed) == self.order()
 
     def copy(self, cls: type) -> SetTable:
         """Another set of the same keys."""
@@ -41,6 +76,7 @@ class SetTable:
 
     def change(self, method: str, *others: SetTable) -> None:
         """Call a method of ``set`` that changes it."""
+        self._own()
         self._note(others)
         if self.keys is not None:
             getattr(self.keys, method)(*(other.keys for other in others))
@@ -50,7 +86,7 @@ class SetTable:
         result = SetTable(self.keys, self.sources)
         result._note(given := list(others))
         if result.keys is not None:
-            keys = getattr(result.keys, method)(*(other.keys for other in given))
+            keys = getattr(_base(result.keys), method)(result.keys, *(other.keys for other in given))
             result.keys = keys if type(keys) is cls else cls(keys)
         return result
 
@@ -59,6 +95,31 @@ class SetTable:
             self.sources += tuple(source for source in other.sources if source not in self.sources)
             if other.keys is None:
                 self.keys = None
+
+
+def table_of_real(value: Collection[object], source: Source | None) -> SetTable:
+    """The table of a set or frozenset of the program's own."""
+    sources = () if source is None or len(value) < 2 else (source,)
+    return SetTable(value, sources, borrowed=True, derived=False)
+
+
+def _base(keys: Any) -> Any:
+    return next((cls for cls in (set, frozenset) if isinstance(keys, cls)), type(keys))
+
+
+def _clone(value: set[Any]) -> set[Any]:
+    """A set with a table as large as another's: a copy often has a smaller one, as CPython makes room for what is there
+    alone. Of one that lost many of its members no set has the table.
+    """
+    order = list(set.__iter__(value))
+    added: set[Any] = set()
+    for key in order:
+        added.add(key)
+    room = set.__sizeof__(value) - type(value).__basicsize__
+    for made in (set(value), added):
+        if list(made) == order and set.__sizeof__(made) - set.__basicsize__ == room:
+            return made
+    return added
 
 
 def table_of(cls: type, pairs: Iterable[tuple[Hashable, VariableTracker]]) -> SetTable:

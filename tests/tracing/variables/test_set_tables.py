@@ -108,3 +108,67 @@ def test_a_set_from_outside_with_a_nan():
     for items in ({nan}, {nan, 1.0}, frozenset({nan, 2}), {(nan, 1)}, {nan, float("nan")}):
         for _ in range(2):
             assert compiled(torch.ones(2), items)[1:] == f(torch.ones(2), items)[1:]
+
+
+def _grown(count: int) -> set[int]:
+    grown: set[int] = set()
+    for number in range(count):
+        grown.add(number)
+    return grown
+
+
+def _pruned(count: int, *kept: int) -> set[int]:
+    pruned = _grown(count)
+    for number in range(count):
+        if number not in kept:
+            pruned.discard(number)
+    return pruned
+
+
+class Own(set):
+    """A set whose iterator is not asked for where CPython copies."""
+
+    def __iter__(self):
+        return iter((1, 2))
+
+
+OUTSIDE = {
+    "a large table of few members": ("r = [k for k in s]", lambda: _pruned(1000, 1, 8)),
+    "a frozenset made of one": ("r = list(s)", lambda: frozenset(_pruned(1000, 1, 8))),
+    "added to a set from outside": ("s.add(33); r = list(s)", lambda: set([17, 2, 3, 4, 0])),
+    "added to one that grew": ("s.add(33); r = list(s)", lambda: _grown(18)),
+    "changed without a look": ("s.add(65); s.discard(5); r = 1", lambda: _grown(18)),
+    "added, removed and added again": (
+        "s.discard(3); s.add(40); s.add(33); s.remove(17); s.add(17); r = list(s)",
+        lambda: _grown(40),
+    ),
+    "cleared": ("s.clear(); s.add(17); s.add(1); r = list(s)", lambda: _grown(18)),
+    "an equal member of another type": ("s.discard(1); s.add(True); r = list(s)", lambda: _grown(4)),
+    "an intersection in place": ("s &= {16, 17, 1, 2, 33}; s.add(18); r = list(s)", lambda: _grown(18)),
+    "combined": ("r = [list(s | {33}), list({33, 1} | s), list(s - {2}), list(s ^ {2, 99})]", lambda: _grown(18)),
+    "a NaN": ("s.add(3); t = set(s); t.add(5); r = [len(t), s, 3 in t]", lambda: {1, torch.nan}),
+    "a tuple with a NaN": ("r = list(s)", lambda: {(1, torch.nan)}),
+    "a class with an iterator of its own": ("r = len(s | {40}); t = set(s); r = [r, list(t)]", lambda: Own(_grown(9))),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_set_from_outside_keeps_its_order(name):
+    """What the traced code sees of it, and what is left of it after the call, has the order that eager gives."""
+    text, made = OUTSIDE[name]
+    f, x, wanted, given = _function(text, ", s"), torch.ones(2), made(), made()
+    expected, found = f(x, wanted)[1], nbcompile.compile(f, backend="eager", fullgraph=True)(x, given)[1]
+    assert repr(found) == repr(expected)
+    assert [*map(repr, set.__iter__(given) if isinstance(given, set) else given)] == [
+        *map(repr, set.__iter__(wanted) if isinstance(wanted, set) else wanted)
+    ]
+
+
+@pytest.mark.parametrize("kind", [set, Own, type("Plain", (set,), {})])
+def test_the_order_and_the_size_of_a_table_are_guarded(kind):
+    """A set of the same members in another order, or with a larger table, is another input where order matters."""
+    compiled, x = nbcompile.compile(f := _function("s.add(1); r = list(set(s))", ", s"), backend="eager"), torch.ones(2)
+    for made in (lambda: {0, 8}, lambda: {8, 0}, lambda: _pruned(1000, 0, 8), lambda: {0, 8}):
+        assert repr(compiled(x, kind(made()) if kind is not set else made())[1]) == repr(
+            f(x, kind(made()) if kind is not set else made())[1]
+        )
