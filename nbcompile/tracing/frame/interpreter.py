@@ -350,8 +350,8 @@ class Interpreter:
 
     def guard_order(self, source: Source, derived: bool) -> None:
         if derived:  # a larger table has other places for what is added
-            size = set.__sizeof__(value) if isinstance(value := self.real_value(source), set) else value.__sizeof__()
-            self.guard(NoArgsCallSource(AttrSource(source, "__sizeof__")), GuardKind.EQUALS_MATCH, size)
+            size = NoArgsCallSource(AttrSource(source, "__sizeof__"))
+            self.guard(size, GuardKind.EQUALS_MATCH, self.real_value(size))
         # Equal sets may have unlike orders: {0, 8} and {8, 0}.
         for index, item in enumerate(keys_of(self.real_value(source))):
             kind = constant_guard_kind(item) if is_constant_value(item) else GuardKind.ID_MATCH
