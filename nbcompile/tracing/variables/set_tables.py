@@ -37,7 +37,7 @@ class SetTable:
         self.sources = sources
         """The order depends on that of these sets."""
         self.borrowed = borrowed
-        """The keys are a set of the program's own: what is combined with it has the exact order; it is never changed."""
+        """The keys are a set of the program's own: what it makes has the exact order; it is never changed."""
         self.derived = derived
         """The order depends on how large their tables are, too."""
 
