@@ -115,10 +115,10 @@ def _clone(value: set[Any]) -> set[Any]:
     added: set[Any] = set()
     for key in order:
         added.add(key)
-    room = set.__sizeof__(value) - type(value).__basicsize__
-    for made in (set(value), added):
-        if list(made) == order and set.__sizeof__(made) - set.__basicsize__ == room:
-            return made
+    size = set.__sizeof__(value) - type(value).__basicsize__
+    for candidate in (set(value), added):
+        if list(candidate) == order and set.__sizeof__(candidate) - set.__basicsize__ == size:
+            return candidate
     return added
 
 
