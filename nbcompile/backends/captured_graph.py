@@ -47,14 +47,8 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
     graph = trace.graph
     if graph is None:
         return None
-    if is_one_autograd_function(options.backend) and isinstance(trace.exit, GraphBreak) and trace.exit.differentiates:
-        return as_captured(graph.module, "torch.autograd.grad differentiates one of its results by another")
-    if is_one_autograd_function(options.backend) and torch_internals.in_transform():
-        return as_captured(graph.module, "torch.func.functionalize is active, whose tensors are none of memory")
-    if is_one_autograd_function(options.backend) and torch_internals.forward_level() >= 0:
-        return as_captured(
-            graph.module, "a level of forward-mode AD is active: operators give tangents, kernels do not"
-        )
+    if is_one_autograd_function(options.backend) and (reason := _reason_to_run_as_captured(trace, graph)):
+        return as_captured(graph.module, reason)
     backend = lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
     backend = _split_for_ddp(backend, graph, scope)
@@ -75,6 +69,19 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
         return compiled
     compiled_artifact.refuse("the graph runs outside of function modes, on plain tensors")
     return torch_internals.without_overrides(compiled)
+
+
+def _reason_to_run_as_captured(trace: Trace, graph: CapturedGraph) -> str | None:
+    """Why none of ours that make one node of the autograd graph may compile it; None if it may."""
+    if isinstance(trace.exit, GraphBreak) and trace.exit.differentiates:
+        return "torch.autograd.grad differentiates one of its results by another"
+    if torch_internals.in_transform():
+        return "torch.func.functionalize is active, whose tensors are none of memory"
+    if torch_internals.forward_level() >= 0:
+        return "a level of forward-mode AD is active: operators give tangents, kernels do not"
+    if torch_internals.entered_forward_levels(graph.module.graph):
+        return "it enters a level of forward-mode AD that stays active: its results have tangents"
+    return None
 
 
 def _split_for_ddp(backend: Compile, graph: CapturedGraph, scope: Scope) -> Compile:

@@ -88,3 +88,63 @@ def test_transforms_of_forward_mode(program, transform):
     expected = transform(program)
     torch.testing.assert_close(transform(nbcompile.compile(program)), expected)
     torch.testing.assert_close(nbcompile.compile(lambda: transform(program))(), expected)
+
+
+def entered(x):
+    level = forward_ad.enter_dual_level()
+    return forward_ad.make_dual(x * 2, T + level).sin(), x + level
+
+
+def left(x):
+    y = x.cos()
+    forward_ad.exit_dual_level()
+    return y * 2
+
+
+def called(function, *, enters):
+    """What a function of one tensor gives, with its tangents, where it leaves a level that the caller entered."""
+    x = X
+    if not enters:
+        forward_ad.enter_dual_level()
+        x = forward_ad.make_dual(X, T)
+    results = function(x)
+    level = forward_ad._current_level
+    if enters:
+        results = [tuple(forward_ad.unpack_dual(result)) for result in results]
+        forward_ad.exit_dual_level()
+    return results, level
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
+@pytest.mark.parametrize("program", [entered, left], ids=lambda program: program.__name__)
+def test_a_level_that_a_compiled_function_enters_or_leaves(program, backend):
+    """It is active, or not, after each call as it is after a call of eager's, and not after the first alone."""
+    expected = called(program, enters=program is entered)
+    compiled = nbcompile.compile(program, backend=backend)
+    for _ in range(4):
+        torch.testing.assert_close(called(compiled, enters=program is entered), expected)
+
+
+def unpacks(x):
+    y = x.sin()
+    return y * 2, forward_ad.unpack_dual(y).tangent is None
+
+
+def unpacks_after_a_break(x):
+    y = x.sin()
+    torch._dynamo.graph_break()
+    tangent = forward_ad.unpack_dual(y).tangent
+    return y if tangent is None else y + tangent
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager", "eager"])
+@pytest.mark.parametrize("program", [unpacks, unpacks_after_a_break], ids=lambda program: program.__name__)
+def test_a_compiled_function_that_asks_for_a_tangent(program, backend):
+    """It gets that of its arguments, where they have one."""
+    compiled = nbcompile.compile(program, backend=backend)
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(X, T)
+        for _ in range(3):
+            for argument in (x, X):
+                torch.testing.assert_close(compiled(argument), program(argument))
+    torch.testing.assert_close(compiled(X), program(X))

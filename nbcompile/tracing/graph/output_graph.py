@@ -256,6 +256,8 @@ class OutputGraph:
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
+            if name in ("_unpack_dual", "_exit_dual_level"):
+                _refuse_outer_level(name, self.graph)
             # The contexts, outermost first: warnings of the operator are collected; an interrupt of the user waits,
             # since C++ may call Python that must not raise; tensors are fake; each ATen operator inside is tried on
             # real tensors of its dtypes; sizes stay symbolic.
@@ -465,6 +467,15 @@ class OutputGraph:
                 self.graph.erase_node(node)
             else:
                 kept.append(node)
+
+
+def _refuse_outer_level(name: str, graph: torch.fx.Graph) -> None:
+    """Leave to Python what reads or ends the tangents of a level of forward-mode AD that the program entered before."""
+    entered = torch_internals.entered_forward_levels(graph)
+    if name == "_exit_dual_level" and entered < 0:
+        raise NotImplementedError("the program's own tensors would lose their tangents in the trace")
+    if name == "_unpack_dual" and not entered and not torch_internals.in_transform():
+        raise NotImplementedError("fakes of tensors with a tangent have none")
 
 
 def _has_gradient(node: torch.fx.Node) -> bool:
