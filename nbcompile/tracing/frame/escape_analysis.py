@@ -23,7 +23,7 @@ from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.functions import CellVariable
-from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
+from nbcompile.tracing.variables.iterators import IteratorVariable, SequenceIteratorVariable
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable
 
 
@@ -81,7 +81,8 @@ def may_let_go(
     """True if a frame holds a value, and may let go of it before the outermost frame has ended.
 
     The residual program holds what it passes on until it ends. That is as long as a local of the outermost frame does
-    that is not bound again. What is only stored elsewhere it does not hold (weak_referents.py).
+    that is not bound again. What is only stored elsewhere it does not hold (weak_referents.py), but the code that goes
+    on may drop it from there, and compiled code changes lists and objects after all that it computes.
     """
 
     def leads_to_it(values: Iterable[VariableTracker | None]) -> bool:
@@ -93,9 +94,22 @@ def may_let_go(
             return True
         variables = [*frame.locals.items(), *frame.cells.items()]
         holders = {name for name, value in variables if leads_to_it([value])}
-        if holders and (frame is not outermost or holders & written(frame, waiting.index)):
+        changeable = any(name in holders and not _keeps_what_it_holds(value) for name, value in variables)
+        if holders and (frame is not outermost or changeable or holders & written(frame, waiting.index)):
             return True
-    return False
+    return id(tracker) in reached_from(tracer, _changed_outside(tracer))
+
+
+def _keeps_what_it_holds(value: VariableTracker | None) -> bool:
+    """True for an iterator, or a manager that contextlib makes of a generator: nobody takes from it what it holds."""
+    if isinstance(value, LazyVariable):
+        value = value.realised
+    if value is None or isinstance(value, IteratorVariable):
+        return True
+    try:
+        return value.python_type().__module__ == "contextlib"
+    except NotImplementedError:
+        return False
 
 
 def written(frame: Translator, index: int) -> set[str]:

@@ -244,6 +244,34 @@ def stored(make):
     return program
 
 
+def cleared_after(make):
+    def program(x):
+        held = [make(x + 1)]
+        first = next(held[0])
+        torch._dynamo.graph_break()
+        LOG.append("end")
+        held.clear()
+        LOG.append("cleared")
+        return first, x * 2
+
+    return program
+
+
+def replaced_after(make):
+    holder = Holder()
+
+    def program(x):
+        holder.kept = make(x + 1)
+        first = next(holder.kept)
+        torch._dynamo.graph_break()
+        LOG.append("end")
+        holder.kept = None
+        LOG.append("replaced")
+        return first, x * 2
+
+    return program
+
+
 def ends_with_the_frame(make):
     def program(x):
         generator = make(x + 1)
@@ -281,9 +309,10 @@ MAKERS = [
 ]  # fmt: skip
 SHAPES = [
     rest_of, closed_after, left_alone, deleted_after, bound_again_after, in_a_list, in_a_helper, thrown_into,
-    two_left_alone, returned, stored, ends_with_the_frame,
+    two_left_alone, returned, stored, cleared_after, replaced_after,
+    ends_with_the_frame,
 ]  # fmt: skip
-IN_PYTHON = {deleted_after, bound_again_after, in_a_list}
+IN_PYTHON = {deleted_after, bound_again_after, in_a_list, stored, cleared_after, replaced_after}
 """Shapes that let go of the generator before the frame ends: no frame that holds it for longer is made."""
 
 
