@@ -34,6 +34,7 @@ from nbcompile.tracing.variables.base import (
     VariableTracker,
     realise,
 )
+from nbcompile.tracing.variables.class_facts import is_class_member
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable
@@ -408,7 +409,7 @@ class CachedFunctionVariable(VariableTracker):
                 tracer.guard(self.source, GuardKind.HASATTR, (name, hasattr(self.value, name)))
             found = tracer.evaluate(getattr, (self.value, name))
             return tracer.wrap(found, None if self.source is None else AttrSource(self.source, name))
-        if name in ("cache_info", "cache_clear", "cache_parameters"):
+        if is_class_member(type(self.value), name):
             return super().get_attribute(tracer, name)
         return self.function.get_attribute(tracer, name)
 

@@ -64,8 +64,12 @@ TO_NUMPY: dict[Kind, Callable[..., object]] = {
 class NdarrayVariable(VariableTracker):
     """An array of the traced program: a tensor in the graph."""
 
-    def __init__(self, tensor: TensorVariable, kind: Kind = "array", source: Source | None = None) -> None:
+    def __init__(
+        self, tensor: TensorVariable, kind: Kind = "array", source: Source | None = None, *, cls: type | None = None
+    ) -> None:
         self.tensor = tensor
+        self.cls = cls
+        """The class of an array from outside, which may be one that the program derived; None: NumPy's own."""
         self.kind: Kind = kind if tensor.example.dim() == 0 else "array"
         """NumPy's kind of value: an array (also one without dims), a scalar (np.float64), a number of Python's."""
         self.source = source
@@ -100,7 +104,8 @@ class NdarrayVariable(VariableTracker):
             return self.tensor.call_method(tracer, "numel", [], {})
         if callable(getattr(self.python_type(), name, None)):
             return BuiltinMethodVariable(self, name)
-        self.refuse_attribute(tracer, name)
+        if self.cls in (None, self.python_type()):
+            self.refuse_attribute(tracer, name)
         raise breaks.unsupported(breaks.NDARRAY_ATTRIBUTE, f"var_getattr {self.describe()} {name}", name=name)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:

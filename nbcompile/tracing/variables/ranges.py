@@ -36,9 +36,10 @@ class RangeVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("start", "stop", "step"):
             return ConstantVariable(getattr(self.value, name))
-        if not hasattr(range, name):
-            tracer.raise_exception(AttributeError, f"'range' object has no attribute '{name}'")
-        return BuiltinMethodVariable(self, name)
+        self.refuse_attribute(tracer, name)
+        if name != "__class__" and callable(getattr(range, name)):
+            return BuiltinMethodVariable(self, name)
+        return super().get_attribute(tracer, name)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name == "__len__":

@@ -37,7 +37,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
-from nbcompile.tracing.variables.ndarray import NdarrayVariable, NumpyFunctionVariable
+from nbcompile.tracing.variables.ndarray import Kind, NdarrayVariable, NumpyFunctionVariable
 from nbcompile.tracing.variables.plain_values import PlainValueVariable
 from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, is_traceable
 from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
@@ -211,7 +211,8 @@ def wrap_array(tracer: Tracer, value: object, source: Source | None) -> Variable
     node = tracer.output.inputs.tensor(tensor, below)
     tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     tracer.guard(below, GuardKind.TENSOR_MATCH)
-    tracker = NdarrayVariable(TensorVariable(node, below), "scalar" if arrays.is_scalar(value) else "array", source)
+    kind: Kind = "scalar" if arrays.is_scalar(value) else "array"
+    tracker = NdarrayVariable(TensorVariable(node, below), kind, source, cls=type(value))
     return tracer.side_effects.remember(value, tracker)
 
 

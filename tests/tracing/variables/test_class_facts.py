@@ -3,9 +3,11 @@
 import collections
 import datetime as dt
 import decimal
+import functools
 import itertools
 import types
 
+import numpy as np
 import pytest
 import torch
 
@@ -103,3 +105,44 @@ def test_values_from_outside(value):
 
     compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
     assert compiled(torch.ones(2), value)[1:] == (False, 3)
+
+
+class Derived(np.ndarray):
+    """A class of arrays with attributes of the program's."""
+
+
+def derived():
+    value = np.arange(3.0).view(Derived)
+    value.label = "a"
+    return value
+
+
+@functools.lru_cache
+def cached(x):
+    return x
+
+
+NAMES = ["label", "qqq", "__mro__", "__name__", "__dict__", "__copy__", "__call__", "__base__", "start", "append"]
+
+
+@pytest.mark.parametrize("is_made_inside", [False, True], ids=["from outside", "made inside"])
+@pytest.mark.parametrize(
+    "make",
+    [derived, lambda: range(3), Slotted, Plain, lambda: cached],
+    ids=["array", "range", "slots", "plain", "cached"],
+)
+def test_what_neither_a_metaclass_nor_another_object_answers(make, is_made_inside):
+    """Attributes of the object and its class count, and no others."""
+    nbcompile.reset()
+
+    def asked(value, x):
+        return [hasattr(value, name) for name in NAMES], x + 1
+
+    def f(x):
+        return asked(make(), x)
+
+    given = (torch.ones(2),) if is_made_inside else (make(), torch.ones(2))
+    program = f if is_made_inside else asked
+    compiled = nbcompile.compile(program, backend="eager")
+    for _ in range(2):
+        assert compiled(*given)[0] == program(*given)[0]
