@@ -72,7 +72,7 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
 
 
 def _reason_to_run_as_captured(trace: Trace, graph: CapturedGraph) -> str | None:
-    """Why none of ours that make one node of the autograd graph may compile it; None if it may."""
+    """Return why no backend that makes one node of the autograd graph may compile it; None if one may."""
     if isinstance(trace.exit, GraphBreak) and trace.exit.differentiates:
         return "torch.autograd.grad differentiates one of its results by another"
     if torch_internals.in_transform():
