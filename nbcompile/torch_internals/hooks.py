@@ -148,7 +148,7 @@ FORWARD_LEVEL = (vars(torch.autograd.forward_ad), "_current_level")
 
 
 def entered_forward_levels(graph: torch.fx.Graph) -> int:
-    """Return the number of levels that a graph enters and does not leave; negative where it leaves one that was entered before it."""
+    """Return how many levels a graph enters and does not leave; negative where it leaves one entered before it."""
     names = [getattr(node.target, "__name__", "") for node in graph.nodes if node.op == "call_function"]
     return names.count("_enter_dual_level") - names.count("_exit_dual_level")
 
