@@ -50,11 +50,11 @@ def following(node: fx.Node) -> Epilogue:
     """The chain of operators that follow a product."""
     nodes: list[fx.Node] = []
     operands: list[fx.Node] = []
-    last, shape = node, node.meta["val"].shape
+    last, result = node, node.meta["val"]
     while len(last.users) == 1:
         (user,) = last.users
         others = [argument for argument in user.args if isinstance(argument, fx.Node) and argument is not last]
-        if not _is_possible(user, last, shape) or not all(_is_covered(other, shape) for other in others):
+        if not _is_possible(user, last, result.shape) or not all(_is_covered(other, result) for other in others):
             break
         nodes.append(user)
         operands += [other for other in others if other not in operands]
@@ -73,10 +73,12 @@ def _is_possible(user: fx.Node, last: fx.Node, shape: Sequence[Any]) -> bool:
     return all(type(number) in (int, float) and math.isfinite(number) for number in numbers)  # type: ignore[arg-type]
 
 
-def _is_covered(operand: fx.Node, shape: Sequence[Any]) -> bool:
-    """Return whether an operand has the result's shape, or one that is broadcast to it."""
-    value = operand.meta.get("val")
+def _is_covered(operand: fx.Node, result: torch.Tensor) -> bool:
+    """Return whether an operand has the result's shape, or one that is broadcast to it, and is on its device."""
+    value, shape = operand.meta.get("val"), result.shape
     if not isinstance(value, torch.Tensor) or value.dtype not in _FLOATS or value.dim() > len(shape):
+        return False
+    if value.device != result.device:
         return False
     sizes = [*value.shape, *value.stride()]
     own = list(shape)[len(shape) - value.dim() :]
@@ -97,7 +99,7 @@ def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:
         texts = [
             "total"
             if argument is last
-            else loaded[argument]
+            else _read(loaded[argument], argument, node)
             if isinstance(argument, fx.Node)
             else repr(float(argument))  # type: ignore[arg-type]
             for argument in node.args
@@ -105,6 +107,12 @@ def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:
         text = _TEXTS[node.target].format(*(f"({text})" for text in texts))
         yield f"total = {_rounded(text, node.meta['val'].dtype)}"
         last = node
+
+
+def _read(loaded: str, operand: fx.Node, node: fx.Node) -> str:
+    """An operand in the type of an operator: a tensor without dimensions may have more bits, or others."""
+    dtype = node.meta["val"].dtype
+    return loaded if operand.meta["val"].dtype == dtype else _rounded(loaded, dtype)
 
 
 def _terms(value: torch.Tensor) -> Iterator[str]:

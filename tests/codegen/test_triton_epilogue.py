@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from nbcompile.codegen import triton_epilogue
@@ -52,3 +53,21 @@ def test_an_operand_of_another_shape_ends_the_chain():
     """The kernel's tile is that of the product."""
     found, _ = chain(lambda x, w, y: (x @ w) + y, half(1, 4), half(4, 6), half(3, 6))
     assert found.nodes == ()
+
+
+def test_an_operand_of_another_device_ends_the_chain():
+    """Eager mode reads a number of the CPU; a kernel on the GPU cannot."""
+    with FakeTensorMode():
+        x, w = torch.empty(8, 4, device="cuda"), torch.empty(4, 6, device="cuda")
+        graph = make_fx(lambda x, w, n: (x @ w).relu() * n)(x, w, torch.empty(())).graph
+    (product,) = graph.find_nodes(op="call_function", target=aten.mm.default)
+    assert [node.target for node in triton_epilogue.following(product).nodes] == [aten.relu.default]
+
+
+def test_a_number_of_more_bits_is_rounded_first():
+    """A tensor without dimensions does not widen the result's type: eager mode reads it as a number in 16 bits."""
+    number, row = torch.randn(()), torch.randn(6)
+    for operand, is_rounded in ((number, True), (row, False)):
+        found, product = chain(lambda x, w, n: (x @ w) * n, half(8, 4), half(4, 6), operand)
+        last = list(triton_epilogue.lines(found, product))[-1]
+        assert ("(value0).to(tl.bfloat16).to(tl.float32)" in last) is is_rounded
