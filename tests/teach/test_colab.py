@@ -75,7 +75,7 @@ def test_elsewhere_the_cell_does_nothing(installed):
 @pytest.mark.parametrize(
     ("address", "folder", "says"),
     [
-        ("https://example.org/you/nbcompile", "a", "is no repository on GitHub"),
+        ("https://example.org/you/nbcompile", "a", "is not a repository on GitHub"),
         ("you/nbcompile", "a", "expected https://github.com/OWNER/NAME"),
         (ADDRESS, "/tmp/a", "is no folder in the repository"),
         (ADDRESS, "../a", "give a relative path"),

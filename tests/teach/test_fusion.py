@@ -70,7 +70,7 @@ def test_a_library_call_and_another_size_share_no_kernel():
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ("amax", "a list of kernels is expected"), (["amax"], "a list of kernels is expected"), ([[1]], "a list of kernels"),
+        ("amax", "expected a list of kernels"), (["amax"], "expected a list of kernels"), ([[1]], "a list of kernels"),
         (None, "a list of kernels"), ([["amax", "zz"]], "there is no operator `zz`"), ([["amax"], ["amax"]], "in two kernels"),
         ([], "`amax` is in no kernel"), ([["amax", "amax"]], "in two kernels"),
     ],

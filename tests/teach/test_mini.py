@@ -43,7 +43,7 @@ def test_a_program_is_compiled_and_right(copy):
 def test_a_change_that_makes_it_wrong_is_said(copy):
     """Another result, or an exception of the changed compiler."""
     vars(copy)["minicompile"] = lambda function: lambda x: function(x) + 1
-    with pytest.raises(Refusal, match="with your change, `program` returns"):
+    with pytest.raises(Refusal, match="with your change, the result of `program` is wrong"):
         mini.expect_compiled(copy, program, torch.ones(2))
 
     def fails(function):

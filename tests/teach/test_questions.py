@@ -47,8 +47,8 @@ def test_numbers_are_compared_one_by_one(monkeypatch):
     monkeypatch.setattr(questions, "keys", lambda exercise: [1, 2, 3])
     assert questions.check_prediction(prediction("graphs"), (1, 2, 3))[0] == "all 3 are right."
     for answer, says in [
-        (5, "of type `int`"), (None, "this is None"), ([1, True, 3], "an element of this is of type `bool`"),
-        ([1, 2], "3 numbers are expected, one for each program, and these are 2"), ([1, 3, 4], "1 of 3 are right. Look again at 2, 3"),
+        (5, "of type `int`"), (None, "got None"), ([1, True, 3], "got a list with a value of type `bool`"),
+        ([1, 2], "expected 3 numbers, one for each program, got 2"), ([1, 3, 4], "1 of 3 are right. Look again at 2, 3"),
     ]:  # fmt: skip
         with pytest.raises(Refusal) as refused:
             questions.check_prediction(prediction("graphs"), answer)
@@ -57,7 +57,7 @@ def test_numbers_are_compared_one_by_one(monkeypatch):
 
 def test_an_answer_of_another_type():
     """A name is a text, and a call a tuple."""
-    with pytest.raises(Refusal, match="the name of a value is expected"):
+    with pytest.raises(Refusal, match="expected the name of a value"):
         questions.check_guard(prediction("graphs"), 3)
-    with pytest.raises(Refusal, match="a tuple of arguments is expected"):
+    with pytest.raises(Refusal, match="expected a tuple of arguments"):
         questions.check_call(prediction("graphs"), [1])

@@ -38,8 +38,8 @@ def test_the_graphs_and_the_statements_between_them():
         ("graphs[0](x)", "(x + 1,)", "executes `add` itself"),
         ("    return z", "    graphs[0](x)\n    return z", r"calls graphs\[0\] 2 times"),
         ("graphs[1](y)", "graphs[1](y, y)", r"graph 1 has 1 inputs \(.*\), and 2 were given"),
-        ('    print("half way")\n', "", "prints nothing, and 'half way"),
-        ("graphs[1](y)", "(y,)", "returns"),
+        ('    print("half way")\n', "", "call 1 prints the wrong text: expected 'half way"),
+        ("graphs[1](y)", "(y,)", "call 1: expected"),
         ("graphs[1]", "graphs[7]", "IndexError"),
     ],
 )  # fmt: skip

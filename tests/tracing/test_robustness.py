@@ -1095,7 +1095,7 @@ def test_an_error_inside_of_transforms_leaves_the_thread_as_it_was():
     """What torch refuses inside nested vmap, jvp and grad is raised; once it is collected the thread dispatches as before."""
 
     def f(x: torch.Tensor) -> torch.Tensor:
-        return torch.func.vmap(torch.func.hessian(lambda row: (row**3).sum()))(x)
+        return torch.func.vmap(torch.func.hessian(lambda row: (row**3).reshape(5).sum()))(x)
 
     def thread() -> tuple[str, str, int | None]:
         included, excluded = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
@@ -1106,4 +1106,13 @@ def test_an_error_inside_of_transforms_leaves_the_thread_as_it_was():
         nbcompile.compile(f, backend="eager")(torch.ones(3, 4))
     gc.collect()
     assert thread() == before
-    assert torch.equal(f(torch.ones(3, 4)), 6 * torch.eye(4).expand(3, 4, 4))
+    assert torch.func.vmap(lambda row: row.sum())(torch.ones(3, 4)).tolist() == [4, 4, 4]
+
+
+def test_a_hessian_of_each_row():
+    """Nested vmap, jvp and grad in one function give eager's values."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.func.vmap(torch.func.hessian(lambda row: (row**3).sum()))(x)
+
+    assert torch.equal(nbcompile.compile(f, backend="eager")(torch.ones(3, 4)), 6 * torch.eye(4).expand(3, 4, 4))

@@ -21,6 +21,9 @@ if os.environ.get("NBCOMPILE_STANDIN"):
     @pytest.fixture(scope="session", autouse=True)
     def collections_pass_over_modules():
         """After each of many tests all garbage is collected: what one compile imports is not looked at each time."""
+        # The autograd engine makes its queues, one for each device, when a process first runs a backward pass.
+        with device.standin(devices=2):
+            torch.ones(2, device="cuda:1", requires_grad=True).sum().backward()
         with device.standin():
             nbcompile.compile(torch.sin)(torch.randn(8, device="cuda"))
         nbcompile.reset()
