@@ -34,7 +34,7 @@ from nbcompile.tracing.polyfills import ordered
 from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
-from nbcompile.tracing.variables.class_facts import is_class_member
+from nbcompile.tracing.variables.class_facts import has_class_members_only
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -157,7 +157,7 @@ class ObjectVariable(VariableTracker):
         overlay = tracer.side_effects.attribute(self, name)
         if overlay is not None:
             return overlay
-        if name == "__dict__" and (self.cls.__dictoffset__ or is_class_member(self.cls, name)):  # but for __slots__
+        if name == "__dict__" and not has_class_members_only(self.cls):  # as those with ``__slots__`` have
             return self._dict(tracer)
         if self.is_new() or tracer.side_effects.is_deleted(self, name):
             return None
