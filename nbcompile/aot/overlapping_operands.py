@@ -69,21 +69,21 @@ def _assigns_what_it_reads(node: torch.fx.Node) -> bool:
         return False
     parts = torch.fx.node.map_arg(index, _example)
     parts = parts if isinstance(parts, tuple) else (parts,)
-    if not all(map(_is_of_a_view, parts)):
+    if not all(map(_makes_view, parts)):
         numbers = [one for one in _nodes(index) if getattr(one.meta.get("example_value"), "dtype", None) != torch.bool]
         return any(_overlap(target, one) for one in [*numbers, *_nodes(value)])
     written = _on_meta(target.meta["example_value"])[parts]
     sources = [read for read in _nodes(value) if not set(storages(target)).isdisjoint(storages(read))]
-    return any(_is_apart(written, read.meta.get("example_value")) for read in sources)
+    return any(_overlaps_elsewhere(written, read.meta.get("example_value")) for read in sources)
 
 
-def _is_apart(written: torch.Tensor, read: object) -> bool:
+def _overlaps_elsewhere(written: torch.Tensor, read: object) -> bool:
     """True if what is read shares memory with what is written, and is not the same part of it."""
     return _is_strided(read) and _layout(written) != _layout(read) and _share_bytes(written, read)
 
 
-def _is_of_a_view(part: object) -> bool:
-    return part is None or part is ... or isinstance(part, slice) or _is_whole(part)
+def _makes_view(part: object) -> bool:
+    return part is None or part is ... or isinstance(part, slice) or _is_number(part)
 
 
 def _example(node: torch.fx.Node) -> Any:
@@ -91,12 +91,12 @@ def _example(node: torch.fx.Node) -> Any:
     return torch_internals.example_of(found) if isinstance(found, torch.SymInt) else found
 
 
-def _is_whole(part: object) -> bool:
+def _is_number(part: object) -> bool:
     return isinstance(part, int) and not isinstance(part, bool)
 
 
 def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor without memory, which lies where another one does: a slice of it has numbers as sizes, no symbols."""
+    """A meta tensor with the offset and strides of another one: a slice of it has numbers as sizes, no symbols."""
     offset, *numbers = _layout(tensor)
     shape, strides = numbers[: tensor.dim()], numbers[tensor.dim() :]
     elements = offset + 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True) if size)

@@ -41,7 +41,7 @@ class FactorTensor:
     """Offset of the first element in the buffer."""
     sizes: tuple[Index, ...]
     strides: tuple[Index, ...]
-    is_turned: bool
+    is_transposed: bool
     """True if elements are adjacent along the first side of the tile: the descriptor has the sides exchanged."""
 
 
@@ -50,10 +50,10 @@ class Descriptor:
     """A descriptor that has been written."""
 
     name: str
-    described: FactorTensor
+    factor: FactorTensor
 
 
-def described(
+def describe_factor(
     kernel: Kernel, factor: Expr, batch: Sequence[Loop], sides: tuple[Sequence[Loop], Sequence[Loop]]
 ) -> FactorTensor | None:
     """The factor as a tensor; None if the engine cannot load it.
@@ -72,16 +72,16 @@ def described(
     known = [stride for stride in strides if stride is not None]
     if len(known) < len(strides) or _remaining(offset - start, dimensions, known):
         return None
-    is_turned = indexing.is_one(known[-2]) and not indexing.is_one(known[-1])
-    if is_turned:
+    is_transposed = indexing.is_one(known[-2]) and not indexing.is_one(known[-1])
+    if is_transposed:
         dimensions[-2:], known[-2:] = dimensions[:-3:-1], known[:-3:-1]
     if not indexing.is_one(known[-1]) or not _are_aligned(start, known[:-1], factor.dtype.itemsize):
         return None
-    return FactorTensor(factor, start, tuple(map(_size, dimensions)), tuple(known), is_turned)
+    return FactorTensor(factor, start, tuple(map(_size, dimensions)), tuple(known), is_transposed)
 
 
 def _are_aligned(start: Index, strides: Sequence[Index], size: int) -> bool:
-    """Return whether the copy engine can go along: an expanded dimension has stride 0, which it does not take."""
+    """Return whether the copy engine takes these strides: 0, as of an expanded dimension, is none of them."""
     numbers = [indexing.constant(value) for value in (start, *strides)]
     return all(number is not None and number * size % BYTES == 0 for number in numbers) and all(numbers[1:])
 
@@ -120,7 +120,7 @@ def _remaining(offset: Index, loops: Sequence[Sequence[Loop]], strides: Sequence
 
 def make(emitter: TritonEmitter, factor: FactorTensor, shape: tuple[int, int]) -> Descriptor:
     """Emit the descriptor of a factor, whose tiles have this shape."""
-    block = [*([1] if len(factor.sizes) == 3 else []), *(reversed(shape) if factor.is_turned else shape)]
+    block = [*([1] if len(factor.sizes) == 3 else []), *(reversed(shape) if factor.is_transposed else shape)]
     name = emitter.fresh("d")
     pointer, start = emitter.pointers[factor.load.buffer], index_text(factor.start)
     address = pointer if factor.start == indexing.ZERO else f"{pointer} + ({start})"
@@ -139,19 +139,19 @@ def load(
     emitter: TritonEmitter, descriptor: Descriptor, batch: Sequence[str], first: tuple[str, str], shape: tuple[int, int]
 ) -> str:
     """Emit the load of a tile that begins at this row and column; return its name."""
-    factor = descriptor.described
-    begins = list(reversed(first) if factor.is_turned else first)
+    factor = descriptor.factor
+    begins = list(reversed(first) if factor.is_transposed else first)
     text = f"{descriptor.name}.load([{', '.join((*batch, *begins))}])"
-    stored = tuple(reversed(shape)) if factor.is_turned else shape
+    stored = tuple(reversed(shape)) if factor.is_transposed else shape
     if batch:
         text = f"{text}.reshape([{stored[0]}, {stored[1]}])"
-    return assign(emitter, f"{text}.T" if factor.is_turned else text, "x")
+    return assign(emitter, f"{text}.T" if factor.is_transposed else text, "x")
 
 
-def of_product(
+def describe_factors(
     kernel: Kernel, factors: tuple[Expr, Expr], batch: Sequence[Loop], rows: Sequence[Loop], columns: Loop, depth: Loop
 ) -> tuple[FactorTensor, FactorTensor] | None:
     """Both factors as tensors; None if the engine cannot load one of them."""
-    left = described(kernel, factors[0], batch, (rows, (depth,)))
-    right = described(kernel, factors[1], batch, ((depth,), (columns,)))
+    left = describe_factor(kernel, factors[0], batch, (rows, (depth,)))
+    right = describe_factor(kernel, factors[1], batch, ((depth,), (columns,)))
     return None if left is None or right is None else (left, right)

@@ -152,7 +152,7 @@ def _descriptors(emitter: TritonEmitter, product: Product, tile: ProductTile) ->
     """Emit the descriptors of both factors, if the tile has any."""
     if not tile.descriptors:
         return []
-    found = triton_descriptors.of_product(
+    found = triton_descriptors.describe_factors(
         emitter.kernel, (product.left, product.right), product.batch, product.rows, product.columns, product.depth
     )
     if found is None:

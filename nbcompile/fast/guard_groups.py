@@ -27,6 +27,7 @@ from nbcompile.capture.source import AttrSource, ItemSource, Source
 from nbcompile.fast import guard_cache
 from nbcompile.guarding.accessors import RootSource, SourceCache, module_table
 from nbcompile.guarding.group import GroupGuards
+from nbcompile.support.class_flags import HEAP_TYPE
 
 WatchedObjects = Callable[[object], Sequence[object]]
 Evaluate = Callable[[object], bool]
@@ -40,7 +41,6 @@ _INLINE_DIMS = 5  # of more, sizes lie outside of the TensorImpl
 _VARS = object()  # the step from a module to its __dict__
 _OF_CONSTANTS = (GuardKind.NONE_MATCH, GuardKind.BOOL_MATCH, GuardKind.EQUALS_MATCH)
 _OF_DICTS = (GuardKind.DICT_LENGTH, GuardKind.DICT_KEYS, GuardKind.DICT_CONTAINS)
-_HEAP_TYPE = 1 << 9  # instances of such a class may be given another class
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ def _is_covered(guard: Guard, value: object) -> bool:
         plain = (torch.Tensor, torch.nn.Parameter)
         return type(value) in plain and value.layout is torch.strided and value.dim() <= _INLINE_DIMS  # type: ignore[attr-defined]
     if guard.kind is GuardKind.TYPE_MATCH:
-        return isinstance(value, torch.nn.Module) or type(value) is dict or not type(value).__flags__ & _HEAP_TYPE
+        return isinstance(value, torch.nn.Module) or type(value) is dict or not type(value).__flags__ & HEAP_TYPE
     return guard.kind is GuardKind.ID_MATCH or (
         guard.kind is GuardKind.NOT_IN_GENERIC_DICT and isinstance(value, torch.nn.Module)
     )

@@ -67,7 +67,7 @@ class MemoryBarriers:
     """By block and address."""
 
     @staticmethod
-    def none_yet(warps: int, shared_bytes: int, threads: int) -> MemoryBarriers:
+    def empty(warps: int, shared_bytes: int, threads: int) -> MemoryBarriers:
         """The state of blocks that begin."""
         nobody, zeros = np.full(shared_bytes, NOBODY, np.int32), np.zeros(shared_bytes, np.int32)
         return MemoryBarriers(np.zeros((warps, 0), np.int64), nobody, zeros, np.zeros(threads, bool))

@@ -162,7 +162,7 @@ class Blocks:
         self.products_committed = np.zeros(self.count, np.int64)
         self.products: list[Product] = []
         self.registers_in_flight: frozenset[str] = frozenset()
-        self.memory_barriers = barriers.MemoryBarriers.none_yet(
+        self.memory_barriers = barriers.MemoryBarriers.empty(
             len(blocks) * self.warps, self.shared.content.size, self.count
         )
         self.bulk_committed = np.zeros(self.count, np.int64)

@@ -302,7 +302,7 @@ def _is_described(kernel: Kernel, parts: Product, shape: Shape, chip: Chip) -> b
     if chip.capability < triton_descriptors.ENGINE or shape.kind == "float32" or shape.is_convolution:
         return False
     sides = parts.batch, parts.rows, parts.columns, parts.depth
-    return triton_descriptors.of_product(kernel, (parts.left, parts.right), *sides) is not None
+    return triton_descriptors.describe_factors(kernel, (parts.left, parts.right), *sides) is not None
 
 
 def _predicted(tile: ProductTile, shape: Shape, chip: Chip, moved: int, reached: float) -> float:

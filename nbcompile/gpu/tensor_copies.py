@@ -60,7 +60,7 @@ class TensorMap:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Places of the elements of a box."""
+    """Addresses of the elements of a box."""
 
     offsets: Array
     """In shared memory, from the beginning of the block's."""

@@ -10,7 +10,7 @@ value of its key, on copies, and the one with the least predicted time is kept; 
 what has no form for our launcher.
 
 In torch: torch/_higher_order_ops/triton_kernel_wrap.py, torch/_inductor/codegen/wrapper.py. Read next:
-nbcompile/gpu/user_code.py
+nbcompile/gpu/user_kernel_store.py
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from triton.compiler import ASTSource
 
 from nbcompile import torch_internals
 from nbcompile.capture.triton_kernels import function_of
-from nbcompile.gpu import cubins, elf, user_code
+from nbcompile.gpu import cubins, elf, user_kernel_store
 from nbcompile.gpu.build import CannotBuild
 from nbcompile.gpu.chip import CHIPS, Chip
 from nbcompile.gpu.machine_code import POINTER_BYTES, MachineCode
@@ -152,7 +152,7 @@ def built(form: Form, chip: Chip) -> MachineCode:
     Raises:
         CannotBuild: Triton refuses, or what it makes needs more than our launcher gives.
     """
-    return user_code.built(form, chip)
+    return user_kernel_store.build_or_fetch(form, chip)
 
 
 # -- what is written -------------------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def written(kernel_idx: int, constant_args_idx: int, arguments: Given) -> list[s
         try:
             # Fake tensors have no address. Alignment changes loads, and not which arguments are written.
             form = form_of(function, {**arguments, **constants, **config}, lambda _: False)
-            found |= user_code.written(form, CHIPS["sm_90"])
+            found |= user_kernel_store.find_written(form, CHIPS["sm_90"])
         except Exception:  # noqa: BLE001  whatever Triton refuses, it refuses again at the launch
             found |= arguments.keys()
     return [name for name, value in arguments.items() if name in found and isinstance(value, torch.Tensor)]

@@ -54,6 +54,7 @@ from nbcompile.capture.source import (
     resolve,
     values_of,
 )
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.torch_internals import eval_frame, guards
 
 RootSource = (
@@ -259,7 +260,7 @@ class GuardTree:
     ) -> Any:
         mro = cls.__mro__
         holder = next(index for index, each in enumerate(mro) if index >= after and name in each.__dict__)
-        if not all(each.__flags__ & _HEAP_TYPE for each in mro[: holder + 1]):
+        if not all(each.__flags__ & HEAP_TYPE for each in mro[: holder + 1]):
             return of_type.lambda_manager(lambda value: class_attribute(value, name, after), *about)
         classes = of_type.type_mro_manager(f"{text}.__mro__", mro, None)
         # Python takes the first class of the method resolution order that has the name. So each class before it is
@@ -297,9 +298,6 @@ def is_own(owner: object, attribute: str) -> bool:
     except AttributeError:
         return False
     return type(members) is dict and attribute in members and not _is_data_descriptor(type(owner), attribute)
-
-
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement; others have no dict to look into
 
 
 def _plain_lookup(cls: type, attribute: str) -> bool:

@@ -31,6 +31,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks, tensor_property
 from nbcompile.capture.source import Source, kind_of_member, remaining
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.torch_internals import members
 
 Predicate = Callable[[Any], bool]
@@ -63,9 +64,6 @@ class ExpectedObject:
             # At interpreter exit objects die in any order, also the modules that the callback needs.
             ending = sys.is_finalizing
             self._weak = weakref.ref(value, lambda _: None if ending() else callback())
-
-
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class made by a class statement; others live as long as the process
 
 
 class ExpectedKey(ExpectedObject):
@@ -452,7 +450,7 @@ def _dict_contains(guard: Guard, name: str, value: object) -> Leaf:
     text = f"___dict_contains({type.__repr__(key) if isinstance(key, type) else repr(key)}, {name})"
     text = text if contains else f"not {text}"
     is_dict, cls, of_type = isinstance(value, dict), ExpectedObject(type(value)), _type_text(name, type(value))
-    if isinstance(key, type) and not lives_on(key):
+    if isinstance(key, type) and not is_immortal(key):
         return _contains_mortal(guard, text, cls, ExpectedKey(key, contains))
 
     def holds(value: object) -> bool:
@@ -468,9 +466,9 @@ def _dict_contains(guard: Guard, name: str, value: object) -> Leaf:
     return Leaf(guard, text, holds, install)
 
 
-def lives_on(cls: type) -> bool:
+def is_immortal(cls: type) -> bool:
     """Return whether a class lives as long as the process: one in C, or one that an imported module holds."""
-    if not cls.__flags__ & _HEAP_TYPE:
+    if not cls.__flags__ & HEAP_TYPE:
         return True
     module = None if cls.__module__ == "__main__" else sys.modules.get(str(cls.__module__))
     return module is not None and vars(module).get(cls.__qualname__) is cls

@@ -1,4 +1,4 @@
-"""Referents of weak references, and generators that wait: the program lets go of them as eager mode does.
+"""Referents of weak references, and waiting generators: the residual program releases them when eager mode does.
 
     made = new(Node)
     made_1 = ref(made)

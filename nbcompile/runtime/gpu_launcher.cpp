@@ -138,12 +138,11 @@ int free_unused() {
   return freed ? 0 : -1;
 }
 
-int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **made) {
-  c10::IntArrayRef size(sizes, dim), stride(strides, dim);
+/* Calls an allocation; once more after unused memory was freed, if there was too little. */
+template <typename Allocate> int allocate_twice_at_most(Allocate allocate) {
   for (int attempt = 0;; attempt++) {
     try {
-      auto tensor = at::detail::empty_strided_generic(size, stride, c10::GetAllocator(CUDA), c10::DispatchKeySet(c10::DispatchKey::CUDA), (c10::ScalarType)dtype);
-      *made = new at::TensorBase(std::move(tensor)); /* as aoti_torch_delete_tensor_object expects it */
+      allocate();
       return 0;
     } catch (const c10::OutOfMemoryError &error) {
       if (attempt) return raise(error);
@@ -154,19 +153,17 @@ int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtyp
   }
 }
 
+int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **made) {
+  c10::IntArrayRef size(sizes, dim), stride(strides, dim);
+  return allocate_twice_at_most([&] {
+    auto tensor = at::detail::empty_strided_generic(size, stride, c10::GetAllocator(CUDA), c10::DispatchKeySet(c10::DispatchKey::CUDA), (c10::ScalarType)dtype);
+    *made = new at::TensorBase(std::move(tensor)); /* as aoti_torch_delete_tensor_object expects it */
+  });
+}
+
 /* Memory of the current device for one launch. */
 int take_scratch(size_t bytes, c10::DataPtr *made) {
-  for (int attempt = 0;; attempt++) {
-    try {
-      *made = c10::GetAllocator(CUDA)->allocate(bytes);
-      return 0;
-    } catch (const c10::OutOfMemoryError &error) {
-      if (attempt) return raise(error);
-    } catch (const std::exception &error) {
-      return raise(error);
-    }
-    if (free_unused()) return -1;
-  }
+  return allocate_twice_at_most([&] { *made = c10::GetAllocator(CUDA)->allocate(bytes); });
 }
 
 /* ---------------------------------------------------------------- kernels */

@@ -337,8 +337,10 @@ class _FrameTracer:
         action, resume, outer = break_points.describe(broken, pending, callers, reconstruction)
         contexts = tuple(manager.recipe_to_enter(reconstruction) for manager in entered)
         mutations = reconstruction.mutations()
-        if (generator := break_points.let_go(broken, pending, callers, self.interpreter)) is not None:
-            where = f"{generator.describe()} in a block, of which a frame may let go"
+        if (
+            generator := break_points.find_generator_closed_late(broken, pending, callers, self.interpreter)
+        ) is not None:
+            where = f"{generator.describe()} in a block, which a frame may release"
             raise breaks.unsupported(breaks.GENERATOR_RECIPE, where, name=generator.frame.code.co_name)
         self._close_generators()
         opcode = "step" if isinstance(action, Continue) else broken.current.opcode

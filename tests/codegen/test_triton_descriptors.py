@@ -21,8 +21,8 @@ def described(function, *inputs):
     (kernel,) = (step for step in planned.steps if isinstance(step, Kernel))
     parts = product_of(kernel)
     sides = parts.batch, parts.rows, parts.columns, parts.depth
-    found = triton_descriptors.of_product(kernel, (parts.left, parts.right), *sides)
-    return found and [(factor.sizes, factor.strides, factor.is_turned) for factor in found]
+    found = triton_descriptors.describe_factors(kernel, (parts.left, parts.right), *sides)
+    return found and [(factor.sizes, factor.strides, factor.is_transposed) for factor in found]
 
 
 def half(*size: int) -> torch.Tensor:

@@ -33,6 +33,7 @@ import torch
 
 from nbcompile.capture import triton_kernels
 from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, encode
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.support.context_variables import bound
 
 Description = list[Any]
@@ -43,8 +44,6 @@ _MEMBERS_OF_PYTHON = frozenset(
     | {"___needs_generation_tag_patch"}
 )
 """Members that change nothing in what a program does, some of which Python makes when it needs them."""
-_HEAP_TYPE = 1 << 9
-"""Py_TPFLAGS_HEAPTYPE: made by a class statement; no other class can be changed, or made twice."""
 _MATCHED_BY_PATTERNS = 1 << 5 | 1 << 6
 """Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING, which registering a class sets: ``case [a, b]`` asks for them."""
 _COMPARED = (bool, int, float, complex, str, bytes)
@@ -219,11 +218,11 @@ def _roughly(value: object, depth: int) -> object:
 def _class(value: type, depth: int) -> Description:
     name = [value.__module__, value.__qualname__]
     # A class in C cannot be changed, so its name says all.
-    if not value.__flags__ & _HEAP_TYPE:
+    if not value.__flags__ & HEAP_TYPE:
         return ["class", *name]
     # The whole method resolution order, since a look-up goes through it, and the members of each class in it.
     bases = [[each.__module__, each.__qualname__] for each in value.__mro__]
-    members = [_members(each, depth) for each in value.__mro__ if each.__flags__ & _HEAP_TYPE]
+    members = [_members(each, depth) for each in value.__mro__ if each.__flags__ & HEAP_TYPE]
     return ["class", *name, digest_of((bases, members, value.__flags__ & _MATCHED_BY_PATTERNS))]
 
 

@@ -247,26 +247,22 @@ def _hasattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 def _attribute_name(tracer: Tracer, tracker: VariableTracker) -> str:
     name = realise(tracer, tracker)
-    if name.python_type() is int or (name.is_constant() and not isinstance(name.constant(), str)):
+    if not issubclass(name.python_type(), str):
         tracer.raise_exception(TypeError, f"attribute name must be string, not '{name.type_name()}'")
     return str(name.constant())
 
 
 @handles(setattr)
 def _setattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    owner, name, value = (realise(tracer, each) for each in arguments)
-    if not issubclass(name.python_type(), str):
-        tracer.raise_exception(TypeError, f"attribute name must be string, not '{name.type_name()}'")
-    owner.set_attribute(tracer, str(name.constant()), value)
+    owner, name, value = realise(tracer, arguments[0]), _attribute_name(tracer, arguments[1]), arguments[2]
+    owner.set_attribute(tracer, name, realise(tracer, value))
     return ConstantVariable(None)
 
 
 @handles(delattr)
 def _delattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    owner, name = (realise(tracer, each) for each in arguments)
-    if not issubclass(name.python_type(), str):
-        tracer.raise_exception(TypeError, f"attribute name must be string, not '{name.type_name()}'")
-    owner.delete_attribute(tracer, str(name.constant()))
+    owner, name = realise(tracer, arguments[0]), _attribute_name(tracer, arguments[1])
+    owner.delete_attribute(tracer, name)
     return ConstantVariable(None)
 
 

@@ -30,6 +30,7 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     attention_params,
@@ -62,7 +63,7 @@ from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
 from nbcompile.tracing.variables.known_values import whole
-from nbcompile.tracing.variables.lookup import BINDS, HEAP_TYPE, MISSING, address_of, class_lookup, is_class_method_in_c
+from nbcompile.tracing.variables.lookup import BINDS, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar

@@ -29,7 +29,7 @@ from nbcompile.capture.trace import (
     StackSlot,
 )
 from nbcompile.tracing.effects.reconstruction import Reconstruction
-from nbcompile.tracing.frame.escape_analysis import SuspendedFrame, may_let_go, reachable, written
+from nbcompile.tracing.frame.escape_analysis import SuspendedFrame, may_release, reachable, written
 from nbcompile.tracing.frame.handlers.calls import pending_call, pending_call_ex
 from nbcompile.tracing.frame.handlers.loads import save_and_clear
 from nbcompile.tracing.frame.inlining import GeneratorVariable
@@ -189,17 +189,17 @@ def _kept_to_the_end(frame: Translator, index: int) -> set[str]:
     return names - written(frame, index) if names else names
 
 
-def let_go(
+def find_generator_closed_late(
     frame: Translator, broken: BrokenInstruction, callers: Sequence[Translator], interpreter: Interpreter
 ) -> GeneratorVariable | None:
-    """A generator inside of a block that Python would close earlier than the residual program lets go of it."""
+    """A generator inside of a block that Python would close before the residual program releases it, if any."""
     outermost = callers[0] if callers else frame
     rest = frame.stack[: len(frame.stack) - broken.slots]
     frames = [SuspendedFrame(frame, index, rest) for index, _ in broken.targets]
     frames += [SuspendedFrame(caller, caller.pc, caller.stack) for caller in callers]
     for generator in interpreter.generators:
         is_passed_on = generator.lives_on and generator.is_in_block()
-        if is_passed_on and may_let_go(interpreter, frames, outermost, generator):
+        if is_passed_on and may_release(interpreter, frames, outermost, generator):
             return generator
     return None
 

@@ -75,10 +75,10 @@ class SuspendedFrame:
     """Values that it still has on its operand stack then."""
 
 
-def may_let_go(
+def may_release(
     tracer: Tracer, frames: Sequence[SuspendedFrame], outermost: Translator, tracker: VariableTracker
 ) -> bool:
-    """True if a frame holds a value, and may let go of it before the outermost frame has ended.
+    """True if a frame holds a value, and may release it before the outermost frame has ended.
 
     The residual program holds what it passes on until it ends. That is as long as a local of the outermost frame does
     that is not bound again. What is only stored elsewhere it does not hold (weak_referents.py), but the code that goes

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from types import GenericAlias, MethodDescriptorType, MethodType, ModuleType, UnionType, WrapperDescriptorType
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+from nbcompile.support.class_flags import is_class_statement
+
 _GENERAL_LOOKUP = frozenset({"_collections", "builtins", "collections", "datetime", "decimal", "itertools"})
 """Modules whose classes in C look attributes up as ``object`` does, but for those of _OWN_LOOKUP."""
 _OWN_LOOKUP = frozenset({type, super, ModuleType, MethodType, GenericAlias, UnionType})
@@ -38,11 +38,6 @@ def is_method_in_c(cls: type, name: str) -> bool:
     """True if objects of the class have a method of the name that is written in C."""
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
     return isinstance(found, (MethodDescriptorType, WrapperDescriptorType))
-
-
-def is_class_statement(cls: type) -> bool:
-    """True for a class of Python's; one in C is not on the heap, or it is immutable, as most are since 3.12."""
-    return bool(cls.__flags__ & _HEAP_TYPE) and not cls.__flags__ & _IMMUTABLE_TYPE
 
 
 def name_in_errors(cls: type) -> str:

@@ -15,11 +15,12 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from nbcompile.capture.recipe import Call, Constant, Mutation, Recipe, SetAttribute
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.lookup import HEAP_TYPE, class_lookup
+from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import TupleVariable

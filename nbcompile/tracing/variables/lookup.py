@@ -23,6 +23,7 @@ import torch.distributions
 
 from nbcompile import torch_internals
 from nbcompile.capture.source import ConstantSource, Source
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import rules
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
@@ -41,8 +42,6 @@ PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__, type
 """Functions in C that store into the object's dict, and do nothing else."""
 CLASS_METHODS_IN_C = (torch_internals.AUTOGRAD_APPLY, vars(dict)["fromkeys"], vars(collections.OrderedDict)["fromkeys"])
 """Class methods in C with a handler or a polyfill."""
-HEAP_TYPE = 1 << 9
-"""The flag of classes that a ``class`` statement made."""
 
 
 def class_lookup(cls: type, name: str) -> object:

@@ -32,7 +32,7 @@ class MappingProxyVariable(VariableTracker):
         self.real = real
         """The dict behind a proxy from outside."""
 
-    def seen(self, tracer: Tracer) -> DictVariable:
+    def current_mapping(self, tracer: Tracer) -> DictVariable:
         """The dict as it is now: the traced code may have changed it under another name."""
         known = None if self.real is None else tracer.side_effects.known(self.real)
         return known if isinstance(known, DictVariable) and known.changed else self.mapping
@@ -45,23 +45,23 @@ class MappingProxyVariable(VariableTracker):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in READS:
-            return BuiltinMethodVariable(self.seen(tracer), name)
+            return BuiltinMethodVariable(self.current_mapping(tracer), name)
         return super().get_attribute(tracer, name)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        return self.seen(tracer).get_item(tracer, key)
+        return self.current_mapping(tracer).get_item(tracer, key)
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return self.seen(tracer).contains(tracer, item)
+        return self.current_mapping(tracer).contains(tracer, item)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return self.seen(tracer).iterate(tracer)
+        return self.current_mapping(tracer).iterate(tracer)
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        return self.seen(tracer).length(tracer)
+        return self.current_mapping(tracer).length(tracer)
 
     def truth(self, tracer: Tracer) -> bool:
-        return self.seen(tracer).truth(tracer)
+        return self.current_mapping(tracer).truth(tracer)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:

@@ -313,7 +313,7 @@ SHAPES = [
     ends_with_the_frame,
 ]  # fmt: skip
 IN_PYTHON = {deleted_after, bound_again_after, in_a_list, stored, cleared_after, replaced_after}
-"""Shapes that let go of the generator before the frame ends: no frame that holds it for longer is made."""
+"""Shapes that release the generator before the frame ends: no frame that holds it for longer is made."""
 
 
 def plain(value):

@@ -1,7 +1,7 @@
 """Code of the user's Triton kernels in the kernel store, so that a later process launches it without compiling.
 
-    built(form, chip)       machine code, of the store or compiled now
-    written(form, chip)     {"out"}, the parameters that the kernel writes
+    build_or_fetch(form, chip)    machine code, of the store or compiled now
+    find_written(form, chip)      {"out"}, the parameters that the kernel writes
 
 An entry's key has the kernel's text with all that it is compiled with (capture/triton_kernels.py), Triton's own key,
 in which are the lines of its file, the types, constants and promises of the form, and Triton's version and variables.
@@ -54,7 +54,7 @@ class KernelForm(Protocol):
     def source(self) -> ASTSource: ...
 
 
-def built(form: KernelForm, chip: Chip) -> MachineCode:
+def build_or_fetch(form: KernelForm, chip: Chip) -> MachineCode:
     """The machine code of a form.
 
     Raises:
@@ -72,7 +72,7 @@ def built(form: KernelForm, chip: Chip) -> MachineCode:
     return code
 
 
-def written(form: KernelForm, chip: Chip) -> frozenset[str]:
+def find_written(form: KernelForm, chip: Chip) -> frozenset[str]:
     """The names of the parameters that a kernel writes.
 
     Raises:
