@@ -40,14 +40,16 @@ SAMPLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", SAMPLES, ids=lambda value: type(value).__qualname__)
+@pytest.mark.parametrize(
+    "value",
+    [value for value in SAMPLES if has_class_members_only(type(value))],
+    ids=lambda value: type(value).__qualname__,
+)
 def test_objects_with_the_members_of_their_class_have_no_others(value):
     """Where the class is said to answer alone, what it does not hold is an AttributeError of Python's, in these words."""
     cls = type(value)
     names = {"keys", "qqq", "__mro__", "__name__", "__self__", "__origin__", "a", "__hash__"}
     names |= {name for other in SAMPLES for name in dir(other)}
-    if not has_class_members_only(cls):
-        return
     assert not hasattr(value, "__dict__")
     for name in names:
         try:
