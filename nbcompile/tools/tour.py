@@ -20,12 +20,14 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jupytext
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
+from traitlets.config import Config
 
 from nbcompile.tools.claims import CLAIM
 from nbcompile.tools.commands import terminal
@@ -95,16 +97,25 @@ def execute(source: Path, timeout: int = 900) -> Tour:
     error = ""
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
-        client = NotebookClient(
-            notebook, timeout=timeout, kernel_name="python3", resources=resources, extra_arguments=QUIET
-        )
         try:
-            client.execute()
+            run_cells(notebook, timeout=timeout, resources=resources)
         except CellExecutionError as failed:
             error = f"{failed.ename}: {failed.evalue}"
         except DeadKernelError:
             error = "the kernel died: the interpreter crashed (its last words are above)"
     return Tour(notebook, time.perf_counter() - began, error, left_out)
+
+
+def run_cells(notebook: NotebookNode, **options: Any) -> None:
+    """Run a notebook's cells in a kernel of its own; ``options`` are those of ``NotebookClient``.
+
+    Jupyter chooses free ports, and the kernel binds them a second later: by then another process may have them, and the
+    kernel never answers. Sockets that are files in a new folder have no such race; Windows has none.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        sockets = {} if sys.platform == "win32" else {"transport": "ipc", "ip": str(Path(folder, "kernel"))}
+        config = Config({"KernelManager": sockets})
+        NotebookClient(notebook, kernel_name="python3", extra_arguments=QUIET, config=config, **options).execute()
 
 
 def leave_out(notebook: NotebookNode) -> list[str]:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
+
+from nbcompile.tools import tour
 
 
 @dataclass(frozen=True)
@@ -708,7 +709,7 @@ def run(cells: dict[str, str]) -> dict[str, dict[str, str]]:
     """Run cells in one fresh kernel: the streams, the first screen, and the traceback of each."""
     book = nbformat.v4.new_notebook()
     book.cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, *cells.values())]
-    NotebookClient(book, timeout=300, allow_errors=True, kernel_name="python3").execute()
+    tour.run_cells(book, timeout=300, allow_errors=True)
     return {name: _outputs(ran.outputs) for name, ran in zip(cells, book.cells[1:], strict=True)}
 
 

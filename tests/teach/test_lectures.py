@@ -10,7 +10,6 @@ from pathlib import Path
 
 import jupytext
 import pytest
-from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
 from nbcompile.teach.exercise_table import find
@@ -45,7 +44,7 @@ def done(lecture: Path, answers):
             asked.append((current, says, len(cells)))
             cells.append(new_code_cell(code))
     notebook.cells = [*cells, new_code_cell("print('alive', torch.ones(2).sum().item())")]
-    NotebookClient(notebook, timeout=300, kernel_name="python3", extra_arguments=tour.QUIET).execute()
+    tour.run_cells(notebook, timeout=300)
     assert "alive 2.0" in notebook.cells[-1].outputs[0].text
     return [(name, says, shown(notebook.cells[at])) for name, says, at in asked]
 

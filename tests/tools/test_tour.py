@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from nbcompile.tools import tour
 
@@ -30,6 +31,19 @@ def test_a_small_tour(tmp_path, capsys):
     assert "✓ one is one (one=1)" in told
     assert "1 claims hold" in told
     assert "✓ one is one (one=1)" in (tmp_path / "small.html").read_text()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no sockets that are files")
+def test_kernels_take_no_ports():
+    """A kernel's sockets are files in a folder of its own, which is gone afterwards: no other process can take them."""
+    cell = new_code_cell(
+        "from ipykernel.kernelapp import IPKernelApp\nprint(IPKernelApp.instance().transport, IPKernelApp.instance().ip)"
+    )
+    notebook = new_notebook(cells=[cell])
+    tour.run_cells(notebook, timeout=60)
+    transport, base = notebook.cells[0].outputs[0].text.split()
+    assert transport == "ipc"
+    assert not Path(base).parent.exists()
 
 
 def test_a_tour_as_json(tmp_path, capsys):

@@ -8,9 +8,9 @@ import time
 import nbformat
 import pytest
 import torch
-from nbclient import NotebookClient
 
 from nbcompile.lowering.registry import LOWERINGS
+from nbcompile.tools import tour
 from nbcompile.tools.diagnose.ablate import ablate
 from nbcompile.tools.diagnose.bisect import bisect
 from nbcompile.tools.diagnose.minify import NothingToMinify, minify
@@ -87,6 +87,7 @@ def test_a_function_that_raises_system_exit():
 CELLS = (
     """import os, time, torch, nbcompile
 from nbcompile.lowering.registry import LOWERINGS
+from nbcompile.tools import tour
 def crash(*arguments, **keywords):
     os.kill(os.getpid(), 11)
 LOWERINGS[torch.ops.aten.exp.default] = crash
@@ -106,7 +107,7 @@ def test_in_a_kernel():
     """The kernel lives on, and each cell has its answer and nothing else."""
     cells = [nbformat.v4.new_code_cell(source) for source in CELLS]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+    tour.run_cells(notebook, timeout=600)
     texts = ["".join(output.get("text", str(output)) for output in cell.outputs) for cell in notebook.cells]
     assert texts[0] == ""
     assert texts[1] == "killed by signal 11\n"
