@@ -5,8 +5,9 @@
 
 An input with the same address in two calls is static and read in place (a parameter, the output of an earlier graph);
 any other input is copied to a static buffer before each replay. A graph is recorded again for other sizes, and if its
-outputs are large and still used; small outputs are copied (runtime/gpu_capture.h). So no output is overwritten, however
-long it is kept, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
+outputs are large and still used; small outputs are copied (runtime/gpu_capture.h). Graphs share their memory
+(graph_pools.py): before a graph runs, the same is done for outputs of other graphs in memory that it may write. So no
+output is overwritten, however long it is kept, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
 
 Where a graph cannot be recorded, it is launched as without the mode, and the record says why.
 
@@ -25,6 +26,8 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.gpu import graph_pools
+from nbcompile.gpu.graph_pools import GraphPool
 from nbcompile.gpu.random_draws import Draw
 from nbcompile.ir.emitted import CaptureFacts
 from nbcompile.runtime import gpu_launcher
@@ -49,9 +52,10 @@ Log = Callable[[str], None]
 
 @dataclass(slots=True, weakref_slot=True)
 class RecordedGraph:
-    """One executable graph and its private memory."""
+    """One executable graph."""
 
     executable: Any
+    pool: GraphPool
     layout: tuple[Any, ...]
     buffers: tuple[torch.Tensor, ...]
     """Buffers of the random tensors."""
@@ -202,7 +206,7 @@ class ReplayedProgram:
         self.copied_positions.update(copied)
         self.graphs.insert(0, graph)
         static = sum(map(bool, now)) - len(copied)
-        self.log(f"recorded a CUDA graph: {static} static inputs, {len(copied)} copied")
+        self.log(f"recorded a CUDA graph: {static} static inputs, {len(copied)} copied{graph.pool.neighbours()}")
         return graph
 
     def _captured(self, inputs: list[Any], layout: tuple[Any, ...], copied: set[int]) -> RecordedGraph:
@@ -210,11 +214,11 @@ class ReplayedProgram:
         # Inputs of the recording: a static buffer if copied, otherwise the caller's tensor.
         static_inputs = [_buffer_for(value) if at in copied else value for at, value in enumerate(inputs)]
         buffers = tuple(row.buffer() for draw in self.draws for row in draw.results)
-        # A private pool, as a replay writes to the recorded addresses: nothing else may be allocated there.
-        pool, release = torch_internals.new_memory_pool(), torch_internals.memory_pool_release()
-        with _on_error(lambda: release(self.device, pool)):
-            with torch_internals.allocating_from(self.device, pool):
-                module.begin_capture(self.device)
+        # A private pool, as a replay writes to the recorded addresses: nothing but graphs may be allocated there.
+        pool = graph_pools.pool_for(module, self.device)
+        with _on_error(pool.drop):
+            with pool.allocating():
+                module.begin_capture(pool.memory)
                 try:
                     result = self.recorded_program([*static_inputs, *buffers])
                 except BaseException:
@@ -223,10 +227,10 @@ class ReplayedProgram:
                     raise
                 executable = module.end_capture(True)
             given, static = [*inputs, *buffers], [*static_inputs, *buffers]
-            recording = module.make_recording(self.device, executable, given, static, len(inputs), result)
-        graph = RecordedGraph(recording, layout, buffers, self._drawing(buffers) if buffers else None)
-        # The pool is released with the recording, but not at exit, when torch's allocator may be gone.
-        weakref.finalize(graph, release, self.device, pool).atexit = False
+            recording = module.make_recording(pool.memory, executable, given, static, len(inputs), result)
+        graph = RecordedGraph(recording, pool, layout, buffers, self._drawing(buffers) if buffers else None)
+        # Not at exit, when torch's allocator may be gone.
+        weakref.finalize(graph, pool.drop).atexit = False
         return graph
 
     def _drawing(self, buffers: Sequence[torch.Tensor]) -> Callable[[], None]:

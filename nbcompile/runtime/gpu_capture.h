@@ -1,13 +1,13 @@
 /* CUDA graphs: what a compiled graph launches is recorded once, and replayed by one call of the driver.
  *
- *   begin_capture(device), end_capture(whether to keep it)      around a call of the program; an executable graph
+ *   begin_capture(pool), end_capture(whether to keep it)        around a call of the program; an executable graph
  *   make_recording(exec, ...)                                   the graph, its inputs and outputs as a Python object
  *   recording.run([input, ...], most bytes)                     a tuple of outputs; or a number: why not (REFUSALS)
  *
  * A recording reads and writes fixed addresses. An input is at the address where it was recorded, or is copied to the
- * place that was recorded for it. Results get new tensors at each call, over the same memory: while a result of an
- * earlier call is still used, its content is moved to memory of its own, under all the tensors that see it, before the
- * graph runs again. So no result changes afterwards.
+ * place that was recorded for it. Results get new tensors at each call, over the same memory: while a result that the
+ * graph would overwrite is still used, its own or one of another graph of the pool (gpu_graph_memory.h), its content is
+ * moved to memory of its own, under all the tensors that see it, before the graph runs. So no result changes afterwards.
  *
  * In torch: torch/_inductor/cudagraph_trees.py, torch/csrc/cuda/Graph.cpp. Read next: nbcompile/gpu/cuda_graphs.py
  */
@@ -23,6 +23,7 @@ struct Capture {
   int device = 0, device_before = 0;
   c10::Stream stream_before = c10::Stream(c10::Stream::UNSAFE, c10::Device(CUDA, 0), 0);
   void *stream = nullptr;
+  std::unique_ptr<Kept> kept; /* until make_recording takes it */
 };
 thread_local Capture capture;
 
@@ -42,10 +43,11 @@ void leave_capture() {
   capture.active = false;
 }
 
-/* begin_capture(device): from now on torch's current stream records */
+/* begin_capture(pool): from now on torch's current stream records */
 PyObject *begin_capture(PyObject *, PyObject *arguments) {
-  int device;
-  if (!PyArg_ParseTuple(arguments, "i", &device)) return nullptr;
+  PyObject *pool;
+  if (!PyArg_ParseTuple(arguments, "O!", &GraphPoolType, &pool)) return nullptr;
+  int device = pool_of(pool)->device;
   if (capture.active) return PyErr_SetString(PyExc_RuntimeError, "a graph is being recorded in this thread"), nullptr;
   try {
     auto *impl = guard();
@@ -59,9 +61,11 @@ PyObject *begin_capture(PyObject *, PyObject *arguments) {
     return nullptr;
   }
   capture.active = true;
+  capture.kept = std::make_unique<Kept>(pool_of(pool));
   int result = driver.begin_capture(capture.stream, THREAD_LOCAL_CAPTURE);
   if (!result) Py_RETURN_NONE;
   leave_capture();
+  capture.kept.reset();
   fail(result, "begin the capture of a graph", nullptr);
   return nullptr;
 }
@@ -80,19 +84,13 @@ PyObject *end_capture(PyObject *, PyObject *arguments) {
     what = "instantiate a graph";
   }
   if (graph) driver.destroy_graph(graph);
+  if (result || !keep) capture.kept.reset();
   if (!keep) Py_RETURN_NONE;
   if (result) return fail(result, what, nullptr), nullptr;
   return PyLong_FromVoidPtr(executable);
 }
 
 /* ---------------------------------------------------------------- recordings */
-
-/* What keeps the recorded addresses valid: of the recording itself, and of each result that is still there. */
-struct Memory {
-  std::vector<at::TensorBase> tensors;
-};
-using SharedMemory = std::shared_ptr<Memory>;
-void release_memory(void *context) { delete (SharedMemory *)context; }
 
 struct Recorded {
   enum Kind { STATIC, COPIED, OTHER };
@@ -103,11 +101,6 @@ struct Recorded {
     void *address; /* of the tensor, or of the place that it is copied to */
     size_t bytes;  /* COPIED */
     PyObject *value; /* OTHER: a number, None */
-  };
-  struct Block {
-    void *address;
-    size_t bytes;
-    c10::weak_intrusive_ptr<c10::StorageImpl> last; /* the storage that the latest call gave out */
   };
   enum Source { GIVEN, VIEW, MADE, OBJECT };
   struct Output {
@@ -120,11 +113,24 @@ struct Recorded {
   };
   int device;
   bool single;
-  void *executable, *stream;
-  SharedMemory memory;
+  void *executable;
+  std::vector<at::TensorBase> places; /* of copied inputs */
   std::vector<Input> inputs;
-  std::vector<Block> blocks;
+  std::vector<SharedBlock> blocks;
   std::vector<Output> outputs;
+  SharedPool pool;
+  std::vector<Range> kept;
+  std::vector<SharedBlock> watched;
+  size_t watched_version = 0; /* of the pool's list, when it was made */
+
+  const std::vector<SharedBlock> &blocks_to_watch() {
+    if (watched_version == pool->version) return watched;
+    watched = blocks;
+    for (const auto &block : pool->blocks)
+      if (block->pooled && block->owner != this && !is_within(kept, range_of(*block))) watched.push_back(block);
+    watched_version = pool->version;
+    return watched;
+  }
 };
 
 struct Recording {
@@ -167,38 +173,11 @@ int same_value(PyObject *value, PyObject *known) {
   return Py_TYPE(value) == Py_TYPE(known) ? PyObject_RichCompareBool(value, known, Py_EQ) : 0;
 }
 
-/* A result of an earlier call that is still used, as far as the recording would overwrite it. */
-c10::intrusive_ptr<c10::StorageImpl> used(const Recorded::Block &block) {
-  auto storage = block.last.lock();
-  if (storage && (storage->data() != block.address || !block.bytes)) storage.reset();
-  return storage;
-}
-
-size_t bytes_in_use(const Recorded *recorded) {
+size_t bytes_in_use(Recorded *recorded) {
   size_t total = 0;
-  for (const auto &block : recorded->blocks)
-    if (used(block)) total += block.bytes;
+  for (const auto &block : recorded->blocks_to_watch())
+    if (used(*block)) total += block->bytes;
   return total;
-}
-
-int copy_bytes(const GpuState *state, void *into, const void *from, size_t bytes) {
-  if (!bytes) return 0;
-  int result = driver.copy((uint64_t)(uintptr_t)into, (uint64_t)(uintptr_t)from, bytes, state->stream);
-  return result ? fail(result, "copy an input of a recorded graph", nullptr) : 0;
-}
-
-/* Move the content of a result to memory of its own: every tensor over this storage sees it there. */
-int move_out(const GpuState *state, const Recorded::Block &block) {
-  auto storage = used(block);
-  if (!storage) return 0;
-  int64_t sizes[] = {(int64_t)block.bytes}, strides[] = {1};
-  void *made;
-  if (allocate(1, sizes, strides, (int)c10::ScalarType::Byte, state->device, &made)) return -1;
-  at::TensorBase *fresh = (at::TensorBase *)made;
-  int status = copy_bytes(state, address_of(*fresh), block.address, block.bytes);
-  if (!status) storage->set_data_ptr_noswap(fresh->storage().unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, fresh->device())));
-  delete fresh;
-  return status;
 }
 
 PyObject *made_tensor(c10::Storage storage, const Recorded::Output &output, int64_t offset) {
@@ -217,10 +196,10 @@ PyObject *output_of(Recorded *recorded, const Recorded::Output &output, PyObject
     }
     case Recorded::MADE: break;
   }
-  Recorded::Block &block = recorded->blocks[output.from];
+  Block &block = *recorded->blocks[output.from];
   c10::Storage &storage = storages[output.from];
   if (!storage) {
-    c10::DataPtr data(block.address, new SharedMemory(recorded->memory), release_memory, c10::Device(CUDA, (c10::DeviceIndex)recorded->device));
+    c10::DataPtr data(block.address, new Hold(block.hold), release_memory, c10::Device(CUDA, (c10::DeviceIndex)recorded->device));
     storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), block.bytes, std::move(data), c10::GetAllocator(CUDA), true));
     block.last = c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl());
   }
@@ -268,7 +247,7 @@ PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t c
   Entered entered(recorded->device);
   if (!entered.inside) return nullptr;
   const GpuState *state = &entered.state;
-  if (recorded->stream && recorded->stream != state->stream) return PyLong_FromLong(LAYOUT); /* what it writes is ordered on one stream */
+  if (recorded->pool->stream != state->stream) return PyLong_FromLong(LAYOUT); /* what it writes is ordered on one stream */
   int result = driver.is_capturing(state->stream, &capturing);
   if (result) return fail(result, "ask for the state of a stream", nullptr), nullptr;
   if (capturing) return PyLong_FromLong(IN_CAPTURE);
@@ -276,8 +255,8 @@ PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     if (recorded->inputs[i].kind == Recorded::STATIC && address_of(tensor_of(inputs[i])) != recorded->inputs[i].address)
       return PyLong_FromLong(ADDRESS);
   if (bytes_in_use(recorded) > most) return PyLong_FromLong(IN_USE);
-  for (const auto &block : recorded->blocks)
-    if (move_out(state, block)) return nullptr;
+  for (const auto &block : recorded->blocks_to_watch())
+    if (move_out(state, *block)) return nullptr;
   for (size_t i = 0; i < recorded->inputs.size(); i++) {
     const Recorded::Input &input = recorded->inputs[i];
     if (input.kind == Recorded::COPIED && copy_bytes(state, input.address, address_of(tensor_of(inputs[i])), input.bytes)) return nullptr;
@@ -288,7 +267,6 @@ PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     Py_DECREF(drawn);
   }
   if ((result = driver.launch_graph(recorded->executable, state->stream))) return fail(result, "replay a recorded graph", nullptr), nullptr;
-  recorded->stream = state->stream;
   return outputs_of(recorded, inputs);
 }
 
@@ -317,6 +295,9 @@ void recording_dealloc(PyObject *self) {
     if (Py_IsInitialized() && recorded->executable) driver.destroy_executable(recorded->executable);
     for (auto &input : recorded->inputs) Py_XDECREF(input.value);
     for (auto &output : recorded->outputs) Py_XDECREF(output.object);
+    /* Outputs that are still used hold their memory themselves. */
+    for (auto &block : recorded->blocks) block->hold.reset(), block->owner = nullptr;
+    recorded->pool->prune();
     delete recorded;
   }
   Py_TYPE(self)->tp_free(self);
@@ -358,12 +339,13 @@ int describe_output(Recorded *recorded, PyObject *value, PyObject *seen, Py_ssiz
   }
   if (output.source == Recorded::MADE) {
     void *address = storage->mutable_data();
-    for (output.from = 0; output.from < recorded->blocks.size() && recorded->blocks[output.from].address != address; output.from++) {}
+    for (output.from = 0; output.from < recorded->blocks.size() && recorded->blocks[output.from]->address != address; output.from++) {}
     if (!address || output.from == recorded->blocks.size()) {
       output.from = recorded->blocks.size();
-      recorded->blocks.push_back({address, storage->nbytes(), c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>())});
+      bool pooled = std::none_of(recorded->places.begin(), recorded->places.end(), [&](const at::TensorBase &place) { return place.storage().unsafeGetStorageImpl() == storage; });
+      Hold hold = std::make_shared<at::TensorBase>(tensor);
+      recorded->blocks.push_back(SharedBlock(new Block{address, storage->nbytes(), pooled, c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()), hold, hold, recorded}));
     }
-    recorded->memory->tensors.push_back(tensor);
   }
   recorded->outputs.push_back(output);
   return 0;
@@ -378,27 +360,34 @@ void describe_input(Recorded *recorded, PyObject *value, PyObject *seen) {
   bool copied = value != seen;
   recorded->inputs.push_back({copied ? Recorded::COPIED : Recorded::STATIC, tensor.dtype(), numbers_of(tensor.sizes()), numbers_of(tensor.strides()),
                               address_of(place), copied ? span(tensor) : 0, nullptr});
-  if (copied) recorded->memory->tensors.push_back(place);
+  if (copied) recorded->places.push_back(place);
 }
 
-/* make_recording(device, executable graph, inputs, what the program was given for each, how many are the caller's, its
+/* make_recording(pool, executable graph, inputs, what the program was given for each, how many are the caller's, its
    result) */
 PyObject *make_recording(PyObject *, PyObject *arguments) {
-  PyObject *inputs, *seen, *result;
+  PyObject *pool, *inputs, *seen, *result;
   unsigned long long executable;
-  int device;
   Py_ssize_t given;
-  if (!PyArg_ParseTuple(arguments, "iKO!O!nO", &device, &executable, &PyList_Type, &inputs, &PyList_Type, &seen, &given, &result)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "O!KO!O!nO", &GraphPoolType, &pool, &executable, &PyList_Type, &inputs, &PyList_Type, &seen, &given, &result)) return nullptr;
   Recording *made = PyObject_New(Recording, &RecordingType);
   if (!made) return nullptr;
   Recorded *recorded = made->recorded = new Recorded();
-  recorded->device = device;
+  recorded->pool = pool_of(pool);
+  recorded->device = recorded->pool->device;
   recorded->executable = (void *)(uintptr_t)executable;
-  recorded->memory = std::make_shared<Memory>();
   recorded->single = !PyTuple_CheckExact(result);
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(inputs); i++) describe_input(recorded, PyList_GET_ITEM(inputs, i), PyList_GET_ITEM(seen, i));
   int status = recorded->single ? describe_output(recorded, result, seen, given) : 0;
   for (Py_ssize_t i = 0; !status && !recorded->single && i < PyTuple_GET_SIZE(result); i++) status = describe_output(recorded, PyTuple_GET_ITEM(result, i), seen, given);
-  if (status) Py_CLEAR(made);
+  if (capture.kept) recorded->kept = std::move(capture.kept->ranges);
+  capture.kept.reset();
+  if (status) {
+    Py_DECREF(made);
+    return nullptr;
+  }
+  auto &known = recorded->pool->blocks;
+  known.insert(known.end(), recorded->blocks.begin(), recorded->blocks.end());
+  recorded->pool->version++;
   return (PyObject *)made;
 }

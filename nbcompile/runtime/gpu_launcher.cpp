@@ -18,6 +18,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 #include <dlfcn.h>
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -344,6 +345,7 @@ PyObject *make_kernel(PyObject *, PyObject *arguments) {
   return (PyObject *)kernel;
 }
 
+#include "gpu_graph_memory.h"
 #include "gpu_capture.h"
 
 /* ---------------------------------------------------------------- module */
@@ -441,6 +443,7 @@ PyMethodDef functions[] = {
     {"begin_capture", begin_capture, METH_VARARGS, "Record what torch's current stream is asked for."},
     {"end_capture", end_capture, METH_VARARGS, "An executable graph of what was recorded."},
     {"is_output", is_output, METH_O, "Whether a recording wrote a tensor."},
+    {"make_pool", make_pool, METH_O, "Memory for the graphs of the current stream."},
     {"make_recording", make_recording, METH_VARARGS, "An executable graph with its inputs and outputs."},
     {nullptr},
 };
@@ -459,6 +462,11 @@ PyMODINIT_FUNC PyInit_nbcompile_gpu_launcher(void) {
   RecordingType.tp_flags = Py_TPFLAGS_DEFAULT;
   RecordingType.tp_dealloc = recording_dealloc;
   RecordingType.tp_methods = recording_methods;
-  if (PyType_Ready(&KernelType) || PyType_Ready(&RecordingType)) return nullptr;
+  GraphPoolType.tp_name = "nbcompile.runtime.GraphPool";
+  GraphPoolType.tp_basicsize = sizeof(GraphPool);
+  GraphPoolType.tp_flags = Py_TPFLAGS_DEFAULT;
+  GraphPoolType.tp_dealloc = pool_dealloc;
+  GraphPoolType.tp_methods = pool_methods;
+  if (PyType_Ready(&KernelType) || PyType_Ready(&RecordingType) || PyType_Ready(&GraphPoolType)) return nullptr;
   return PyModule_Create(&definition);
 }

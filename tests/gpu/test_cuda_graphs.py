@@ -42,7 +42,10 @@ class Module(SimpleNamespace):
     busy = 0
     answer = None
 
-    def begin_capture(self, device) -> None:
+    def make_pool(self, device) -> SimpleNamespace:
+        return SimpleNamespace(ready=lambda: True, idle=lambda: True)
+
+    def begin_capture(self, pool) -> None:
         pass
 
     def end_capture(self, keep) -> int:
@@ -51,7 +54,7 @@ class Module(SimpleNamespace):
     def is_output(self, value) -> bool:
         return False
 
-    def make_recording(self, device, executable, inputs, seen, given, result) -> Graph:
+    def make_recording(self, pool, executable, inputs, seen, given, result) -> Graph:
         return Graph(self, inputs, seen)
 
 
@@ -93,7 +96,7 @@ def test_an_input_that_moves_is_copied_from_then_on(made):
     for x in kept[:1] * 3 + kept:
         replayed([x])
     assert len(notes) == 2
-    assert notes[1].endswith("0 static inputs, 1 copied")
+    assert "0 static inputs, 1 copied" in notes[1]
 
 
 def test_a_written_input_that_moves_ends_recording(made):

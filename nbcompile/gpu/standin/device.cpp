@@ -88,6 +88,7 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
 /* A private pool: what is freed is given to the pool's next allocation, and to the driver when the pool is released. */
 struct Pool {
   std::multimap<size_t, void *> unused;
+  int users = 0; /* one for each begin_pool without a release_pool */
   bool released = false;
 };
 struct Pooled { size_t bytes; std::shared_ptr<Pool> pool; };
@@ -254,6 +255,7 @@ PyObject *current_device(PyObject *, PyObject *) { return PyLong_FromLong(curren
 PyObject *begin_pool(PyObject *, PyObject *number) {
   auto &pool = pools[(int)PyLong_AsLong(number)];
   if (!pool) pool = std::make_shared<Pool>();
+  pool->users++;
   current_pool = pool;
   Py_RETURN_NONE;
 }
@@ -265,6 +267,7 @@ PyObject *release_pool(PyObject *, PyObject *number) {
   std::lock_guard<std::mutex> locked(pool_lock);
   auto found = pools.find((int)PyLong_AsLong(number));
   if (found == pools.end()) return PyErr_SetString(PyExc_ValueError, "no such pool"), nullptr;
+  if (--found->second->users) Py_RETURN_NONE; /* as torch's: other graphs still use it */
   found->second->released = true;
   for (auto &block : found->second->unused) {
     pooled.erase(block.second);
@@ -274,6 +277,9 @@ PyObject *release_pool(PyObject *, PyObject *number) {
   pools.erase(found);
   Py_RETURN_NONE;
 }
+
+/* pool_count() -> how many private pools there are */
+PyObject *pool_count(PyObject *, PyObject *) { return PyLong_FromSize_t(pools.size()); }
 
 /* current_stream(device) -> its number */
 PyObject *current_stream(PyObject *, PyObject *device) { return PyLong_FromLongLong(streams[PyLong_AsLong(device)]); }
@@ -304,6 +310,7 @@ PyMethodDef functions[] = {
     {"set_stream", set_stream, METH_VARARGS, "Make a stream current in this thread."},
     {"begin_pool", begin_pool, METH_O, "Allocate from a private pool."},
     {"end_pool", end_pool, METH_NOARGS, "Allocate as usual."},
+    {"pool_count", pool_count, METH_NOARGS, "How many private pools there are."},
     {"release_pool", release_pool, METH_O, "Free what a pool keeps."},
     {"current_stream", current_stream, METH_O, "The stream that is current in this thread."},
     {"current_device", current_device, METH_NOARGS, "The device that is current in this thread."},

@@ -463,10 +463,11 @@ def test_a_wrong_address_would_be_found(here):
     x = torch.randn(8, 32, device="cuda")
     compiled = nbcompile.compile(lambda x: torch.sin(x) + 1)
     compiled(x)
-    module.begin_capture(0)
+    pool = module.make_pool(0)
+    module.begin_capture(pool)
     result = compiled(x)
     executable = module.end_capture(True)
-    graph = module.make_recording(0, executable, [x], [x], 1, result)
+    graph = module.make_recording(pool, executable, [x], [x], 1, result)
     address = [x]
     del x, result
     assert isinstance(graph.run(address, 1 << 40, None), torch.Tensor)

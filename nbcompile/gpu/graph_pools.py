@@ -1,0 +1,85 @@
+"""The memory of CUDA graphs: those of one stream share it, as they run one after the other.
+
+    pool = pool_for(module, 0)              the pool of the current stream
+    with pool.allocating(): ...             what is recorded takes its memory there
+    pool.drop()                             that graph is gone
+
+Temporaries of several graphs lie at the same addresses: those before and after a graph break, forward and backward, the
+sizes of one function. Outputs that are still used while a graph is recorded are not in its memory; others are moved
+before it runs (runtime/gpu_graph_memory.h). Where outputs are still used whose memory has been given to another graph
+in the meantime, the next graph to be recorded begins a new pool.
+
+In torch: torch/_inductor/cudagraph_trees.py. Read next: nbcompile/runtime/gpu_graph_memory.h
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from nbcompile import torch_internals
+from nbcompile.support.process_state import STATE, Lifetime
+from nbcompile.torch_internals import MemoryPool
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class GraphPool:
+    """A private pool of torch's allocator, and the outputs that lie in it."""
+
+    device: int
+    handle: MemoryPool
+    memory: Any
+    """The launcher's object."""
+    module: ModuleType
+    release: Callable[[int, MemoryPool], None]
+    """Torch's function that gives the memory back."""
+    recordings: int = 0
+    """Number of graphs that are recorded in it."""
+    to_release: int = 0
+    """Torch counts the users of a pool: one for each recording."""
+
+    @contextmanager
+    def allocating(self) -> Iterator[None]:
+        """Take the memory of this thread's new tensors from the pool."""
+        with torch_internals.allocating_from(self.device, self.handle):
+            yield
+
+    def neighbours(self) -> str:
+        """For the record: with how many graphs a recording shares the memory."""
+        others = self.recordings - 1
+        return f"; its memory is that of {others} other graphs" if others else ""
+
+    def drop(self) -> None:
+        """A recording is gone; without any, the memory is given back."""
+        self.recordings -= 1
+        self.to_release += 1
+        _give_back()
+
+
+_pools: list[GraphPool] = STATE.add("gpu.graph_pools._pools", [], Lifetime.PROCESS)
+"""The newest last."""
+
+
+def pool_for(module: ModuleType, device: int) -> GraphPool:
+    """A pool of the current stream for one more recording."""
+    for pool in reversed(_pools):
+        if pool.module is module and pool.device == device and pool.memory.ready():
+            break
+    else:
+        handle, release = torch_internals.new_memory_pool(), torch_internals.memory_pool_release()
+        pool = GraphPool(device, handle, module.make_pool(device), module, release)
+        _pools.append(pool)
+    pool.recordings += 1
+    return pool
+
+
+def _give_back() -> None:
+    for pool in list(_pools):
+        # An output may lie in memory that only the pool holds (free_unused in gpu_graph_memory.h): asked again later.
+        if pool.recordings == 0 and pool.memory.idle():
+            _pools.remove(pool)
+            for _ in range(pool.to_release):
+                pool.release(pool.device, pool.handle)
