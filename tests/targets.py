@@ -21,7 +21,7 @@ import torch
 
 from nbcompile.backends import attribute_of
 from nbcompile.codegen import cpp
-from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.ir.buffer import Extern, GraphAttribute
 from nbcompile.ir.expr import FLOAT8
 from nbcompile.ir.kernel import Schedule

@@ -28,9 +28,9 @@ from nbcompile.aot.compilers import BoxedFunction
 from nbcompile.backends.gpu import generate_for_gpu, generate_on_gpu, is_on_gpu, obstacle_to
 from nbcompile.backends.run_aten import attribute_of, run_through_aten
 from nbcompile.codegen import cpp
+from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.profiler_ranges import profiler_ranges
-from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.ir.kernel import Schedule
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.options import DEFAULTS, BackendOptions

@@ -38,9 +38,9 @@ def emit(schedule: Schedule) -> EmittedProgram:
         kernels.append(replace(emitted, function=function))
     source = "".join(kernel.source + "\n" for kernel in kernels if kernel.function == kernel.name)
     externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
-    plan, reason = make_launch_plan(schedule, kernels)
-    wrapper = write_wrapper(schedule, kernels)
-    return EmittedProgram(schedule, unit(source), wrapper, tuple(kernels), externs, plan, reason)
+    named = make_launch_plan(schedule, kernels)
+    plan = None if named.obstacle else named.plan
+    return EmittedProgram(schedule, unit(source), write_wrapper(named), tuple(kernels), externs, plan, named.obstacle)
 
 
 def unit(functions: str) -> str:

@@ -42,6 +42,7 @@ def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
     # C++ kernels are one translation unit; each Triton kernel is compiled by itself.
     in_cpp = "".join(kernel.source + "\n" for kernel in kernels if kernel.language == "cpp")
     externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
-    plan, no_plan_reason = make_launch_plan(schedule, kernels)
-    wrapper = write_wrapper(schedule, kernels)
-    return EmittedProgram(schedule, cpp.unit(in_cpp), wrapper, tuple(kernels), externs, plan, no_plan_reason)
+    named = make_launch_plan(schedule, kernels)
+    plan = None if named.obstacle else named.plan
+    wrapper = write_wrapper(named)
+    return EmittedProgram(schedule, cpp.unit(in_cpp), wrapper, tuple(kernels), externs, plan, named.obstacle)

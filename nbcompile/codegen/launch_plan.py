@@ -1,6 +1,6 @@
-"""Launch plan: the wrapper as data, which the launcher in C interprets.
+"""Launch plan of a schedule: steps that the launcher in C interprets, and that the wrapper's text is printed of.
 
-    wrapper                                                  plan
+    text of the wrapper                                      plan
     buf0 = empty_strided((64, 32), (32, 1), ...)             AllocateSlot(3, float32[64, 32])
     kernel0(arg0_1, buf0)                                    Launch("kernel0", (0, 3))
     extern0 = extern0_target(view_of(buf0, ...), arg1_1)     ViewSlot(4, 3, ...), AllocateSlot(5, ...),
@@ -12,21 +12,32 @@ Symbolic sizes are computed at the start of each call, from the sizes of the inp
 
     s0 = arg0_1.size(0); empty_strided((2*s0, 8), ...)       Value("size", 0, 0), Value("mul", 2, RuntimeSize(0))
 
-In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, which writes C++ instead. Read next: nbcompile/runtime/operators.h
+In torch: torch/_inductor/codegen/cpp_wrapper_cpu.py, which writes C++ instead. Read next:
+nbcompile/codegen/wrapper.py, nbcompile/runtime/operators.h
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
 import torch
 
-from nbcompile.codegen.sizes import NeedsPython, Sizes
-from nbcompile.codegen.wrapper import is_itself
-from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, GraphAttribute, GraphInput, ModuleReference, Tensor
+from nbcompile.codegen.named_plan import LibraryCall, Line, NamedPlan, TakeOver, steps_of
+from nbcompile.codegen.sizes import Sizes
+from nbcompile.codegen.wrapper import opaque_constants
+from nbcompile.ir.buffer import (
+    BufferView,
+    Extern,
+    ExternOutput,
+    GraphAttribute,
+    GraphInput,
+    ModuleReference,
+    Tensor,
+    views_in,
+)
 from nbcompile.ir.emitted import (
     AllocateSlot,
     AtSlot,
@@ -40,6 +51,7 @@ from nbcompile.ir.emitted import (
     Multiply,
     Number,
     PlanOutput,
+    PythonExpression,
     Step,
     TensorShape,
     ViewNumbers,
@@ -47,19 +59,46 @@ from nbcompile.ir.emitted import (
 )
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
+from nbcompile.ir.layout import Layout, same_addresses
 
 
-def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> tuple[LaunchPlan | None, str]:
-    """Build the launch plan, or return None and the reason why the graph needs the Python wrapper."""
+def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> NamedPlan:
+    """Build the launch plan with its names, and the reason why the graph needs the Python wrapper, if it does."""
     devices = {tensor.device for tensor in schedule.program.tensors().values()}
+    obstacle = ""
     if any(device.type not in ("cpu", "cuda") for device in devices):
-        return None, "it is on a device without launcher"
-    if len({device.index for device in devices if device.type == "cuda"}) > 1:
-        return None, "its tensors are on several GPUs"
-    try:
-        return _Planner(schedule, {kernel.name: kernel for kernel in kernels}).plan(), ""
-    except NeedsPython as found:
-        return None, str(found)
+        obstacle = "it is on a device without launcher"
+    elif len({device.index for device in devices if device.type == "cuda"}) > 1:
+        obstacle = "its tensors are on several GPUs"
+    planner = _Planner(schedule, {kernel.name: kernel for kernel in kernels}, obstacle)
+    plan, lines = planner.plan()
+    externs = [step for step in schedule.steps if isinstance(step, Extern)]
+    return NamedPlan(
+        plan,
+        lines,
+        {slot: tuple(names) for slot, names in planner.names.items()},
+        planner.sizes.texts(),
+        {extern.name: str(extern.target) for extern in externs},
+        {extern.name: extern.reason for extern in externs},
+        frozenset(written_inputs(schedule)),
+        planner.obstacle or planner.sizes.obstacle,
+    )
+
+
+def opaque_values(schedule: Schedule) -> dict[int, object]:
+    """Arguments of extern calls that have no text (a generator, a graph module), by id."""
+    externs = [step for step in schedule.steps if isinstance(step, Extern)]
+    found = opaque_constants([(extern.args, extern.kwargs) for extern in externs])
+    symbolic = (BufferView, ModuleReference, sympy.Basic)
+    return {number: value for number, value in found.items() if not isinstance(value, symbolic)}
+
+
+def written_inputs(schedule: Schedule) -> tuple[int, ...]:
+    """Positions of the inputs that a kernel or an extern call writes to."""
+    names = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
+    names |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
+    inputs = (buffer for buffer in schedule.program.buffers if isinstance(buffer, GraphInput))
+    return tuple(graph_input.position for graph_input in inputs if graph_input.name in names)
 
 
 @dataclass(slots=True)
@@ -68,74 +107,85 @@ class _Planner:
 
     schedule: Schedule
     kernels: dict[str, EmittedKernel]
+    obstacle: str
     tensors: dict[str, Tensor] = field(init=False)
     sizes: Sizes = field(init=False)
     slots: dict[str, int] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    names: dict[int, list[str]] = field(default_factory=dict)
     count: int = 0
 
-    def plan(self) -> LaunchPlan:
+    def plan(self) -> tuple[LaunchPlan, tuple[Line, ...]]:
         program = self.schedule.program
         self.tensors = program.tensors()
         self.sizes = Sizes(program.symbols)
         inputs = {buffer.position: buffer for buffer in program.buffers if isinstance(buffer, GraphInput)}
         attributes = [buffer for buffer in program.buffers if isinstance(buffer, GraphAttribute)]
-        self.count = program.arguments
-        # The launcher's order of slots: the arguments, then the tensors that the graph holds, then what the steps make.
-        #     slot    0 ... arguments-1    | the next ones      | all others
-        #     holds   arguments, in order  | constants          | results of the steps
-        # An argument that is no tensor has a slot, too, which nothing looks at.
-        self.slots = {graph_input.name: position for position, graph_input in inputs.items()}
-        for attribute in attributes:
-            self._new(attribute.name)
-        for step in self.schedule.steps:
-            self._step(step)
-        return LaunchPlan(
+        self._name_inputs(inputs, attributes)
+        lines = tuple(line for step in self.schedule.steps for line in self._lines(step))
+        plan = LaunchPlan(
             tuple(self._shape(inputs[at]) if at in inputs else None for at in range(program.arguments)),
             self.count,
-            tuple(self.steps),
+            tuple(step for line in lines for step in steps_of(line)),
             tuple(self._returned(output) for output in program.outputs),
             tuple((attribute.attribute, self._shape(attribute)) for attribute in attributes),
             program.single_output,
             tuple(self.sizes.values),
             max((_gpu(tensor.device) for tensor in self.tensors.values()), default=-1),
         )
+        return plan, lines
 
-    def _new(self, buffer: str | None = None) -> int:
+    def _name_inputs(self, inputs: Mapping[int, GraphInput], attributes: Sequence[GraphAttribute]) -> None:
+        # The launcher's order of slots: the arguments, then the tensors that the graph holds, then what the steps make.
+        #     slot    0 ... arguments-1    | the next ones      | all others
+        #     holds   arguments, in order  | constants          | results of the steps
+        # An argument that is no tensor has a slot, too, which nothing looks at: of an unused one, or of a size, which
+        # has the symbol's own name, as sizes of tensors are written in terms of it.
+        program = self.schedule.program
+        numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
+        for at in range(program.arguments):
+            self._new(inputs[at].name if at in inputs else f"unused{at}", numbers.get(at))
+        for attribute in attributes:
+            self._new(attribute.name)
+
+    def _new(self, buffer: str | None = None, name: str | None = None) -> int:
         slot, self.count = self.count, self.count + 1
+        # A view for one call is no buffer, and has no name.
         if buffer is not None:
             self.slots[buffer] = slot
+            self.names[slot] = [name or buffer]
         return slot
 
-    def _step(self, step: object) -> None:
+    def _lines(self, step: object) -> Iterator[Line]:
         match step:
             case Allocate(buffer):
-                self.steps.append(AllocateSlot(self._new(buffer), self._shape(self.tensors[buffer])))
+                yield AllocateSlot(self._new(buffer), self._shape(self.tensors[buffer]))
             case Reuse(buffer, memory_of):
-                self._reuse(buffer, memory_of)
+                yield self._reuse(buffer, memory_of)
             case Free(buffer):
-                self.steps.append(FreeSlot(self.slots[buffer]))
+                yield FreeSlot(self.slots[buffer])
             case Kernel(name=name):
                 kernel = self.kernels[name]
                 slots = tuple(self.slots[argument] for argument in kernel.arguments)
                 grid = self.sizes.text(kernel.grid) if kernel.language == "triton" else -1
-                self.steps.append(Launch(name, slots, tuple(map(self.sizes.named, kernel.sizes)), grid))
+                yield Launch(name, slots, tuple(map(self.sizes.named, kernel.sizes)), grid)
             case Extern():
-                self._extern(step)
+                yield LibraryCall(tuple(self._extern(step)))
 
-    def _reuse(self, buffer: str, memory_of: str) -> None:
+    def _reuse(self, buffer: str, memory_of: str) -> TakeOver:
         new, old = self.tensors[buffer], self.tensors[memory_of]
         freed = self.slots[memory_of]
         if new.dtype == old.dtype and new.layout == old.layout:
             # No step at all: the new tensor is the old one, object and memory.
             self.slots[buffer] = freed
-        elif new.dtype == old.dtype:
-            numbers = (self._numbers(new.layout.size), self._numbers(new.layout.stride), 0)
+            self.names[freed].append(buffer)
+            return TakeOver(freed, freed, self._shape(new), ())
+        slot = self._new(buffer)
+        shape = self._shape(new)
+        if new.dtype == old.dtype:
             # The view holds the memory, so that the old tensor may go.
-            self.steps += [ViewSlot(self._new(buffer), freed, numbers), FreeSlot(freed)]
-        else:
-            # A view has the type of its base, so memory of another type is freed and allocated.
-            self.steps += [FreeSlot(freed), AllocateSlot(self._new(buffer), self._shape(new))]
+            return TakeOver(slot, freed, shape, (ViewSlot(slot, freed, (shape.size, shape.stride, 0)), FreeSlot(freed)))
+        # A view has the type of its base, so memory of another type is freed and allocated.
+        return TakeOver(slot, freed, shape, (FreeSlot(freed), AllocateSlot(slot, shape)))
 
     def _returned(self, output: BufferView | Index | float | None) -> PlanOutput:
         if isinstance(output, BufferView):
@@ -149,58 +199,67 @@ class _Planner:
         return (
             self._numbers(buffer_view.layout.size),
             self._numbers(buffer_view.layout.stride),
-            self.sizes.number(buffer_view.layout.offset),
+            self.sizes.index(buffer_view.layout.offset),
         )
 
     # --- operators of ATen -------------------------------------------------------------------------------------------
 
-    def _extern(self, extern: Extern) -> None:
+    def _extern(self, extern: Extern) -> Iterator[Step]:
         # Views for one call: they are freed after it.
-        views: list[int] = []
+        views: list[ViewSlot] = []
         results = self.schedule.program.outputs_of.get(extern.name, ())
         on_cpu = all(result.device.type == "cpu" for result in results)
         native = NATIVE.get(extern.target) if on_cpu else None
-        if native is None or not native(self, extern, results, views):
-            self._call(extern, results, views)
-        self.steps += map(FreeSlot, views)
+        call = native(self, extern, results, views) if native is not None else ()
+        call = call or (self._call(extern, results, views),)
+        yield from views
+        yield from call
+        yield from (FreeSlot(view.slot) for view in views)
 
-    def _call(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> None:
+    def _call(self, extern: Extern, results: Sequence[ExternOutput], views: list[ViewSlot]) -> Call:
         arguments = tuple(self._argument(arg, views) for arg in extern.args)
         keywords = tuple((name, self._argument(argument, views)) for name, argument in extern.kwargs.items())
-        self.steps.append(Call(extern.name, arguments, keywords, tuple(map(self._extern_result, results))))
+        return Call(extern.name, arguments, keywords, tuple(map(self._extern_result, results)))
 
     def _extern_result(self, output: ExternOutput) -> ExternResult:
         return ExternResult(output.path, self._new(output.name), self._shape(output))
 
-    def _argument(self, value: object, views: list[int]) -> Any:
+    def _argument(self, value: object, views: list[ViewSlot]) -> Any:
         match value:
             case BufferView():
                 return AtSlot(self._slot(value, views))
-            case ModuleReference():
-                raise NeedsPython("it calls a part of the graph")
+            case ModuleReference(attribute):
+                self._needs_python("it calls a part of the graph")
+                return PythonExpression(f"attribute({attribute!r})")
             case sympy.Basic():
                 return self.sizes.number(value)
             case list():
                 return [self._argument(item, views) for item in value]
             case tuple():
                 return tuple(self._argument(item, views) for item in value)
-            case dict() if any(isinstance(item, (BufferView, ModuleReference, sympy.Basic)) for item in value.values()):
-                raise NeedsPython("an operator takes tensors in a dict")
+            case dict() if any(views_in(value)) or any(
+                isinstance(item, (ModuleReference, sympy.Basic)) for item in value.values()
+            ):
+                self._needs_python("an operator takes tensors in a dict")
+                return {key: self._argument(item, views) for key, item in value.items()}
             case slice():
-                raise NeedsPython("an operator takes a slice")
+                self._needs_python("an operator takes a slice")
+                return slice(*(self._argument(bound, views) for bound in (value.start, value.stop, value.step)))
         return value
 
-    def _slot(self, buffer_view: BufferView, views: list[int]) -> int:
+    def _needs_python(self, reason: str) -> None:
+        self.obstacle = self.obstacle or self.sizes.obstacle or reason
+
+    def _slot(self, buffer_view: BufferView, views: list[ViewSlot]) -> int:
         """Slot of a view: the buffer's own, or a temporary one for a single call."""
         numbers = self._view(buffer_view)
         if numbers is None:
             return self.slots[buffer_view.buffer]
-        views.append(self._new())
-        self.steps.append(ViewSlot(views[-1], self.slots[buffer_view.buffer], numbers))
-        return views[-1]
+        views.append(ViewSlot(self._new(), self.slots[buffer_view.buffer], numbers))
+        return views[-1].slot
 
-    def multiply(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> bool:
-        """Plan a matrix product by torch's C function; return False if it has to go through the dispatcher."""
+    def multiply(self, extern: Extern, results: Sequence[ExternOutput], views: list[ViewSlot]) -> tuple[Step, ...]:
+        """Plan a matrix product by torch's C function; return no step if it has to go through the dispatcher."""
         scales = {"beta": 1.0, "alpha": 1.0} | extern.kwargs
         # Scales that a call computes, other keywords, and complex numbers are the dispatcher's.
         if (
@@ -209,20 +268,19 @@ class _Planner:
             or not all(isinstance(scale, (int, float)) for scale in scales.values())
             or any(result.dtype.is_complex for result in results)  # the dispatcher resolves conjugates
         ):
-            return False
+            return ()
         (result,) = results
         operands = [self._slot(arg, views) for arg in extern.args]
-        self.steps.append(AllocateSlot(self._new(result.name), self._shape(result)))
+        allocated = AllocateSlot(self._new(result.name), self._shape(result))
         product = extern.target.overloadpacket.__name__
-        slots = (self.slots[result.name], *operands)
-        self.steps.append(Multiply(extern.name, product, slots, float(scales["beta"]), float(scales["alpha"])))
-        return True
+        slots = (allocated.slot, *operands)
+        return allocated, Multiply(extern.name, product, slots, scales["beta"], scales["alpha"])
 
-    def convolve(self, extern: Extern, results: Sequence[ExternOutput], views: list[int]) -> bool:
-        """Plan a convolution by torch's C function; return False if it has to go through the dispatcher."""
+    def convolve(self, extern: Extern, results: Sequence[ExternOutput], views: list[ViewSlot]) -> tuple[Step, ...]:
+        """Plan a convolution by torch's C function; return no step if it has to go through the dispatcher."""
         tensors, numbers = extern.args[:3], extern.args[3:]
         if len(numbers) != 6 or extern.kwargs or any(result.dtype.is_complex for result in results):
-            return False
+            return ()
         stride, padding, dilation, transposed, output_padding, groups = numbers
         lists = (stride, padding, dilation, output_padding)
         whole = all(
@@ -230,28 +288,33 @@ class _Planner:
         )
         # A number that only a call knows has to go through the dispatcher.
         if not whole or len({len(parameter) for parameter in lists}) != 1 or type(groups) is not int:
-            return False
+            return ()
         slots = tuple(self._slot(tensor, views) for tensor in tensors if tensor is not None)
         geometry = (tuple(stride), tuple(padding), tuple(dilation), tuple(output_padding), bool(transposed), groups)
         (result,) = results
-        self.steps.append(Convolve(extern.name, slots, geometry, self._extern_result(result)))
-        return True
+        return (Convolve(extern.name, slots, geometry, self._extern_result(result)),)
 
     # --- numbers -----------------------------------------------------------------------------------------------------
 
     def _shape(self, tensor: Tensor) -> TensorShape:
         sizes, strides = self._numbers(tensor.layout.size), self._numbers(tensor.layout.stride)
-        return TensorShape(tensor.dtype, sizes, strides, _gpu(tensor.device))
+        other = "" if tensor.device.type in ("cpu", "cuda") else str(tensor.device)
+        return TensorShape(tensor.dtype, sizes, strides, _gpu(tensor.device), other)
 
     def _numbers(self, values: Sequence[Index]) -> tuple[Number, ...]:
-        return tuple(map(self.sizes.number, values))
+        return tuple(map(self.sizes.index, values))
+
+
+def is_itself(own: Layout, view_layout: Layout) -> bool:
+    """Return whether a view is the whole buffer unchanged, strides of size-1 dimensions included."""
+    return own == view_layout or (same_addresses(own, view_layout) and own.stride == view_layout.stride)
 
 
 def _gpu(device: torch.device) -> int:
     return (device.index or 0) if device.type == "cuda" else -1
 
 
-Native = Callable[[_Planner, Extern, Sequence[ExternOutput], list[int]], bool]
+Native = Callable[[_Planner, Extern, Sequence[ExternOutput], list[ViewSlot]], tuple[Step, ...]]
 _aten = torch.ops.aten
 NATIVE: dict[object, Native] = {
     **dict.fromkeys(

@@ -18,8 +18,9 @@ from typing import Any
 
 import sympy
 
+from nbcompile.codegen.printers import python_index, python_number
 from nbcompile.ir.buffer import SymbolSource
-from nbcompile.ir.emitted import Number, RuntimeSize, Value
+from nbcompile.ir.emitted import Number, PythonExpression, RuntimeSize, Value
 
 OPERATIONS = {
     "Add": "add", "Mul": "mul", "FloorDiv": "floor_div", "CleanDiv": "floor_div", "Mod": "mod", "PythonMod": "mod",
@@ -43,18 +44,47 @@ class Sizes:
 
     def __init__(self, sources: Sequence[SymbolSource]) -> None:
         self.values: list[Value] = []
+        self.obstacle = ""
+        """The first number that only Python can work out, as the reason why the graph needs the wrapper."""
         self._known: dict[sympy.Basic, Number] = {}
+        self._by_name: dict[str, Number] = {}
+        self._texts: dict[int, str] = {}
         for source in sources:
             kind = "argument" if source.dim is None else source.property
-            self._known[source.symbol] = self._value(kind, source.position, source.dim or 0)
-        self._by_name = {source.symbol.name: self._known[source.symbol] for source in sources}
+            size = self._value(kind, source.position, source.dim or 0)
+            self._known[source.symbol] = self._by_name[source.symbol.name] = size
+            self._texts[size.at] = source.symbol.name
 
-    def number(self, value: object) -> Any:
-        """A number as it is, an expression as a reference to its value.
+    def number(self, value: object, write: Callable[[Any], str] = python_number) -> Any:
+        """A number as it is, an expression as a reference to its value; as text if it is no whole-number arithmetic."""
+        try:
+            return self._number(value)
+        except NeedsPython as reason:
+            self.obstacle = self.obstacle or str(reason)
+            return PythonExpression(write(value))
 
-        Raises:
-            NeedsPython: it is more than arithmetic of whole numbers.
-        """
+    def index(self, value: object) -> Any:
+        """A size, a stride or an offset, as :meth:`number`."""
+        return self.number(value, python_index)
+
+    def named(self, symbol: str) -> Number:
+        """Value of a symbol that a kernel takes as a parameter."""
+        return self._by_name[symbol]
+
+    def texts(self) -> dict[int, str]:
+        """Each value as Python, by its position."""
+        known = {size.at: python_index(value) for value, size in self._known.items() if isinstance(size, RuntimeSize)}
+        return known | self._texts
+
+    def text(self, expression: str) -> Number:
+        """Value of an expression in Python: whole numbers, symbols, ``+ - * // %``, ``min`` and ``max``; or -1."""
+        try:
+            return self._read(ast.parse(expression, mode="eval").body, expression)
+        except NeedsPython as reason:
+            self.obstacle = self.obstacle or str(reason)
+            return -1
+
+    def _number(self, value: object) -> Any:
         if not isinstance(value, sympy.Basic):
             return value
         if value.is_number:
@@ -62,18 +92,6 @@ class Sizes:
         if value not in self._known:
             self._known[value] = self._computed(value)
         return self._known[value]
-
-    def named(self, symbol: str) -> Number:
-        """Value of a symbol that a kernel takes as a parameter."""
-        return self._by_name[symbol]
-
-    def text(self, expression: str) -> Number:
-        """Value of an expression in Python: whole numbers, symbols, ``+ - * // %``, ``min`` and ``max``.
-
-        Raises:
-            NeedsPython: there is something else in it.
-        """
-        return self._read(ast.parse(expression, mode="eval").body, expression)
 
     def _read(self, tree: ast.expr, whole: str) -> Number:
         match tree:
@@ -107,7 +125,7 @@ class Sizes:
         if operation is None:
             raise NeedsPython(f"a size is not arithmetic of whole numbers: {expression}")
         # A sum of SymPy has any number of terms, a value two operands.
-        total, *rest = map(self.number, arguments)
+        total, *rest = map(self._number, arguments)
         for operand in rest:
             total = self._value(operation, total, operand)
         return total

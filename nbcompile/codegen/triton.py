@@ -33,6 +33,7 @@ from nbcompile.codegen.kernel_analysis import (
     size_symbols,
     vectorises_outer_loop,
 )
+from nbcompile.codegen.launch_plan import make_launch_plan, written_inputs
 from nbcompile.codegen.machine_model import (
     FULL_GRID,
     MOST_STEPS,
@@ -57,7 +58,7 @@ from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statem
 from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
-from nbcompile.ir.buffer import Extern, GraphInput
+from nbcompile.ir.buffer import Extern
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.expr import FLOAT8
 from nbcompile.ir.index import Index
@@ -90,12 +91,12 @@ def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
     return EmittedProgram(
         schedule,
         source,
-        write_wrapper(schedule, kernels),
+        write_wrapper(make_launch_plan(schedule, kernels)),
         kernels,
         externs,
         None,
         "Triton kernels are launched from Python",
-        _written(schedule),
+        written_inputs(schedule),
     )
 
 
@@ -113,13 +114,6 @@ def _emitted(schedule: Schedule, capability: int) -> tuple[EmittedKernel, ...]:
         error.refused = refused
         raise error
     return tuple(kernels)
-
-
-def _written(schedule: Schedule) -> tuple[int, ...]:
-    names = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
-    names |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
-    inputs = (buffer for buffer in schedule.program.buffers if isinstance(buffer, GraphInput))
-    return tuple(graph_input.position for graph_input in inputs if graph_input.name in names)
 
 
 def signature(kernel: EmittedKernel) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The Python that runs a graph: checks inputs, allocates, launches kernels, calls ATen, returns.
+"""The wrapper: a launch plan as Python, for the reader, and for calls that the launcher in C leaves to Python.
 
     def call(args):
         arg0_1, = args
@@ -8,201 +8,218 @@
         kernel0(arg0_1, buf3)
         return (buf3,)
 
-The launch plan is the same program as data; the launcher in C runs it instead of this text where it can.
+Printed of the plan that runs, with the names of its buffers: nothing here looks at the schedule. Needs no SymPy, as
+parts of a stored plan are printed by a process that compiles nothing.
 
-In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/launch_plan.py
+In torch: torch/_inductor/codegen/wrapper.py. Read next: nbcompile/codegen/named_plan.py
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-
-import sympy
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from nbcompile.capture.complex_literals import exact
-from nbcompile.codegen.printers import python_index, python_number
+from nbcompile.codegen.named_plan import LibraryCall, Line, NamedPlan, TakeOver
 from nbcompile.codegen.writer import SourceWriter
-from nbcompile.ir.buffer import BufferView, Extern, GraphAttribute, GraphInput, ModuleReference, Program, Tensor
-from nbcompile.ir.emitted import EmittedKernel
-from nbcompile.ir.index import Index
-from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
-from nbcompile.ir.layout import Layout, same_addresses
+from nbcompile.ir.emitted import (
+    AllocateSlot,
+    AtSlot,
+    Call,
+    Convolve,
+    ExternResult,
+    FreeSlot,
+    Launch,
+    LaunchPlan,
+    Multiply,
+    Number,
+    PlanOutput,
+    PythonExpression,
+    RuntimeSize,
+    TensorShape,
+    ViewNumbers,
+    ViewSlot,
+)
 
 
-def write_wrapper(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> str:
-    """Write the wrapper's text: ``call(args)``, which clears the list ``args`` (boxed calling convention)."""
-    program = schedule.program
-    writer = SourceWriter()
-    named = {kernel.name: kernel for kernel in kernels}
-    with _function(writer, "def call(args):"):
-        _inputs(writer, schedule)
-        tensors = program.tensors()
-        for step in schedule.steps:
+def write_wrapper(named: NamedPlan) -> str:
+    """Write the text: ``call(args)``, which clears the list ``args`` (boxed calling convention)."""
+    printer = _Printer(named)
+    printer.writer.line("def call(args):")
+    printer.writer.depth += 2
+    printer.inputs()
+    for line in named.lines:
+        printer.line(line)
+    printer.results()
+    return printer.writer.text()
+
+
+class _Printer:
+    """Prints one plan, line by line."""
+
+    def __init__(self, named: NamedPlan) -> None:
+        self.named, self.plan, self.writer = named, named.plan, SourceWriter()
+        self.names: dict[int, str] = {}
+        """Text of what each slot holds now: a buffer's name, or a view that is written where it is used."""
+        self.waiting = {slot: iter(names) for slot, names in named.names.items()}
+        """Names that each slot has not had yet."""
+
+    def inputs(self) -> None:
+        plan, writer = self.plan, self.writer
+        names = [self._named(position) for position in range(len(plan.inputs))]
+        writer.line(f"{''.join(name + ', ' for name in names).rstrip(' ')} = args" if names else "assert not args")
+        # From here on the caller's list keeps no input alive: each is freed after its last use.
+        writer.line("args.clear()")
+        for at, value in enumerate(plan.values):
+            # Sizes are read before an input is checked or copied: the check itself uses them. Those that are computed
+            # of others are written where they are used.
+            if value.operation in ("size", "stride"):
+                tensor = names[value.first]  # type: ignore[index]  # a position
+                writer.line(f"{self.named.sizes[at]} = {tensor}.{value.operation}({value.second})")
+        for at, shape in enumerate(plan.inputs):
+            if shape is not None:
+                # An input with other strides is copied, which is not allowed if the graph writes to it.
+                mutable = ", written=True" if at in self.named.written else ""
+                how = f"{self._layout(shape)}, {shape.dtype}{mutable}{_device(shape)}"
+                writer.line(f"{names[at]} = expect({names[at]}, {how})")
+        for slot, (path, _) in enumerate(plan.attributes, len(plan.inputs)):
+            writer.line(f"{self._named(slot)} = attribute({path!r})")
+
+    def line(self, line: Line) -> None:
+        match line:
+            case AllocateSlot(slot, shape):
+                how = f"{self._layout(shape)}, dtype={shape.dtype}{_device(shape)}"
+                self.writer.line(f"{self._named(slot)} = empty_strided({how})")
+            case FreeSlot(slot):
+                self.writer.line(f"del {self.names[slot]}")
+            case Launch(kernel, slots, sizes):
+                arguments = (*(self.names[slot] for slot in slots), *map(self._number, sizes))
+                self.writer.line(f"{kernel}({', '.join(arguments)})")
+            case ViewSlot(slot, source, view):
+                self.writer.line(f"{self._named(slot)} = {self._view(source, view)}")
+            case TakeOver():
+                self._take_over(line)
+            case LibraryCall(steps):
+                self._library_call(steps)
+            case Multiply(_, _, slots):
+                # Apart from its allocation, which may be in another part of the graph: the result is there already.
+                self.writer.line(f"{self.names[slots[0]]}.copy_({self._product(line)})")
+            case Call() | Convolve():
+                self._library_call((line,))
+
+    def results(self) -> None:
+        results = [self._result(output) for output in self.plan.outputs]
+        many = f"({''.join(result + ', ' for result in results).rstrip(' ')})"
+        self.writer.line(f"return {results[0] if self.plan.single else many}")
+
+    def _named(self, slot: int) -> str:
+        """Name of what a slot holds from now on."""
+        self.names[slot] = next(self.waiting[slot])
+        return self.names[slot]
+
+    def _take_over(self, line: TakeOver) -> None:
+        old, new = self.names[line.source], self._named(line.slot)
+        # The same object under another name, where nothing but the content differs.
+        if not line.steps:
+            self.writer.line(f"{new} = {old}; del {old}  # its memory is not needed any more")
+        else:
+            self.writer.line(f"{new} = take_over({old}, {self._layout(line.shape)}, {line.shape.dtype}); del {old}")
+
+    def _result(self, output: PlanOutput) -> str:
+        if output.slot is None:
+            return self._argument(output.value)
+        return self.names[output.slot] if output.view is None else self._view(output.slot, output.view)
+
+    # --- calls of ATen -----------------------------------------------------------------------------------------------
+
+    def _library_call(self, steps: Sequence[Line]) -> None:
+        shapes: dict[int, TensorShape] = {}
+        for step in steps:
             match step:
-                case Allocate(buffer):
-                    writer.line(f"{buffer} = {_empty(tensors[buffer])}")
-                case Reuse(buffer, memory_of):
-                    _reuse(writer, tensors, buffer, memory_of)
-                case Free(buffer):
-                    writer.line(f"del {buffer}")
-                case Kernel(name=name):
-                    writer.line(f"{name}({', '.join((*named[name].arguments, *named[name].sizes))})")
-                case Extern():
-                    _extern(writer, schedule, step)
-        results = [_result(tensors, output) for output in program.outputs]
-        writer.line(
-            f"return {results[0]}"
-            if program.single_output
-            else f"return ({''.join(result + ', ' for result in results).rstrip(' ')})"
-        )
-    return writer.text()
+                # A view for one call is written among its arguments, and needs no ``del``.
+                case ViewSlot(slot, source, view):
+                    self.names[slot] = self._view(source, view)
+                case AllocateSlot(slot, shape):
+                    shapes[slot] = shape
+                case Call(extern, arguments, keywords, results):
+                    given = [*map(self._argument, arguments)]
+                    given += [f"{name}={self._argument(value)}" for name, value in keywords]
+                    self._called(extern, _call(extern, given), results)
+                case Multiply(extern, _, slots):
+                    self._called(extern, self._product(step), (ExternResult((), slots[0], shapes[slots[0]]),))
+                case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
+                    # Input, weight, and the bias or None.
+                    tensors = [*(self.names[slot] for slot in slots), "None"][:3]
+                    numbers = (list(stride), list(padding), list(dilation), transposed, list(output_padding), groups)
+                    self._called(extern, _call(extern, [*tensors, *map(repr, numbers)]), (result,))
+
+    def _product(self, step: Multiply) -> str:
+        given = [self.names[slot] for slot in step.slots[1:]]
+        scales = (("beta", step.beta), ("alpha", step.alpha))
+        return _call(step.extern, given + [f"{name}={literal(scale)}" for name, scale in scales if scale != 1])
+
+    def _called(self, extern: str, call: str, results: Sequence[ExternResult]) -> None:
+        operator = self.named.operators[extern]
+        if extern in self.named.reasons:
+            self.writer.comment("#", f"{extern}: {operator}; {self.named.reasons[extern]}")
+        if not results:
+            self.writer.line(call)
+            return
+        self.writer.line(f"{extern} = {call}")
+        for result in results:
+            item = extern + "".join(f"[{at}]" for at in result.path)
+            how = f"{self._layout(result.shape)}, {result.shape.dtype}, {operator!r}"
+            self.writer.line(f"{self._named(result.slot)} = adopt({item}, {how})")
+        # The tuple would keep all results alive, also those that are freed earlier.
+        self.writer.line(f"del {extern}")
+
+    def _argument(self, value: object) -> str:
+        match value:
+            case AtSlot(slot):
+                return self.names[slot]
+            case RuntimeSize() | PythonExpression():
+                return self._number(value)
+            case list():
+                return f"[{', '.join(map(self._argument, value))}]"
+            case tuple():
+                return f"({''.join(self._argument(item) + ', ' for item in value)})"
+            case dict():
+                return f"{{{', '.join(f'{key!r}: {self._argument(item)}' for key, item in value.items())}}}"
+            case slice():
+                return f"slice({', '.join(map(self._argument, (value.start, value.stop, value.step)))})"
+        return literal(value)
+
+    # --- numbers -----------------------------------------------------------------------------------------------------
+
+    def _view(self, source: int, view: ViewNumbers) -> str:
+        size, stride, offset = view
+        return f"view_of({self.names[source]}, {self._tuple(size)}, {self._tuple(stride)}, {self._number(offset)})"
+
+    def _layout(self, shape: TensorShape) -> str:
+        return f"{self._tuple(shape.size)}, {self._tuple(shape.stride)}"
+
+    def _tuple(self, values: Sequence[Number]) -> str:
+        return f"({', '.join(map(self._number, values))}{',' if len(values) == 1 else ''})"
+
+    def _number(self, value: Any) -> str:
+        if isinstance(value, PythonExpression):
+            return value.text
+        return self.named.sizes[value.at] if isinstance(value, RuntimeSize) else str(value)
 
 
-class _function:
-    """A Python block: indented by four."""
-
-    def __init__(self, writer: SourceWriter, header: str) -> None:
-        self.writer, self.header = writer, header
-
-    def __enter__(self) -> None:
-        self.writer.line(self.header)
-        self.writer.depth += 2
-
-    def __exit__(self, *_: object) -> None:
-        self.writer.depth -= 2
+def _call(extern: str, arguments: Iterable[str]) -> str:
+    return f"{extern}_target({', '.join(arguments)})"
 
 
-def _argument_names(program: Program, inputs: Mapping[int, GraphInput]) -> list[str]:
-    """A name for each argument: of a buffer, of a number, or of nothing that is used."""
-    names = [inputs[at].name if at in inputs else f"unused{at}" for at in range(program.arguments)]
-    # A size that is an argument has the symbol's own name: sizes of tensors are written in terms of it.
-    numbers = {source.position: source.symbol.name for source in program.symbols if source.dim is None}
-    return [numbers.get(at, name) for at, name in enumerate(names)]
+def _device(shape: TensorShape) -> str:
+    device = f"cuda:{shape.gpu}" if shape.gpu >= 0 else shape.other_device
+    return f", device={device!r}" if device else ""
 
 
-def _written(schedule: Schedule) -> set[str]:
-    """Buffers that a kernel or an extern call writes to."""
-    written: set[str] = set()
-    for step in schedule.steps:
-        if isinstance(step, (Kernel, Extern)):
-            written.update(step.writes if isinstance(step, Kernel) else step.mutates)
-    return written
-
-
-def _inputs(writer: SourceWriter, schedule: Schedule) -> None:
-    program = schedule.program
-    inputs = {buffer.position: buffer for buffer in program.buffers if isinstance(buffer, GraphInput)}
-    names = _argument_names(program, inputs)
-    writer.line(f"{''.join(name + ', ' for name in names).rstrip(' ') or '()'} = args" if names else "assert not args")
-    # From here on the caller's list keeps no input alive: each is freed after its last use.
-    writer.line("args.clear()")
-    for source in program.symbols:
-        # Sizes are read before an input is checked or copied: the check itself uses them.
-        if source.dim is not None:
-            writer.line(f"{source.symbol.name} = {names[source.position]}.{source.property}({source.dim})")
-    written = _written(schedule)
-    for graph_input in inputs.values():
-        # An input with other strides is copied, which is not allowed if the graph writes to it.
-        mutable = ", written=True" if graph_input.name in written else ""
-        if graph_input.device.type != "cpu":
-            mutable += f", device={str(graph_input.device)!r}"
-        name, layout = graph_input.name, _sizes(graph_input.layout)
-        writer.line(f"{name} = expect({name}, {layout}, {graph_input.dtype}{mutable})")
-    for attribute in program.buffers:
-        if isinstance(attribute, GraphAttribute):
-            writer.line(f"{attribute.name} = attribute({attribute.attribute!r})")
-
-
-def _sizes(layout: Layout) -> str:
-    return f"{_tuple(layout.size)}, {_tuple(layout.stride)}"
-
-
-def _tuple(values: Sequence[Index]) -> str:
-    return (
-        f"({''.join(python_index(value) + ', ' for value in values).rstrip(' ')})"
-        if len(values) < 2
-        else f"({', '.join(map(python_index, values))})"
-    )
-
-
-def _empty(tensor: Tensor) -> str:
-    device = "" if tensor.device.type == "cpu" else f", device={str(tensor.device)!r}"
-    return f"empty_strided({_sizes(tensor.layout)}, dtype={tensor.dtype}{device})"
-
-
-def _reuse(writer: SourceWriter, tensors: dict[str, Tensor], buffer: str, memory_of: str) -> None:
-    new, old = tensors[buffer], tensors[memory_of]
-    # The same object under another name, where nothing but the content differs.
-    if new.dtype == old.dtype and new.layout == old.layout:
-        writer.line(f"{buffer} = {memory_of}; del {memory_of}  # its memory is not needed any more")
-    else:
-        writer.line(f"{buffer} = take_over({memory_of}, {_sizes(new.layout)}, {new.dtype}); del {memory_of}")
-
-
-def _result(tensors: dict[str, Tensor], output: BufferView | Index | float | None) -> str:
-    match output:
-        case None:
-            return "None"
-        case bool() | float():
-            return _argument(tensors, output)
-        case BufferView():
-            return view_text(tensors, output)
-        case _:
-            return python_number(output)
-
-
-def view_text(tensors: dict[str, Tensor], view: BufferView) -> str:
-    """A view of a buffer as Python; the buffer's own name where they are the same."""
-    own = tensors[view.buffer].layout
-    if is_itself(own, view.layout) and not view.distinct:
-        return view.buffer
-    return f"view_of({view.buffer}, {_sizes(view.layout)}, {python_index(view.layout.offset)})"
-
-
-def is_itself(own: Layout, view_layout: Layout) -> bool:
-    """Return whether a view is the whole buffer unchanged, strides of size-1 dimensions included."""
-    return own == view_layout or (same_addresses(own, view_layout) and own.stride == view_layout.stride)
-
-
-# --- calls of ATen ---------------------------------------------------------------------------------------------------
-
-
-def _extern(writer: SourceWriter, schedule: Schedule, extern: Extern) -> None:
-    tensors = schedule.program.tensors()
-    arguments = [_argument(tensors, arg) for arg in extern.args]
-    arguments += [f"{key}={_argument(tensors, value)}" for key, value in extern.kwargs.items()]
-    outputs = schedule.program.outputs_of.get(extern.name, ())
-    call = f"{extern.name}_target({', '.join(arguments)})"
-    writer.comment("#", f"{extern.name}: {extern.target}; {extern.reason}")
-    if not outputs:
-        writer.line(call)
-        return
-    writer.line(f"{extern.name} = {call}")
-    for output in outputs:
-        path = "".join(f"[{at}]" for at in output.path)
-        layout = f"{_sizes(output.layout)}, {output.dtype}"
-        writer.line(f"{output.name} = adopt({extern.name}{path}, {layout}, {str(extern.target)!r})")
-    # The tuple would keep all results alive, also those that are freed earlier.
-    writer.line(f"del {extern.name}")
-
-
-def _argument(tensors: dict[str, Tensor], value: object) -> str:
+def literal(value: object) -> str:
+    """A constant as Python."""
     match value:
-        case BufferView():
-            return view_text(tensors, value)
-        case ModuleReference(attribute):
-            return f"attribute({attribute!r})"
-        case sympy.Basic():
-            return python_number(value)
-        case list():
-            return f"[{', '.join(_argument(tensors, item) for item in value)}]"
-        case tuple():
-            return f"({''.join(_argument(tensors, item) + ', ' for item in value)})"
-        case dict():
-            return f"{{{', '.join(f'{key!r}: {_argument(tensors, item)}' for key, item in value.items())}}}"
-        case slice():
-            return f"slice({', '.join(_argument(tensors, bound) for bound in (value.start, value.stop, value.step))})"
         # ``repr`` gives ``inf`` and ``nan``, which are names in Python.
         case float() if not math.isfinite(value):
             return f"float({str(value)!r})"
@@ -214,29 +231,27 @@ def _argument(tensors: dict[str, Tensor], value: object) -> str:
         return f"torch.{value!r}"
     if type(value).__module__ == "torch" and type(value).__name__ in {"dtype", "layout", "memory_format"}:
         return str(value) if str(value).startswith("torch.") else f"torch.{value}"
-    # No text means this object: the wrapper takes it from a table by its id (``opaque_values``).
+    # No text means this object: the wrapper takes it from a table by its id (``opaque_constants``).
     return f"constant({id(value)})"
 
 
-def opaque_values(schedule: Schedule) -> dict[int, object]:
-    """Arguments of extern calls that have no text (a generator, a graph module), by id."""
-    tensors = schedule.program.tensors()
+def opaque_constants(values: Iterable[object]) -> dict[int, object]:
+    """Constants among arguments that have no text (a generator, a graph module), by id."""
     found: dict[int, object] = {}
-
-    def visit(value: object) -> None:
+    for value in values:
         match value:
             case list() | tuple():
-                for item in value:
-                    visit(item)
+                found |= opaque_constants(value)
             case dict():
-                for item in value.values():
-                    visit(item)
-            case _:
-                if _argument(tensors, value).startswith("constant("):
-                    found[id(value)] = value
-
-    for step in schedule.steps:
-        if isinstance(step, Extern):
-            visit(step.args)
-            visit(step.kwargs)
+                found |= opaque_constants(value.values())
+            case AtSlot() | RuntimeSize() | PythonExpression() | slice():
+                pass
+            case _ if literal(value).startswith("constant("):
+                found[id(value)] = value
     return found
+
+
+def opaque_arguments(plan: LaunchPlan) -> dict[int, object]:
+    """Constants of a plan's calls that have no text, by id."""
+    calls = [step for step in plan.steps if isinstance(step, Call)]
+    return opaque_constants([(step.arguments, step.keywords) for step in calls])

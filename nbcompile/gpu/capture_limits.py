@@ -15,8 +15,9 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.codegen.launch_plan import written_inputs
 from nbcompile.gpu import random_draws
-from nbcompile.ir.buffer import BufferView, Extern, GraphInput, Tensor
+from nbcompile.ir.buffer import BufferView, Extern, Tensor
 from nbcompile.ir.emitted import CaptureFacts, EmittedProgram
 from nbcompile.ir.kernel import Kernel, Schedule
 
@@ -42,7 +43,7 @@ def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitte
     """Facts that recording the graph needs."""
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     # The line of the user's program is named, should one of these inputs have to be copied.
-    written = tuple((at, _stack_of_a_write(placeholders[at])) for at in sorted(_written(schedule)))
+    written = tuple((at, _stack_of_a_write(placeholders[at])) for at in sorted(written_inputs(schedule)))
     reason = obstacle(graph_module, emitted)
     # The facts are needed in full only where a graph is divided; without an obstacle it is recorded
     # as a whole.
@@ -147,13 +148,6 @@ def _is_unsafe(node: torch.fx.Node) -> bool:
 def _is_mask(index: Any) -> bool:
     value = index.meta.get("val") if isinstance(index, torch.fx.Node) else None
     return isinstance(value, torch.Tensor) and value.dtype in (torch.bool, torch.uint8)
-
-
-def _written(schedule: Schedule) -> set[int]:
-    names = {name for step in schedule.steps if isinstance(step, Kernel) for name in step.writes}
-    names |= {name for step in schedule.steps if isinstance(step, Extern) for name in step.mutates}
-    inputs = (buffer for buffer in schedule.program.buffers if isinstance(buffer, GraphInput))
-    return {graph_input.position for graph_input in inputs if graph_input.name in names}
 
 
 def _stack_of_a_write(placeholder: torch.fx.Node) -> str:

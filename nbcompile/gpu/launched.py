@@ -19,9 +19,9 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.codegen import devices
+from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.codegen.profiler_ranges import profiler_ranges
 from nbcompile.codegen.triton_values import NoTriton
-from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.gpu import cubins, flex_attention, grouped_products, linear_cross_entropy, loading
 from nbcompile.gpu.capture_limits import capture_facts
 from nbcompile.gpu.chip import CHIPS

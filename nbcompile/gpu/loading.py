@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nbcompile import torch_internals
-from nbcompile.gpu import cubins, plan_text, random_draws
+from nbcompile.codegen.named_plan import with_slot_names
+from nbcompile.codegen.wrapper import opaque_arguments, write_wrapper
+from nbcompile.gpu import cubins, random_draws
 from nbcompile.gpu.cuda_graphs import ReplayedProgram
 from nbcompile.gpu.division import DividedProgram, Part, divide
 from nbcompile.gpu.random_draws import Drawn
@@ -134,9 +136,10 @@ class _GraphLoader:
         """A part of a divided graph."""
         written = frozenset(at for at, _ in part.written)
         # The launcher in C leaves some calls to Python (modes, profilers), so a part needs a text, too.
-        wrapper, constants = plan_text.write(part.plan, written)
-        known = {**self.constants, **constants}
-        program = self._load(replace(self.emitted, plan=part.plan, wrapper=wrapper, ranges=()), known)
+        operators = {name: str(target) for name, target in self.targets.items()}
+        wrapper = write_wrapper(with_slot_names(part.plan, written, operators))
+        changed = replace(self.emitted, plan=part.plan, wrapper=wrapper, ranges=())
+        program = self._load(changed, opaque_arguments(part.plan))
         if part.drawn is None:
             return program
         return self.replayed(program, part.plan, part.drawn, CaptureFacts("", part.written))

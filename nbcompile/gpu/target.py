@@ -22,8 +22,8 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.codegen import triton
+from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.codegen.triton_values import NoTriton
-from nbcompile.codegen.wrapper import opaque_values
 from nbcompile.gpu import cubins, flex_attention, grouped_products, linear_cross_entropy, simulated
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.cubins import NoTools

@@ -2,8 +2,8 @@
 
     EmittedProgram(source="EXPORT i64 kernel0(...", wrapper="def call(args): ...", kernels=(...,), plan=LaunchPlan(...))
 
-Still only data: nothing is built or loaded. ``plan`` says the same as
-``wrapper``, for the launcher in C, where the graph needs no Python at all.
+Still only data: nothing is built or loaded. The launcher in C runs ``plan``,
+of which ``wrapper`` is printed; a graph that needs Python has the text alone.
 
 In torch: torch/_inductor/codegen/wrapper.py (text only). Read next:
 nbcompile/codegen/cpp.py, nbcompile/runtime/program.py
@@ -74,6 +74,13 @@ class RuntimeSize:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class PythonExpression:
+    """A number, or a part of the graph, that only the wrapper can work out; no plan that C runs has one."""
+
+    text: str
+
+
 Number = int | RuntimeSize
 
 
@@ -97,6 +104,8 @@ class TensorShape:
     stride: tuple[Number, ...]
     gpu: int = -1
     """Number of the GPU that it is on; -1: in the CPU's memory."""
+    other_device: str = ""
+    """Name of a device that is neither; no plan that C runs has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +184,7 @@ class Multiply:
     """The result's, then the operands'."""
     beta: float = 1.0
     alpha: float = 1.0
+    """Factor of the product, of the graph's own type, as is ``beta``: a product of integers takes no float."""
 
 
 @dataclass(frozen=True, slots=True)

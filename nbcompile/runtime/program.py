@@ -188,7 +188,7 @@ class _PlanEncoder:
                 extern_result = tuple(self.result(extern, each) for each in results)
                 return (4, effects.called_from_c(self.targets[extern]), forms, names, extern_result)
             case Multiply(_, product, slots, beta, alpha):
-                return (5, PRODUCTS.index(product), slots, beta, alpha, self.by_onednn)
+                return (5, PRODUCTS.index(product), slots, float(beta), float(alpha), self.by_onednn)
             case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
                 numbers = (len(stride), *stride, *padding, *dilation, *output_padding, int(transposed), groups)
                 return (6, slots, numbers, (self.result(extern, result),))

@@ -72,11 +72,6 @@ def expected_and_head(path: Path) -> tuple[str, str]:
     return page, page[: next(PROGRAM.finditer(page)).end()]
 
 
-def rendered(path: Path) -> str:
-    """The page as the compiler would write it now; the compiled program has given eager's results."""
-    return expected_and_head(path)[1] + made(path).text()
-
-
 def made(path: Path, stage_compiler: Any = None) -> Page:
     """Run the case's program, and note what the stages make of it.
 

@@ -6,17 +6,26 @@ import pytest
 import torch
 
 from nbcompile import config
+from nbcompile.codegen import cpp
 from nbcompile.codegen.triton import NoTriton
 from tests import targets
-from tests.cases.cases import CASES, WRITTEN_OTHERWISE_BY_AOTAUTOGRAD, expected_and_head, made, rendered
+from tests.cases.cases import CASES, WRITTEN_OTHERWISE_BY_AOTAUTOGRAD, expected_and_head, made
+from tests.codegen import steps_shown
 
 
 @pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="graphs as torch 2.13 writes them")
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_case(path, request):
-    """The page is what the compiler would write now, and the compiled program computes what eager computes."""
-    expected, _ = expected_and_head(path)
-    found = rendered(path)
+    """The page is what the compiler would write now, and the compiled program computes what eager computes.
+
+    The wrapper's text lists the steps of the plan that the launcher in C runs: all of them, in order, over the same tensors.
+    """
+    expected, head = expected_and_head(path)
+    page = made(path)
+    for program in map(cpp.emit, page.plans):
+        assert program.plan is not None, program.no_plan
+        steps_shown.compare(program.wrapper, program.plan)
+    found = head + page.text()
     if request.config.getoption("--update"):
         path.write_text(found)
         return

@@ -9,7 +9,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import nbcompile
 from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
-from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.ir import evaluate
 from nbcompile.ir.expr import OPERATIONS, Apply, Constant
 from nbcompile.lowering.graph import lower

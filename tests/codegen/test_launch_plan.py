@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import nbcompile
 from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
-from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.ir.emitted import AllocateSlot, Call, Convolve, Launch, Multiply, ViewSlot
 from nbcompile.lowering.graph import lower
 from nbcompile.runtime import program

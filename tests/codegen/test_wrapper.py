@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 
+import pytest
 import torch
 
 from nbcompile.codegen import cpp
-from tests.codegen import programs
+from tests.codegen import programs, steps_shown
 
 
 def wrapper_of(*tensors, **bodies):
@@ -44,3 +46,17 @@ def test_results_are_allocated_and_returned_in_order():
 def test_a_single_result_is_still_a_tuple():
     """Unless the graph returns one value and no tuple."""
     assert wrapper_of(X, first=lambda x: x + 1.0).rstrip().endswith("return (first,)")
+
+
+@pytest.mark.parametrize("change", ["drop", "swap"])
+def test_a_text_of_another_plan_is_found_out(change):
+    """A step that is missing, or two in another order: the comparison that each page of tests/cases makes sees it."""
+    program = cpp.emit(programs.pointwise((X, X), {"first": lambda x, y: x + y, "second": lambda x, y: x * y}))
+    steps_shown.compare(program.wrapper, program.plan)
+    steps = list(program.plan.steps)
+    if change == "drop":
+        del steps[-1]
+    else:
+        steps[:2] = reversed(steps[:2])
+    with pytest.raises(AssertionError):
+        steps_shown.compare(program.wrapper, dataclasses.replace(program.plan, steps=tuple(steps)))

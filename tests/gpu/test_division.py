@@ -7,7 +7,8 @@ import linecache
 import pytest
 import torch
 
-from nbcompile.gpu import plan_text
+from nbcompile.codegen.named_plan import with_slot_names
+from nbcompile.codegen.wrapper import opaque_arguments, write_wrapper
 from nbcompile.gpu.division import DividedProgram, divide
 from nbcompile.ir.emitted import (
     AllocateSlot,
@@ -104,9 +105,14 @@ def test_some_graphs_are_not_divided(plan, facts):
     assert divide(plan, TARGETS, facts) == ()
 
 
+def text_of(plan):
+    """A part's text."""
+    return write_wrapper(with_slot_names(plan, frozenset(), {name: str(target) for name, target in TARGETS.items()}))
+
+
 def python_of(plan, functions):
     """The function that a part's text defines."""
-    text, constants = plan_text.write(plan)
+    text, constants = text_of(plan), opaque_arguments(plan)
     linecache.cache["<part>"] = (len(text), None, text.splitlines(keepends=True), "<part>")
     namespace = {
         "torch": torch, "expect": program.expect, "adopt": program.adopt, "view_of": program.view,
@@ -121,7 +127,7 @@ def test_the_text_of_a_plan_is_the_plan():
     cpu = TensorShape(torch.float32, (4, 8), (8, 1), -1)
     steps = (
         AllocateSlot(2, cpu), Launch("a", (0, 2), (), 1),
-        Call("extern0", (AtSlot(2), [1, None]), (("dtype", torch.float64),), result(3, TensorShape(torch.float64, (4, 8), (8, 1)))),
+        Call("extern0", (AtSlot(2), [1, None]), (("dtype", torch.float64), ("generator", torch.Generator())), result(3, TensorShape(torch.float64, (4, 8), (8, 1)))),
         ViewSlot(5, 2, ((8, 4), (1, 8), 0)), AllocateSlot(4, TensorShape(torch.float32, (8, 4), (4, 1))),
         Launch("b", (5, 4), (), 1), FreeSlot(5),
     )  # fmt: skip
@@ -129,10 +135,10 @@ def test_the_text_of_a_plan_is_the_plan():
     plan = LaunchPlan((cpu,), 6, steps, outputs)
     functions = {
         "a": lambda x, out: out.copy_(x + 1), "b": lambda x, out: out.copy_(x * 2),
-        "extern0_target": lambda x, numbers, dtype: x.to(dtype) * numbers[0],
+        "extern0_target": lambda x, numbers, dtype, generator: x.to(dtype) * numbers[0],
     }  # fmt: skip
     whole = python_of(plan, functions)
-    assert "constant(" in plan_text.write(plan)[0]
+    assert "constant(" in text_of(plan)
     x = torch.randn(4, 8)
     expected = ((x + 1).double(), (x + 1) * 2, x, 7)
     torch.testing.assert_close(whole([x]), expected)

@@ -7,7 +7,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
-from nbcompile.codegen.wrapper import opaque_values
+from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.lowering.graph import lower
 from nbcompile.runtime import program
 from nbcompile.scheduling.plan import schedule
