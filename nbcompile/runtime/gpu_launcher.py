@@ -84,7 +84,7 @@ class GpuLauncher:
     driver: int
     """Version of the driver API."""
     devices: int
-    places: dict[str, str] = field(default_factory=dict)
+    locations: dict[str, str] = field(default_factory=dict)
     """For the texts of errors: what a kernel computes and of which line, by its unique name."""
 
     def capability(self, device: int) -> tuple[int, int, int]:
@@ -93,7 +93,7 @@ class GpuLauncher:
         return found
 
     def prepare(
-        self, kernel: EmittedKernel, image: Image, device: int, unaligned: Callable[[], Image], place: str = "",
+        self, kernel: EmittedKernel, image: Image, device: int, unaligned: Callable[[], Image], location: str = "",
         debug: bool = False,
     ) -> Callable[..., None]:  # fmt: skip
         """A kernel, loaded for a device, as a callable of its tensors and sizes.
@@ -103,10 +103,10 @@ class GpuLauncher:
             image: Its machine code for pointers that are multiples of 16.
             device: Number of the GPU.
             unaligned: Makes the machine code for other pointers, when some are given first.
-            place: For the texts of errors: the operators, and the line of the user's program.
+            location: For the texts of errors: the operators, and the line of the user's program.
             debug: Wait after every launch, so that an error is that kernel's.
         """
-        name = f"{kernel.name}: {place}" if place else kernel.name
+        name = f"{kernel.name}: {location}" if location else kernel.name
         launch: Callable[..., None] = self.module.make_kernel(
             name,
             device,

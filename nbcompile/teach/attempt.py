@@ -220,8 +220,8 @@ def renewed(function: types.FunctionType) -> types.FunctionType:
     lines = linecache.getlines(function.__code__.co_filename)
     linecache.cache[file] = (0, None, lines, file)
     code = function.__code__.replace(co_filename=file)
-    made = types.FunctionType(
+    copied = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied

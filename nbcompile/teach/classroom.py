@@ -65,9 +65,9 @@ def notebook(title: str, wanted: Sequence[Exercise], *, solutions: bool = False)
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    made = new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
-    nbformat.validate(made)
-    return made
+    notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+    nbformat.validate(notebook)
+    return notebook
 
 
 def _metadata(name: str, *, solution: bool = False, locked: bool = True, points: int = 0) -> dict[str, object]:

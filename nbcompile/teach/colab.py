@@ -73,18 +73,18 @@ def lectures() -> list[Path]:
 
 def notebook(lecture: Path, repository: Repository) -> NotebookNode:
     """A lecture that begins with the badge and the cell that installs."""
-    made = jupytext.read(lecture, fmt="md:myst")
+    notebook = jupytext.read(lecture, fmt="md:myst")
     first, last = versions.TORCH
     tested = ".".join(map(str, versions.TESTED[-1]))
     install = INSTALL.format(
         first=first, last=last, tested=tested, address=repository.address, branch=repository.branch
     )
     link = repository.link(f"{lecture.stem}.ipynb")
-    made.cells = [new_markdown_cell(BADGE.format(link=link)), new_code_cell(install), *made.cells]
-    for number, cell in enumerate(made.cells):
+    notebook.cells = [new_markdown_cell(BADGE.format(link=link)), new_code_cell(install), *notebook.cells]
+    for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"
-    nbformat.validate(made)
-    return made
+    nbformat.validate(notebook)
+    return notebook
 
 
 def write(repository: Repository) -> list[Path]:

@@ -147,9 +147,9 @@ def facts(exercise: Exercise) -> str:
         f"| ({', '.join(operators.space(node))}) | {operators.bytes_of(node)} |"
         for name, node in operators.names.items()
     ]
-    alone = count_bytes(operators, [[name] for name in operators.names])
+    unfused = count_bytes(operators, [[name] for name in operators.names])
     head = ["| operator | reads | iteration space | bytes of the result |", "|---|---|---|---|"]
-    return "\n".join([*head, *rows, "", f"With a kernel for each operator: {alone} bytes are read and written."])
+    return "\n".join([*head, *rows, "", f"With a kernel for each operator: {unfused} bytes are read and written."])
 
 
 def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
@@ -158,12 +158,12 @@ def check(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     kernels = _expect_partition(operators, answer)
     expect_legal(operators, kernels)
     moved, least = count_bytes(operators, kernels), least_bytes(operators)
-    alone = count_bytes(operators, [[name] for name in operators.names])
+    unfused = count_bytes(operators, [[name] for name in operators.names])
     if moved > least:
         raise Refusal(
-            f"these kernels move {moved} bytes of {alone} without fusion. It can be done with {least}.", record
+            f"these kernels move {moved} bytes of {unfused} without fusion. It can be done with {least}.", record
         )
-    return f"{len(kernels)} kernels move {moved} bytes; without fusion they were {alone}.", record
+    return f"{len(kernels)} kernels move {moved} bytes; without fusion they were {unfused}.", record
 
 
 def _expect_partition(operators: Operators, answer: Any) -> list[list[str]]:

@@ -43,7 +43,7 @@ def own_program(x):
 
 @functools.cache
 def _code() -> types.CodeType:
-    page = next(place for place in _PLACES if place.exists()).read_text(encoding="utf-8")
+    page = next(path for path in _PLACES if path.exists()).read_text(encoding="utf-8")
     cells = re.findall(r"```\{code-cell\}\n(.*?)```", page, re.DOTALL)
     text = "\n".join(cells).partition(DEMONSTRATION)[0]
     return compile(text, "<mini compiler>", "exec")

@@ -1,6 +1,6 @@
 """Run a command in a process of its own, whatever it does: hang, fork, print without end, crash.
 
-    run([sys.executable, "train.py"], seconds=60)     Ended(code=0, output="...", errors="")
+    run([sys.executable, "train.py"], seconds=60)     ProcessResult(code=0, output="...", errors="")
 
 At the end of the command, or of its time, its whole process group is ended: children that it forked would go on, and
 keep its output open. Memory is bounded: of the output the beginning is kept, of the errors the end.
@@ -32,7 +32,7 @@ GRACE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessResult:
     """The end of a command."""
 
     code: int
@@ -50,7 +50,7 @@ def run(
     given: bytes = b"",
     *,
     together: bool = False,
-) -> Ended:
+) -> ProcessResult:
     """Run a command.
 
     Args:
@@ -78,7 +78,7 @@ def run(
         end_group(process)
         for reader in readers:
             reader.join(GRACE_SECONDS)
-    return Ended(code, readers[0].beginning(), readers[-1].end())
+    return ProcessResult(code, readers[0].beginning(), readers[-1].end())
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

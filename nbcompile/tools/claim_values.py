@@ -37,13 +37,13 @@ def compared(frame: FrameType, position: int) -> str:
 
 
 def _condition(frame: FrameType, position: int) -> ast.expr | None:
-    place = inspect.getframeinfo(frame, context=0).positions
+    positions = inspect.getframeinfo(frame, context=0).positions
     source = "".join(linecache.getlines(frame.f_code.co_filename))
     try:
         calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     except SyntaxError:  # the file has changed since
         return None
-    wanted = place and (place.lineno, place.col_offset, place.end_lineno, place.end_col_offset)
+    wanted = positions and (positions.lineno, positions.col_offset, positions.end_lineno, positions.end_col_offset)
     for call in calls:
         if (call.lineno, call.col_offset, call.end_lineno, call.end_col_offset) == wanted:
             return call.args[position] if len(call.args) > position else None

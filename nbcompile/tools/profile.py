@@ -102,7 +102,7 @@ def profiling(title: str) -> Iterator[Profiler]:
 class _Sums:
     """Sums over the calls of one kernel."""
 
-    places: tuple[tuple[str, int], ...] = ()
+    locations: tuple[tuple[str, int], ...] = ()
     bytes: int = 0
     flops: int = 0
 
@@ -118,7 +118,7 @@ class Profiler:
     def called(self, call: program.RangedCall) -> None:
         """Add the sizes of one call."""
         found = self.sums[call.label]
-        found.places = call.locations
+        found.locations = call.locations
         # A tensor that is written in place is argument and result, and counts once.
         tensors = {
             id(leaf): leaf
@@ -154,7 +154,7 @@ class Profiler:
         return KernelTime(
             name,
             re.sub(r" \([^()]*\)$", "", operators),
-            tuple(Place(*place) for place in known.places),
+            tuple(Place(*location) for location in known.locations),
             len(found),
             sum(found),
             known.bytes,
@@ -213,18 +213,18 @@ def _flops(call: program.RangedCall) -> int:
 def _lines(kernels: tuple[KernelTime, ...], reached: Machine) -> tuple[LineTime, ...]:
     by_place: dict[Place, list[KernelTime]] = defaultdict(list)
     for kernel in kernels:
-        for place in kernel.places:
-            by_place[place].append(kernel)
-    return tuple(_line(place, by_place[place], reached) for place in sorted(by_place, key=_order))
+        for location in kernel.places:
+            by_place[location].append(kernel)
+    return tuple(_line(location, by_place[location], reached) for location in sorted(by_place, key=_order))
 
 
-def _line(place: Place, computing: list[KernelTime], reached: Machine) -> LineTime:
+def _line(location: Place, computing: list[KernelTime], reached: Machine) -> LineTime:
     spent = sum(kernel.microseconds for kernel in computing)
     least = sum(kernel.least_microseconds(reached) for kernel in computing)
-    others = {other for kernel in computing for other in kernel.places} - {place}
+    others = {other for kernel in computing for other in kernel.places} - {location}
     return LineTime(
-        place,
-        linecache.getline(place.file, place.line).strip(),
+        location,
+        linecache.getline(location.file, location.line).strip(),
         tuple(kernel.id for kernel in computing),
         spent,
         sum(kernel.bytes for kernel in computing),
@@ -233,8 +233,8 @@ def _line(place: Place, computing: list[KernelTime], reached: Machine) -> LineTi
     )
 
 
-def _order(place: Place) -> tuple[str, int]:
-    return place.file, place.line
+def _order(location: Place) -> tuple[str, int]:
+    return location.file, location.line
 
 
 @functools.cache

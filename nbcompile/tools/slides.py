@@ -56,25 +56,25 @@ _DECK = Markup("""<!doctype html>
 class Columns:
     """The slides so far: columns side by side, slides one below another in each."""
 
-    made: list[list[Slide]] = field(default_factory=list)
+    columns: list[list[Slide]] = field(default_factory=list)
 
     def begin(self, slide: Slide) -> None:
         """Begin a column."""
-        self.made.append([slide])
+        self.columns.append([slide])
 
     def below(self, slide: Slide) -> None:
         """Add a slide below the last one."""
-        if not self.made:
-            self.made.append([])
-        self.made[-1].append(slide)
+        if not self.columns:
+            self.columns.append([])
+        self.columns[-1].append(slide)
 
     def continued(self, slide: Slide) -> None:
         """Add to the last slide if there is room on it, else below it."""
-        last = self.made[-1][-1] if self.made and self.made[-1] else None
+        last = self.columns[-1][-1] if self.columns and self.columns[-1] else None
         if last is None or last.lines + slide.lines > slide_parts.MAX_LINES:
             self.below(slide)
         else:
-            self.made[-1][-1] = Slide(last.content + slide.content, last.lines + slide.lines)
+            self.columns[-1][-1] = Slide(last.content + slide.content, last.lines + slide.lines)
 
 
 def columns(notebook: NotebookNode) -> list[list[Slide]]:
@@ -90,7 +90,7 @@ def columns(notebook: NotebookNode) -> list[list[Slide]]:
                         found.below(slide)
         elif cell.cell_type == "code":
             _add_code(found, cell)
-    return found.made
+    return found.columns
 
 
 def _add_code(found: Columns, cell: NotebookNode) -> None:

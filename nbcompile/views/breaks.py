@@ -62,7 +62,7 @@ def stack(lines: tuple[StackLine, ...]) -> Markup | None:
         return None
     shown: list[Content] = []
     for line in lines:
-        shown.append(tag("small", f"{facts.place(line.file, line.line)}, in {line.function}\n"))
+        shown.append(tag("small", f"{facts.location(line.file, line.line)}, in {line.function}\n"))
         if line.code:
             shown.append(f"  {line.code}\n")
             underline = facts.carets(line)
@@ -105,8 +105,8 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     ended = tag("p", facts.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
     # The line of the frame's own function, not that of an inlined one: it is what the residual
     # program leaves to Python.
-    place = links.own_place(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
-    between = place.code.strip() if place else ""
+    broken_line = links.own_place(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
+    between = broken_line.code.strip() if broken_line else ""
     python = (
         listing(frame.residual, limits=limits) if frame.residual else None,
         tag("p", code(between), " runs eagerly.") if between else None,

@@ -203,7 +203,7 @@ def _lines(pair: FramePair) -> Markup | None:
         for line in shown
     ]  # fmt: skip
     drawn = table("What each line became", ("line", "source", *NAMES), rows, grid=True)
-    return section("lines", "Source", drawn, more, about=facts.place(pair.file, pair.first_line), opened=True)
+    return section("lines", "Source", drawn, more, about=facts.location(pair.file, pair.first_line), opened=True)
 
 
 def _marks(marks: LineMarks) -> Markup:

@@ -48,7 +48,7 @@ def stage(graph: Graph) -> str:
     return f"{graph.part} {graph.stage}" if graph.part else graph.stage
 
 
-def place(file: str, line: int) -> str:
+def location(file: str, line: int) -> str:
     """``model.py:7``: the file's own name and the line; ``cell:7`` for a cell, whose file has a number for a name."""
     # Both separators: a record may have been written on another system.
     name = file.replace("\\", "/").rpartition("/")[2]
@@ -68,7 +68,7 @@ def library(frame: CompiledFrame) -> str:
 
 def with_short_places(code: str) -> str:
     """The code of a graph without the folders of the user's files."""
-    return _PLACE.sub(lambda found: f"# {place(found[1], int(found[2]))}, {found[3]}: ", code)
+    return _PLACE.sub(lambda found: f"# {location(found[1], int(found[2]))}, {found[3]}: ", code)
 
 
 _PLACE = re.compile(r"# File: (.+):(\d+) in (.+?), code: ")
@@ -519,7 +519,7 @@ def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
 
 
 def _at(stack: tuple[StackLine, ...]) -> str:
-    return f" ({place(stack[-1].file, stack[-1].line)})" if stack else ""
+    return f" ({location(stack[-1].file, stack[-1].line)})" if stack else ""
 
 
 # --- stacks and breaks -------------------------------------------------------------------------
@@ -618,8 +618,8 @@ def repeated(record: Record, distinct: links.DistinctBreak) -> str:
     # f calls g, and g breaks: the stacks are (f, g) and (g). Each is the one before without its outermost call.
     if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
         return text
-    again = "since every caller meets it again"
-    return f"{text}, {again}. With config.nested_graph_breaks it is met once, in `{frames[0].function}`"
+    reason = "since every caller meets it again"
+    return f"{text}, {reason}. With config.nested_graph_breaks it is met once, in `{frames[0].function}`"
 
 
 def what_breaks(graph_break: Break) -> str:

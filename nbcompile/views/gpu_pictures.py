@@ -154,7 +154,7 @@ def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
         taken += [(x - 2, y - 2, x + 2, y + 2) for x, y in along]
     labels = []
     for name, x, y in dots:
-        tried = ((text, *place) for text in (name, _END.findall(name)[0]) for place in _places(text, x, y))
+        tried = ((text, *corner) for text in (name, _END.findall(name)[0]) for corner in _corners(text, x, y))
         label = next((each for each in tried if not any(_overlap(_box(*each), other) for other in taken)), ("", x, y))
         if label[0]:
             taken.append(_box(*label))
@@ -162,7 +162,7 @@ def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
     return labels
 
 
-def _places(text: str, x: int, y: int) -> Iterator[tuple[int, int]]:
+def _corners(text: str, x: int, y: int) -> Iterator[tuple[int, int]]:
     """Places where a text may begin that is about a dot: to its right, left, above, below; inside of the picture."""
     wide = math.ceil(len(text) * LETTER)
     inside = max(LEFT + 2, min(x - wide // 2, WIDTH - wide - 2))
@@ -211,12 +211,12 @@ def _lines(tile: GpuTile) -> list[tuple[int, ...]]:
 
 def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
     """A colour for each program, another one than its neighbours have as far as there are enough."""
-    beside = _neighbours(tiles)
+    adjacent = _neighbours(tiles)
     tones: dict[int, int] = {}
-    for at, program in enumerate(sorted(beside)):
+    for at, program in enumerate(sorted(adjacent)):
         # Greedy colouring of the graph of neighbours: programs in order, each with the first colour
         # that no neighbour has.
-        taken = {tones[other] for other in beside[program] if other in tones}
+        taken = {tones[other] for other in adjacent[program] if other in tones}
         # Each program begins with the colour after that of the one before it: programs that follow
         # each other differ even where they are not neighbours.
         order = [(at + step) % COLOURS for step in range(COLOURS)]
@@ -226,16 +226,16 @@ def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
 
 def _neighbours(tiles: Sequence[GpuTile]) -> dict[int, set[int]]:
     """The programs that are drawn, each with the others beside, above and below it."""
-    beside: dict[int, set[int]] = {program: set() for tile in tiles for program in tile.programs if program >= 0}
+    adjacent: dict[int, set[int]] = {program: set() for tile in tiles for program in tile.programs if program >= 0}
     for tile in tiles:
         lines = _lines(tile)
         pairs = [pair for line in lines for pair in itertools.pairwise(line)]
         pairs += [pair for above, below in itertools.pairwise(lines) for pair in zip(above, below, strict=False)]
         for one, other in pairs:
             if one != other and min(one, other) >= 0:
-                beside[one].add(other)
-                beside[other].add(one)
-    return beside
+                adjacent[one].add(other)
+                adjacent[other].add(one)
+    return adjacent
 
 
 def described(tile: GpuTile) -> str:

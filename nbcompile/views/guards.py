@@ -70,7 +70,7 @@ def _state(guards: tuple[Guard, ...]) -> Markup:
 
 def _row(about: str, guard: Guard, first: bool, found: links.FrameLinks) -> Markup:
     line = links.own_line(found.frame, guard.stack)
-    at = line or (facts.place(guard.stack[-1].file, guard.stack[-1].line) if guard.stack else "")
+    at = line or (facts.location(guard.stack[-1].file, guard.stack[-1].line) if guard.stack else "")
     value = tag("em", about.strip("()")) if about.startswith("(") else code(about)
     # Rows below the first of a group repeat the value for readers without styles; theme.css quiets it.
     heading = tag("th", value, class_="" if first else "n-again")

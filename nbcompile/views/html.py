@@ -183,7 +183,7 @@ def _head(record: Record, wanted: tuple[str, ...], limits: Limits) -> Markup:
 
 def _sentence(sentence: story.Sentence) -> Markup:
     """A sentence, and the line of the user's that it is about."""
-    shown = breaks.stack((sentence.place,)) if sentence.place is not None else None
+    shown = breaks.stack((sentence.location,)) if sentence.location is not None else None
     return join((tag("p", prose(sentence.text), data_r=sentence.reference), shown))
 
 

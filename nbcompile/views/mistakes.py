@@ -35,7 +35,7 @@ class Mistake:
 
     error: str
     message: str
-    place: StackLine | None
+    location: StackLine | None
     position: int
     """Index in ``raised.stack``; -1 if it is elsewhere."""
     operator: str = ""
@@ -64,7 +64,7 @@ def marks(record: Record, frame: CompiledFrame) -> StackLine | None:
     found = of(record)
     if found is None or record.raised is None:
         return None
-    inner = () if found.place is None else (found.place,)
+    inner = () if found.location is None else (found.location,)
     at = links.own_place(frame, (*inner, *reversed(record.raised.stack)))
     alike = [each for each in record.frames if (each.file, each.first_line) == (frame.file, frame.first_line)]
     return at if at is not None and alike[-1] is frame else None
@@ -93,8 +93,8 @@ def _while_traced(record: Record, raised: Raised) -> Mistake | None:
         failed = frame.failed
         if failed is not None and failed.stack and frame.instead == RAISED and raised.error == TRACED:
             # The frame did not run, so it is in no traceback; a module of a library's is called by a line that is.
-            place = (links.to_users_line(failed.stack) or raised.stack or failed.stack)[-1]
-            return _traced(failed, place, -1)
+            location = (links.to_users_line(failed.stack) or raised.stack or failed.stack)[-1]
+            return _traced(failed, location, -1)
         if failed is not None and _is_within(failed, frame, raised):
             return replace(_traced(failed, raised.stack[-1], len(raised.stack) - 1), message=raised.message)
         if failed is not None and (at := _raised_at(failed, raised)) is not None:
@@ -132,9 +132,9 @@ TRACED = "TorchRuntimeError"
 """Exception of the compiler for an operator that fails on its inputs."""
 
 
-def _traced(failed: FailedCall, place: StackLine, position: int) -> Mistake:
+def _traced(failed: FailedCall, location: StackLine, position: int) -> Mistake:
     operator = facts.short_target(failed.operator)
-    return Mistake(failed.error, failed.message, place, position, operator, failed.arguments)
+    return Mistake(failed.error, failed.message, location, position, operator, failed.arguments)
 
 
 _INDEXING = frozenset({
@@ -158,8 +158,8 @@ def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
             return None
         tensors = [each for each in _nodes(frame, takes[0].inputs) if each.shape is not None]
         arguments = tuple(Argument(each.source or each.name, each.shape, each.dtype, each.device) for each in tensors)
-        place = links.own_place(frame, takes[0].stack)
-        return Mistake(raised.error, raised.message, place, -1, facts.short_target(takes[0].target), arguments)
+        location = links.own_place(frame, takes[0].stack)
+        return Mistake(raised.error, raised.message, location, -1, facts.short_target(takes[0].target), arguments)
     return None
 
 
@@ -174,13 +174,13 @@ def _elsewhere(record: Record, raised: Raised) -> Mistake:
     # The innermost line of the user's: below it are torch's, which say nothing about the program.
     # -1, where no line is of a file that was compiled, becomes the innermost line.
     position = position % len(raised.stack)
-    place = raised.stack[position]
-    if place.column < 0:
+    location = raised.stack[position]
+    if location.column < 0:
         lines = (each for frame in record.frames for broken in frame.breaks for each in reversed(broken.stack))
-        place = next((one for one in lines if (one.file, one.line) == (place.file, place.line)), place)
-    if place.column < 0:
-        place = replace(place, column=0, end_column=len(place.code))
-    return Mistake(raised.error, raised.message, place, position)
+        location = next((one for one in lines if (one.file, one.line) == (location.file, location.line)), location)
+    if location.column < 0:
+        location = replace(location, column=0, end_column=len(location.code))
+    return Mistake(raised.error, raised.message, location, position)
 
 
 # --- in words ------------------------------------------------------------------------------------

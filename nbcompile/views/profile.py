@@ -90,12 +90,12 @@ def _percent(part: float) -> str:
     return "under 1%" if 0 < part < 0.01 else f"{part:.0%}"
 
 
-def _place(place: Place) -> str:
-    return f"{PurePath(place.file).name}:{place.line}"
+def _location(location: Place) -> str:
+    return f"{PurePath(location.file).name}:{location.line}"
 
 
 def _together(line: LineTime) -> str:
-    return ", ".join(str(other.line) if other.file == line.place.file else _place(other) for other in line.shared)
+    return ", ".join(str(other.line) if other.file == line.place.file else _location(other) for other in line.shared)
 
 
 def _line_cells(line: LineTime, data: Profile) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def _cells(kernel: KernelTime, data: Profile) -> tuple[str, ...]:
     return (
         kernel.id,
         kernel.operators,
-        ", ".join(map(_place, kernel.places)),
+        ", ".join(map(_location, kernel.places)),
         str(kernel.calls),
         duration(kernel.microseconds),
         _share(kernel.microseconds, data),
@@ -165,7 +165,7 @@ def _lines(data: Profile) -> Markup:
     rows = []
     for line in shown:
         number, *figures = _line_cells(line, data)
-        name = _place(line.place) if len(files) > 1 else number
+        name = _location(line.place) if len(files) > 1 else number
         source = tag("td", tag("pre", tag("code", line.text)))
         rows.append(row(name, *figures, source, f"line {other}" if (other := _together(line)) else ""))
     where = f" of {PurePath(min(files)).name}" if len(files) == 1 else ""

@@ -25,14 +25,14 @@ from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row,
 
 def render(record: Record, limits: Limits) -> Markup | None:
     """For each recompile, the guard by which each older entry refused."""
-    again = [frame for frame in record.frames if frame.failed_guards]
-    if not again:
+    recompiled = [frame for frame in record.frames if frame.failed_guards]
+    if not recompiled:
         return None
-    shown, more = limits.cut(facts.causes(record, again))
+    shown, more = limits.cut(facts.causes(record, recompiled))
     parts = [
         _cause(record, cause)
         if len(cause.frames) >= facts.SEVERAL and limits.repeated
-        else [_recompile(record, frame, limits, opened=len(again) < 4) for frame in cause.frames]
+        else [_recompile(record, frame, limits, opened=len(recompiled) < 4) for frame in cause.frames]
         for cause in shown
     ]
     about = f"{facts.recompilations(record)}: no cache entry accepted the call"

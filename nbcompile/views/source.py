@@ -30,7 +30,7 @@ _LOOKS = {
 def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:
     """The annotated source of a frame."""
     lines = mistakes.marked(record, frame, facts.source_lines(record, frame, found))
-    where = facts.place(frame.file, frame.first_line)
+    where = facts.location(frame.file, frame.first_line)
     if not lines:
         return section(
             "source", "Source", tag("p", "The source of this function is not known."), about=where, opened=True

@@ -59,9 +59,9 @@ def summarised(steps: tuple[Step, ...]) -> Iterator[StepRow]:
     met: dict[tuple[str, int, int], int] = {}
     repeats: list[Step] = []
     for index, step in enumerate(steps):
-        place = (step.function, step.depth, step.offset)
-        met[place] = met.get(place, 0) + 1
-        if met[place] > PASSES:
+        position = (step.function, step.depth, step.offset)
+        met[position] = met.get(position, 0) + 1
+        if met[position] > PASSES:
             repeats.append(step)
             continue
         if repeats:

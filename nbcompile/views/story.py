@@ -36,7 +36,7 @@ class Sentence:
     text: str
     reference: str = ""
     """Provenance of its numbers (figures.py)."""
-    place: StackLine | None = None
+    location: StackLine | None = None
     """A line of the user's to show below it."""
 
 
@@ -56,14 +56,14 @@ def of(record: Record) -> list[Sentence]:
 def _mistake(record: Record) -> Iterator[Sentence]:
     """The exception of the user's program that ended it all: what is read first."""
     found = mistakes.of(record)
-    if found is None or found.place is None:
+    if found is None or found.location is None:
         return
     message = found.message.strip().partition("\n")[0].replace("`", "'")
-    function = _RESUMED.sub(r"\1", found.place.function)
+    function = _RESUMED.sub(r"\1", found.location.function)
     where = "Code outside of functions" if function == "<module>" else f"`{function}`"
-    text = f"{where} raises `{found.error}` at line {found.place.line}"
+    text = f"{where} raises `{found.error}` at line {found.location.line}"
     reference = f"raised.stack.{found.position}.line" if found.position >= 0 else ""
-    yield Sentence(f"{text}: `{message}`" if message else f"{text}.", reference, found.place)
+    yield Sentence(f"{text}: `{message}`" if message else f"{text}.", reference, found.location)
     if called := mistakes.call(found):
         yield Sentence(called)
     if found.advice:
@@ -195,9 +195,9 @@ def _breaks(record: Record) -> Iterator[Sentence]:
 def _call_that_raises(record: Record, cause: model.Break) -> str:
     """Description of a breaking call that is itself the program's mistake; "" if it is not."""
     found = mistakes.of(record)
-    if found is None or found.place is None or not cause.callee:
+    if found is None or found.location is None or not cause.callee:
         return ""
-    at, raised = cause.stack[-1], found.place
+    at, raised = cause.stack[-1], found.location
     is_here = (at.file, at.line, at.column, at.end_column) == (
         raised.file,
         raised.line,
@@ -250,8 +250,8 @@ def _recompilations(record: Record) -> Iterator[Sentence]:
 def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
     values = f" (expected `{no.expected}`, got `{no.actual}`)" if no.expected and no.actual else ""
     where = f", dimension `{no.dimension}`" if no.dimension else ""
-    again = "was loaded for other values" if frame.cause in FROM_STORE else "was compiled again"
-    return f"`{facts.name(frame)}` {again}, because `{no.entry}` refused a call{values}: {no.what}{where}."
+    compiled = "was loaded for other values" if frame.cause in FROM_STORE else "was compiled again"
+    return f"`{facts.name(frame)}` {compiled}, because `{no.entry}` refused a call{values}: {no.what}{where}."
 
 
 def _training_step(record: Record) -> Iterator[Sentence]:

@@ -115,7 +115,7 @@ def _block(title: str, body: tuple[str, ...], most: int | None) -> list[str]:
 
 def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> list[str]:
     wrapper = f", in its decorator's {frame.function}" if frame.method else ""
-    title = f"[{frame.id}] {facts.name(frame)}{wrapper}  {facts.place(frame.file, frame.first_line)}"
+    title = f"[{frame.id}] {facts.name(frame)}{wrapper}  {facts.location(frame.file, frame.first_line)}"
     return [title, *lines.wrapped(f"{frame.status} ({frame.cause}), {facts.ended_by(frame, distinct)}", "  ", "  ")]
 
 
@@ -128,8 +128,8 @@ def _summary(record: Record) -> Iterator[str]:
     for sentence in story.of(record):
         said = sentence.text.replace("`", "")
         yield from lines.wrapped(said, rest="    ") if len(said) > lines.WIDTH else [said]
-        if sentence.place is not None:
-            yield from (f"    {line}" for line in list(lines.stack((sentence.place,)))[1:])
+        if sentence.location is not None:
+            yield from (f"    {line}" for line in list(lines.stack((sentence.location,)))[1:])
     yield facts.environment(record)
 
 
@@ -246,7 +246,7 @@ def _guards(_: Record, frame: CompiledFrame) -> Iterator[str]:
     for about, guards in facts.guard_groups(frame):
         yield about
         for guard in guards:
-            at = f"  ({facts.place(guard.stack[-1].file, guard.stack[-1].line)})" if guard.stack else ""
+            at = f"  ({facts.location(guard.stack[-1].file, guard.stack[-1].line)})" if guard.stack else ""
             yield from lines.wrapped(f"{guard.kind}: {guard.words or guard.condition}{at}", "  ", "    ")
             if guard.words:
                 yield f"    {guard.condition}"

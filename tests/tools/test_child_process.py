@@ -19,7 +19,7 @@ def run(program: str, seconds: float = 60.0, **options):
 def test_output_errors_and_code():
     """Each is the process's own; input is what is given."""
     ended = run("import sys; print(input()); print('why', file=sys.stderr); sys.exit(3)", given=b"hello\n")
-    assert ended == child_process.Ended(3, "hello\n", "why\n")
+    assert ended == child_process.ProcessResult(3, "hello\n", "why\n")
     assert run("import os; os.kill(os.getpid(), 11)").code == -11
     assert run("input()").errors.endswith("EOFError: EOF when reading a line\n")
 

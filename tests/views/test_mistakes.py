@@ -57,8 +57,8 @@ def test_a_line_of_python_is_marked():
         StackLine("lib.py", 9, "g", "raise KeyError"),
     )
     found = mistakes.of(replace(record, raised=Raised("KeyError", "'a'", stack)))
-    assert (found.error, found.place.line, found.position) == ("KeyError", frame.first_line, 0)
-    assert found.place.column == 0 and "`.keys()`" in found.advice
+    assert (found.error, found.location.line, found.position) == ("KeyError", frame.first_line, 0)
+    assert found.location.column == 0 and "`.keys()`" in found.advice
     assert mistakes.of(replace(record, raised=Raised("KeyError", "'a'", ()))) is None, (
         "without a line there is nothing to show"
     )

@@ -21,7 +21,7 @@ from nbcompile.eval_frame.wrapper import original_of
 from nbcompile.record.comparison import Comparison, EngineRun
 from nbcompile.record.model import Record
 from nbcompile.tools.compare import align, job as jobs, processes
-from nbcompile.tools.compare.processes import Finished
+from nbcompile.tools.compare.processes import EngineResult
 from nbcompile.tools.diagnose import outcome
 from nbcompile.views.comparison import ComparisonView
 
@@ -80,7 +80,7 @@ def compare_script(
     return _of_job(path.name, jobs.ScriptJob(str(path.resolve()), tuple(arguments)), seconds, given)
 
 
-def compare_cell(ours: Record, theirs: Finished) -> Comparison:
+def compare_cell(ours: Record, theirs: EngineResult) -> Comparison:
     """Compare what a notebook cell led to with what the real torch.compile did with it."""
     return align.align(ours.function, ours, theirs.record, EngineRun(), _run(theirs, [], []), theirs.notes)
 
@@ -100,7 +100,7 @@ def _of_job(title: str, work: jobs.CallJob | jobs.ScriptJob, seconds: float, giv
     return align.align(title, ours.record, theirs.record, *runs, (*ours.notes, *theirs.notes))
 
 
-def _run(found: Finished, eager: list[outcome.Outcome], exact: list[outcome.Outcome]) -> EngineRun:
+def _run(found: EngineResult, eager: list[outcome.Outcome], exact: list[outcome.Outcome]) -> EngineRun:
     outcomes = found.result.get("outcomes", [])
     differences = [
         outcome.difference(expected, own, wide if not wide.error else None)

@@ -120,18 +120,18 @@ def _marks(frame: CompiledFrame | None, shown: CompiledFrame) -> dict[int, LineM
     """By line of the shown source, what a compiler made of it."""
     if frame is None:
         return {}
-    made: dict[int, list[str]] = {}
+    nodes: dict[int, list[str]] = {}
     for target, node in operators(frame, links.traced(frame)):
-        if place := own_place(shown, node.stack):
-            made.setdefault(place.line, []).append(target)
+        if stack_line := own_place(shown, node.stack):
+            nodes.setdefault(stack_line.line, []).append(target)
     broken: dict[int, list[str]] = {}
     for found in frame.breaks:
-        if place := own_place(shown, found.stack):
-            broken.setdefault(place.line, []).append(found.title)
-    checked = Counter(place.line for guard in frame.guards if (place := own_place(shown, guard.stack)))
+        if stack_line := own_place(shown, found.stack):
+            broken.setdefault(stack_line.line, []).append(found.title)
+    checked = Counter(stack_line.line for guard in frame.guards if (stack_line := own_place(shown, guard.stack)))
     return {
-        line: LineMarks(tuple(made.get(line, ())), tuple(broken.get(line, ())), checked[line])
-        for line in {*made, *broken, *checked}
+        line: LineMarks(tuple(nodes.get(line, ())), tuple(broken.get(line, ())), checked[line])
+        for line in {*nodes, *broken, *checked}
     }
 
 
@@ -229,10 +229,10 @@ def _of_runs(ours: EngineRun, theirs: EngineRun) -> Iterator[Difference]:
 
 def _differences(pairs: Sequence[Frames], frames: Sequence[FramePair]) -> Iterator[Difference]:
     for (ours, theirs), pair in zip(pairs, frames, strict=True):
-        place = f"{pair.function} ({pair.ours or 'not compiled'}; {pair.theirs or 'not compiled'})"
-        yield from (known.explained(replace(found, place=place)) for found in _of_frames(ours, theirs))
+        function = f"{pair.function} ({pair.ours or 'not compiled'}; {pair.theirs or 'not compiled'})"
+        yield from (known.explained(replace(found, place=function)) for found in _of_frames(ours, theirs))
         if unmatched := [guard for guard in pair.guards if guard.status != EQUAL]:
-            yield _of_guards(place, pair.guards, unmatched)
+            yield _of_guards(function, pair.guards, unmatched)
 
 
 def _of_frames(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator[Difference]:
@@ -303,7 +303,7 @@ def _shape(node: Node) -> str:
     return "[" + ", ".join(re.sub(r"^s\d+$", "s", size) for size in node.shape) + "]"
 
 
-def _of_guards(place: str, pairs: Sequence[GuardPair], unmatched: Sequence[GuardPair]) -> Difference:
+def _of_guards(location: str, pairs: Sequence[GuardPair], unmatched: Sequence[GuardPair]) -> Difference:
     counts = Counter(guard.status for guard in pairs)
     reasons = dict.fromkeys(guard.known for guard in unmatched)
     text = f"{counts[EQUAL]} conditions equal, {counts[ONLY_OURS]} that torch.compile has not"
@@ -311,4 +311,4 @@ def _of_guards(place: str, pairs: Sequence[GuardPair], unmatched: Sequence[Guard
     different = sum(guard.status not in (EQUAL, ONLY_OURS, ONLY_THEIRS) for guard in pairs)
     if different:
         text, other = f"{text}, {different} different", f"{other}, {different} different"
-    return Difference("guards", place, text, other, "" if "" in reasons else "; ".join(reasons))
+    return Difference("guards", location, text, other, "" if "" in reasons else "; ".join(reasons))

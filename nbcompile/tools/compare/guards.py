@@ -53,9 +53,9 @@ def pair(ours: Sequence[Guard], theirs: Sequence[Guard]) -> tuple[GuardPair, ...
         GuardPair(DIFFERENT, *(side.shown for side in both))
         for both in _matches(left, right, lambda condition: condition.subject)
     ]
-    alone = [GuardPair(ONLY_OURS, ours=each.shown) for each in left]
-    alone += [GuardPair(ONLY_THEIRS, theirs=each.shown) for each in right]
-    explained = [replace(each, known=known.guard_reason(each)) for each in (*different, *alone)]
+    unmatched = [GuardPair(ONLY_OURS, ours=each.shown) for each in left]
+    unmatched += [GuardPair(ONLY_THEIRS, theirs=each.shown) for each in right]
+    explained = [replace(each, known=known.guard_reason(each)) for each in (*different, *unmatched)]
     return (*explained, *equal)
 
 

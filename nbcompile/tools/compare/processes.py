@@ -33,7 +33,7 @@ TORCH_VARIABLES = {
 
 
 @dataclass(slots=True)
-class Finished:
+class EngineResult:
     """The results that one process left behind."""
 
     record: Record
@@ -42,7 +42,7 @@ class Finished:
     notes: tuple[str, ...] = ()
 
 
-def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b"") -> dict[str, Finished]:
+def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b"") -> dict[str, EngineResult]:
     """Run a job with each engine (``"nbcompile"``, ``"torch"``), one after the other: their times are compared.
 
     Args:
@@ -51,7 +51,7 @@ def run(job: bytes, engines: tuple[str, ...], seconds: float, given: bytes = b""
         seconds: time limit of all together.
         given: standard input of each process.
     """
-    ends, found = time.monotonic() + seconds, dict[str, Finished]()
+    ends, found = time.monotonic() + seconds, dict[str, EngineResult]()
     for engine in engines:
         with tempfile.TemporaryDirectory(prefix="nbcompile-compare-") as name:
             folder = Path(name)
@@ -73,7 +73,7 @@ def _environment(engine: str, folder: Path) -> dict[str, str]:
     return environment
 
 
-def _finished(engine: str, folder: Path, ended: child_process.Ended, seconds: float) -> Finished:
+def _finished(engine: str, folder: Path, ended: child_process.ProcessResult, seconds: float) -> EngineResult:
     """Read the files of a process that ended, however it ended."""
     code, output, result = ended.code, ended.errors, dict[str, Any]()
     failure = f"killed by signal {-code}" if code < 0 else f"exit code {code}" if code else ""
@@ -86,7 +86,7 @@ def _finished(engine: str, folder: Path, ended: child_process.Ended, seconds: fl
     if failure and not result.get("failure"):
         result["failure"] = f"{failure}: {output.strip().splitlines()[-1][:200]}" if output.strip() else failure
     record, notes = _record(engine, folder)
-    return Finished(record, result, output, notes)
+    return EngineResult(record, result, output, notes)
 
 
 def _record(engine: str, folder: Path) -> tuple[Record, tuple[str, ...]]:

@@ -351,9 +351,9 @@ def _replace_by_input(graph: torch.fx.GraphModule, node: torch.fx.Node) -> None:
     """An input behind the others, in the place of a node."""
     last = list(graph.graph.find_nodes(op="placeholder"))
     with graph.graph.inserting_after(last[-1]) if last else graph.graph.inserting_before():
-        made = graph.graph.placeholder(f"{node.name}_value")
-    made.meta = dict(node.meta)
-    node.replace_all_uses_with(made)
+        placeholder = graph.graph.placeholder(f"{node.name}_value")
+    placeholder.meta = dict(node.meta)
+    node.replace_all_uses_with(placeholder)
     graph.graph.erase_node(node)
 
 

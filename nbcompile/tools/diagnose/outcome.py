@@ -107,8 +107,8 @@ def copied(values: Any) -> Any:
 def _copied(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         # With the same strides: for a compiler, other strides are another program.
-        made = value.detach().clone(memory_format=torch.preserve_format)
-        return made.requires_grad_(value.requires_grad)
+        copied = value.detach().clone(memory_format=torch.preserve_format)
+        return copied.requires_grad_(value.requires_grad)
     return value if isinstance(value, (torch.nn.Module, type)) or callable(value) else copy.deepcopy(value)
 
 

@@ -45,12 +45,12 @@ def write(
     compiler = "nbcompile" if engine == "nbcompile" else "torch"
     imports = NAMES + ("import nbcompile\n" if engine == "nbcompile" else "")
     body = graph.code.strip().replace("def forward(self, ", "def graph(").replace("def forward(self)", "def graph()")
-    made = textwrap.indent("\n".join(f"{_input(value, with_values)}," for value in inputs), "    ")
+    values = textwrap.indent("\n".join(f"{_input(value, with_values)}," for value in inputs), "    ")
     title = "\n".join(f"# {line}" for line in (difference or "a graph").splitlines())
     call = f"found = {compiler}.compile(graph, backend={backend!r})(*copies)"
     return (
         f"{title}\n# torch {torch.__version__}, backend {backend}\n\n{imports}\n\n{body}\n\n\n"
-        f"torch.manual_seed(0)\ninputs = [\n{made}\n]\n{COPIES}expected = graph(*inputs)\n{call}\n"
+        f"torch.manual_seed(0)\ninputs = [\n{values}\n]\n{COPIES}expected = graph(*inputs)\n{call}\n"
         "torch.testing.assert_close(found, expected, equal_nan=True)\n"
     )
 

@@ -84,7 +84,7 @@ def _result(found: dict[str, Any]) -> MinifiedScript:
     return MinifiedScript(found["difference"], found["script"], tuple(found["nodes"]), found["graphs"])
 
 
-def _ending(ended: child_process.Ended) -> str:
+def _ending(ended: child_process.ProcessResult) -> str:
     if ended.code in (child_process.HUNG, TOO_LONG):
         return "it did not end in time"
     if ended.code < 0:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 
 from nbcompile.eval_frame.wrapper import ORIGINAL
-from nbcompile.tools.fuzz.program import Raised
+from nbcompile.tools.fuzz.program import CaughtException
 
 SCALARS = (
     bool, int, str, bytes, range, slice, types.NoneType, types.EllipsisType,
@@ -129,7 +129,7 @@ def _strides(tensor: torch.Tensor) -> tuple[int | str, ...]:
 
 def _headline(value: object) -> str:
     name = type(value).__qualname__
-    if isinstance(value, Raised):
+    if isinstance(value, CaughtException):
         return f"raised {value.kind}: {value.text}"
     if isinstance(value, types.FunctionType):
         return f"function {value.__qualname__} {value.__doc__}"
@@ -146,7 +146,7 @@ def _headline(value: object) -> str:
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
     """The path steps and values of what a value holds."""
-    if isinstance(value, (*OPAQUE, Raised)):
+    if isinstance(value, (*OPAQUE, CaughtException)):
         return
     if isinstance(value, types.FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)

@@ -92,7 +92,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class CaughtException:
     """Exception of a call."""
 
     kind: str
@@ -105,7 +105,7 @@ def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> 
     try:
         return function(*arguments, **keywords)
     except Exception as error:  # noqa: BLE001 - whatever it raises is what is observed
-        return Raised(type(error).__name__, str(error), error)
+        return CaughtException(type(error).__name__, str(error), error)
 
 
 _numbers = STATE.add("tools.fuzz.program._numbers", itertools.count(), Lifetime.PROCESS)

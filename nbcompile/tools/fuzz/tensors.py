@@ -77,10 +77,10 @@ def _playable(rng: random.Random, exact: bool, captured: bool) -> tuple[str, str
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 tensors = dict(zip("abcdefghijkl", eval(inputs, scope), strict=False))
-                alone = runs_by_operator(author.lines, tensors, scope, author.returned)
+                separate = runs_by_operator(author.lines, tensors, scope, author.returned)
         except Exception:  # noqa: BLE001, S112 - another one, then
             continue
-        if captured == alone:
+        if captured == separate:
             return text, inputs
 
 
