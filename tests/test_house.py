@@ -222,6 +222,26 @@ def test_names_are_those_of_the_field(path: Path):
     assert path.stem not in PRIVATE
 
 
+PRIVATE_PROSE = {"created_at", "dear", "dies", "ledger", "lies", "spoken", "stands", "told", "twin", "twins"}
+"""Metaphors for which the field has a word: expensive, is freed, is in, represents, counterpart ..."""
+
+
+@each_module
+def test_prose_uses_words_of_the_field(path: Path):
+    """No docstring and no comment uses a private metaphor."""
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+    prose = [token.string for token in tokens if token.type == tokenize.COMMENT]
+    prose += [text for text in map(_docstring, ast.walk(tree_of(path))) if text]
+    assert sorted(PRIVATE_PROSE & set(re.findall(r"[a-z]+", " ".join(prose).lower()))) == []
+
+
+def _docstring(node: ast.AST) -> str:
+    """A string that is a statement: of a module, class or function, or below a field."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return node.value.value
+    return ""
+
+
 @each_module
 def test_each_is_no_name(path: Path):
     """No parameter is called ``each``, nor is a variable that lives longer than a line."""

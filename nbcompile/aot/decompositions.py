@@ -120,7 +120,7 @@ def _roll(x: torch.Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> o
         return NotImplemented
     if any(_is_full_rotation(shift, x.shape[dim]) for shift, dim in zip(shifts, dims, strict=True)):
         return NotImplemented  # eager mode joins the tensor and an empty part of it, which is contiguous
-    # n, c, h, w with channels last lies in memory as n, h, w, c: it is rolled as such, and viewed
+    # n, c, h, w with channels last is n, h, w, c in memory: it is rolled as such, and viewed
     # as n, c, h, w.
     order = (0, *range(2, x.ndim), 1)
     rolled = torch.roll(x.permute(order), shifts, [order.index(dim % x.ndim) for dim in dims])

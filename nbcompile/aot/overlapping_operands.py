@@ -5,7 +5,7 @@
     a.sub_(a[:, :1])                                         the first column is 0 before others read it
 
 Functionalised, all is read first. Such a graph runs as it was captured, and raises an error where eager does. A
-pointwise operator whose operands are at the same places reads each number before it writes it: ``a.mul_(a)`` is exact.
+pointwise operator with operands at equal addresses reads each number before it writes it: ``a.mul_(a)`` is exact.
 
 In torch: aten/src/ATen/MemoryOverlap.cpp raises the errors; torch.compile reads all first. Read next:
 nbcompile/aot/self_overlapping_writes.py

@@ -199,7 +199,7 @@ def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) ->
         source ──∞──> banned.in ──cost──> banned.out ──∞──> x.in ──cost──> x.out ──∞──> backward node ──∞──> sink
 
     What is on the sink's side is computed by the backward graph. The cut crosses each path once, at the cheapest value:
-    that one is saved, and what lies between it and the backward node is recomputed.
+    that one is saved, and what is between it and the backward node is recomputed.
     """
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))

@@ -81,7 +81,7 @@ def _is_filled_through_a_view(node: torch.fx.Node, target: torch.fx.Node) -> boo
 
 
 def _is_view(node: torch.fx.Node) -> bool:
-    """Return whether a node's value lies in the memory of one of its arguments."""
+    """Return whether a node's value is in the memory of one of its arguments."""
     own = set(storages(node))
     return any(not own.isdisjoint(storages(argument)) for argument in node.all_input_nodes)
 

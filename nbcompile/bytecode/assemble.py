@@ -163,7 +163,7 @@ def _prefixes(arg: int) -> int:
 
 
 def _lay_out(units: list[_EncodedInstruction]) -> list[int]:
-    """Set the distances of jumps; give the place of each unit, and the end, in code units.
+    """Set the distances of jumps; give the position of each unit, and the end, in code units.
 
     A prefix that a far jump needs moves everything behind it, which may make
     another jump far: repeat until nothing grows. Nothing ever shrinks, so this

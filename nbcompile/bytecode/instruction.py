@@ -21,7 +21,7 @@ from typing import NamedTuple, final
 
 @final
 class Label:
-    """A place in the code. Two labels are one place only if they are one object."""
+    """A position in the code. Two labels are one position only if they are one object."""
 
     __slots__ = ()
 

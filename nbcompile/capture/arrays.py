@@ -1,10 +1,10 @@
-"""NumPy in a graph: arrays are tensors there, and NumPy's functions their twins of ``torch._numpy``.
+"""NumPy in a graph: arrays are tensors there, and NumPy's functions their counterparts in ``torch._numpy``.
 
     np.sin(a) + 1      wrapped_sin(a), wrapped_add(.., 1)     nodes on tensors
     a.sum()            wrapped_sum(a)
     the result         to_array(graph_out_0)                  in the residual program
 
-Each node's target is a small object that calls the twin on tensors and gives
+Each node's target is a small object that calls that counterpart on tensors and gives
 tensors back, so that the graph as a whole knows tensors alone.
 
 In torch: torch/_dynamo/utils.py (numpy_to_tensor_wrapper, numpy_method_wrapper,

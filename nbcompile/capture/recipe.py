@@ -199,7 +199,7 @@ class ReplaceItems:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """``target.update(items)`` or ``target.difference_update(items)``: other members of the set keep their places."""
+    """``target.update(items)`` or ``target.difference_update(items)``: other members of the set keep their order."""
 
     target: Recipe
     method: str
@@ -222,7 +222,7 @@ class AppendItems:
 
 @dataclass(frozen=True, slots=True)
 class StoreItems:
-    """``target[key] = value`` for a dict where keys were only set (old keys kept their place)."""
+    """``target[key] = value`` for a dict where keys were only set (old keys kept their position)."""
 
     target: Recipe
     pairs: tuple[tuple[Recipe, Recipe], ...]

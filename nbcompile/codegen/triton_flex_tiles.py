@@ -67,16 +67,16 @@ class BlockList:
     positions_stride: Strides
 
     def count(self, number: str) -> str:
-        """Place of the number of blocks."""
+        """Position of the number of blocks."""
         return _at(self.counts_size, self.counts_stride, f"tl.minimum({number}, {self.counts_size[2] - 1})")
 
     def first(self, number: str) -> str:
-        """Place of the first position."""
+        """Offset of the first position."""
         return _at(self.positions_size, self.positions_stride, f"tl.minimum({number}, {self.counts_size[2] - 1})")
 
 
 def _at(size: Sequence[int], stride: Sequence[int], number: str) -> str:
-    """Place in a list of blocks: a dimension of one is for all batches or heads."""
+    """Position in a list of blocks: a dimension of one is for all batches or heads."""
     terms = [f"{name} * {step}" for name, extent, step in zip(("b", "h"), size, stride, strict=False) if extent > 1]
     return " + ".join([*terms, f"{number} * {stride[2]}"])
 

@@ -1,7 +1,7 @@
 """Cache of a code object: its number, its cache entries, and the values that varied between calls.
 
 The entries themselves belong to the code object (torch's C extension keeps the
-list, last used first), so they die with it: a superseded notebook cell leaves
+list, last used first), so they are freed with it: a superseded notebook cell leaves
 nothing behind. This file asks that list, and adds the accounting.
 
     f(ones(3))     number 0, attempt 0   -> "0/0", x is (3,)
@@ -255,7 +255,7 @@ _states: dict[int, CodeState] = STATE.add("dispatch.cache._states", {}, Lifetime
 
 
 def state(code: CodeType) -> CodeState:
-    """State of a code object, created on first use; it dies with the code object."""
+    """State of a code object, created on first use; it is freed with the code object."""
     known = _states.get(id(code))
     # The address may have belonged to a code object that died.
     if known is None or known.code() is not code:
@@ -287,7 +287,7 @@ def note_skip(code: CodeType, reason: str) -> None:
 def never_met_tensors(code: CodeType) -> bool:
     """Count one more frame without tensors. True if code with so many of them is no longer worth a look.
 
-    To be asked at each call is dear: torch saves and restores the state of Python's random numbers around the question.
+    A question at each call costs much: torch saves and restores the state of Python's random numbers around the question.
     Torch gives code up at the first such frame; a function that is first called to set things up is compiled here.
     """
     known = state(code)

@@ -46,7 +46,7 @@ def caller_of(function: Callable[..., Any], variable: str = "", attribute: str =
     name = _identifier(getattr(function, "__name__", type(function).__name__), "inner")
     variable = _identifier(variable, DEFAULT)
     called = f"{variable}.{attribute}" if attribute else variable
-    # In a notebook each version has its own code, so that its entries die with it.
+    # In a notebook each version has its own code, so that its entries are freed with it.
     structure = _structure(function) if variable == DEFAULT else None
     code = _code(name, variable, called) if structure is None else _shared_code(name, called, structure)
     return FunctionType(code, globals(), name, closure=(CellType(function),))

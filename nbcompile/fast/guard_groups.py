@@ -37,7 +37,7 @@ MIN_GUARDS = 8
 """The smallest number of guards that is worth a cache."""
 MANY_GUARDS = 16
 """The smallest number of guards for which the C extension is built, once per machine."""
-_INLINE_DIMS = 5  # of more, sizes lie outside of the TensorImpl
+_INLINE_DIMS = 5  # of more, sizes are stored outside of the TensorImpl
 _VARS = object()  # the step from a module to its __dict__
 _OF_CONSTANTS = (GuardKind.NONE_MATCH, GuardKind.BOOL_MATCH, GuardKind.EQUALS_MATCH)
 _OF_DICTS = (GuardKind.DICT_LENGTH, GuardKind.DICT_KEYS, GuardKind.DICT_CONTAINS)

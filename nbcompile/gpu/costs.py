@@ -3,7 +3,7 @@
     32 threads of a warp load neighbours            128 bytes in 4 sectors: coalescing 1.0
     32 threads load every 32nd number               128 bytes in 32 sectors: coalescing 0.125
 
-Global memory is moved in sectors of 32 bytes, for one warp at a time. Shared memory lies in 32 banks of 4 bytes; what
+Global memory is moved in sectors of 32 bytes, for one warp at a time. Shared memory has 32 banks of 4 bytes; what
 a warp accesses in one bank at different addresses takes one pass each.
 
 In torch: nothing; Nsight Compute measures the same on a GPU. Read next: nbcompile/codegen/triton.py

@@ -4,7 +4,7 @@
     with pool.allocating(): ...             what is recorded takes its memory there
     pool.drop()                             that graph is gone
 
-Temporaries of several graphs lie at the same addresses: those before and after a graph break, forward and backward, the
+Temporaries of several graphs are at the same addresses: those before and after a graph break, forward and backward, the
 sizes of one function. Outputs that are still used while a graph is recorded are not in its memory; others are moved
 before it runs (runtime/gpu_graph_memory.h). Where outputs are still used whose memory has been given to another graph
 in the meantime, the next graph to be recorded begins a new pool.
@@ -27,7 +27,7 @@ from nbcompile.torch_internals import MemoryPool
 
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class GraphPool:
-    """A private pool of torch's allocator, and the outputs that lie in it."""
+    """A private pool of torch's allocator, and the outputs that are in it."""
 
     device: int
     handle: MemoryPool
@@ -78,7 +78,7 @@ def pool_for(module: ModuleType, device: int) -> GraphPool:
 
 def _give_back() -> None:
     for pool in list(_pools):
-        # An output may lie in memory that only the pool holds (free_unused in gpu_graph_memory.h): asked again later.
+        # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): asked again later.
         if pool.recordings == 0 and pool.memory.idle():
             _pools.remove(pool)
             for _ in range(pool.to_release):

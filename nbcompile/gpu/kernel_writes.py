@@ -1,6 +1,6 @@
 """Arguments that a Triton kernel writes: stores and atomics of its first form (TTIR), followed back to parameters.
 
-    find(kernel_source, chip)          {"out"}    of  tl.store(out + places, tl.load(x + places) * 2)
+    find(kernel_source, chip)          {"out"}    of  tl.store(out + offsets, tl.load(x + offsets) * 2)
 
 Every value that holds a pointer comes from others that do: ``tt.addptr`` from its base, the value that a loop carries
 from what it begins with and from what the last round yields, a helper's parameter from all of its calls. An operation

@@ -30,7 +30,7 @@ _LANES = np.arange(WARP)
 #     row     0  0  0  0 | 1  1  1  1 | ... |  7  7  7  7
 #     quad    0  1  2  3 | 0  1  2  3 | ... |  0  1  2  3
 _ROW, _QUAD = _LANES // 4, _LANES % 4
-"""Each lane of a fragment belongs to one row, and to one of four places in it."""
+"""Each lane of a fragment belongs to one row, and to one of four positions in it."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
@@ -178,7 +178,7 @@ def _tile(blocks: State, descriptor: Array, rows: int, depth: int, size: int, tr
         start[:, None, None] + position // width * leading + position % width + down % 8 * width + down // 8 * stride
     )
     # Swizzle: in rows of 128 bytes, chunk c (of 16 bytes) of row r is at c ^ (r % 8), so that eight
-    # rows of one column of chunks lie in different banks. Bits 7 and up of the offset are the row.
+    # rows of one column of chunks are in different banks. Bits 7 and up of the offset are the row.
     # Narrower rows share a line of 128 bytes: then it is the number of the line.
     if width > 16:
         found = found ^ ((found >> 7) % (width // 16) << 4)

@@ -6,7 +6,7 @@
     memory.store(address + 4 * n, ...)      Fault: 1 thread outside of every tensor; the first 4 bytes past the end of x
 
 A fault is an access outside of all tensors, an address that is no multiple of the access's width, or a race: two
-threads of different warps use a byte, one of them writes, and no barrier lies between (for threads of different
+threads of different warps use a byte, one of them writes, and no barrier is between (for threads of different
 blocks nothing does). Two writes of the same value are none, nor are two atomic updates; an update races with
 what is not atomic.
 
@@ -75,7 +75,7 @@ class Bytes:
     content: Array
     check_races: bool = True
     # One writer and one reader for each byte are enough. A later access has to come after all
-    # earlier ones; those of one warp come one after another, so its last stands for all, and of
+    # earlier ones; those of one warp come one after another, so its last represents all, and of
     # several warps or blocks it matters only that they were several.
     writer: Array = field(init=False)
     reader: Array = field(init=False)

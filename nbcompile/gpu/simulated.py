@@ -207,7 +207,7 @@ def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: f
 def aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Tensor with the alignment that kernels rely on; if it is a copy, also the tensor to write back to.
 
-    What lies between its elements comes along.
+    What is between its elements comes along.
     """
     offset = int(tensor.storage_offset())
     if offset * tensor.element_size() % POINTER_BYTES == 0 or tensor.numel() == 0:

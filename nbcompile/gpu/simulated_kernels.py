@@ -148,7 +148,7 @@ def _simulated(
 def _restore(given: Given, before: Given) -> None:
     for name, value in given.items():
         if isinstance(value, torch.Tensor):
-            # Whole storages, as a kernel may write to what lies beside a view.
+            # Whole storages, as a kernel may write to what is next to a view.
             value.untyped_storage().copy_(before[name].untyped_storage())
 
 

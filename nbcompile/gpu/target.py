@@ -4,7 +4,7 @@
     made.emitted.kernels        Triton's text, as for a GPU
     made.program(x)             eager's results, out of the code for the GPU
 
-Tensors are on the CPU. They are taken to lie on the GPU where the graph is lowered and scheduled, so loops are those of
+Tensors are on the CPU. Lowering and scheduling treat them as tensors on the GPU, so loops are those of
 a GPU. What has no Triton form, or what the simulator cannot run, is called as an operator of ATen instead: that
 operator alone, with the reason.
 

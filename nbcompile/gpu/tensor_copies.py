@@ -6,7 +6,7 @@
     cp.async.bulk.tensor.2d....  [%rd1, {%r3, %r4}], [%r2];                 a box of shared memory, to the tensor
 
 A tensor map has address, sizes, strides, box and swizzle of a tensor; its 128 bytes have no published layout, so they
-have one of ours. What lies outside of the tensor is 0 where it is loaded, and not stored. A load arrives at an mbarrier
+have one of ours. What is outside of the tensor is 0 where it is loaded, and not stored. A load arrives at an mbarrier
 (barriers.py). Not simulated: clusters, im2col, interleaved layouts.
 
 In torch: nothing. Read next: nbcompile/gpu/barriers.py

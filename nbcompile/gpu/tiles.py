@@ -4,7 +4,7 @@
     b: float32[1000], added to each row           every program reads all of it
 
 Noted while the simulator runs, element by element, and sampled to a small grid for the drawing. A tensor is drawn as it
-lies in memory: its rows are runs of adjacent addresses.
+is in memory: its rows are runs of adjacent addresses.
 
 In torch: nothing. Read next: nbcompile/gpu/memory.py
 """
@@ -94,7 +94,7 @@ def watch(tensor: torch.Tensor, name: str) -> Watch | None:
         return None
     sizes = sorted(zip(tensor.stride(), tensor.shape, strict=True))
     #     float32[4, 1000] with strides (1000, 1)       4 rows of 1000
-    #     its transpose                                 the same: as it lies in memory
+    #     its transpose                                 the same: in memory order
     #     the same with strides (1024, 1)               one row, as there are gaps
     adjacent = [size for stride, size in sizes if stride == 1 and size > 1]
     elements = 1 + sum((size - 1) * stride for stride, size in sizes)

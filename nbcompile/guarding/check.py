@@ -91,7 +91,7 @@ class FrameCheck:
         return explain.all_failures(self, scope, compile_id)
 
     def watch(self, callback: Callable[[FailedGuard], None]) -> None:
-        """Call back when an object that a guard compares by identity dies: the check can never hold again."""
+        """Call back when an object that a guard compares by identity is freed: the check can never hold again."""
         self._expired.append(callback)
 
     def _watch_expected(self) -> None:

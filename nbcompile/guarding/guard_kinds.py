@@ -6,7 +6,7 @@
 is the slow reference, which explains failures and tests ``install``. A guard
 must not keep the object that it expects alive (a superseded notebook cell
 would never be freed), so classes, functions and other objects are referenced
-weakly; when one of them dies, the guard can never hold again.
+weakly; when one of them is freed, the guard can never hold again.
 
 In torch: GuardBuilder in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
 """
@@ -59,9 +59,9 @@ class ExpectedObject:
         return self._strong if self._weak is None else self._weak()
 
     def on_death(self, callback: Callable[[], None]) -> None:
-        """Call back when the object dies (never, for a strong reference)."""
+        """Call back when the object is freed (never, for a strong reference)."""
         if self._weak is not None and (value := self._weak()) is not None:
-            # At interpreter exit objects die in any order, also the modules that the callback needs.
+            # At interpreter exit objects are freed in any order, also the modules that the callback needs.
             ending = sys.is_finalizing
             self._weak = weakref.ref(value, lambda _: None if ending() else callback())
 

@@ -57,7 +57,7 @@ class Window:
     dilation: int = 1
 
     def coordinate(self, at: Index, within: Index) -> Index:
-        """The element that the window ``at`` has at ``within``; it may lie outside."""
+        """The element that the window ``at`` has at ``within``; it may be outside."""
         return at * self.stride + within * self.dilation - self.padding
 
     def reaches_out(self) -> bool:
@@ -140,10 +140,10 @@ def _max_pool(
 
 
 def _in_tensor(build: Builder, which: Value, windows: Sequence[Window]) -> Value:
-    """The place in a window as the place in the tensor, counted over the dimensions that are pooled.
+    """The index in a window as the index in the tensor, counted over the dimensions that are pooled.
 
-    Only where a window holds nothing above the lowest number is the place found outside of the tensor (it is the
-    window's first); eager mode then answers the first place inside.
+    Only where a window holds nothing above the lowest number is the index found outside of the tensor (it is the
+    window's first); eager mode then answers the first index inside.
     """
     first = which.ndim - len(windows)
 

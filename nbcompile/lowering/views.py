@@ -330,9 +330,9 @@ def unfold(_: Builder, x: Value, dim: int, size: int, step: int) -> Value:
 
 @lowering(aten.as_strided.default)
 def as_strided(build: Builder, x: Value, size: Any, stride: Any, storage_offset: Any = None) -> Value:
-    """View with any strides over a tensor's memory; possible where its elements lie there in order.
+    """View with any strides over a tensor's memory; possible where its elements are there in order.
 
-    The memory may be none that a kernel fills: an element of the view is the element of the value that would lie there.
+    The memory may be none that a kernel fills: an element of the view is the element of the value that would be there.
     """
     fake = build.node.args[0].meta["val"] if build.node is not None and build.node.args else None  # type: ignore[union-attr]
     if not isinstance(fake, torch.Tensor):

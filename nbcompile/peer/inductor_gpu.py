@@ -4,8 +4,8 @@
     sum(launch.times.predicted for launch in launches)       by the same model as for our own kernels
 
 Inductor asks torch for the device's properties; while it generates code here, those of the chip are given
-(:func:`pretended`). The graph is decomposed by its own tables with tensors on the CPU, and taken to lie on ``cuda:0``
-afterwards. Its wrapper then runs over CPU tensors, and each launch goes to the simulator. Of the configurations that it
+(:func:`pretended`). The graph is decomposed by its own tables with tensors on the CPU, which count as ``cuda:0``'s.
+Its wrapper then runs over CPU tensors, and each launch goes to the simulator. Of the configurations that it
 would measure on a GPU, the one with the least predicted time is taken.
 
 In torch: torch/_inductor/graph.py (GraphLowering), torch/_inductor/runtime/triton_heuristics.py. Read next:
@@ -128,7 +128,7 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _move(traced: torch.fx.GraphModule, mode: FakeTensorMode) -> None:
-    """Take every tensor of a graph to lie on the GPU."""
+    """Treat every tensor of a graph as if it were on the GPU."""
     cuda = torch.device("cuda", 0)
 
     def moved(value: Any) -> Any:

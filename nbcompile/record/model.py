@@ -301,7 +301,7 @@ class GpuLine:
 
 @dataclass(frozen=True, slots=True)
 class GpuTile:
-    """The programs (blocks of threads) that access a tensor, sampled in a grid, as the tensor lies in memory."""
+    """The programs (blocks of threads) that access a tensor, sampled in a grid, in the order of its memory."""
 
     buffer: str
     access: str

@@ -10,7 +10,7 @@ arguments, restores them, and jumps in.
         return y + 1                         POP_TOP                 the original from here on
                                              LOAD_FAST y ...
 
-Asking twice for one place gives one code object, since compiled code hangs on
+Asking twice for one position gives one code object, since compiled code is attached to
 code objects; and a resume function of a resume function is made from the
 original, so that names and lines never drift.
 
@@ -119,7 +119,7 @@ def resume_info(code: CodeType) -> ResumeInfo | None:
     return _INFOS.get(code)
 
 
-# -- which place is meant ----------------------------------------------------------------------------
+# -- which instruction is meant ----------------------------------------------------------------------------
 
 
 def _resume_target(
@@ -220,7 +220,7 @@ def _comprehension_body(instructions: Sequence[Instruction], start: int, end: in
     assert found is not None and found.end == stop
     position = instructions[stop].position
     return [
-        # What protects them puts variables back, which die here with the frame.
+        # What protects them puts variables back, which are freed here with the frame.
         *(replace(each, protection=None) for each in instructions[start:stop]),
         Instruction("SWAP", len(found.saved) + 1, label=instructions[stop].label, position=position),
         *(Instruction("STORE_FAST", argval=name, position=position) for name in reversed(found.saved)),

@@ -29,7 +29,7 @@ def prologue_of(
     """The instructions before the body: cells, then moved variables, then the operand stack, bottom first.
 
     Args:
-        point: the place where the function resumes, with the slots of the stack.
+        point: the instruction where the function resumes, with the slots of the stack.
         layout: the variables of the resume function.
         protections: the exception handler around an instruction, for each height of the stack.
         position: the line that a traceback shows for the prologue.

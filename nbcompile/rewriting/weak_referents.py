@@ -49,7 +49,7 @@ def _with_deletes(statements: Sequence[ast.stmt], held: Sequence[str]) -> Iterat
         ends.setdefault(last[name], []).append(name)
     for at, statement in enumerate(statements):
         yield statement
-        # After a return nothing runs; the local dies with the frame.
+        # After a return nothing runs; the local is freed with the frame.
         if at in ends and not isinstance(statement, ast.Return):
             yield ast.copy_location(ast.Delete([ast.Name(name, ast.Del()) for name in ends[at]]), statement)
 

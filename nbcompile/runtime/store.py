@@ -90,7 +90,7 @@ def _danger(folder: str) -> str:
         found = os.stat(folder)  # noqa: PTH116 - of what a link leads to: that is what is written and loaded
     except (OSError, ValueError):
         return ""  # it is made when it is needed
-    # What lies in the store is loaded as machine code: who can write there can run anything as this user.
+    # What is in the store is loaded as machine code: who can write there can run anything as this user.
     if found.st_uid not in (0, os.geteuid()):
         return "it belongs to another user"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -1,4 +1,4 @@
-"""Exercises that check themselves, for a notebook, a class room and a command line.
+"""Exercises that check themselves, for a notebook, a classroom and a command line.
 
     from nbcompile.teach import check, exercise, hint
 

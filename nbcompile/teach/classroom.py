@@ -1,4 +1,4 @@
-"""Class room: notebooks of exercises to hand out, and a report of what was handed in.
+"""Classroom: notebooks of exercises to hand out, and a report of what was handed in.
 
     notebook(lecture=3)                    for students: no solutions
     notebook(lecture=3, solutions=True)    for the teacher: nbgrader's `source/`

@@ -64,7 +64,7 @@ def _expect_no_break(record: Record) -> None:
 
 
 def describe_break(found: Break) -> str:
-    """Place and reason of a graph break."""
+    """Location and reason of a graph break."""
     if not found.stack:
         return f"there is a graph break: {found.title}."
     line = links.to_users_line(found.stack)[-1]

@@ -1,7 +1,7 @@
 """Progress: what was accepted, after how many attempts and hints, in one local file.
 
     progress()                                     a table of the lectures
-    NBCOMPILE_PROGRESS=my.json                     another file; the default lies in the user's data folder
+    NBCOMPILE_PROGRESS=my.json                     another file; the default is in the user's data folder
 
 In torch: nothing. Read next: nbcompile/teach/classroom.py
 """

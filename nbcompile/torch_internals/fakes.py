@@ -190,7 +190,7 @@ def without_overrides(compiled: Any) -> Any:
 
 
 def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: Any) -> torch.Tensor:
-    """The fake twin of an input tensor; ``context`` None: all its sizes are static."""
+    """The fake tensor of an input tensor; ``context`` None: all its sizes are static."""
     tensor = plain(tensor)
     if context is None:
         return static_fake(mode, tensor, expression)
@@ -200,7 +200,7 @@ def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: 
 
 
 def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -> torch.Tensor:
-    """The fake twin of a tensor whose sizes are constants.
+    """The fake tensor of a tensor whose sizes are constants.
 
     It is named, as torch imports a class (0.2 s) for what has no name; but a number with a name would get a symbol.
     """
@@ -210,7 +210,7 @@ def static_fake(mode: Any, tensor: torch.Tensor, expression: str = "a tensor") -
 
 
 def _asked_first(mode: Any, tensor: torch.Tensor) -> Any:
-    """The mode under which the twin of a view is made of its base's.
+    """The mode under which the fake tensor of a view is created from its base's.
 
     Where a class is asked, and no mode, torch imports DTensor (0.4 s) to know that it is none.
     """

@@ -22,7 +22,7 @@ from torch._C._dynamo import eval_frame
 
 
 def register_hook() -> Any:
-    """The operator that hangs a hook, a graph, on the gradient of a value (torch 2.13)."""
+    """The operator that registers a hook, a graph, on the gradient of a value (torch 2.13)."""
     return importlib.import_module("torch._higher_order_ops.register_hook").register_hook_op
 
 
@@ -112,7 +112,7 @@ def device_constructors() -> set[object]:
 
 
 def function_mode_at(index: int) -> object:
-    """The active mode at a place of the stack; None where there is none."""
+    """The active mode at a position of the stack; None where there is none."""
     modes = function_modes()
     return modes[index] if index < len(modes) else None
 

@@ -82,7 +82,7 @@ def triton_kernel_wrap() -> ModuleType:
 
 
 def has_cuda_device() -> bool:
-    """Return whether torch's accelerator is a GPU of NVIDIA's (or what stands in for one)."""
+    """Return whether torch's accelerator is a GPU of NVIDIA's (or what replaces one)."""
     return bool(torch._C._get_accelerator().type == "cuda")
 
 

@@ -66,8 +66,8 @@ class Effects(Protocol):
     def count(self) -> int:
         """Number of changes so far."""
 
-    def changes_outside(self, since: int, born: int) -> bool:
-        """True if a change after the first ``since`` ones was of something older than ``born``, or from outside."""
+    def changes_outside(self, since: int, created_at: int) -> bool:
+        """True if a change after the first ``since`` ones was of something older than ``created_at``, or from outside."""
 
     def known(self, value: object) -> VariableTracker | None:
         """The tracker of a real object that has one."""

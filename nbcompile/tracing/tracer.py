@@ -265,7 +265,7 @@ class _FrameTracer:
                 raise self._left_waiting(generator)
 
     def _close_at_return(self, result: VariableTracker) -> None:
-        """Close the generators that die with the frame: what is returned is fixed by then, but not its content."""
+        """Close the generators that the frame frees: what is returned is fixed by then, but not its content."""
         held = map(self.top.locals.get, self.top.code.co_varnames)
         waiting = [value for value in held if isinstance(value, GeneratorVariable) and value.waits_in_try()]
         if not waiting:
@@ -387,7 +387,7 @@ class _FrameTracer:
 
 
 def _is_at(inner: tuple[StackLine, ...], outer: tuple[StackLine, ...]) -> bool:
-    """True if one place in the user's code lies in the calls that another one names."""
+    """True if one location in the user's code is in the calls that another one names."""
     return bool(outer) and inner[: len(outer)] == outer
 
 

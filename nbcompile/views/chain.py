@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from nbcompile.record.model import CompiledFrame, Record
 
-# The program runs without nbcompile. `missing` stands for what text cannot say, and fails only if it is called.
+# The program runs without nbcompile. `missing` replaces what text cannot say, and fails only if it is called.
 _HEAD = '''"""{function} as nbcompile runs it, in {count}. Run it where the function was defined: %run -i."""
 
 import importlib

@@ -1,6 +1,6 @@
 r"""Diagram of a graph: boxes, DOT, and the layout of the boxes.
 
-    nodes ─ groups ─ boxes (boxes.py) ─ DOT ─ graphviz ─ places ─ SVG (svg.py)
+    nodes ─ groups ─ boxes (boxes.py) ─ DOT ─ graphviz ─ positions ─ SVG (svg.py)
 
     dot        graphviz.Digraph, for users to keep and restyle
     arrange    Arrangement: where each box and arrow goes
@@ -68,12 +68,12 @@ def escaped(text: str) -> str:
     return html.escape(text, quote=False).replace("\\", "\\\\").replace("\n", "\\n")
 
 
-# --- DOT to places -----------------------------------------------------------------------------
+# --- DOT to positions -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Places in pixels, the origin at the top left."""
+    """Positions in pixels, the origin at the top left."""
 
     width: float
     height: float

@@ -146,7 +146,7 @@ def _number(power: int) -> str:
 def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
     """For each dot a text and where it begins: its name, the number at its end, or nothing, as there is room."""
     # Obstacles: the dots themselves, and the roof as small boxes, four pixels apart. A label that
-    # is placed becomes one, so that the first kernels have the best places.
+    # is placed becomes one, so that the first kernels have the best positions.
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in dots]
     for (x, y), (to_x, to_y) in itertools.pairwise(roof):
         steps = max(round(to_x - x) // 4, 1)
@@ -163,7 +163,7 @@ def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
 
 
 def _corners(text: str, x: int, y: int) -> Iterator[tuple[int, int]]:
-    """Places where a text may begin that is about a dot: to its right, left, above, below; inside of the picture."""
+    """Positions where a text may begin that is about a dot: to its right, left, above, below; inside of the picture."""
     wide = math.ceil(len(text) * LETTER)
     inside = max(LEFT + 2, min(x - wide // 2, WIDTH - wide - 2))
     for left, baseline in ((x + 7, y + 4), (x - 7 - wide, y + 4), (inside, y - 8), (inside, y + 16)):

@@ -55,7 +55,7 @@ class Pass:
 
 def of(frame: CompiledFrame) -> Iterator[Pass]:
     """The passes over the graphs of a frame, in order."""
-    # A pass is not recorded by itself: it is what lies between two graphs that were.
+    # A pass is not recorded by itself: it is what happens between two graphs that were.
     graphs = {(each.part, each.stage): each for each in links.graphs(frame)}
     for part in dict.fromkeys(part for part, _ in graphs):
         for (before, after), words in _PASSES.items():

@@ -20,7 +20,7 @@ from nbcompile.views.boxes import Box
 from nbcompile.views.dot import Arrangement
 from nbcompile.views.markup import xml_tag as tag
 
-# The ground is the picture's own: it may stand where every style was stripped, on a page of the other theme.
+# The ground is the picture's own: it may be shown where every style was stripped, on a page of the other theme.
 _STYLE = Markup(
     ":root{color-scheme:light dark;background:light-dark(#fff,#15181e)}"
     "text{font:600 12px monospace;text-anchor:middle;fill:light-dark(#1c2330,#e4e8ef)}"

@@ -236,7 +236,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
 
 def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guarding.FrameCheck]:
     # An optimiser makes its state in its first step. The trace made it before it read it, so addresses of the entry may
-    # lead into state that is not there yet. Then come, from cheap to dear: addresses and classes of values,
+    # lead into state that is not there yet. Then come, from cheap to expensive: addresses and classes of values,
     # assumptions, guards, and the building of the graph.
     if content["assumed"]["made"]:
         _make_state(content, SourceCache(frame.scope()))

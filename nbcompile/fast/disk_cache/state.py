@@ -1,7 +1,7 @@
 """The state of optimisers, which a trace makes before it reads it: a later process makes it before it looks at guards.
 
     opt = Adam(...); step = compile(opt.step)
-    step()            traced: opt.state is filled by Adam._init_group first, so the guards speak of exp_avg, step, ...
+    step()            traced: opt.state is filled by Adam._init_group first, so the guards read exp_avg, step, ...
     step()            in a later process: opt.state is empty; after the same call of Adam._init_group the guards hold
 
 In torch: torch/_dynamo/variables/optimizer.py fills it while tracing. Read next:

@@ -105,7 +105,7 @@ def find_entries() -> Iterator[Entry]:
     for name, folder in _folders():
         for path in sorted(path for path in store.files(folder) if path.parent.parent == folder):
             inside_functions = name == "kernels" and path.is_relative_to(functions)
-            # The folder of one store may lie in that of the other, and a folder may be a user's
+            # The folder of one store may be inside that of the other, and a folder may be a user's
             # own: nothing but files that we named is counted or deleted.
             if inside_functions or path in left[name] or not OWN_NAMES.fullmatch(path.name):
                 continue

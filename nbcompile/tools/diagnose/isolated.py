@@ -108,7 +108,7 @@ def _wait(reader: int, process: int, until: float) -> tuple[bytes, int | None]:
             if chunk:
                 continue
         try:
-            # The fork ends as soon as it has spoken, so there is no harm in waiting for it.
+            # The fork ends as soon as it has answered, so there is no harm in waiting for it.
             ended, status = os.waitpid(process, 0 if said else os.WNOHANG)
         except ChildProcessError:  # the program ignores SIGCHLD
             return said, 0

@@ -3,7 +3,7 @@
     observe((x, [x]))    {"": Fact("tuple of 2"), "[0]": Fact("Tensor float32 (3,) strides (1,)", elements=...),
                           "[1]": Fact("list of 1"), "[1][0]": Fact("is [0]")}
 
-An object that is met twice is named by where it was met first, and a tensor says in whose memory it lies.
+An object that is met twice is named by where it was met first, and a tensor says whose memory it uses.
 
 In torch: torch/testing/_comparison.py compares pairs; identity and memory are no part of that. Read next:
 nbcompile/tools/fuzz/compare.py
@@ -72,7 +72,7 @@ class _Observer:
             self.facts[path] = Fact(f"is {self.seen[id(value)] or 'the whole'}")
             return
         self.seen[id(value)] = path
-        # An object that dies gives its id to the next one; all that were met stay alive until the end.
+        # An object that is freed gives its id to the next one; all that were met stay alive until the end.
         self.alive.append(value)
         if isinstance(value, torch.Tensor):
             self.tensor(path, value, depth)

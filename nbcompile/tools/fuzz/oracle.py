@@ -229,7 +229,7 @@ def _within(expected: torch.Tensor, found: torch.Tensor, jittered: list[torch.Te
             return True
         moved = torch.maximum(moved, (result.double() - one).abs().nan_to_num(torch.inf, torch.inf))
     if bool(moved.isinf().any()):
-        return True  # an overflow or a NaN hangs on the last digit
+        return True  # an overflow or a NaN depends on the last digit
     apart = (other - one).abs()
     epsilon = torch.finfo(expected.dtype).eps if expected.is_floating_point() else 0.0
     size = one.abs().nan_to_num(0.0, 0.0, 0.0)

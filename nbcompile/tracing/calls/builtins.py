@@ -179,7 +179,7 @@ def _flat(classes: object) -> list[type]:
 
 
 def _forms(classes: object) -> tuple[object, ...]:
-    """Arguments that are no classes, but stand for one: ``typing.Sized``."""
+    """Arguments that are no classes, but represent one: ``typing.Sized``."""
     if isinstance(classes, tuple):
         return tuple(form for part in classes for form in _forms(part))
     return () if isinstance(classes, type) else (classes,)

@@ -45,10 +45,10 @@ class SideEffects:
         """Number of changes so far."""
         return len(self.log)
 
-    def changes_outside(self, since: int, born: int) -> bool:
-        """True if a change after the first ``since`` ones was of something older than ``born``, or from outside."""
+    def changes_outside(self, since: int, created_at: int) -> bool:
+        """True if a change after the first ``since`` ones was of something older than ``created_at``, or from outside."""
         recent = self.log[since:]
-        return any(owner is None or owner.born < born or not owner.is_made_here() for owner in recent)
+        return any(owner is None or owner.created_at < created_at or not owner.is_made_here() for owner in recent)
 
     def draw(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
         """A generator of random numbers is asked for something: its place among the draws."""

@@ -157,7 +157,7 @@ def _resume_point(
     # keeps its object alive, and has guards of its own.
     alive = live_locals(instructions, index, (*frame.code.co_varnames, *frame.code.co_cellvars))
     kept = _kept_to_the_end(frame, index) if frame is outermost else set()
-    # Generators die in the order of the frame's variables when it ends, and so they are made in that order.
+    # Generators are freed in the order of the frame's variables when it ends, and so they are made in that order.
     order = [name for name in frame.code.co_varnames if name in frame.locals] if kept else frame.locals
     alive |= kept
     live: list[tuple[str, Recipe]] = [

@@ -190,7 +190,7 @@ class GeneratorVariable(IteratorVariable):
         self.started = False
         self.finished = False
         self.failed = False
-        """True if an exception left it and it stands for an iterator of C, which goes on with its next item."""
+        """True if an exception left it and it represents an iterator of C, which goes on with its next item."""
         self.given = 0
         """Number of items so far."""
         self.lives_on = False
@@ -286,7 +286,7 @@ class GeneratorVariable(IteratorVariable):
         return ConstantVariable(None)
 
     def waits_in_try(self) -> bool:
-        """True if it was left waiting where something is still to do: CPython does it when the generator dies."""
+        """True if it was left waiting where something is still to do: CPython does it when the generator is freed."""
         return not self.lives_on and self.is_in_block()
 
     def is_in_block(self) -> bool:

@@ -97,7 +97,7 @@ def _node_text(node: torch.fx.Node) -> str:
 
 
 class PlannedBreak(BaseException):
-    """The place is reached where the graph was planned to end; no handler of an exception sees it."""
+    """The end is reached where the graph was planned to end; no handler of an exception sees it."""
 
     def __init__(self, frames: tuple[Translator, ...]) -> None:
         super().__init__()
@@ -349,7 +349,7 @@ class Interpreter:
                 self.guard(KeySource(mapping.source, index), kind, key)
 
     def guard_order(self, source: Source, derived: bool) -> None:
-        if derived:  # a larger table has other places for what is added
+        if derived:  # a larger table has other slots for what is added
             size = NoArgsCallSource(AttrSource(source, "__sizeof__"))
             self.guard(size, GuardKind.EQUALS_MATCH, self.real_value(size))
         # Equal sets may have unlike orders: {0, 8} and {8, 0}.

@@ -28,14 +28,14 @@ from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.tracing import breaks
 
 EXAMPLE = "example_value"
-births = STATE.add("tracing.graph.body.births", itertools.count(), Lifetime.PROCESS)
+creation_order = STATE.add("tracing.graph.body.creation_order", itertools.count(), Lifetime.PROCESS)
 """Numbers in the order in which trackers and bodies are created."""
 
 
 class Value(Protocol):
     """A value of the traced program, as far as a graph asks about it: a variable tracker."""
 
-    born: int
+    created_at: int
 
     def is_made_here(self) -> bool:
         """True if the traced code made the value: nothing outside knows it."""
@@ -54,7 +54,7 @@ class Body:
         """Nodes of the graphs around it, and the inputs that represent them here."""
         self.may_change = may_change
         """True if it may change what exists outside of it, as the frame itself may."""
-        self.began = next(births)
+        self.began = next(creation_order)
         self._symbols = symbols
         self._versions: dict[torch.fx.Node, int] = {}
         self._last: torch.fx.Node | None = None
@@ -93,7 +93,7 @@ class Body:
     def is_outside(self, tracker: Value) -> bool:
         """True if a value exists outside of this body."""
         # Older than the body, or from outside of the trace.
-        return tracker.born < self.began or not tracker.is_made_here()
+        return tracker.created_at < self.began or not tracker.is_made_here()
 
     def changes_inputs(self) -> bool:
         """True if an operator of the body writes to an input."""

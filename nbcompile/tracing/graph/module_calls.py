@@ -46,7 +46,7 @@ class ModuleCalls:
             del self._stack[key]
 
     def annotate(self, node: torch.fx.Node, target: str | Callable[..., object]) -> None:
-        """Write both entries; of one of torch's own layers the class stands for its function."""
+        """Write both entries; of one of torch's own layers the class represents its function."""
         asked: object = target
         if self._stack:
             node.meta["nn_module_stack"] = dict(self._stack)

@@ -21,7 +21,7 @@ from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import Unhashable
-from nbcompile.tracing.graph.body import births
+from nbcompile.tracing.graph.body import creation_order
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.class_facts import (
     has_class_members_only,
@@ -48,15 +48,15 @@ REFUSALS = {
 
 
 class VariableTracker:
-    """Stands for one value; the base class answers "this is not traced" to everything."""
+    """Represents one value; the base class answers "this is not traced" to everything."""
 
     source: Source | None = None
-    born: int
+    created_at: int
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
         tracker = super().__new__(cls)
         # Numbered in order of creation: what is younger than a certain moment was made after it (``SideEffects``).
-        tracker.born = next(births)
+        tracker.created_at = next(creation_order)
         return tracker
 
     def python_type(self) -> type:

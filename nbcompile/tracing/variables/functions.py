@@ -24,7 +24,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Cell, CellOf, Constant, FromSource, Function, Mutation, Recipe, SetCell
 from nbcompile.capture.source import AttrSource, CellSource, ConstantSource, ItemSource, Source
 from nbcompile.tracing import breaks
-from nbcompile.tracing.graph.body import births
+from nbcompile.tracing.graph.body import creation_order
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -416,7 +416,7 @@ class CachedFunctionVariable(VariableTracker):
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         # The cache is bypassed: while tracing it must get no entry with trackers or fakes in it, and a hit in eager
         # mode only skips work. That is right for a function without side effects alone.
-        effects, began = tracer.side_effects, next(births)
+        effects, began = tracer.side_effects, next(creation_order)
         changes, deferred = effects.count(), len(effects.deferred)
         result = tracer.call(self.function, arguments, keywords)
         # The cache would keep these from happening again. What the function made itself, it may change.

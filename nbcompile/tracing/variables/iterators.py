@@ -201,7 +201,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         """True where it refuses even at its end."""
 
     def watching(self, contents: Callable[[], Container[object]]) -> WatchingIteratorVariable:
-        """The iterator, which cannot go on over other keys: where they stand in memory decides what it gives."""
+        """The iterator, which cannot go on over other keys: their position in memory decides what it gives."""
         self.contents, self.contents_before = contents, contents()
         return self
 
@@ -224,7 +224,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
             tracer.raise_exception(RuntimeError, self.message)
         if self.contents is not None and self.version != self.owner.version:
             self.version = self.owner.version
-            # As many keys, and others: CPython goes on, and what it gives depends on how the table lies in memory.
+            # As many keys, and others: CPython goes on, and what it gives depends on the layout of the table.
             if self.contents() != self.contents_before:
                 raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
         item = super().next_item(tracer)

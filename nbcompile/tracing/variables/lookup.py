@@ -81,7 +81,7 @@ def accessor_in_c(cls: type, name: str) -> Callable[..., Any]:
 
 
 def keeps_dict_elsewhere(cls: type) -> bool:
-    """True if attributes of its objects may lie where ``object`` does not look: threading.local has a dict a thread."""
+    """True if attributes of its objects may be where ``object`` does not look: threading.local has a dict a thread."""
     return accessor_in_c(cls, "__getattribute__") is not object.__getattribute__
 
 

@@ -6,7 +6,7 @@
 
 A fake tensor has no memory, and does not know what the program's retain_grad() did, so these are read from
 the tensor of the call. A tensor that the graph computes is an input by another name where an in-place method returned
-it, and lies in an input's memory where it is a view; its properties depend on the input's.
+it, and shares an input's memory where it is a view; its properties depend on the input's.
 
 In torch: answered from the fake tensor, unguarded. Read next: nbcompile/tracing/variables/tensor_methods.py
 """
