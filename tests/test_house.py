@@ -222,7 +222,7 @@ def test_names_are_those_of_the_field(path: Path):
     assert path.stem not in PRIVATE
 
 
-PRIVATE_PROSE = {"created_at", "dear", "dies", "ledger", "lies", "spoken", "stands", "told", "twin", "twins"}
+PRIVATE_PROSE = {"born", "dear", "dies", "ledger", "lies", "spoken", "stands", "told", "twin", "twins"}
 """Metaphors for which the field has a word: expensive, is freed, is in, represents, counterpart ..."""
 
 

@@ -287,7 +287,7 @@ def note_skip(code: CodeType, reason: str) -> None:
 def never_met_tensors(code: CodeType) -> bool:
     """Count one more frame without tensors. True if code with so many of them is no longer worth a look.
 
-    A question at each call costs much: torch saves and restores the state of Python's random numbers around the question.
+    A question at each call costs much: torch saves and restores the state of Python's random numbers around it.
     Torch gives code up at the first such frame; a function that is first called to set things up is compiled here.
     """
     known = state(code)

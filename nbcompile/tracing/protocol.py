@@ -67,7 +67,7 @@ class Effects(Protocol):
         """Number of changes so far."""
 
     def changes_outside(self, since: int, created_at: int) -> bool:
-        """True if a change after the first ``since`` ones was of something older than ``created_at``, or from outside."""
+        """True if a change after the first ``since`` ones was of what is older than ``created_at``, or from outside."""
 
     def known(self, value: object) -> VariableTracker | None:
         """The tracker of a real object that has one."""

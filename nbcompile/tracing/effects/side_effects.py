@@ -46,7 +46,7 @@ class SideEffects:
         return len(self.log)
 
     def changes_outside(self, since: int, created_at: int) -> bool:
-        """True if a change after the first ``since`` ones was of something older than ``created_at``, or from outside."""
+        """True if a change after the first ``since`` ones was of what is older than ``created_at``, or from outside."""
         recent = self.log[since:]
         return any(owner is None or owner.created_at < created_at or not owner.is_made_here() for owner in recent)
 
