@@ -14,6 +14,7 @@ In torch: torch/_dynamo/source.py. Read next: nbcompile/capture/guard.py
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -155,6 +156,15 @@ class TypeSource(Address):
 
 
 @dataclass(frozen=True, slots=True)
+class MappingSource(Address):
+    """The dict that a mapping proxy shows; two proxies may show one dict."""
+
+    base: Source
+
+    __hash__ = Address.__hash__
+
+
+@dataclass(frozen=True, slots=True)
 class NoArgsCallSource(Address):
     """The result of a call without arguments, ``base()``: a weak reference's referent, the subclasses of a class."""
 
@@ -263,6 +273,7 @@ Source = (
     | ValueSource
     | IteratorItemSource
     | TypeSource
+    | MappingSource
     | NoArgsCallSource
     | CellSource
     | MethodFunctionSource
@@ -302,6 +313,8 @@ def expression(source: Source) -> str:
             return f"___tuple_iterator_getitem({expression(base)}, {index})"
         case TypeSource(base):
             return f"type({expression(base)})"
+        case MappingSource(base):
+            return f"___mapping_behind({expression(base)})"
         case NoArgsCallSource(base):
             return f"{expression(base)}()"
         case CellSource(base, _, index):
@@ -378,6 +391,8 @@ def resolve(source: Source, scope: Scope) -> object:
             return iterator_item(resolve(base, scope), index)
         case TypeSource(base):
             return type(resolve(base, scope))
+        case MappingSource(base):
+            return mapping_behind(resolve(base, scope))
         case NoArgsCallSource(base):
             reference: Any = resolve(base, scope)
             return reference()
@@ -413,6 +428,12 @@ def read_attribute(owner: object, name: str) -> object:
         return getattr(owner, name)
     with torch._C.DisableTorchFunction():
         return getattr(owner, name)
+
+
+def mapping_behind(proxy: object) -> object:
+    """The mapping that a mapping proxy shows: the one object that it refers to, which Python tells in no other way."""
+    (mapping,) = gc.get_referents(proxy)
+    return mapping
 
 
 def keys_of(mapping: Any) -> list[object]:

@@ -40,6 +40,7 @@ from nbcompile.capture.source import (
     IteratorItemSource,
     KeySource,
     LocalSource,
+    MappingSource,
     MethodFunctionSource,
     ModuleSource,
     NoArgsCallSource,
@@ -51,6 +52,7 @@ from nbcompile.capture.source import (
     class_attribute,
     expression,
     keys_of,
+    mapping_behind,
     resolve,
     values_of,
 )
@@ -167,6 +169,8 @@ class GuardTree:
                 return self.manager(base).tuple_iterator_getitem_manager(index, *about)
             case TypeSource(base):
                 return self.manager(base).type_manager(*about)
+            case MappingSource(base):
+                return self.manager(base).lambda_manager(mapping_behind, *about)
             case NoArgsCallSource(base):
                 if isinstance(self._known.value(base), weakref.ref):
                     return self.manager(base).weakref_call_manager(*about)

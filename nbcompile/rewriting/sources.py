@@ -42,6 +42,7 @@ from nbcompile.capture.source import (
     IteratorItemSource,
     KeySource,
     LocalSource,
+    MappingSource,
     MethodFunctionSource,
     ModuleSource,
     NoArgsCallSource,
@@ -53,6 +54,7 @@ from nbcompile.capture.source import (
     expression,
     iterator_item,
     keys_of,
+    mapping_behind,
     read_attribute,
     read_property,
     resolve,
@@ -188,6 +190,8 @@ class SourceReader:
                 )
             case TypeSource(base):
                 return ast.Call(self.body.constant(type, "type"), [self.fetch(base)], [])
+            case MappingSource(base):
+                return ast.Call(self.body.constant(mapping_behind, "mapping_behind"), [self.fetch(base)], [])
             case NoArgsCallSource(base):
                 return ast.Call(self.fetch(base), [], [])
             case CellSource(base, _, index):

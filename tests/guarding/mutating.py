@@ -34,6 +34,7 @@ from nbcompile.capture.source import (
     IteratorItemSource,
     KeySource,
     LocalSource,
+    MappingSource,
     MethodFunctionSource,
     NoArgsCallSource,
     Scope,
@@ -138,6 +139,10 @@ def changed(source, scope, value):
                 with changed(base, scope, _rebuilt(owner, items)) as now:
                     yield now
                 return
+        case MappingSource(base):
+            with changed(base, scope, types.MappingProxyType(value)) as now:
+                yield now
+            return
         case NoArgsCallSource(base):
             with changed(base, scope, lambda: value) as now:
                 yield now

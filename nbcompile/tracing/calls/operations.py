@@ -662,7 +662,7 @@ def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker
 
 
 def _behind_proxy(tracer: Tracer, value: VariableTracker) -> VariableTracker:
-    return value.current_mapping(tracer) if isinstance(value, MappingProxyVariable) else value
+    return value.mapping if isinstance(value, MappingProxyVariable) else value
 
 
 def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:

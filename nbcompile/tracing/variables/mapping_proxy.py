@@ -26,16 +26,9 @@ READS = ("get", "keys", "values", "items", "copy")
 class MappingProxyVariable(VariableTracker):
     """A window on a dict."""
 
-    def __init__(self, mapping: DictVariable, source: Source | None = None, real: object = None) -> None:
+    def __init__(self, mapping: DictVariable, source: Source | None = None) -> None:
         self.mapping = mapping
         self.source = source
-        self.real = real
-        """The dict behind a proxy from outside."""
-
-    def current_mapping(self, tracer: Tracer) -> DictVariable:
-        """The dict as it is now: the traced code may have changed it under another name."""
-        known = None if self.real is None else tracer.side_effects.known(self.real)
-        return known if isinstance(known, DictVariable) and known.changed else self.mapping
 
     def python_type(self) -> type:
         return types.MappingProxyType
@@ -45,23 +38,23 @@ class MappingProxyVariable(VariableTracker):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in READS:
-            return BuiltinMethodVariable(self.current_mapping(tracer), name)
+            return BuiltinMethodVariable(self.mapping, name)
         return super().get_attribute(tracer, name)
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        return self.current_mapping(tracer).get_item(tracer, key)
+        return self.mapping.get_item(tracer, key)
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return self.current_mapping(tracer).contains(tracer, item)
+        return self.mapping.contains(tracer, item)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        return self.current_mapping(tracer).iterate(tracer)
+        return self.mapping.iterate(tracer)
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        return self.current_mapping(tracer).length(tracer)
+        return self.mapping.length(tracer)
 
     def truth(self, tracer: Tracer) -> bool:
-        return self.current_mapping(tracer).truth(tracer)
+        return self.mapping.truth(tracer)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:

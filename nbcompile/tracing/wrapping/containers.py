@@ -10,7 +10,6 @@ nbcompile/tracing/variables/sequences.py
 from __future__ import annotations
 
 import collections
-import gc
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
@@ -21,13 +20,14 @@ from nbcompile.capture.source import (
     ItemSource,
     IteratorItemSource,
     KeySource,
+    MappingSource,
     Source,
     ValueSource,
+    mapping_behind,
     remaining,
 )
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
-from nbcompile.tracing.variables.constant import is_constant_value
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import instance_dict
@@ -160,16 +160,15 @@ def wrap_mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: So
     """A view of a dict that cannot change it, such as a class has."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
-        # The proxy of a class shows the class's dict.
-        if "__module__" in value or not all(map(is_constant_value, value)):
-            return UnknownVariable(value, source)  # of a class: what is behind it may change while it is traced
-        tracer.guard(source, GuardKind.DICT_KEYS, tuple(value))
-    entries = [
-        (tracer.wrap(key, None), _lazy(tracer, item, None if source is None else ItemSource(source, key)))
-        for key, item in value.items()
-    ]
-    (real,) = gc.get_referents(value)  # the one object that a proxy refers to: Python tells it in no other way
-    return MappingProxyVariable(DictVariable(tracer, entries), source, real)
+    real = mapping_behind(value)
+    # The proxy of a class shows the class's dict, which may change while the frame is traced.
+    if type(real) not in (dict, collections.OrderedDict, collections.defaultdict) or "__module__" in value:
+        return UnknownVariable(value, source)
+    # The dict itself has an address: another name of it leads to the same tracker, in later calls too.
+    mapping = tracer.wrap(real, None if source is None else MappingSource(source))
+    return (
+        MappingProxyVariable(mapping, source) if isinstance(mapping, DictVariable) else UnknownVariable(value, source)
+    )
 
 
 def wrap_static_method(tracer: Tracer, value: staticmethod[..., object], source: Source | None) -> VariableTracker:

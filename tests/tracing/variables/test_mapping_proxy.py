@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import collections
 import types
 
+import pytest
+import torch
+
+import nbcompile
 from tests.tracing.answers import check
 
 
@@ -51,3 +56,54 @@ def test_the_dict_of_a_class():
         "Thing.__dict__['zz']", "Thing.__dict__['twice'](3)", "Thing.__dict__['named']()", "Thing.__dict__['named'].__func__(Thing)",
         Thing=Thing,
     )  # fmt: skip
+
+
+READS = "proxy['a'], len(proxy), list(proxy.items()), proxy == given, proxy.get('b')"
+CHANGES = ("given['a'] = 5", "given['b'] = 5", "given.clear(); given['a'] = 2", "given.pop('a', 0); given['a'] = 7")
+
+
+def calls_of(given, kind):
+    """Calls whose proxies look at the dict that the function changes, at one like it, at another, and again."""
+    first, second = kind(a=1), kind(a=1)
+    return [
+        (given(first), types.MappingProxyType(first)),
+        (given(first), types.MappingProxyType(second)),
+        (given(second), types.MappingProxyType(kind(a=1, b=3))),
+        (given(second), types.MappingProxyType(second)),
+    ]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_which_dict_a_window_shows_is_guarded(change, kind, turn):
+    """The dict that the function changes, or another one, in either order of calls; as argument, global and attribute."""
+    for given, proxy in (("given", "proxy"), ("held.given", "held.proxy")):
+        scope = {}
+        text = f"def f(given, proxy, x):\n    held = given\n    proxy, given = {proxy}, {given}\n"
+        exec(f"{text}    {change}\n    return x * proxy['a'], ({READS})\n", scope)
+
+        def calls(given=given):
+            made = calls_of(lambda values: values, kind)
+            if given == "held.given":
+                made = [(types.SimpleNamespace(given=values, proxy=proxy), None) for values, proxy in made]
+            return made[::turn]
+
+        eager = [scope["f"](*arguments, torch.ones(1)) for arguments in calls()]
+        compiled = nbcompile.compile(scope["f"], backend="eager", fullgraph=True)
+        assert [compiled(*arguments, torch.ones(1)) for arguments in calls()] == eager
+
+
+def test_a_dict_that_is_changed_through_its_window_only():
+    """The residual program finds a dict that has no other name."""
+
+    def f(x, proxy):
+        for value in proxy.values():
+            value.append(x + 1)
+        return x + len(proxy["a"])
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    values = {"a": [], "b": []}
+    assert compiled(torch.ones(1), types.MappingProxyType(values)) == 2
+    assert compiled(torch.ones(1), types.MappingProxyType(values)) == 3
+    assert [len(value) for value in values.values()] == [2, 2]
