@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 import torch
@@ -24,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
 from nbcompile.aot.graph_calls import IN_PLACE_OPERATORS, name_of_target
+from nbcompile.aot.memory_distance import same_layout, share_bytes
 from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
 
 REASON = "an operator of the graph writes memory that it also reads as another operand; AOTAutograd would read it first"
@@ -67,40 +67,38 @@ def _assigns_what_it_reads(node: torch.fx.Node) -> bool:
     target, index, value = node.args
     if not (isinstance(target, torch.fx.Node) and _is_strided(target.meta.get("example_value"))):
         return False
-    parts = torch.fx.node.map_arg(index, _example)
-    parts = parts if isinstance(parts, tuple) else (parts,)
-    if not all(map(_makes_view, parts)):
+    parts = torch.fx.node.map_arg(index, lambda node: node.meta.get("example_value"))
+    if not all(map(_makes_view, parts if isinstance(parts, tuple) else (parts,))):
         numbers = [one for one in _nodes(index) if getattr(one.meta.get("example_value"), "dtype", None) != torch.bool]
         return any(_overlap(target, one) for one in [*numbers, *_nodes(value)])
-    written = _on_meta(target.meta["example_value"])[parts]
+    written = _part(target.meta["example_value"], parts)
     sources = [read for read in _nodes(value) if not set(storages(target)).isdisjoint(storages(read))]
-    return any(_overlaps_elsewhere(written, read.meta.get("example_value")) for read in sources)
+    return bool(sources) and (
+        written is None or any(_overlaps_elsewhere(written, read.meta.get("example_value")) for read in sources)
+    )
 
 
 def _overlaps_elsewhere(written: torch.Tensor, read: object) -> bool:
     """True if what is read shares memory with what is written, and is not the same part of it."""
-    return _is_strided(read) and _layout(written) != _layout(read) and _share_bytes(written, read)
+    return _is_strided(read) and share_bytes(written, read) and not same_layout(written, read)
 
 
 def _makes_view(part: object) -> bool:
     return part is None or part is ... or isinstance(part, slice) or _is_number(part)
 
 
-def _example(node: torch.fx.Node) -> Any:
-    found = node.meta.get("example_value")
-    return torch_internals.example_of(found) if isinstance(found, torch.SymInt) else found
-
-
 def _is_number(part: object) -> bool:
-    return isinstance(part, int) and not isinstance(part, bool)
+    return isinstance(part, (int, torch.SymInt)) and not isinstance(part, bool)
 
 
-def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
-    """A meta tensor with the offset and strides of another one: a slice of it has numbers as sizes, no symbols."""
-    offset, *numbers = _layout(tensor)
-    shape, strides = numbers[: tensor.dim()], numbers[tensor.dim() :]
-    elements = offset + 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True) if size)
-    return torch.empty(elements, dtype=tensor.dtype, device="meta").as_strided(shape, strides, offset)
+def _part(tensor: torch.Tensor, index: Any) -> torch.Tensor | None:
+    """The part of a fake tensor that an index of numbers and slices leads to; None if its size is known to nobody."""
+    try:
+        return tensor.detach()[index]
+    except Exception as error:
+        if torch_internals.is_data_dependent_guard(error):
+            return None
+        raise
 
 
 def _nodes(arguments: object) -> list[torch.fx.Node]:
@@ -117,7 +115,7 @@ def _is_pointwise(node: torch.fx.Node, name: str) -> bool:
 
 
 def _at_same_places(one: torch.fx.Node, other: torch.fx.Node) -> bool:
-    return one is other or _layout(one.meta["example_value"]) == _layout(other.meta["example_value"])
+    return one is other or same_layout(one.meta["example_value"], other.meta["example_value"])
 
 
 def _overlap(one: torch.fx.Node, other: torch.fx.Node) -> bool:
@@ -125,55 +123,8 @@ def _overlap(one: torch.fx.Node, other: torch.fx.Node) -> bool:
     first, second = one.meta.get("example_value"), other.meta.get("example_value")
     if not (_is_strided(first) and _is_strided(second)) or set(storages(one)).isdisjoint(storages(other)):
         return False
-    return _share_bytes(first, second)
-
-
-def _share_bytes(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """True if two tensors of one storage have a byte in common."""
-    first_steps, second_steps = _steps(first), _steps(second)
-    distance = _start(second) - _start(first)
-    # In the first a step is taken 0 to n times, in the second as well: as one sum, -m to n times.
-    steps = sorted({*first_steps, *second_steps}, reverse=True)
-    times = [(step, -second_steps.get(step, 0), first_steps.get(step, 0)) for step in steps]
-    return first.numel() != 0 and second.numel() != 0 and _reaches(distance, times)
-
-
-def _reaches(distance: int, times: Sequence[tuple[int, int, int]]) -> bool:
-    """True if steps, each from the least to the most number of times, add up to a distance; the largest step first."""
-    if not times:
-        return distance == 0
-    (step, least, most), rest = times[0], times[1:]
-    lowest = sum(size * few for size, few, _ in rest)
-    highest = sum(size * many for size, _, many in rest)
-    # What is left has to be within reach of the smaller steps: few numbers of times are tried.
-    first = max(least, -((highest - distance) // step))
-    last = min(most, (distance - lowest) // step)
-    return any(_reaches(distance - step * count, rest) for count in range(first, last + 1))
+    return share_bytes(first, second)
 
 
 def _is_strided(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.layout is torch.strided and not torch_internals.is_wrapper(value)
-
-
-def _layout(tensor: torch.Tensor) -> tuple[int, ...]:
-    return tuple(map(torch_internals.example_of, (tensor.storage_offset(), *tensor.shape, *tensor.stride())))
-
-
-def _start(tensor: torch.Tensor) -> int:
-    return int(torch_internals.example_of(tensor.storage_offset())) * tensor.element_size()
-
-
-def _steps(tensor: torch.Tensor) -> dict[int, int]:
-    """Largest number of times of each step in memory, by its size in bytes."""
-    steps = {1: tensor.element_size() - 1} if tensor.element_size() > 1 else {}
-    for stride, size in _dimensions(tensor):
-        step = stride * tensor.element_size()
-        if step and size > 1:
-            steps[step] = steps.get(step, 0) + size - 1
-    return steps
-
-
-def _dimensions(tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
-    example = torch_internals.example_of
-    for stride, size in zip(tensor.stride(), tensor.shape, strict=True):
-        yield int(example(stride)), int(example(size))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import torch
 import torch.fx
@@ -66,6 +67,9 @@ def _has_self_overlapping_base(target: torch.fx.Node) -> bool:
             continue
         if any(map(_may_self_overlap, _tensors(node))):
             return True
+        if node.op == "placeholder":
+            for value in _tensors(node):
+                _guard_nested(value)
         if name_of_target(node).partition(".")[0] in NOT_INVERTED and _is_view(node):
             return True
         seen.add(node)
@@ -99,13 +103,36 @@ def _may_self_overlap(tensor: torch.Tensor) -> bool:
         return False
     # Of symbolic sizes the examples are compared: to compare the sizes themselves would add guards.
     example = torch_internals.example_of
-    dimensions = [(example(stride), example(size)) for stride, size in zip(tensor.stride(), tensor.shape, strict=True)]
     end = 0
-    for stride, size in sorted(each for each in dimensions if each[1] > 1):
-        if stride <= end:
+    for stride, size in _by_stride(tensor):
+        if example(stride) <= end:
             return True
-        end += stride * (size - 1)
+        end += example(stride) * (example(size) - 1)
     return False
+
+
+def _guard_nested(tensor: torch.Tensor) -> None:
+    """Guard that an input whose strides are symbols does not overlap itself in a later call.
+
+    A view of it does not either, but for those of ``NOT_INVERTED``: so only inputs need such guards.
+    """
+    numbers = (*tensor.stride(), *tensor.shape)
+    if not any(isinstance(stride, torch.SymInt) for stride in tensor.stride()) or any(
+        map(torch_internals.is_unbacked, numbers)
+    ):
+        return
+    end: Any = 0
+    for stride, size in _by_stride(tensor):
+        if not stride > end:
+            return
+        end += stride * (size - 1)
+
+
+def _by_stride(tensor: torch.Tensor) -> list[tuple[Any, Any]]:
+    """Strides and sizes, the smallest stride first, of the dimensions that have more than one element."""
+    example = torch_internals.example_of
+    dimensions = [each for each in zip(tensor.stride(), tensor.shape, strict=True) if example(each[1]) > 1]
+    return sorted(dimensions, key=lambda each: (example(each[0]), example(each[1])))
 
 
 def _tensors(node: torch.fx.Node | None) -> Iterator[torch.Tensor]:

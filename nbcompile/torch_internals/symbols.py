@@ -204,6 +204,11 @@ def example_of(size: int | torch.SymInt) -> int:
     return size
 
 
+def is_unbacked(size: object) -> bool:
+    """True if only the run knows a size."""
+    return isinstance(size, torch.SymInt) and size.node.hint is None
+
+
 def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
     """Let ``item()`` of a fake tensor be a new symbol from here on; what held before."""
     before: bool = shape_env.settings.allow_scalar_outputs

@@ -161,3 +161,64 @@ def test_only_graphs_that_read_what_they_write_run_as_captured(function):
     nbcompile.reset()
     outcome(nbcompile.compile(function, backend=backend))
     assert seen == [function in READING]
+
+
+def assigned_by_number(y, i, j):
+    y[i : i + 3] = y[j : j + 3]
+    return y * 1
+
+
+def subtracted_by_number(y, i, j):
+    y[i : i + 3].sub_(y[j : j + 3])
+    return y * 1
+
+
+def columns_by_number(y, i, j):
+    y = y.view(4, 5)
+    y[:, :i].add_(y[:, j:])
+    return y * 1
+
+
+def outcomes(function, calls):
+    for numbers in calls:
+        y = torch.arange(20.0)
+        try:
+            yield function(y, *numbers).tolist(), y.tolist()
+        except RuntimeError as error:
+            yield str(error)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_parts_whose_place_is_an_argument(backend, turn):
+    """Parts that are apart, that overlap, and that are one, in any order of calls: an error comes where eager has one."""
+    places = [(2, 10), (4, 5), (5, 4), (3, 3), (7, 10), (12, 2), (6, 9)][::turn]
+    columns = [(2, 3), (1, 4), (3, 2), (4, 1), (2, 3)][::turn]
+    for function in (assigned_by_number, subtracted_by_number):
+        for first in range(0, len(places), 2):
+            calls = places[first:] + places[:first]
+            compiled = nbcompile.compile(function, backend=backend, dynamic=True)
+            assert list(outcomes(compiled, calls)) == list(outcomes(function, calls))
+            nbcompile.reset()
+    compiled = nbcompile.compile(columns_by_number, backend=backend, dynamic=True)
+    assert list(outcomes(compiled, columns)) == list(outcomes(columns_by_number, columns))
+
+
+def test_parts_of_rows_are_compiled_with_sizes_that_are_symbols():
+    """Columns that are apart in this call have a guard that they stay so; a shift by one overlaps for every size."""
+    seen = []
+
+    def backend(graph_module, examples):
+        seen.append(overlapping_operands.reads_what_it_writes(graph_module))
+        return graph_module.forward
+
+    def halves(y):
+        half = y.shape[1] // 2
+        y[:, :half].sub_(y[:, half : 2 * half])
+        return y * 1
+
+    nbcompile.compile(halves, backend=backend, dynamic=True)(torch.ones(3, 8))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        nbcompile.compile(rows_down, backend=backend, dynamic=True)(torch.ones(3), torch.ones(5, 3))
+    nbcompile.compile(assigned_by_number, backend=backend, dynamic=True)(torch.ones(20), 2, 10)
+    assert seen == [False, True, False]

@@ -157,3 +157,23 @@ def test_what_is_written_through_as_strided(backend):
         x, same = torch.ones(2, 2), torch.ones(2, 2)
         assert str(nbcompile.compile(function, backend=backend)(x)) == str(function(same))
         assert torch.equal(x, same)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_inputs_of_other_strides(backend, turn):
+    """An input that overlaps itself, after one that does not whose strides are symbols, and before."""
+
+    def written(x):
+        x.t().add_(1)
+        return x * 1
+
+    def outcomes(function):
+        for step, rows in [(4, 5), (6, 5), (2, 5), (1, 4), (7, 3), (0, 3)][::turn]:
+            try:
+                yield function(torch.arange(60.0).as_strided((rows, 3), (step, 1))).tolist()
+            except RuntimeError as error:
+                yield str(error)
+
+    compiled = nbcompile.compile(written, backend=backend, dynamic=True)
+    assert list(outcomes(compiled)) == list(outcomes(written))
