@@ -85,6 +85,13 @@ def equal_rows():
         found, _ = run(lambda x, width=width: F.layer_norm(x, (width,)), value[:, None].repeat(1, width))
         unit = torch.nextafter(value.abs(), torch.tensor(torch.inf)) - value.abs()
         assert (found.abs() <= 2 * unit[:, None] / 1e-5**0.5).all()
+        spread, _ = run(lambda x: x.var(1, correction=0), value[:, None].repeat(1, width))
+        assert (spread <= (2 * unit) ** 2).all()
+    for number in (0.1, 0.3, -7.77):
+        x = torch.full((4000,), number)
+        unit = torch.nextafter(x[0].abs(), torch.tensor(torch.inf)) - x[0].abs()
+        assert run(lambda x: x.var(correction=0), x)[0] <= (16 * unit) ** 2
+    assert torch.full((4, 7), 0.1).var().item() == pytest.approx(2.3e-16, rel=0.01)
 
 
 def sums():

@@ -21,6 +21,7 @@ import torch
 
 from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import deque_copies, dict_union, numbers
 from nbcompile.tracing.calls.built_in_answers import takes
@@ -690,26 +691,48 @@ def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bo
     same = identical(left, right)
     if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
         raise missing_gradient()
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return _is_same_constant(tracer, left, right)
     plain = (ConstantVariable, *GRAPH_VALUES)
-    # Constants and results of the graph get no guard: whether equal constants are one object is up to CPython.
+    # Results of the graph get no guard.
     values = isinstance(left, plain) or isinstance(right, plain)
     if same or values or left.source is None or right.source is None:
         return same
-    if tracer.real_value(left.source) is tracer.real_value(
-        right.source
-    ):  # two trackers: tuples have no identity of theirs
-        tracer.guard(left.source, GuardKind.OBJECT_ALIASING, right.source)
+    # Two trackers may stand for one object: tuples have no identity of theirs. If tracing took the two inputs for two
+    # objects, ``is`` would answer True in a call with one object for both.
+    return _is_same_outside(tracer, left.source, right.source)
+
+
+def _is_same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVariable) -> bool:
+    """``is`` of two constants: those from outside may be equal and one object in this call, and two in the next."""
+    same = left.value is right.value
+    if left.source is None or right.source is None or left.source == right.source:
+        return same  # whether equal constants of the program are one object is up to CPython
+    # Python keeps one object for each small integer, truth value, empty text, ...: nothing to guard.
+    if type(left.value) is not type(right.value) or type(left.value) not in (int, float, complex, str, bytes):
+        return same
+    if (type(left.value) is int and left.value in SMALL) or left.value != right.value:
+        return same  # NaNs have guards already: containers compare them by identity, too
+    return _is_same_outside(tracer, left.source, right.source)
+
+
+def _is_same_outside(tracer: Tracer, left: Source, right: Source) -> bool:
+    """``is`` of two values from outside, which stay one object, or two."""
+    if tracer.real_value(left) is tracer.real_value(right):
+        tracer.guard(left, GuardKind.OBJECT_ALIASING, right)
         return True
-    # Tracing took the two inputs for two objects. In a call with one object for both, ``is`` would answer True.
-    tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left.source, right.source))
+    tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left, right))
     return False
 
 
 def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """``n is 3`` of a symbolic number: Python keeps one object for each small integer and truth value."""
     kind = left.python_type()
-    if left is right or kind is not right.python_type() or kind not in (int, bool):
+    if left is right or kind is not right.python_type() or kind not in (int, bool, float):
         return left is right
+    if kind is float:
+        one, other = left.source, right.source
+        return one is not None and other is not None and _is_same_outside(tracer, one, other)
     if kind is bool:
         return left.truth(tracer) is right.truth(tracer)  # True and False are one object each
     if not compare(tracer, "==", left, right).truth(tracer):
@@ -717,7 +740,9 @@ def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracke
     number = left if isinstance(left, ConstantVariable) else right
     value = number.specialise() if isinstance(number, SymbolicVariable) else number.constant()
     # Small integers are cached by CPython, and larger ones are new objects at each computation.
-    return value in SMALL
+    if value in SMALL or left.source is None or right.source is None:
+        return value in SMALL
+    return _is_same_outside(tracer, left.source, right.source)
 
 
 SMALL = range(-5, 257)

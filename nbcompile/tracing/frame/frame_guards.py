@@ -41,6 +41,7 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
     output = interpreter.output
     _guard_tensors(interpreter)
     _guard_changed(interpreter)
+    _guard_nans(interpreter)
     modes = tuple(torch_internals.function_modes())
     # These depend on no input: the state in which the process was when the frame was called.
     process_guards = tuple(
@@ -107,6 +108,17 @@ def _guard_changed(interpreter: Interpreter) -> None:
     for kind in {tracker.python_type() for tracker in changed if tracker.source is not None}:
         if not issubclass(kind, (torch.Tensor, types.CellType)):
             _guard_distinct(interpreter, _sources_of_kind(effects.trackers.values(), kind))
+
+
+def _guard_nans(interpreter: Interpreter) -> None:
+    """NaNs that are one object stay one, and others stay apart: ``is``, ``in`` and look-ups of keys tell them."""
+    addresses: dict[int, Source] = {}
+    for guard in list(interpreter.output.guards.values()):
+        if guard.kind is GuardKind.NAN_MATCH and guard.source is not None:
+            first = addresses.setdefault(id(guard.expected), guard.source)
+            if first != guard.source:
+                interpreter.output.guard(guard.source, GuardKind.OBJECT_ALIASING, first)
+    _guard_distinct(interpreter, addresses.values())
 
 
 def _sources_of_kind(trackers: Iterable[VariableTracker], kind: type) -> list[Source | None]:

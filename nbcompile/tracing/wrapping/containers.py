@@ -38,7 +38,7 @@ from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVaria
 from nbcompile.tracing.variables.regular_expressions import RegularExpression, RegularExpressionVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable
-from nbcompile.tracing.wrapping.kinds import has_own_hash, is_plain_object
+from nbcompile.tracing.wrapping.kinds import has_own_hash, is_nan, is_plain_object
 
 
 def _lazy(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
@@ -133,11 +133,11 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
 
 
 def _is_by_position(key: object) -> bool:
-    return is_plain_object(key) or has_own_hash(key)
+    return is_plain_object(key) or has_own_hash(key) or is_nan(key)
 
 
 def _value_source(mapping: Source, key: object, index: int) -> Source:
-    return ValueSource(mapping, index) if has_own_hash(key) else ItemSource(mapping, key)
+    return ValueSource(mapping, index) if has_own_hash(key) or is_nan(key) else ItemSource(mapping, key)
 
 
 def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Source | None) -> VariableTracker:
@@ -149,7 +149,8 @@ def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Sou
         for item in _held(value):
             tracer.guard(source, GuardKind.SET_CONTAINS, (item, True))
     members = [
-        tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) else None) for item in _held(value)
+        tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) or is_nan(item) else None)
+        for item in _held(value)
     ]
     tracker = set_of_value(tracer, members, value, source)
     # A frozenset never changes, and needs no single tracker.

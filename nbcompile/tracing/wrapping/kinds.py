@@ -6,6 +6,7 @@ Read next: nbcompile/tracing/wrapping/table.py
 
 from __future__ import annotations
 
+import cmath
 import collections
 import enum
 import functools
@@ -57,6 +58,11 @@ def has_own_hash(value: object) -> bool:
     return isinstance(value, torch.Tensor) or (
         is_plain_object(value) and isinstance(type(value).__hash__, types.FunctionType)
     )
+
+
+def is_nan(value: object) -> bool:
+    """A number that is not equal to itself: a container finds it by its identity."""
+    return isinstance(value, float | complex) and cmath.isnan(value)
 
 
 def is_namedtuple(value: object) -> bool:
