@@ -460,6 +460,21 @@ class KnownCallable(VariableTracker):
         return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
 
 
+class CallOfVariable(KnownCallable):
+    """``f.__call__`` of a function or a class: a call of it is one of its owner."""
+
+    def __init__(self, value: types.MethodWrapperType, owner: VariableTracker, source: Source | None) -> None:
+        self.value = value
+        self.owner = owner
+        self.source = source
+
+    def describe(self) -> str:
+        return f"MethodWrapperVariable({self.owner.describe()}.__call__)"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(self.owner, arguments, keywords)
+
+
 Handler = Callable[[Tracer, Arguments, Keywords], VariableTracker]
 
 

@@ -44,7 +44,8 @@ CONSTANT_METHODS = frozenset(
     "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "
     "has_names dense_dim sparse_dim is_pinned is_coalesced is_same_size".split()
 )
-NUMBER_METHODS = frozenset(("item", "__int__", "__float__", "__index__", "__bool__", "__complex__"))
+_KINDS_OF_NUMBERS = {"__int__": int, "__float__": float, "__index__": int, "__bool__": bool, "__complex__": complex}
+NUMBER_METHODS = frozenset(("item", *_KINDS_OF_NUMBERS))
 
 
 SIZE_CHANGES = frozenset(
@@ -224,7 +225,18 @@ class TensorVariable(VariableTracker):
     def _number(self, tracer: Tracer, name: str) -> VariableTracker:
         if not config.capture_scalar_outputs and not tracer.output.options.fullgraph:
             raise breaks.unsupported(breaks.TENSOR_ITEM, f"call_method {self.describe()} {name} () {{}}")
-        return tracer.apply_method("item", (self,))
+        if name == "item":
+            return tracer.apply_method("item", (self,))
+        count = self.example.numel()
+        is_integer = not (self.example.is_floating_point() or self.example.is_complex())
+        if (isinstance(count, int) and count != 1) or (name == "__index__" and not is_integer):
+            # Refused by its number of elements and its kind, in torch's words.
+            tracer.evaluate(getattr(torch.zeros(count if count in (0, 1) else 2, dtype=self.example.dtype), name), ())
+        owner: VariableTracker = self
+        if self.example.dtype is torch.bool and name != "__bool__":  # the symbol of a truth value is no number
+            owner = tracer.apply_method("to", (self, ConstantVariable(torch.int64)))
+        number = tracer.apply_method("item", (owner,))
+        return tracer.call(tracer.wrap(_KINDS_OF_NUMBERS[name], None), [number])
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         if isinstance(realise(tracer, key), SymbolicVariable):  # as an index it would become a constant

@@ -212,7 +212,16 @@ def _data_ptr(
     "untyped_storage",
     "storage",
     "__array__",
+    "__reduce__",
     "__reduce_ex__",
+    "__getstate__",
+    "__setstate__",
+    "__sizeof__",
+    "__dir__",
+    "__new__",
+    "__init__",
+    "__init_subclass__",
+    "__subclasshook__",
     "share_memory_",
     "apply_",
     "map_",
@@ -271,6 +280,8 @@ def _getitem(
 def _setitem(
     tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
+    if len(arguments) != 2 or keywords:
+        tracer.evaluate(tensor.example.__setitem__, [0] * len(arguments), dict.fromkeys(keywords))
     tensor.set_item(tracer, arguments[0], arguments[1])
     return ConstantVariable(None)
 
@@ -278,6 +289,22 @@ def _setitem(
 @method("__len__")
 def _len(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
     return tensor.length(tracer)
+
+
+def _as_builtin(function: Callable[..., object]) -> Special:
+    """A special method of ``object``: as the builtin function that calls it; a fake tensor would answer of itself."""
+
+    def call(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(tracer.wrap(function, None), [tensor, *arguments], keywords)
+
+    return call
+
+
+TENSOR_METHODS |= {
+    "__hash__": _as_builtin(hash), "__repr__": _as_builtin(repr), "__str__": _as_builtin(str),
+    "__format__": _as_builtin(format), "__setattr__": _as_builtin(setattr), "__delattr__": _as_builtin(delattr),
+    "__getattribute__": _as_builtin(getattr),
+}  # fmt: skip
 
 
 @method("__iter__")

@@ -35,6 +35,7 @@ from nbcompile.tracing.variables.functions import (
     AccessorVariable,
     BuiltinVariable,
     CachedFunctionVariable,
+    CallOfVariable,
     DescriptorVariable,
     FunctionVariable,
     LoggingVariable,
@@ -102,9 +103,12 @@ def _other_callable(tracer: Tracer, value: Callable[..., object], source: Source
     if isinstance(value, types.BuiltinFunctionType) and any(value.__self__ is cls for cls in (int, float, str, bytes)):
         return BuiltinVariable(value, lambda tracer, *given: fold(tracer, value, *given), source)  # int.from_bytes
     if isinstance(value, types.MethodWrapperType) and isinstance(value.__self__, types.GetSetDescriptorType):
-        if source is not None:  # another object at each look-up
-            tracer.guard(source, GuardKind.EQUALS_MATCH, value)
+        guard_function(tracer, value, source)
         return AccessorVariable(value, source)
+    if isinstance(value, types.MethodWrapperType) and value.__name__ == "__call__" and callable(value.__self__):
+        guard_function(tracer, value, source)
+        owner = tracer.wrap(value.__self__, None if source is None else AttrSource(source, "__self__"))
+        return CallOfVariable(value, owner, source)
     if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         guard_function(tracer, value, source)
         return UnboundMethodVariable(value, source)
@@ -200,6 +204,10 @@ def guard_function(tracer: Tracer, value: Callable[..., object], source: Source 
         return
     if is_trusted(tracer, source):  # whether its code is exchanged is not asked of the library's functions
         tracer.guard(source, GuardKind.ID_MATCH, value)
+        return
+    if isinstance(value, types.MethodWrapperType):  # ``f.__call__`` is another object at each look-up
+        of_base = isinstance(source, AttrSource) and tracer.real_value(source.base) is value.__self__
+        tracer.guard(source, *((GuardKind.TYPE_MATCH, type(value)) if of_base else (GuardKind.EQUALS_MATCH, value)))
         return
     # By code: a function that is defined again with the same code passes.
     kind = GuardKind.FUNCTION_MATCH if isinstance(value, types.FunctionType) else GuardKind.ID_MATCH
