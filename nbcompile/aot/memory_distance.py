@@ -1,4 +1,4 @@
-"""Whether two tensors of one storage share memory, for every call that a compiled graph serves.
+"""Test whether two tensors of one storage share memory, for every call that a compiled graph serves.
 
     y[2:5], y[10:13]                    numbers decide
     y[i:i+3], y[j:j+3]                  apart in this call: a guard says i + 3 <= j
@@ -56,7 +56,7 @@ def _now(number: Number) -> int:
 
 
 class _Region:
-    """Memory of a tensor: its first byte, and its dimensions as (step in bytes, size)."""
+    """The memory of a tensor: its first byte, and its dimensions as (step in bytes, size)."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         width = tensor.element_size()
@@ -83,7 +83,9 @@ def _stay_apart(first: _Region, second: _Region) -> bool:
                 return bool(lower.end() <= upper.start)
         # Rows of one matrix: where both have the same steps from row to row, and all else fits between two rows, only
         # parts of one row can meet.
-        outermost = [max(region.dimensions, key=lambda each: _now(each[0]), default=None) for region in (first, second)]
+        outermost = [
+            max(region.dimensions, key=lambda dimension: _now(dimension[0]), default=None) for region in (first, second)
+        ]
         one, other = outermost
         if one is None or other is None or not _are_equal_now([(one[0], other[0]), (one[1], other[1])]):
             return False

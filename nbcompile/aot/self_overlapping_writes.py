@@ -131,8 +131,9 @@ def _guard_nested(tensor: torch.Tensor) -> None:
 def _by_stride(tensor: torch.Tensor) -> list[tuple[Any, Any]]:
     """Strides and sizes, the smallest stride first, of the dimensions that have more than one element."""
     example = torch_internals.example_of
-    dimensions = [each for each in zip(tensor.stride(), tensor.shape, strict=True) if example(each[1]) > 1]
-    return sorted(dimensions, key=lambda each: (example(each[0]), example(each[1])))
+    pairs = zip(tensor.stride(), tensor.shape, strict=True)
+    dimensions = [(stride, size) for stride, size in pairs if example(size) > 1]
+    return sorted(dimensions, key=lambda dimension: (example(dimension[0]), example(dimension[1])))
 
 
 def _tensors(node: torch.fx.Node | None) -> Iterator[torch.Tensor]:

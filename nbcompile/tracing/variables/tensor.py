@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile import config, torch_internals
+from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.node_meta import STACK
 from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
@@ -44,8 +44,6 @@ CONSTANT_METHODS = frozenset(
     "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "
     "has_names dense_dim sparse_dim is_pinned is_coalesced is_same_size".split()
 )
-_KINDS_OF_NUMBERS = {"__int__": int, "__float__": float, "__index__": int, "__bool__": bool, "__complex__": complex}
-NUMBER_METHODS = frozenset(("item", *_KINDS_OF_NUMBERS))
 
 
 SIZE_CHANGES = frozenset(
@@ -205,8 +203,6 @@ class TensorVariable(VariableTracker):
             result = special(tracer, self, arguments, keywords)
             if result is not None:
                 return result
-        if name in NUMBER_METHODS:
-            return self._number(tracer, name)
         if name in CONSTANT_METHODS and all(each.is_constant() for each in (*arguments, *keywords.values())):
             values = [each.constant() for each in arguments]
             named = {key: each.constant() for key, each in keywords.items()}
@@ -221,22 +217,6 @@ class TensorVariable(VariableTracker):
             return False
         found = class_lookup(self.cls, name)
         return any(found is class_lookup(cls, name) for cls in torch_internals.members.CLASSES)
-
-    def _number(self, tracer: Tracer, name: str) -> VariableTracker:
-        if not config.capture_scalar_outputs and not tracer.output.options.fullgraph:
-            raise breaks.unsupported(breaks.TENSOR_ITEM, f"call_method {self.describe()} {name} () {{}}")
-        if name == "item":
-            return tracer.apply_method("item", (self,))
-        count = self.example.numel()
-        is_integer = not (self.example.is_floating_point() or self.example.is_complex())
-        if (isinstance(count, int) and count != 1) or (name == "__index__" and not is_integer):
-            # Refused by its number of elements and its kind, in torch's words.
-            tracer.evaluate(getattr(torch.zeros(count if count in (0, 1) else 2, dtype=self.example.dtype), name), ())
-        owner: VariableTracker = self
-        if self.example.dtype is torch.bool and name != "__bool__":  # the symbol of a truth value is no number
-            owner = tracer.apply_method("to", (self, ConstantVariable(torch.int64)))
-        number = tracer.apply_method("item", (owner,))
-        return tracer.call(tracer.wrap(_KINDS_OF_NUMBERS[name], None), [number])
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         if isinstance(realise(tracer, key), SymbolicVariable):  # as an index it would become a constant

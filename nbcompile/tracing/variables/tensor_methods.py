@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from nbcompile import torch_internals
+from nbcompile import config, torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Attribute, Call, Recipe
 from nbcompile.capture.source import SizeSource
@@ -305,6 +305,41 @@ TENSOR_METHODS |= {
     "__format__": _as_builtin(format), "__setattr__": _as_builtin(setattr), "__delattr__": _as_builtin(delattr),
     "__getattribute__": _as_builtin(getattr),
 }  # fmt: skip
+
+
+def _number(name: str, kind: type | None) -> Special:
+    """A tensor of one element as a number, of the type that its method is named after."""
+
+    def number(
+        tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker | None:
+        if not config.capture_scalar_outputs and not tracer.output.options.fullgraph:
+            raise breaks.unsupported(breaks.TENSOR_ITEM, f"call_method {tensor.describe()} {name} () {{}}")
+        if kind is None:
+            return tracer.apply_method("item", (tensor,))
+        example = tensor.example
+        count = example.numel()
+        refused = name == "__index__" and (example.is_floating_point() or example.is_complex())
+        if refused or (isinstance(count, int) and count != 1):
+            # By its number of elements and its kind, in torch's words.
+            tracer.evaluate(getattr(torch.zeros(count if count in (0, 1) else 2, dtype=example.dtype), name), ())
+        owner: VariableTracker = tensor
+        if example.dtype is torch.bool and kind is not bool:  # the symbol of a truth value is no number
+            owner = tracer.apply_method("to", (tensor, ConstantVariable(torch.int64)))
+        return tracer.call(tracer.wrap(kind, None), [tracer.apply_method("item", (owner,))])
+
+    return number
+
+
+_NUMBERS = {
+    "item": None,
+    "__int__": int,
+    "__float__": float,
+    "__index__": int,
+    "__bool__": bool,
+    "__complex__": complex,
+}
+TENSOR_METHODS |= {name: _number(name, kind) for name, kind in _NUMBERS.items()}
 
 
 @method("__iter__")
