@@ -30,7 +30,7 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
-from nbcompile.tracing.variables.tensor_properties import guard_no_grad_fn, known_property
+from nbcompile.tracing.variables.tensor_properties import GUARDED_ATTRIBUTES, guard_no_grad_fn
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort".split()
@@ -39,7 +39,6 @@ GRAPH_ATTRIBUTES = frozenset(
     "T mT H mH real imag nbytes itemsize is_cpu is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_sparse_csr "
     "is_vulkan is_xla is_xpu".split()
 )
-GUARDED_ATTRIBUTES = frozenset(("is_leaf", "retains_grad"))
 CONSTANT_METHODS = frozenset(
     "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "
     "has_names dense_dim sparse_dim is_pinned is_coalesced is_same_size".split()
@@ -123,16 +122,16 @@ class TensorVariable(VariableTracker):
         if name == "shape":
             return tracer.sizes(self, "size")
         if name in GUARDED_ATTRIBUTES:
-            known = known_property(tracer, self.example, name)
+            known = GUARDED_ATTRIBUTES[name](tracer, self.example, name)
             tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have the question, too
             return ConstantVariable(known)
         if name in GRAPH_ATTRIBUTES:
             return self._view(tracer.apply(getattr, (self, ConstantVariable(name))), name)
         if name == "data":
             return self._view(tracer.apply(DATA, (self,)), name)
-        if name == "grad":
+        if name in ("grad", "_grad"):
             return self._grad(tracer)
-        if name == "grad_fn":
+        if name in ("grad_fn", "_grad_fn"):
             return self._grad_fn(tracer)
         if name == "__class__":
             return tracer.wrap(self.cls, None)

@@ -3,6 +3,7 @@
     x.is_leaf, x.retains_grad                     L['x'].is_leaf is True
     x.is_shared(), x.is_pinned(), x._is_view()    L['x'].is_shared() is False
     x.grad_fn is None                             L['x'].grad_fn is None
+    x._base, x.name, x.output_nr                  L['x']._base is None, L['x'].output_nr == 0
 
 A fake tensor has no memory, and does not know what the program's retain_grad() did, so these are read from
 the tensor of the call. A tensor that the graph computes is an input by another name where an in-place method returned
@@ -13,7 +14,7 @@ In torch: answered from the fake tensor, unguarded. Read next: nbcompile/tracing
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -42,6 +43,42 @@ def known_property(tracer: Tracer, example: torch.Tensor, name: str) -> bool:
         raise breaks.unsupported(breaks.UNSUPPORTED_METHOD, str(error), name=name, type=type(real).__name__) from error
     tracer.guard(source, GuardKind.TENSOR_PROPERTY, (name, answer))
     return tensor_property(example, name) if name in OF_FAKE else answer
+
+
+def known_constant(tracer: Tracer, example: torch.Tensor, name: str) -> int | str | None:
+    """The value of ``example.name``, which is a constant or None; an input's is that of the call, and guarded."""
+    source = input_of(tracer, example, is_same_object)
+    answer = getattr(example if source is None else tracer.real_value(source), name)
+    if not isinstance(answer, int | str | None):
+        raise _untraced(name)
+    if source is not None:
+        kind = GuardKind.NONE_MATCH if answer is None else GuardKind.EQUALS_MATCH
+        tracer.guard(AttrSource(source, name), kind, answer)
+    return answer
+
+
+def known_version(tracer: Tracer, example: torch.Tensor, name: str) -> int:
+    """The number of writes to a tensor that the graph computes.
+
+    A fake tensor counts them as the real one does, from 0. An input was written to before, and how often differs from
+    call to call: that is left to Python.
+    """
+    if input_of(tracer, example, in_memory_of) is not None or example.is_inference():  # which has no version
+        raise _untraced(name)
+    return example._version
+
+
+def _untraced(name: str) -> breaks.Unsupported:
+    return breaks.unsupported(breaks.UNSUPPORTED_ATTRIBUTE, f"TensorVariable().{name}", attribute=name, name="Tensor")
+
+
+GUARDED_ATTRIBUTES: Mapping[str, Callable[[Tracer, torch.Tensor, str], int | str | None]] = {
+    "is_leaf": known_property,
+    "retains_grad": known_property,
+    "_version": known_version,
+    **dict.fromkeys(("_base", "name", "output_nr", "volatile"), known_constant),
+}
+"""Attributes that no guard on a tensor implies, and what answers for them."""
 
 
 def guard_no_grad_fn(tracer: Tracer, example: torch.Tensor) -> None:

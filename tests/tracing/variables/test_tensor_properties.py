@@ -34,6 +34,10 @@ def shared():
     return torch.arange(4.0).share_memory_()
 
 
+def second_output():
+    return torch.arange(8.0, requires_grad=True).split(4)[1]
+
+
 PROPERTIES = {
     "x.is_leaf": (leaf, computed),
     "getattr(x, 'is_leaf')": (leaf, computed),
@@ -45,6 +49,9 @@ PROPERTIES = {
     "x.detach().is_shared()": (whole, shared),
     "(x + 1).is_shared()": (whole, shared),
     "x._is_view()": (whole, view),
+    "x._base is None": (whole, view),
+    "x._grad_fn is None": (leaf, computed),
+    "x.output_nr": (leaf, second_output),
     "torch.Tensor._is_view(x)": (whole, view),
     "x.is_set_to(x)": (whole, view),
 }
@@ -62,6 +69,62 @@ def test_the_answer_is_that_of_the_call(question, order, backend):
         got, wanted = compiled(tensor), function(tensor)
         assert torch.equal(got[0], wanted[0])
         assert got[1] is wanted[1], make.__name__
+
+
+def written_to(x):
+    y = x.sin()
+    before = y._version
+    y.add_(1)
+    y[1:].mul_(2)
+    torch.mul(x, 2, out=y)
+    return before, y._version, y[1:]._version, y.detach()._version, y.data._version, y.relu_()._version, y
+
+
+def names_and_bases(x):
+    y = x * 2
+    first, second = y.split(2)
+    return x.name, y.name, x._base, y._base, y.output_nr, second.output_nr, y
+
+
+@pytest.mark.parametrize("function", [written_to, names_and_bases])
+def test_questions_about_what_the_graph_computes(function):
+    """The number of writes, the base of a view and the number of an output are the fake tensor's: one graph."""
+    compiled = nbcompile.compile(function, fullgraph=True)
+    for make in (whole, leaf):
+        with torch.no_grad():
+            *got, tensor = compiled(make())
+            *wanted, expected = function(make())
+        assert got == wanted
+        assert torch.equal(tensor, expected)
+
+
+def version_of_an_input(x):
+    before = x._version
+    x.add_(1)
+    return x._version - before, x._version, x[1:]._version
+
+
+def test_the_version_of_an_input_is_that_of_the_call():
+    """How often an input was written to differs from call to call: Python reads it."""
+    compiled = nbcompile.compile(version_of_an_input)
+    written = whole()
+    written.mul_(1).mul_(1)
+    for tensor in (whole(), view(), written):
+        assert compiled(tensor.clone() if tensor is not written else tensor)[0] == 1
+    assert compiled(written)[1] == written._version == 4
+
+
+def test_an_inference_tensor_has_no_version():
+    """The question raises in the compiled function as it does in eager mode."""
+
+    @torch.inference_mode()
+    def ask(x):
+        try:
+            return (x + 1)._version
+        except RuntimeError as error:
+            return str(error)
+
+    assert nbcompile.compile(ask)(whole()) == ask(whole())
 
 
 def changed_in_place(x):
