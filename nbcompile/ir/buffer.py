@@ -261,6 +261,16 @@ def ranges(buffer: LoopBuffer | Scatter) -> Ranges:
     return outer
 
 
+COLLECTIVES = "_c10d_functional"
+"""Namespace of the operators that begin a collective between processes, and of the one that waits for its result."""
+
+
+def operator_name(target: Any) -> str:
+    """``aten::mm``; empty for higher-order operators and Python functions, which have no schema."""
+    schema = getattr(target, "_schema", None)
+    return "" if schema is None else str(schema.name)
+
+
 def views_in(value: Any) -> Iterator[BufferView]:
     """Every tensor in the arguments of a call."""
     if isinstance(value, BufferView):

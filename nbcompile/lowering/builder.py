@@ -49,6 +49,7 @@ from nbcompile.ir.index import (
 )
 from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_addresses
 from nbcompile.lowering import split_reduction
+from nbcompile.lowering.extern import returned_by
 from nbcompile.lowering.registry import LOWERINGS, NoLowering
 from nbcompile.lowering.value import Value, load, merge_nodes, reindexed, single_load
 
@@ -325,7 +326,7 @@ class Builder:
         name = self.fresh("extern")
         mutates = tuple(dict.fromkeys(_mutated(target, args, kwargs)))
         self.add(ir.Extern(name, target, args, kwargs, reason, mutates, self.origin()))
-        return self._results(name, result, ())
+        return self._results(name, returned_by(target, result), ())
 
     def _fakes(self, args: tuple[Any, ...], _: int) -> Any:
         # What the fx graph says of the very same arguments, to know their strides.

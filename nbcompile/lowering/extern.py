@@ -11,6 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+from nbcompile.ir.buffer import COLLECTIVES, operator_name
+
 _FAMILIES: dict[str, str] = {
     "matrix product: a tuned library comes near the hardware's limit": (
         "mm bmm addmm baddbmm addmv mv dot matmul linear _int_mm"
@@ -52,6 +56,14 @@ _FAMILIES: dict[str, str] = {
 REASONS: dict[str, str] = {name: reason for reason, names in _FAMILIES.items() for name in names.split()}
 
 
+def returned_by(target: Any, predicted: Any) -> Any:
+    """The fake tensor for what an operator returns, with its real strides."""
+    # The function for fake tensors keeps the argument's strides. A result with others would be copied at once, while
+    # it is still written.
+    broadcast = operator_name(target) == f"{COLLECTIVES}::broadcast"
+    return predicted.contiguous() if broadcast and isinstance(predicted, torch.Tensor) else predicted
+
+
 def fallback_reason(target: Any) -> str:
     """In words, why there is no lowering for an operator."""
     # Higher-order operators and Python functions have no schema.
@@ -61,6 +73,8 @@ def fallback_reason(target: Any) -> str:
     namespace, _, name = schema.name.partition("::")
     if name.startswith("linear_cross_entropy"):
         return "linear layer and cross entropy: the logits of some rows at a time"
+    if namespace == COLLECTIVES:
+        return "between processes: other kernels run until its result is waited for"
     if namespace == "nbcompile":
         return "attention: ATen has a fused kernel, and what it does otherwise is put right"
     if namespace != "aten":

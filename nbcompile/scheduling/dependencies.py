@@ -12,10 +12,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeGuard
 
 import torch
 
 from nbcompile.ir.buffer import (
+    COLLECTIVES,
     Buffer,
     Extern,
     ExternOutput,
@@ -26,6 +28,7 @@ from nbcompile.ir.buffer import (
     Reduction,
     Scan,
     Scatter,
+    operator_name,
     views_in,
 )
 from nbcompile.ir.expr import loads
@@ -55,8 +58,9 @@ def dependencies(program: Program) -> dict[str, set[str]]:
     #     write after write    the later writer needs the earlier one
     needs = {buffer.name: set(reads(buffer)) for buffer in program.buffers}
     readers: dict[str, list[str]] = {}
+    read_until = read_until_waits(program)
     for buffer in program.buffers:
-        for name in reads(buffer):
+        for name in (*reads(buffer), *read_until.get(buffer.name, ())):
             readers.setdefault(name, []).append(buffer.name)
     position_of = {buffer.name: at for at, buffer in enumerate(program.buffers)}
     writers: dict[str, list[str]] = {}
@@ -69,6 +73,7 @@ def dependencies(program: Program) -> dict[str, set[str]]:
         elif isinstance(buffer, Extern):
             _order_mutation(buffer, readers, position_of, needs)
     _order_random_operators(program, needs)
+    _order_collectives(program, needs)
     return needs
 
 
@@ -95,14 +100,54 @@ def _order_random_operators(program: Program, needs: dict[str, set[str]]) -> Non
             last = buffer.name
 
 
+def is_wait(buffer: Buffer | None) -> TypeGuard[Extern]:
+    """True for the call that waits for the result of a collective."""
+    return isinstance(buffer, Extern) and operator_name(buffer.target) == f"{COLLECTIVES}::wait_tensor"
+
+
+def is_collective(buffer: Buffer | None) -> TypeGuard[Extern]:
+    """True for a call that begins a collective between processes, and returns before it is done."""
+    is_one = isinstance(buffer, Extern) and operator_name(buffer.target).startswith(f"{COLLECTIVES}::")
+    return is_one and not is_wait(buffer)
+
+
+def waited_for(program: Program) -> dict[str, set[str]]:
+    """For each wait, the collectives of this graph whose results it waits for."""
+    by_name = {buffer.name: buffer for buffer in program.buffers}
+    found: dict[str, set[str]] = {}
+    for wait in filter(is_wait, program.buffers):
+        results = (by_name[name] for name in reads(wait))
+        found[wait.name] = {result.extern for result in results if isinstance(result, ExternOutput)}
+    return found
+
+
+def read_until_waits(program: Program) -> dict[str, set[str]]:
+    """For each wait, the buffers that its collective reads until then."""
+    by_name = {buffer.name: buffer for buffer in program.buffers}
+    return {
+        wait: {name for call in calls if is_collective(by_name[call]) for name in reads(by_name[call])}
+        for wait, calls in waited_for(program).items()
+    }
+
+
+def _order_collectives(program: Program, needs: dict[str, set[str]]) -> None:
+    # Those of one process meet those of another by their number.
+    last = ""
+    for call in filter(is_collective, program.buffers):
+        if last:
+            needs[call.name].add(last)
+        last = call.name
+
+
 def has_side_effect(buffer: Buffer, outputs_of: dict[str, list[str]]) -> bool:
     """True if a buffer must be kept though nothing reads it."""
     match buffer:
         case Pointwise(writes_to=target):
             return bool(target)
         case Extern(name=name, mutates=mutates):
-            # A call without results is there for what it does (an assertion, a print).
-            return bool(mutates) or not outputs_of.get(name)
+            # A call without results is there for what it does (an assertion, a print). In a collective other processes
+            # take part.
+            return bool(mutates) or not outputs_of.get(name) or is_collective(buffer) or is_wait(buffer)
         case GraphInput() | GraphAttribute():
             return True
         case _:

@@ -16,8 +16,11 @@ nbcompile/scheduling/build.py
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nbcompile.ir.buffer import LoopBuffer, Program
 from nbcompile.record.model import FusionDecision
+from nbcompile.scheduling.collectives import waits_of
 from nbcompile.scheduling.dependencies import dependencies, reads, topological_order
 from nbcompile.scheduling.groups import Incompatible, join, singleton_group
 from nbcompile.scheduling.units import Unit, UnitOrder
@@ -30,7 +33,7 @@ def fuse(program: Program) -> tuple[list[Unit], list[FusionDecision]]:
     by_name = {buffer.name: buffer for buffer in program.buffers}
     # In topological order all producers of a buffer have a unit when its turn comes.
     order = topological_order([buffer.name for buffer in program.buffers], needs)
-    fusion = _Fusion(needs)
+    fusion = _Fusion(needs, waits_of(program, needs, order))
     for name in order:
         buffer = by_name[name]
         fusion.assign(buffer if isinstance(buffer, LoopBuffer) else None, name)
@@ -47,8 +50,9 @@ def _expect_fuel(first: str, second: str) -> None:
 class _Fusion:
     """The units, and the log of attempts, while buffers are placed one by one."""
 
-    def __init__(self, needs: dict[str, set[str]]) -> None:
+    def __init__(self, needs: dict[str, set[str]], waits: Mapping[str, frozenset[str]]) -> None:
         self.needs = needs
+        self.waits = waits
         self.unit_of: dict[str, Unit] = {}
         self.units = UnitOrder(self.unit_of)
         self.readers: dict[str, list[str]] = {}
@@ -102,6 +106,7 @@ class _Fusion:
             between = self.units.between(unit.needs - candidate.names, candidate)
             if between is None:
                 raise Incompatible("something between them must run in between")
+            self._expect_same_waits(candidate, unit)
             group = join(candidate.group, buffer)
             # After join: only fusions that would happen use up fuel.
             _expect_fuel(through, buffer.name)
@@ -117,6 +122,14 @@ class _Fusion:
         why = f"{buffer.name} reads {through} where it is made" if shared == through else shared
         self.decisions.append(FusionDecision(through, buffer.name, True, why))
         return True
+
+    def _expect_same_waits(self, first: Unit, second: Unit) -> None:
+        """Keep what can run during a collective apart from what has to wait for it."""
+        if self.waits and self._waits(first) != self._waits(second):
+            raise Incompatible("one of them can run while a collective is on its way, the other waits for it")
+
+    def _waits(self, unit: Unit) -> frozenset[str]:
+        return frozenset().union(*(self.waits[name] for name in unit.names))
 
     def _shared(self, reader: str, buffer: LoopBuffer) -> str:
         unit = self.unit_of[reader]
@@ -143,6 +156,7 @@ class _Fusion:
             between = self.units.between(second.needs - second.names - first.names, first)
             if between is None:
                 raise Incompatible("something between them must run in between")
+            self._expect_same_waits(first, second)
             group = first.group
             # Members join one by one, in their order, as if they had come after the first group.
             for member in second.group.members:

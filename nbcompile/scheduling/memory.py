@@ -5,6 +5,7 @@
 The live range of a buffer is from its first write to its last read. Its memory
 is then reused by the next buffer of the same size and device. Outputs have
 memory of their own, and what an ATen operator may return a view of is not reused.
+Nor is what a collective reads or writes before it was waited for.
 
 The free list counts as used memory. It may grow while fewer bytes are live than
 at the peak of the graph; beyond that, memory is freed and allocated anew later.
@@ -17,12 +18,12 @@ ReuseLine). Read next: nbcompile/scheduling/plan.py
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 from nbcompile.ir.buffer import Extern, ExternOutput, LoopBuffer, Program, Scatter, Tensor, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
 from nbcompile.ir.layout import contiguous, same_addresses
-from nbcompile.scheduling.dependencies import reads
+from nbcompile.scheduling.dependencies import is_collective, is_wait, read_until_waits, reads, waited_for
 
 SIZE_HINT = 64
 """The assumed value of a symbolic size (the next symbol has the next number), to compare sizes of buffers."""
@@ -45,17 +46,19 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     outputs_of = _outputs_of(tensors)
     # Their memory is not ours to reuse: outputs outlive the graph, and an extern call may return its argument's memory.
     outliving = {view.buffer for view in views_in(program.outputs)} | _aliased(program, outputs_of)
+    outliving |= _never_waited_for(program, outputs_of)
     updated_in_place = {tensor.into for tensor in tensors.values() if isinstance(tensor, Scatter)}
-    last_use = _last_uses(launches, outputs_of)
-    sizes = _sizes(program)
+    last_use = _last_uses(launches, outputs_of, read_until_waits(program))
+    sizes = sizes_of(program)
     headroom = _headroom(
         launches, outputs_of, _live_range_ends(last_use, outliving, tensors, len(launches)), sizes, tensors
     )
     # A buffer that a scatter updates lives on in the scatter's result, which has the same memory.
     dead = [name for name in last_use if name not in outliving and name not in updated_in_place]
-    freed = [name for name in dead if isinstance(tensors[name], ExternOutput) and not _is_reusable(tensors[name])]
+    reusable = _reusable(dead, program, outputs_of)
+    freed = [name for name in dead if isinstance(tensors[name], ExternOutput) and name not in reusable]
     dying: dict[int, list[str]] = {}
-    for name in filter(lambda name: _is_reusable(tensors[name]), dead):
+    for name in reusable:
         dying.setdefault(last_use[name], []).append(name)
     steps: list[Step] = []
     free_list: list[str] = []
@@ -128,7 +131,7 @@ def _live_range_ends(
     return range_ends
 
 
-def _sizes(program: Program) -> dict[str, int]:
+def sizes_of(program: Program) -> dict[str, int]:
     """The bytes of each buffer that this graph allocates; symbolic sizes are replaced by size hints."""
     values = {symbol.symbol: SIZE_HINT + at for at, symbol in enumerate(program.symbols)}
     sizes = {}
@@ -155,13 +158,31 @@ def _aliased(program: Program, outputs_of: dict[str, list[str]]) -> set[str]:
     return found
 
 
-def _last_uses(launches: list[Kernel | Extern], outputs_of: dict[str, list[str]]) -> dict[str, int]:
+def _reusable(dead: Sequence[str], program: Program, outputs_of: dict[str, list[str]]) -> dict[str, None]:
+    """Buffers whose memory may be reused, in their order."""
+    tensors = program.tensors()
+    # A wait returns what it is given: the memory of a collective's result has two names.
+    calls = [call.name for call in program.buffers if is_collective(call) or is_wait(call)]
+    waited = {name for call in calls for name in outputs_of.get(call, ())}
+    return dict.fromkeys(name for name in dead if _is_reusable(tensors[name]) and name not in waited)
+
+
+def _never_waited_for(program: Program, outputs_of: dict[str, list[str]]) -> set[str]:
+    """Buffers that a collective reads and writes, and for which another graph, or eager mode, waits."""
+    waited = set[str]().union(*waited_for(program).values())
+    calls = [call for call in program.buffers if is_collective(call) and call.name not in waited]
+    return {name for call in calls for name in (*reads(call), *outputs_of.get(call.name, ()))}
+
+
+def _last_uses(
+    launches: list[Kernel | Extern], outputs_of: dict[str, list[str]], read_until: Mapping[str, set[str]]
+) -> dict[str, int]:
     last: dict[str, int] = {}
     for at, launch in enumerate(launches):
         touched = (
             (*launch.reads, *launch.writes)
             if isinstance(launch, Kernel)
-            else (*reads(launch), *outputs_of.get(launch.name, ()))
+            else (*reads(launch), *outputs_of.get(launch.name, ()), *read_until.get(launch.name, ()))
         )
         last.update(dict.fromkeys(touched, at))
     return last

@@ -1,7 +1,8 @@
 """From a program to a schedule: kernels in order, and their memory.
 
     program -> dead code elimination -> small producers inlined -> mutation cycles broken -> int64 sums narrowed
-    -> fusion groups -> cheap producers recomputed -> kernels -> small ones side by side (GPU) -> memory plan
+    -> fusion groups -> collectives early, waits late -> cheap producers recomputed -> kernels
+    -> small ones side by side (GPU) -> memory plan
 
 In torch: torch/_inductor/scheduler.py (Scheduler.__init__). Read next:
 nbcompile/scheduling/dependencies.py
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from nbcompile.ir.buffer import Extern, Program, Scatter, views_in
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling.build import build_kernel
+from nbcompile.scheduling.collectives import overlapped
 from nbcompile.scheduling.dependencies import eliminate_dead_code, reads
 from nbcompile.scheduling.fuse import fuse
 from nbcompile.scheduling.fusion_log import fusion_log
@@ -47,6 +49,7 @@ def schedule(program: Program, after_pass: Callable[[Program], None] = lambda _:
             program = rewrite(program)
             after_pass(program)
     units, attempts = fuse(program)
+    units = overlapped(program, units)
     if fuel.allows("pass", recompute_in_consumers.__name__):
         # After fusion, as only then it is known which consumers are in other kernels; the units stay.
         program = recompute_in_consumers(program, units)

@@ -1,6 +1,7 @@
 """What each rank of tests/distributed runs: `torchrun --nproc-per-node 2 ranks.py FOLDER`, and one file of results each."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -92,6 +93,28 @@ def in_place(x):
     return y * 2
 
 
+def beside(x):
+    total = all_reduce(x.sin(), "sum", dist.group.WORLD)
+    product = torch.outer(x, x) @ torch.outer(x, x)
+    factor = total.exp()
+    return product.sum() + total + torch.outer(factor, factor) @ factor
+
+
+def overlap(x):
+    """Whether the result is eager's, and what the plan and a run of it do in which order."""
+    explained = nbcompile.explain(beside)(x)
+    (graph,) = (frame.compiled_graph for frame in explained.record.frames if frame.compiled_graph)
+    planned = re.findall(r"# extern\d+: (?:_c10d_functional|aten)\.(\w+)", graph.wrapper)
+    compiled = nbcompile.compile(beside)
+    compiled(x)
+    with torch.profiler.profile() as profiler:
+        compiled(x)
+    wanted = {"_c10d_functional::all_reduce": "all_reduce", "aten::mm": "mm", "aten::mv": "mv"}
+    wanted["_c10d_functional::wait_tensor"] = "wait_tensor"
+    ran = sorted((event.time_range.start, wanted[event.name]) for event in profiler.events() if event.name in wanted)
+    return same(beside(x), explained.result), planned, [name for _, name in ran]
+
+
 def main(folder):
     dist.init_process_group("gloo")
     torch.set_num_threads(1)
@@ -110,6 +133,7 @@ def main(folder):
         frames = explained.record.frames
         nodes = [node.target for frame in frames if frame.graph for node in frame.graph.nodes]
         found[function.__name__] = same(function(x), explained.result), len(frames), [str(name) for name in nodes]
+    found["overlap"] = overlap(x)
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 

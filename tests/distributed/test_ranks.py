@@ -54,3 +54,11 @@ def test_buckets(ranks):
 def test_collectives(ranks, name):
     """A compiled function with a collective in it gives eager's result on each rank."""
     assert all(found[name][0] for found in ranks)
+
+
+def test_a_sum_is_on_its_way_while_a_product_is_computed(ranks):
+    """Issued early and waited for late: in the plan of each rank, and when it runs; the result is eager's."""
+    for right, planned, ran in (found["overlap"] for found in ranks):
+        assert right
+        assert planned.index("all_reduce") < planned.index("mm") < planned.index("wait_tensor")
+        assert ran == planned

@@ -1,0 +1,184 @@
+"""Where collectives and the waits for them stand in the plan, and what happens to memory that is on its way."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nbcompile.ir.buffer import Extern
+from nbcompile.ir.kernel import Kernel, Schedule
+from nbcompile.scheduling import collectives
+from tests.lowering.programs import check, programs
+
+if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
+    pytest.skip("this torch has no gloo", allow_module_level=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def group():
+    """A process group of this process alone."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def begun(x, operator="all_reduce"):
+    functions = torch.ops._c10d_functional
+    if operator == "all_reduce":
+        return functions.all_reduce(x, "sum", "0")
+    return functions.all_gather_into_tensor(x, 1, "0") if operator == "all_gather" else functions.broadcast(x, 0, "0")
+
+
+def wait(x):
+    return torch.ops._c10d_functional.wait_tensor(x)
+
+
+def order(plan: Schedule) -> list[str]:
+    """Launches by name: operators, and kernels."""
+    launches = [step for step in plan.steps if isinstance(step, Kernel | Extern)]
+    return ["kernel" if isinstance(step, Kernel) else step.target._opname for step in launches]
+
+
+def square(size=8):
+    return torch.randn(size, size)
+
+
+def test_a_product_is_computed_while_a_sum_is_on_its_way():
+    """The collective is issued first, and waited for where its result is used."""
+
+    def program(x, y):
+        product = y @ y
+        total = wait(begun(x.sin()))
+        return product + total
+
+    _, plan = check(program, square(), square(), allow_extern=True)
+    assert order(plan) == ["kernel", "all_reduce", "mm", "wait_tensor", "kernel"]
+
+
+def test_only_what_does_not_wait_is_fused_apart():
+    """A kernel of both would begin after the wait; the log says so."""
+
+    def program(x, y):
+        total = wait(begun(x.sin()))
+        alone = (y * 2).exp()
+        return alone, total * y + 1, alone.sum()
+
+    _, plan = check(program, square(), square(), allow_extern=True)
+    assert order(plan)[:2] == ["kernel", "all_reduce"]
+    assert order(plan)[-2:] == ["wait_tensor", "kernel"]
+    assert any("on its way" in decision.reason for decision in plan.decisions if not decision.fused)
+
+
+def test_the_result_of_a_wait_is_the_collectives_memory():
+    """It was reused after the wait, while the result was still needed: a wrong sum, by 1.7."""
+
+    def program(x):
+        total = wait(begun(x.sin()))
+        factor = total.exp()
+        return total + factor @ factor
+
+    check(program, square(), allow_extern=True)
+
+
+@pytest.mark.parametrize("operator", ["all_gather", "all_reduce"])
+def test_what_a_collective_reads_is_not_reused_before_the_wait(operator):
+    """It is read until then, whatever runs in the meantime."""
+
+    def program(x, y):
+        sent = x.sin()
+        gathered = begun(sent, operator)
+        for _ in range(3):
+            y = (y @ y).cos()
+        return wait(gathered) + 1, y
+
+    _, plan = check(program, square(), square(), allow_extern=True)
+    assert order(plan)[:2] == ["kernel", f"{operator}{'_into_tensor' if operator == 'all_gather' else ''}"]
+    waiting = next(at for at, step in enumerate(plan.steps) if "wait_tensor" in str(getattr(step, "target", "")))
+    (sent,) = next(step for step in plan.steps if isinstance(step, Kernel)).writes
+    before = [step for step in plan.steps[:waiting] if type(step).__name__ in ("Free", "Reuse")]
+    assert sent not in [getattr(step, "memory_of", getattr(step, "buffer", None)) for step in before]
+
+
+def test_an_input_is_written_after_the_wait():
+    """The write of the old value's place is a reader's successor, and the collective reads until the wait."""
+
+    def program(x, y):
+        gathered = wait(begun(x, "all_gather"))
+        x.copy_(y @ y)
+        return gathered * 2
+
+    _, plan = check(program, square(), square(), allow_extern=True)
+    assert order(plan).index("wait_tensor") < len(order(plan)) - 1 - order(plan)[::-1].index("kernel")
+    assert order(plan)[-1] == "kernel"
+
+
+def test_collectives_keep_their_order():
+    """Those of one process meet those of another by number; a chain of them is issued as it becomes possible."""
+
+    def program(x, y):
+        last = begun((x @ x).relu())
+        first = begun(y)
+        second = begun(wait(first) @ y, "broadcast")
+        return wait(second) + wait(last) + x @ y
+
+    program, plan = check(program, square(), square(), allow_extern=True)
+    given = [buffer.target._opname for buffer in program.buffers if collectives.is_collective(buffer)]
+    assert [name for name in order(plan) if name in ("all_reduce", "broadcast")] == given
+    assert order(plan)[-1] == "kernel"
+
+
+def test_bytes_on_their_way_are_limited(monkeypatch):
+    """Beyond the limit a wait comes before the next collective."""
+
+    def program(x, y, z):
+        return wait(begun(x)) @ x, wait(begun(y)) @ y, wait(begun(z)) @ z
+
+    inputs = [square() for _ in range(3)]
+    assert order(check(program, *inputs, allow_extern=True)[1])[:3] == ["all_reduce"] * 3
+    monkeypatch.setattr(collectives, "MOST_BYTES_IN_FLIGHT", 2 * 8 * 8 * 4)
+    assert order(check(program, *inputs, allow_extern=True)[1])[:4] == ["all_reduce", "all_reduce", "wait_tensor"] + [
+        "all_reduce"
+    ]
+
+
+def test_a_collective_that_another_graph_waits_for_holds_its_memory():
+    """Nothing of it is reused or freed here."""
+
+    def program(x, y):
+        sent = x.sin()
+        return begun(sent, "all_gather"), (y @ y).cos() @ y
+
+    _, plan = programs(program, square(), square())
+    (sent,) = next(step for step in plan.steps if isinstance(step, Kernel)).writes
+    assert not [step for step in plan.steps if sent in (getattr(step, "memory_of", ""), getattr(step, "buffer", ""))][
+        1:
+    ]
+
+
+def test_a_collective_whose_result_nobody_uses_is_issued():
+    """Other processes take part in it."""
+
+    def program(x):
+        begun(x)
+        return x + 1
+
+    assert "all_reduce" in order(programs(program, square())[1])
+
+
+def test_a_broadcast_has_its_real_strides():
+    """The fake function keeps the argument's: a copy to them would read what is still written."""
+
+    def program(x):
+        return wait(begun(x.sin().t(), "broadcast")) * 2
+
+    found, _ = check(program, torch.randn(4, 6), allow_extern=True, exact_strides=False)
+    (result, _waited) = (buffer for buffer in found.buffers if type(buffer).__name__ == "ExternOutput")
+    assert [int(stride) for stride in result.layout.stride] == [4, 1]
+
+
+def test_without_collectives_nothing_is_reordered():
+    """The units are those that were given."""
+    found, _ = programs(lambda x: x.sin() @ x, square())
+    assert collectives.waits_of(found, {}, []) == {}
+    units: list = [object(), object()]
+    assert collectives.overlapped(found, units) == units
