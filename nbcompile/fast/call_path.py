@@ -14,6 +14,7 @@ In torch: nothing; every call goes through the hook. Read next: nbcompile/fast/g
 from __future__ import annotations
 
 import dis
+import sys
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
 from typing import Any, cast
@@ -188,4 +189,19 @@ def calls_one_graph(code: CodeType) -> bool:
     calling = [name for name, _ in instructions if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
     methods = [name for _, name in instructions if type(name) is str and name in _OF_TENSORS]
     plain = not any(isinstance(each, CodeType) for each in code.co_consts)
-    return plain and len(calling) <= 1 + len(methods) and (_OF_MODULES | _OF_TENSORS).issuperset(code.co_names)
+    harmless = len(methods) + _built_records(instructions)
+    return plain and len(calling) <= 1 + harmless and (_OF_MODULES | _OF_TENSORS).issuperset(code.co_names)
+
+
+def _built_records(instructions: list[tuple[str, Any]]) -> int:
+    """How often the class of a record in C is called, as torch.return_types.sort is: this runs no Python."""
+    # What is called has a NULL below it on the stack, from 3.13 on above it.
+    beside = 1 if sys.version_info >= (3, 13) else -1
+    return sum(
+        name == "LOAD_CONST" and _is_record_class(constant) and instructions[at + beside][0] == "PUSH_NULL"
+        for at, (name, constant) in enumerate(instructions[:-1])
+    )
+
+
+def _is_record_class(value: object) -> bool:
+    return isinstance(value, type) and getattr(torch.return_types, value.__name__, None) is value

@@ -3,8 +3,8 @@
     graph      with_effects(token, aten._linalg_check_errors, info, ...)   -> (new token, None)
     here       aten._linalg_check_errors(info, ...)                        the steps of a program have an order already
 
-A token says to a tracer which call comes first. A program's steps are in that order, so that one token, which has no
-elements, serves all calls.
+A token says to a tracer which call comes first. A program's steps are in that order: a plan for C has no tokens, and in
+the wrapper one, which has no elements, serves all calls.
 
 In torch: torch/_higher_order_ops/effects.py; torch/_inductor/ir.py (EffectfulKernel). Read next:
 nbcompile/runtime/program.py
@@ -12,13 +12,15 @@ nbcompile/runtime/program.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch._higher_order_ops.effects import with_effects
 
 from nbcompile import torch_internals
+from nbcompile.ir.emitted import AtSlot, Call, ExternResult, LaunchPlan, Step
 
 _TOKEN = torch.empty(0)
 
@@ -44,6 +46,65 @@ def called_from_c(target: Any) -> Callable[..., Any]:
 
     torch_internals.hide_from_hook(call.__code__)
     return call
+
+
+def without_tokens(plan: LaunchPlan, targets: Mapping[str, Any]) -> tuple[tuple[Step, ...], Mapping[str, Any]]:
+    """The steps of a plan, and the operator of each call: those with an effect are called themselves.
+
+    with_effects(token, operator, info) -> (token, result)       operator(info) -> result
+
+    A plan is left as it is where anything else than these steps takes a token, or returns one.
+    """
+    calls = [step for step in plan.steps if isinstance(step, Call)]
+    ordered = [step for step in calls if targets[step.extern] in _IN_PLACE_OF]
+    tokens = {result.slot for step in ordered for result in step.results if _is_token(targets[step.extern], result)}
+    others = [step for step in calls if step not in ordered]
+    # A token of another kind of step, of an argument that is no token, or of the caller.
+    taken = {slot for step in others for slot in _slots((step.arguments, dict(step.keywords)))}
+    taken |= {slot for step in ordered if targets[step.extern] is with_effects for slot in _slots(step.arguments[2:])}
+    given = {slot for step in ordered for slot in _slots(step.arguments[:1])} - tokens
+    if not ordered or given or tokens & (taken | {output.slot for output in plan.outputs}):
+        return plan.steps, targets
+    operators = dict(targets)
+    operators |= {step.extern: step.arguments[1] for step in ordered if targets[step.extern] is with_effects}
+    steps = (_itself(step) if step in ordered else step for step in plan.steps)
+    return tuple(step for step in steps if step is not None), operators
+
+
+def _is_token(target: Any, result: ExternResult) -> bool:
+    return target is not with_effects or result.path == (0,)
+
+
+def _itself(step: Any) -> Call | None:
+    """The call of an operator whose effect is ordered; None for what makes or ends a token."""
+    if len(step.arguments) < 2:
+        return None
+    operator = step.arguments[1]
+    several = isinstance(operator, torch._ops.OpOverload) and len(operator._schema.returns) > 1
+    results = tuple(
+        replace(result, path=(result.path[0] - 1, *result.path[1:]) if several else result.path[1:])
+        for result in step.results
+        if result.path != (0,)
+    )
+    return Call(step.extern, step.arguments[2:], step.keywords, results)
+
+
+def _slots(value: object) -> Iterable[int]:
+    match value:
+        case AtSlot(slot):
+            yield slot
+        case list() | tuple():
+            for item in value:
+                yield from _slots(item)
+        case dict():
+            yield from _slots(list(value.values()))
+
+
+def does_nothing_for_zeros(target: Any, step: Call) -> int | None:
+    """The slot of a tensor for whose zeros an operator does nothing; None for any other operator."""
+    if target is torch.ops.aten._linalg_check_errors.default and isinstance(step.arguments[0], AtSlot):
+        return step.arguments[0].slot
+    return None
 
 
 def _call_in_order(token: torch.Tensor, operator: Any, *arguments: Any, **keywords: Any) -> tuple[Any, ...]:

@@ -27,6 +27,9 @@ void include_keys(void *guard) {
   if (begin_excluding && end_excluding) end_excluding(guard);
 }
 
+/* An argument for what the dispatcher takes as an optional one, and deletes. */
+void *boxed(unsigned long value) { return new unsigned long(value); }
+
 /* Return whether this torch exports oneDNN's matrix product, by its known names. */
 int has_onednn_products(void) {
 #if defined(__x86_64__) && defined(__linux__)

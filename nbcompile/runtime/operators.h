@@ -1,6 +1,7 @@
 /* Steps of a Program that call operators of torch; part of launcher.c.
  *
- *   CALL       any operator, as Python would call it; its arguments are forms that say where tensors go
+ *   CALL       any operator: by torch's dispatcher, from C, where its arguments are tensors and numbers and it writes to
+ *              nothing (dispatched.py); else as Python would call it, with forms that say where tensors go
  *   PRODUCT    a matrix product into memory that a step before has made, by torch's C function or by oneDNN
  *   CONVOLVE   a convolution, by torch's C function
  *
@@ -15,6 +16,13 @@ extern int aoti_torch_cpu_bmm_out(Handle, Handle, Handle);
 extern int aoti_torch_cpu_addmm_out(Handle, Handle, Handle, Handle, double, double);
 extern int aoti_torch_cpu_baddbmm_out(Handle, Handle, Handle, Handle, double, double);
 extern int32_t aoti_torch_dtype_float32(void);
+#define IF_EXPORTED __attribute__((weak)) extern
+IF_EXPORTED int aoti_torch_call_dispatcher(const char *name, const char *overload, uint64_t *stack);
+IF_EXPORTED int aoti_torch_new_tensor_handle(Handle, Handle *);
+IF_EXPORTED int torch_new_string_handle(const char *, size_t, void **);
+IF_EXPORTED int torch_new_list_reserve_size(size_t, void **);
+IF_EXPORTED int torch_list_push_back(void *, uint64_t);
+extern void *boxed(uint64_t value);                                                   /* launcher.cpp */
 extern int has_onednn_products(void);                                                  /* launcher.cpp */
 extern int multiply_by_onednn(Handle left, Handle right, Handle result, Handle bias); /* launcher.cpp */
 extern void exclude_keys(void *guard, unsigned long keys);                            /* launcher.cpp */
@@ -80,7 +88,93 @@ static int hold(const Result *result, const Slots *slots, PyObject *value) {
   return aoti_torch_get_data_ptr(handle_of(value), &slots->pointers[result->slot]) ? 1 : 0;
 }
 
-static int call_operator(const Step *step, const Slots *slots) {
+/* The same for a result that is no Python object yet, and may never be one. */
+static int keep(const Result *result, const Slots *slots, Handle made) {
+  Layout layout = layout_now(slots, &result->layout);
+  if (has_layout(made, &layout)) {
+    slots->made[result->slot] = made;
+    return aoti_torch_get_data_ptr(made, &slots->pointers[result->slot]) ? 1 : 0;
+  }
+  PyObject *wrapped = wrap_tensor(made);
+  aoti_torch_delete_tensor_object(made);
+  return hold(result, slots, wrapped);
+}
+
+/* Forms of an argument of the dispatcher; more than that: what is given for an optional one. */
+enum { PLAIN, TENSOR, TEXT, LIST, OPTIONAL };
+
+/* Read an argument, and go on behind it; what it refers to is the dispatcher's. 0 on success. */
+static int argument(const Step *step, const Slots *slots, const i64 **code, uint64_t *into) {
+  i64 form = *(*code)++, value = *(*code)++;
+  void *made = NULL;
+  int status = 0;
+  switch (form % OPTIONAL) {
+    case TENSOR:
+      status = aoti_torch_new_tensor_handle(handle_at(slots, value), &made);
+      break;
+    case TEXT: {
+      Py_ssize_t size;
+      const char *text = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(step->texts, value), &size);
+      status = !text || torch_new_string_handle(text, size, &made);
+      break;
+    }
+    case LIST:
+      status = torch_new_list_reserve_size(value, &made);
+      for (i64 i = 0; i < value && !status; i++) {
+        uint64_t item;
+        status = argument(step, slots, code, &item) || torch_list_push_back(made, item);
+      }
+      break;
+  }
+  *into = made ? (uint64_t)(uintptr_t)made : (uint64_t)value;
+  if (form >= OPTIONAL) *into = (uint64_t)(uintptr_t)boxed(*into);
+  return status;
+}
+
+/* Call an operator by the dispatcher. 0: done; -1: done, and a result does not fit, with a Python exception; 1: it failed. */
+static int dispatch(const Step *step, const Slots *slots) {
+  uint64_t stack[MANY] = {0};
+  const i64 *code = now(slots, step->codes);
+  for (Py_ssize_t i = 0; i < step->count; i++)
+    if (argument(step, slots, &code, &stack[i])) return 1;
+  int status;
+  Py_BEGIN_ALLOW_THREADS;
+  Guard guard;
+  exclude_keys(&guard, autograd_keys);
+  status = aoti_torch_call_dispatcher(step->operator_name, step->overload, stack);
+  include_keys(&guard);
+  Py_END_ALLOW_THREADS;
+  if (status) return 1;
+  for (Py_ssize_t i = 0; i < step->results && status >= 0; i++) {
+    Py_ssize_t at = step->result[i].depth ? step->result[i].path[0] : 0;
+    Handle made = (Handle)(uintptr_t)stack[at];
+    stack[at] = 0;
+    if (keep(&step->result[i], slots, made)) status = -1;
+  }
+  for (Py_ssize_t i = 0; i < step->returns; i++)
+    if (stack[i]) aoti_torch_delete_tensor_object((Handle)(uintptr_t)stack[i]);
+  if (status && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a result of an operator has no memory");
+  return status;
+}
+
+/* Return whether the tensor in a slot is of int32, and all its elements are 0. */
+static int is_zero(const Slots *slots, Py_ssize_t slot) {
+  Handle handle = handle_at(slots, slot);
+  int32_t dtype, device;
+  i64 dim, *sizes, *strides, count = 1;
+  int32_t *element;
+  if (aoti_torch_get_device_type(handle, &device) || device != CPU || aoti_torch_get_dtype(handle, &dtype) ||
+      dtype != aoti_torch_dtype_int32() || aoti_torch_get_dim(handle, &dim) || aoti_torch_get_sizes(handle, &sizes) ||
+      aoti_torch_get_strides(handle, &strides) || aoti_torch_get_data_ptr(handle, (void **)&element))
+    return 0;
+  for (i64 i = dim - 1; i >= 0; count *= sizes[i--])
+    if (sizes[i] != 1 && strides[i] != count) return 0; /* with gaps: not looked at */
+  for (i64 i = 0; i < count; i++)
+    if (element[i]) return 0;
+  return 1;
+}
+
+static int call_from_python(const Step *step, const Slots *slots) {
   Py_ssize_t count = PyTuple_GET_SIZE(step->forms), named = step->keywords ? PyTuple_GET_SIZE(step->keywords) : 0, built = 0;
   PyObject *few[MANY], **arguments = count <= MANY ? few : PyMem_Malloc(count * sizeof(PyObject *)), *answer = NULL;
   if (!arguments) return PyErr_NoMemory(), -1;
@@ -97,6 +191,13 @@ static int call_operator(const Step *step, const Slots *slots) {
   }
   Py_XDECREF(answer);
   return status;
+}
+
+static int call_operator(const Step *step, const Slots *slots) {
+  if (step->zeros >= 0 && is_zero(slots, step->zeros)) return 0;
+  /* An operator that failed raises again below, as a Python exception. */
+  int status = step->operator_name ? dispatch(step, slots) : 1;
+  return status > 0 ? call_from_python(step, slots) : status;
 }
 
 enum { MM, BMM, ADDMM, BADDBMM };
@@ -179,16 +280,7 @@ static int convolve(const Step *step, const Slots *slots) {
     PyErr_SetString(PyExc_RuntimeError, "a convolution of a compiled graph failed; torch said why on the standard error");
     return -1;
   }
-  const Result *result = step->result;
-  Layout layout = layout_now(slots, &result->layout);
-  /* The tensor stays a handle: no Python object is made for it. */
-  if (has_layout(made, &layout)) {
-    slots->made[result->slot] = made;
-    return aoti_torch_get_data_ptr(made, &slots->pointers[result->slot]) ? 1 : 0;
-  }
-  PyObject *wrapped = wrap_tensor(made);
-  aoti_torch_delete_tensor_object(made);
-  return hold(result, slots, wrapped);
+  return keep(step->result, slots, made);
 }
 
 /* ((slot, path, dtype, sizes, strides, adopt), ...) */
@@ -217,16 +309,56 @@ static int read_slots(Program *program, PyObject *values, Numbers *numbers, Step
   return right ? 0 : -1;
 }
 
-/* (CALL, target, forms, names of the last of them or None, results) */
+/* Return whether these are the numbers of one argument, and go on behind it. */
+static int is_argument(const Program *program, const Step *step, const i64 **code, const i64 *end) {
+  if (end - *code < 2) return 0;
+  i64 form = *(*code)++, value = *(*code)++;
+  if (form < 0 || form >= 2 * OPTIONAL) return 0;
+  form %= OPTIONAL;
+  if (form != PLAIN && value < 0) return 0;
+  if (form == TENSOR) return value < program->slots;
+  if (form == TEXT) return value < PyTuple_GET_SIZE(step->texts) && PyUnicode_Check(PyTuple_GET_ITEM(step->texts, value));
+  for (i64 i = 0; form == LIST && i < value; i++)
+    if (!is_argument(program, step, code, end)) return 0;
+  return 1;
+}
+
+/* (name, overload, returns, (form, value, ...), texts): an operator for the dispatcher */
+static int read_dispatch(Program *program, PyObject *text, Numbers *numbers, Step *step) {
+  PyObject *codes;
+  Py_ssize_t length;
+  if (!PyArg_ParseTuple(text, "ssnOO!", &step->operator_name, &step->overload, &step->returns, &codes, &PyTuple_Type, &step->texts)) return -1;
+  if (!(step->codes = read_numbers(codes, numbers, &length))) return -1;
+  int right = 0 <= step->returns && step->returns <= MANY;
+  const i64 *code = step->codes, *end = code + length;
+  for (step->count = 0; right && code < end; step->count++) right = step->count < MANY && is_argument(program, step, &code, end);
+  for (Py_ssize_t i = 0; right && i < step->results; i++) {
+    const Result *result = &step->result[i];
+    right = result->depth ? result->depth == 1 && result->path[0] >= 0 && result->path[0] < step->returns : step->returns == 1;
+    for (Py_ssize_t k = 0; right && k < i; k++) /* each item has one owner */
+      right = result->depth == 1 && step->result[k].path[0] != result->path[0];
+  }
+  return right ? 0 : (PyErr_SetString(PyExc_ValueError, "not an operator for the dispatcher"), -1);
+}
+
+/* (CALL, target, forms, names of the last of them or None, results, what read_dispatch reads or None,
+   the slot of a tensor for whose zeros it does nothing or None) */
 static int read_call(Program *program, PyObject *text, Numbers *numbers, Step *step) {
-  PyObject *results;
-  if (!PyArg_ParseTuple(text, "iOO!OO", &step->kind, &step->target, &PyTuple_Type, &step->forms, &step->keywords, &results)) return -1;
+  PyObject *results, *by_dispatcher, *zeros;
+  if (!PyArg_ParseTuple(text, "iOO!OOOO", &step->kind, &step->target, &PyTuple_Type, &step->forms, &step->keywords, &results,
+                        &by_dispatcher, &zeros))
+    return -1;
   if (step->keywords == Py_None) step->keywords = NULL;
   program->calls = 1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(step->forms); i++)
     if (!is_form(PyTuple_GET_ITEM(step->forms, i), program))
       return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "not a form of an argument"), -1);
-  return read_results(program, results, numbers, step);
+  step->zeros = -1;
+  int has_dispatcher = aoti_torch_call_dispatcher && aoti_torch_new_tensor_handle && torch_new_string_handle &&
+                       torch_new_list_reserve_size && torch_list_push_back;
+  if (zeros != Py_None && read_slot(zeros, program->slots, &step->zeros)) return -1;
+  if (read_results(program, results, numbers, step)) return -1;
+  return by_dispatcher == Py_None || !has_dispatcher ? 0 : read_dispatch(program, by_dispatcher, numbers, step);
 }
 
 /* (PRODUCT, which, (out, ...), beta, alpha, whether large ones are oneDNN's) */

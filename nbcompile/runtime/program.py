@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import linecache
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
@@ -27,26 +27,11 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import Runnable
-from nbcompile.ir.emitted import (
-    AllocateSlot,
-    AtSlot,
-    Call,
-    Convolve,
-    ExternResult,
-    FreeSlot,
-    Launch,
-    LaunchPlan,
-    Multiply,
-    Number,
-    RuntimeSize,
-    Step,
-    TensorShape,
-    ViewNumbers,
-    ViewSlot,
-)
+from nbcompile.ir.emitted import LaunchPlan
 from nbcompile.ir.profiler_ranges import current_origin
-from nbcompile.runtime import cpp, effects, launcher, processor
+from nbcompile.runtime import cpp, effects, launcher, plan_encoding, processor
 from nbcompile.runtime.launcher import Entry, NoLauncher
+from nbcompile.runtime.plan_encoding import PlanEncoder
 from nbcompile.runtime.toolchain import Compiler
 
 Attribute = Callable[[str], torch.Tensor]
@@ -120,18 +105,16 @@ def _program(
     on_gpu: Mapping[str, object],
 ) -> Any:
     """The plan as the launcher in C understands it (launcher.c, operators.h, sizes.h)."""
-    targets = {each.name: each.target for each in emitted.externs}
-    coder = _PlanEncoder(extension, entries, targets, processor.multiplies_by_onednn(), on_gpu)
+    steps, targets = effects.without_tokens(plan, {each.name: each.target for each in emitted.externs})
+    by_onednn = processor.multiplies_by_onednn()
+    coder = PlanEncoder(extension, entries, targets, by_onednn, on_gpu, adopt, dispatches=plan.gpu < 0)
     # Fetched once. make_program compares their layouts with those that were compiled for.
     held = tuple(wrapped.attribute(path) for path, _ in plan.attributes)
     description = (
         (*map(coder.input, plan.inputs), *(coder.shape(shape) for _, shape in plan.attributes)),
-        tuple(map(coder.step, plan.steps)),
-        tuple(
-            (None, _number(output.value)) if output.slot is None else (output.slot, output.view and _view(output.view))
-            for output in plan.outputs
-        ),
-        tuple((VALUES.index(each.operation), _number(each.first), _number(each.second)) for each in plan.values),
+        tuple(map(coder.step, steps)),
+        tuple(map(plan_encoding.output, plan.outputs)),
+        tuple(map(plan_encoding.value, plan.values)),
     )
     complaints = {name: launcher.complain(entry.complaints) for name, entry in coder.entries.items()}
 
@@ -141,93 +124,6 @@ def _program(
     return coder.extension.make_program(
         description, plan.slots, plan.single, held, wrapped, complain, library, plan.gpu
     )
-
-
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
-"""Operators with a C function, in the order of their numbers in operators.h."""
-VALUES = ("argument", "size", "stride", "add", "mul", "floor_div", "mod", "min", "max")
-"""Operations of run-time sizes, in the order of their numbers in sizes.h."""
-_VALUE, _TENSOR, _LIST, _TUPLE, _NUMBER = range(5)
-
-
-@dataclass(frozen=True, slots=True)
-class _PlanEncoder:
-    """Writes steps as tuples for the launcher."""
-
-    extension: ModuleType
-    entries: Mapping[str, Entry]
-    targets: Mapping[str, Any]
-    by_onednn: bool
-    on_gpu: Mapping[str, object]
-
-    def shape(self, shape: TensorShape) -> tuple[Any, ...]:
-        # Type and device in one number, as read_type in launcher.c takes them apart: 0 above the lowest
-        # byte is the CPU.
-        number = launcher.dtype_code(self.extension, shape.dtype) | (shape.gpu + 1) << 8
-        return number, _numbers(shape.size), _numbers(shape.stride)
-
-    def input(self, shape: TensorShape | None) -> object:
-        return None if shape is None else self.shape(shape)
-
-    def step(self, step: Step) -> tuple[Any, ...]:
-        match step:
-            # The first number of a step is its kind in launcher.c.
-            case AllocateSlot(slot, shape):
-                return (0, slot, *self.shape(shape))
-            case Launch(name, slots, sizes, grid) if name in self.on_gpu:
-                return (7, self.on_gpu[name], slots, _numbers(sizes), (_number(grid),), name)
-            case Launch(name, slots, sizes):
-                return (1, self.entries[name].address, slots, _numbers(sizes), self.entries[name].lengthy, name)
-            case FreeSlot(slot):
-                return (2, slot)
-            case ViewSlot(slot, source, view):
-                return (3, slot, source, *_view(view))
-            case Call(extern, arguments, keywords, results):
-                forms = (*map(_form, arguments), *(_form(value) for _, value in keywords))
-                names = tuple(name for name, _ in keywords) or None
-                extern_result = tuple(self.result(extern, each) for each in results)
-                return (4, effects.called_from_c(self.targets[extern]), forms, names, extern_result)
-            case Multiply(_, product, slots, beta, alpha):
-                return (5, PRODUCTS.index(product), slots, float(beta), float(alpha), self.by_onednn)
-            case Convolve(extern, slots, (stride, padding, dilation, output_padding, transposed, groups), result):
-                numbers = (len(stride), *stride, *padding, *dilation, *output_padding, int(transposed), groups)
-                return (6, slots, numbers, (self.result(extern, result),))
-
-    def result(self, extern: str, extern_result: ExternResult) -> tuple[Any, ...]:
-        shape, name = extern_result.shape, str(self.targets[extern])
-
-        # Called by C where an operator returned another layout than its fake implementation promised.
-        def other(value: object, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:
-            return adopt(value, size, stride, shape.dtype, name)
-
-        return (extern_result.slot, extern_result.path, *self.shape(shape), other)
-
-
-def _number(value: Any) -> Any:
-    """Encode a number for C: a run-time size is a tuple with its position among the values."""
-    return (value.at,) if isinstance(value, RuntimeSize) else value
-
-
-def _numbers(values: Sequence[Number]) -> tuple[Any, ...]:
-    return tuple(map(_number, values))
-
-
-def _view(view: ViewNumbers) -> tuple[Any, ...]:
-    size, stride, offset = view
-    return _numbers(size), _numbers(stride), (_number(offset),)
-
-
-def _form(value: object) -> tuple[int, Any]:
-    match value:
-        case RuntimeSize(at):
-            return _NUMBER, at
-        case AtSlot(slot):
-            return _TENSOR, slot
-        case list():
-            return _LIST, tuple(map(_form, value))
-        case tuple() if type(value) is tuple:
-            return _TUPLE, tuple(map(_form, value))
-    return _VALUE, value
 
 
 class PythonWrapper:

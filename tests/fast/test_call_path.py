@@ -66,6 +66,39 @@ def test_the_second_call_finds_it_and_the_third_takes_it(long_ways):
     assert len(long_ways) == 2
 
 
+def test_a_record_of_results_is_made_on_the_short_way(long_ways):
+    """The records that torch's operators return are made without the hook, as their classes run no Python."""
+
+    def f(x):
+        return torch.sort(x), x.topk(2), x.max(0)
+
+    compiled = nbcompile.compile(f, fullgraph=True)
+    for _ in range(4):
+        found = both(f, compiled, torch.arange(4.0))
+    assert [type(record) for record in found] == [type(record) for record in f(torch.arange(4.0))]
+    assert len(long_ways) == 2
+
+
+def test_a_class_of_the_user_is_called_with_the_hook(long_ways):
+    """A tuple's class that Python defines may run code that is compiled."""
+    made = []
+
+    class Pair(tuple):
+        __slots__ = ()
+
+        def __new__(cls, items):
+            made.append(cls)
+            return super().__new__(cls, items)
+
+    def f(x):
+        return Pair((x + 1, x + 2))
+
+    compiled = nbcompile.compile(f)
+    for _ in range(4):
+        both(f, compiled, torch.arange(4.0))
+    assert len(made) == 8
+
+
 def test_what_the_process_tells_is_asked_on_the_short_way(long_ways):
     """A guard on the answer of a function is an instruction: short calls ask, and refuse another answer."""
 

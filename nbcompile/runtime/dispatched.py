@@ -1,0 +1,100 @@
+"""Arguments of an operator as numbers, for torch's dispatcher in C: no Python object is made of them or its results.
+
+    aten.linalg_inv_ex(slot 2, check_errors=False)      ("aten::linalg_inv_ex", "", 2, (TENSOR, 2, PLAIN, 0), ())
+
+OpOverload's own call reads Python objects by the operator's schema and makes a Python tensor of each result, also of
+those that nobody asks for: 1.4 us of a small one. Here the schema is read once, where the graph is loaded. What torch's
+C function does not take (numbers of any type, types, devices) is called in Python, and so is an operator that raised: it
+raises again, with its message, so that only operators are called from C that write to nothing and draw nothing.
+
+In torch: torch/csrc/inductor/aoti_torch/c/shim.h (aoti_torch_call_dispatcher). Read next: nbcompile/runtime/operators.h
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import torch
+
+from nbcompile.ir.emitted import AtSlot, Call, RuntimeSize
+
+PLAIN, TENSOR, TEXT, LIST = range(4)
+"""Forms of an argument, in the order of their numbers in operators.h."""
+OPTIONAL = 4
+"""Added to the form of what is given for an optional argument."""
+MOST = 32
+"""Arguments that there is room for in C."""
+
+Encoded = tuple[str, str, int, tuple[Any, ...], tuple[str, ...]]
+"""Name, overload, how many results; form and value of each argument, those of its items behind a list; the texts."""
+
+
+def encoded(target: Any, step: Call) -> Encoded | None:
+    """An operator's call for C; None if it has to be called in Python."""
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    schema = target._schema
+    arguments = _arguments(schema, step)
+    if arguments is None or not _is_pure(target, arguments):
+        return None
+    texts: list[str] = []
+    numbers: list[Any] = []
+    # A result is an item of several, or the only one.
+    depth = int(len(schema.returns) != 1)
+    if max(len(arguments), len(schema.returns)) > MOST or any(len(result.path) != depth for result in step.results):
+        return None
+    if not all(_encode(argument.type, arguments[argument.name], numbers, texts) for argument in schema.arguments):
+        return None
+    return schema.name, schema.overload_name, len(schema.returns), tuple(numbers), tuple(texts)
+
+
+def _arguments(schema: Any, step: Call) -> dict[str, Any] | None:
+    """All arguments by their names, those that are left out with their defaults; None for what is not in the schema."""
+    names = [argument.name for argument in schema.arguments]
+    given = dict(zip(names, step.arguments, strict=False)) | dict(step.keywords)
+    if len(step.arguments) > len(names) or not given.keys() <= set(names):
+        return None
+    return {argument.name: given.get(argument.name, argument.default_value) for argument in schema.arguments}
+
+
+def _is_pure(target: torch._ops.OpOverload, arguments: dict[str, Any]) -> bool:
+    """Return whether a call writes to nothing, draws no random numbers, and returns new tensors alone."""
+    schema = target._schema
+    draws = torch.Tag.nondeterministic_seeded in target.tags and arguments.get("dropout_p") != 0
+    return (
+        bool(schema.returns)
+        and not draws
+        and not any(each.alias_info for each in (*schema.arguments, *schema.returns))
+        and all(each.type.kind() == "TensorType" for each in schema.returns)
+    )
+
+
+def _encode(kind: Any, value: object, numbers: list[Any], texts: list[str]) -> bool:
+    """Append an argument; False if it is one that torch's C function does not take."""
+    optional = 0
+    if kind.kind() == "OptionalType":
+        if value is None:
+            numbers += (PLAIN, 0)
+            return True
+        kind, optional = kind.getElementType(), OPTIONAL
+    match kind.kind(), value:
+        case "TensorType", AtSlot(slot):
+            numbers += (TENSOR + optional, slot)
+        case "IntType", RuntimeSize(at):
+            numbers += (PLAIN + optional, (at,))
+        case "IntType", int() if type(value) is int:
+            numbers += (PLAIN + optional, value)
+        case "BoolType", bool():
+            numbers += (PLAIN + optional, int(value))
+        case "FloatType", float() | int():
+            numbers += (PLAIN + optional, struct.unpack("q", struct.pack("d", value))[0])
+        case "StringType", str():
+            numbers += (TEXT + optional, len(texts))
+            texts.append(value)
+        case "ListType", list() | tuple():
+            numbers += (LIST + optional, len(value))
+            return all(_encode(kind.getElementType(), item, numbers, texts) for item in value)
+        case _:
+            return False
+    return True

@@ -1,0 +1,183 @@
+"""Operators are called by torch's dispatcher from C where their arguments are tensors, numbers, texts or lists of these.
+
+In torch: test/inductor/test_aot_inductor.py (fallback operators). Read next: nbcompile/runtime/dispatched.py
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.ir.emitted import AtSlot, Call, ExternResult, RuntimeSize, TensorShape
+from nbcompile.runtime import dispatched, plan_encoding, toolchain
+from nbcompile.runtime.launcher import dtype_code, extension_module
+
+aten = torch.ops.aten
+F = torch.nn.functional
+
+
+def values(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def regular(*batch: int) -> torch.Tensor:
+    a = values(*batch, 4, 4)
+    return a @ a.mT + 4 * torch.eye(4)
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[torch.Tensor]]] = {
+    "one tensor, several results": (torch.linalg.slogdet, [regular()]),
+    "a bool": (lambda a: torch.linalg.svd(a, full_matrices=False), [values(4, 3)]),
+    "a text": (torch.linalg.qr, [regular()]),
+    "two ints and bools": (lambda a: torch.topk(a, 2, 0, False, True), [values(4, 3)]),
+    "a float, and optional ones left out": (F.scaled_dot_product_attention, [values(1, 2, 4, 8)] * 3),
+    "an optional tensor and float": (
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, m, scale=0.5), [values(1, 2, 4, 8), values(4, 4)]
+    ),
+    "lists of ints": (lambda a: torch.fft.fftn(a, dim=(0, 1)), [values(4, 3).to(torch.complex64)]),
+    "a view as argument": (lambda a: torch.linalg.det(a.mT[..., :2, :2]), [regular(3)]),
+    "checks of a batch": (torch.linalg.inv, [regular(3)]),
+    "an empty batch": (torch.linalg.inv, [regular(0)]),
+    "complex numbers": (torch.linalg.eigh, [regular().to(torch.complex64)]),
+    "one result used": (lambda a: torch.linalg.eigh(a)[1] + 1, [regular()]),
+    "none of one dimension": (lambda a: torch.sort(a, descending=True), [torch.tensor(3.0)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_results_are_eagers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All results are eager's, bit by bit, in the same classes, and each operator of the program is encoded for C."""
+    function, arguments = PROGRAMS[name]
+    seen = []
+    encoded = dispatched.encoded
+    monkeypatch.setattr(
+        plan_encoding.dispatched, "encoded", lambda *given: seen.append((given[0], encoded(*given))) or seen[-1][1]
+    )
+    compiled = nbcompile.compile(function, fullgraph=True)
+    for _ in range(4):
+        found, expected = compiled(*arguments), function(*arguments)
+        assert type(found) is type(expected)
+        for one, other in zip(_several(found), _several(expected), strict=True):
+            assert one.stride() == other.stride() and one.dtype == other.dtype
+            assert _bits(one) == _bits(other)
+    missed = [target for target, code in seen if code is None and target is not aten._linalg_check_errors.default]
+    assert seen and not missed
+
+
+def _bits(tensor: torch.Tensor) -> bytes:
+    return bytes(tensor.contiguous().resolve_conj().numpy().tobytes())
+
+
+def _several(result: Any) -> tuple[torch.Tensor, ...]:
+    return (result,) if isinstance(result, torch.Tensor) else tuple(result)
+
+
+def test_an_error_is_eagers() -> None:
+    """An operator that raises in C raises again in Python, with eager's error; the next call runs."""
+    compiled = nbcompile.compile(torch.linalg.eigh, fullgraph=True)
+    compiled(regular())
+    wrong = torch.full((4, 4), float("nan"))
+    with pytest.raises(torch.linalg.LinAlgError) as expected:
+        torch.linalg.eigh(wrong)
+    with pytest.raises(torch.linalg.LinAlgError) as found:
+        compiled(wrong)
+    assert str(found.value) == str(expected.value)
+    assert torch.equal(compiled(regular())[0], torch.linalg.eigh(regular())[0])
+
+
+def test_the_first_of_a_batch_that_fails_is_named() -> None:
+    """A check whose tensor is not all zeros runs."""
+    compiled = nbcompile.compile(torch.linalg.inv, fullgraph=True)
+    compiled(regular(3))
+    wrong = regular(3)
+    wrong[1] = 0
+    with pytest.raises(torch.linalg.LinAlgError, match=r"Batch element 1"):
+        compiled(wrong)
+
+
+def shape(*size: int) -> TensorShape:
+    return TensorShape(torch.float32, size, (1,) * len(size))
+
+
+def call(arguments: tuple[Any, ...], *paths: tuple[int, ...], **keywords: Any) -> Call:
+    results = tuple(ExternResult(path, 5 + at, shape(1)) for at, path in enumerate(paths))
+    return Call("extern0", arguments, tuple(keywords.items()), results)
+
+
+def test_what_is_encoded() -> None:
+    """Numbers stand for themselves, slots for tensors, None for 0; what is left out has its default."""
+    assert dispatched.encoded(aten.topk.default, call((AtSlot(2), RuntimeSize(1)), (0,), sorted=False)) == (
+        "aten::topk", "", 2, (1, 2, 0, (1,), 0, -1, 0, 1, 0, 0), ()
+    )  # fmt: skip
+    assert dispatched.encoded(aten.cumsum.default, call((AtSlot(2), 1), ())) == (
+        "aten::cumsum", "", 1, (1, 2, 0, 1, 0, 0), ()
+    )  # fmt: skip
+    assert dispatched.encoded(aten.linalg_qr.default, call((AtSlot(0), "r"), (0,), (1,))) == (
+        "aten::linalg_qr", "", 2, (1, 0, 2, 0), ("r",)
+    )  # fmt: skip
+    assert dispatched.encoded(aten._fft_c2c.default, call((AtSlot(0), [0, 1], 0, True), ())) == (
+        "aten::_fft_c2c", "", 1, (1, 0, 3, 2, 0, 0, 0, 1, 0, 0, 0, 1), ()
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "step"),
+    [
+        (aten.add_.Tensor, call((AtSlot(0), AtSlot(1)), ())),
+        (aten.t.default, call((AtSlot(0),), ())),
+        (aten.bernoulli.p, call((AtSlot(0), 0.5), ())),
+        (aten._scaled_dot_product_flash_attention_for_cpu.default, call((AtSlot(0),) * 3 + (0.5,), (0,))),
+        (aten.add.Scalar, call((AtSlot(0), 1), ())),
+        (aten._to_copy.default, call((AtSlot(0),), (), dtype=torch.float64)),
+        (aten.cumsum.default, call((AtSlot(0), 1), (), dtype=torch.float64)),
+        (aten.split.Tensor, call((AtSlot(0), 2), (0,))),
+        (aten.topk.default, call((AtSlot(0), 2), ())),
+        (torch.ops.prims.sin.default, call((AtSlot(0),), ())),
+        (torch.sin, call((AtSlot(0),), ())),
+    ],
+)  # fmt: skip
+def test_what_is_called_in_python(target: Any, step: Call) -> None:
+    """Whatever writes, draws, returns views or lists, is no operator of ATen, or takes types, is called in Python."""
+    assert dispatched.encoded(target, step) is None
+
+
+def test_references_balance() -> None:
+    """Calls keep neither their arguments nor results that nobody asks for."""
+    a = regular(64)
+    compiled = nbcompile.compile(lambda a: torch.linalg.slogdet(a)[1], fullgraph=True)
+    made = [compiled(a) for _ in range(5)]
+    count = a.untyped_storage()._use_count() if hasattr(a.untyped_storage(), "_use_count") else None
+    for _ in range(50):
+        made[0] = compiled(a)
+    if count is not None:
+        assert a.untyped_storage()._use_count() == count
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(made[0], torch.linalg.slogdet(a)[1])
+
+
+def test_programs_are_checked() -> None:
+    """What the launcher is told of an argument is a slot that exists, a text that exists, or a list that is there."""
+    extension = extension_module(toolchain.find())
+    number = dtype_code(extension, torch.float32)
+    result = (1, (), number, (2,), (1,), print)
+
+    def made(codes: tuple[int, ...], texts: tuple[Any, ...] = (), returns: int = 1) -> Any:
+        step = (4, aten.sin.default._op, ((1, 0),), None, (result,), ("aten::sin", "", returns, codes, texts), None)
+        inputs = ((number, (2,), (1,)),)
+        return extension.make_program((inputs, (step,), ((1, None),), ()), 2, True, (), print, print, None)
+
+    assert torch.equal(made((1, 0))([torch.ones(2)]), torch.ones(2).sin())
+    for codes in ((1, 2), (1, -1), (1,), (8, 0), (-1, 0), (2, 0), (3, 2, 0, 1), (1, 0) * 33):
+        with pytest.raises(ValueError, match="dispatcher"):
+            made(codes)
+    for returns in (-1, 2, 33):
+        with pytest.raises(ValueError, match="dispatcher"):
+            made((1, 0), (), returns)
+    with pytest.raises(ValueError, match="dispatcher"):
+        made((2, 0), (3,))
