@@ -194,11 +194,11 @@ def calls_one_graph(code: CodeType) -> bool:
 
 
 def _built_records(instructions: list[tuple[str, Any]]) -> int:
-    """How often the class of a record in C is called, as torch.return_types.sort is: this runs no Python."""
+    """Count the calls of classes of records in C, as torch.return_types.sort is: such a call runs no Python."""
     # What is called has a NULL below it on the stack, from 3.13 on above it.
-    beside = 1 if sys.version_info >= (3, 13) else -1
+    distance = 1 if sys.version_info >= (3, 13) else -1
     return sum(
-        name == "LOAD_CONST" and _is_record_class(constant) and instructions[at + beside][0] == "PUSH_NULL"
+        name == "LOAD_CONST" and _is_record_class(constant) and instructions[at + distance][0] == "PUSH_NULL"
         for at, (name, constant) in enumerate(instructions[:-1])
     )
 

@@ -4,7 +4,7 @@
 
 OpOverload's own call reads Python objects by the operator's schema and makes a Python tensor of each result, also of
 those that nobody asks for: 1.4 us of a small one. Here the schema is read once, where the graph is loaded. What torch's
-C function does not take (numbers of any type, types, devices) is called in Python, and so is an operator that raised: it
+C function does not take (numbers of any type, types, devices) is called in Python. So is an operator that raised: it
 raises again, with its message, so that only operators are called from C that write to nothing and draw nothing.
 
 In torch: torch/csrc/inductor/aoti_torch/c/shim.h (aoti_torch_call_dispatcher). Read next: nbcompile/runtime/operators.h

@@ -55,20 +55,27 @@ def without_tokens(plan: LaunchPlan, targets: Mapping[str, Any]) -> tuple[tuple[
 
     A plan is left as it is where anything else than these steps takes a token, or returns one.
     """
-    calls = [step for step in plan.steps if isinstance(step, Call)]
-    ordered = [step for step in calls if targets[step.extern] in _IN_PLACE_OF]
-    tokens = {result.slot for step in ordered for result in step.results if _is_token(targets[step.extern], result)}
-    others = [step for step in calls if step not in ordered]
-    # A token of another kind of step, of an argument that is no token, or of the caller.
-    taken = {slot for step in others for slot in _slots((step.arguments, dict(step.keywords)))}
-    taken |= {slot for step in ordered if targets[step.extern] is with_effects for slot in _slots(step.arguments[2:])}
-    given = {slot for step in ordered for slot in _slots(step.arguments[:1])} - tokens
-    if not ordered or given or tokens & (taken | {output.slot for output in plan.outputs}):
+    ordered = [step for step in plan.steps if isinstance(step, Call) and targets[step.extern] in _IN_PLACE_OF]
+    if not ordered or not _are_apart(plan, ordered, targets):
         return plan.steps, targets
     operators = dict(targets)
     operators |= {step.extern: step.arguments[1] for step in ordered if targets[step.extern] is with_effects}
     steps = (_itself(step) if step in ordered else step for step in plan.steps)
     return tuple(step for step in steps if step is not None), operators
+
+
+def _are_apart(plan: LaunchPlan, ordered: list[Call], targets: Mapping[str, Any]) -> bool:
+    """Return whether tokens are made and taken by these calls alone, and for nothing but their order."""
+    tokens = {result.slot for step in ordered for result in step.results if _is_token(targets[step.extern], result)}
+    taken = {output.slot for output in plan.outputs}
+    given: set[int] = set()
+    for step in plan.steps:
+        if isinstance(step, Call) and step in ordered:
+            given.update(_slots(step.arguments[:1]))
+            taken.update(_slots((step.arguments[2:], dict(step.keywords))))
+        elif isinstance(step, Call):
+            taken.update(_slots((step.arguments, dict(step.keywords))))
+    return given <= tokens and not tokens & taken
 
 
 def _is_token(target: Any, result: ExternResult) -> bool:

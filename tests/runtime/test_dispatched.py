@@ -14,8 +14,7 @@ import torch
 
 import nbcompile
 from nbcompile.ir.emitted import AtSlot, Call, ExternResult, RuntimeSize, TensorShape
-from nbcompile.runtime import dispatched, plan_encoding, toolchain
-from nbcompile.runtime.launcher import dtype_code, extension_module
+from nbcompile.runtime import dispatched, plan_encoding
 
 aten = torch.ops.aten
 F = torch.nn.functional
@@ -159,25 +158,3 @@ def test_references_balance() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.equal(made[0], torch.linalg.slogdet(a)[1])
-
-
-def test_programs_are_checked() -> None:
-    """What the launcher is told of an argument is a slot that exists, a text that exists, or a list that is there."""
-    extension = extension_module(toolchain.find())
-    number = dtype_code(extension, torch.float32)
-    result = (1, (), number, (2,), (1,), print)
-
-    def made(codes: tuple[int, ...], texts: tuple[Any, ...] = (), returns: int = 1) -> Any:
-        step = (4, aten.sin.default._op, ((1, 0),), None, (result,), ("aten::sin", "", returns, codes, texts), None)
-        inputs = ((number, (2,), (1,)),)
-        return extension.make_program((inputs, (step,), ((1, None),), ()), 2, True, (), print, print, None)
-
-    assert torch.equal(made((1, 0))([torch.ones(2)]), torch.ones(2).sin())
-    for codes in ((1, 2), (1, -1), (1,), (8, 0), (-1, 0), (2, 0), (3, 2, 0, 1), (1, 0) * 33):
-        with pytest.raises(ValueError, match="dispatcher"):
-            made(codes)
-    for returns in (-1, 2, 33):
-        with pytest.raises(ValueError, match="dispatcher"):
-            made((1, 0), (), returns)
-    with pytest.raises(ValueError, match="dispatcher"):
-        made((2, 0), (3,))
