@@ -122,7 +122,9 @@ def inductor(
             note(text)
     improve = functools.partial(_improve_for_target, chosen.target) if chosen.target else _improve
     compilers = recording_compilers(functools.partial(compile_aten_graph, options=chosen), graph_module, improve)
-    return compile_through_aot(graph_module, example_inputs, compilers, decompositions=default_table())
+    return compile_through_aot(
+        graph_module, example_inputs, compilers, has_target=bool(chosen.target), decompositions=default_table()
+    )
 
 
 def _improve(graph_module: torch.fx.GraphModule) -> tuple[str, ...]:

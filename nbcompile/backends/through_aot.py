@@ -49,15 +49,22 @@ CompileOne = Callable[[torch.fx.GraphModule, Sequence[Any], str], BoxedFunction]
 
 
 def compile_through_aot(
-    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, **more: Any
-) -> Callable[..., Any]:
-    """Compile what AOTAutograd makes of a captured graph, or run the graph as captured, with a reason."""
+    graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any], compilers: Compilers, *,
+    has_target: bool = False, **more: Any,
+) -> Callable[..., Any]:  # fmt: skip
+    """Compile what AOTAutograd makes of a captured graph, or run the graph as captured, with a reason.
+
+    With a target, or where there is a GPU, operators of ``triton_op`` are launches of their kernels.
+    """
     graph_module = returned_arguments.with_arguments_for_results(nested_regions.with_inlined_regions(graph_module))
     reason = eager_reason(graph_module, example_inputs)
     if reason:
         return as_captured(graph_module, reason)
     try:
-        with _kernels_analysed():
+        with (
+            _kernels_analysed(),
+            torch_internals.launching_triton_operators(has_target or torch_internals.has_cuda_device()),
+        ):
             return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
     except NeedsEagerFallback as found:
         return as_captured(graph_module, str(found))

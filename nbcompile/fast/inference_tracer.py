@@ -391,6 +391,8 @@ def _is_simple(node: torch.fx.Node, symbols: set[sympy.Symbol], allow_mutation: 
         return False
     if node.op != "placeholder" and _has_side_effect(node, allow_mutation):
         return False
+    if torch_internals.is_traced_through(node.target):
+        return False
     value = node.meta.get("example_value", node.meta.get("val"))
     if isinstance(value, torch.Tensor) and not torch_internals.is_plain(value):
         return False

@@ -115,7 +115,6 @@ from nbcompile.torch_internals.modules import (
     STORED_LAUNCH,
     aot_autograd,
     as_module,
-    body_of_triton_operator,
     decompositions,
     dispatch_modes,
     fake_tensor,
@@ -170,6 +169,11 @@ from nbcompile.torch_internals.symbols import (
     symbolic_float,
     symbolic_int,
     symbols_in_order,
+)
+from nbcompile.torch_internals.triton_operators import (
+    body_of_triton_operator,
+    is_traced_through,
+    launching_triton_operators,
 )
 
 __all__ = [
@@ -249,10 +253,12 @@ __all__ = [
     "is_scripted",
     "is_size_accessor",
     "is_traced_by_torch",
+    "is_traced_through",
     "is_trained",
     "is_unbacked",
     "is_wrapper",
     "jagged_constructors",
+    "launching_triton_operators",
     "lazy_graph_module",
     "memory_format",
     "memory_pool_release",

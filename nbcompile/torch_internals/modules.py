@@ -14,7 +14,7 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -101,17 +101,6 @@ def is_kernel_launch(target: object) -> bool:
     return target is STORED_LAUNCH or (
         isinstance(target, torch._ops.HigherOrderOperator) and target.name() in KERNEL_LAUNCHES
     )
-
-
-def body_of_triton_operator(operator: object) -> FunctionType | None:
-    """The function that ``torch.library.triton_op`` made an operator of; None for any other operator."""
-    known: Any = sys.modules.get("torch._library.triton")
-    if known is None or not isinstance(operator, torch._ops.OpOverload):
-        return None
-    name = operator._schema.name
-    defined = torch._library.custom_ops.OPDEFS.get(name) if name in known.triton_ops_to_kernels else None
-    body = getattr(defined, "_abstract_fn", None)
-    return body if isinstance(body, FunctionType) else None
 
 
 @contextlib.contextmanager

@@ -119,3 +119,34 @@ def tripled(x: torch.Tensor) -> torch.Tensor:
     out = torch.empty_like(x)
     torch.library.wrap_triton(scale)[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
     return out
+
+
+@torch.library.triton_op("nbtest::tripled_with_a_derivative", mutates_args={})
+def tripled_with_a_derivative(x: torch.Tensor) -> torch.Tensor:
+    """Its derivative launches the kernel, too; on the CPU it is another function."""
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(scale)[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
+    return out
+
+
+calls_on_the_cpu: list[int] = []
+
+
+@tripled_with_a_derivative.register_kernel("cpu")
+def _(x: torch.Tensor) -> torch.Tensor:
+    calls_on_the_cpu.append(x.numel())
+    return x * 3
+
+
+tripled_with_a_derivative.register_autograd(lambda ctx, grad: tripled_with_a_derivative(grad.contiguous()))
+
+
+@torch.library.triton_op("nbtest::tripled_with_a_fake", mutates_args={})
+def tripled_with_a_fake(x: torch.Tensor) -> torch.Tensor:
+    """What is registered for fake tensors launches nothing."""
+    out = torch.empty_like(x)
+    torch.library.wrap_triton(scale)[(3,)](x, out, x.numel(), 3.0, BLOCK=128)
+    return out
+
+
+tripled_with_a_fake.register_fake(torch.zeros_like)

@@ -18,6 +18,7 @@ from tests.gpu.kernels import (
     ON_A_GPU,
     X,
     both,
+    calls_on_the_cpu,
     doubled,
     explained,
     launched,
@@ -25,6 +26,8 @@ from tests.gpu.kernels import (
     scale_by_bfloat16,
     scale_by_constant,
     scale_by_global,
+    tripled_with_a_derivative,
+    tripled_with_a_fake,
 )
 
 
@@ -61,6 +64,40 @@ def test_gradients_flow_around_a_launch():
     w = torch.full((300,), 0.5, requires_grad=True)
     explained(loss, X, w).result.backward()
     torch.testing.assert_close(w.grad, X * X * 1.5)
+
+
+def test_a_triton_op_with_a_derivative_is_launched_forward_and_backward():
+    """Not its function for the CPU; both graphs have the kernel."""
+    calls_on_the_cpu.clear()
+    w = torch.full((300,), 0.5, requires_grad=True)
+    found = explained(lambda x, w: (tripled_with_a_derivative(x * w) + 1).square().sum(), X, w)
+    found.result.backward()
+    expected = w.detach().requires_grad_()
+    (X * expected * 3 + 1).square().sum().backward()
+    torch.testing.assert_close(w.grad, expected.grad)
+    assert calls_on_the_cpu == []
+    launches = [
+        kernel.id.split(".")[1] for kernel in found.kernels if "nbtest" in kernel.name or kernel.name == "scale"
+    ]
+    assert launches == ["forward"]
+
+
+def test_a_triton_op_on_the_cpu_is_called_whoever_traces_the_graph():
+    """A write to a view is AOTAutograd's, which would trace the kernel's launch; here nothing can be launched."""
+
+    def function(x):
+        y = tripled_with_a_derivative(x)
+        y.view(-1).add_(1)
+        return y
+
+    for needs_grad in (False, True):
+        x = X.clone().requires_grad_(needs_grad)
+        assert torch.equal(nbcompile.compile(function, fullgraph=True)(x), X * 3 + 1)
+
+
+def test_a_triton_op_is_what_it_runs_and_not_what_is_registered_for_fake_tensors():
+    """The kernel is in the graph."""
+    assert torch.equal(explained(lambda x: tripled_with_a_fake(x) + 1, X).result, X * 3 + 1)
 
 
 def test_parameters_that_are_given_one_tensor_see_what_each_writes():

@@ -1,0 +1,79 @@
+"""Operators that ``torch.library.triton_op`` made: their bodies, and where AOTAutograd traces through these.
+
+    with launching_triton_operators(True):        there is a target, or a GPU
+        aot_module_simplified(...)                my::tripled is the launch of its Triton kernel
+    with launching_triton_operators(False):
+        aot_module_simplified(...)                my::tripled is a call, of what is registered for the CPU
+
+Torch's own rule always traces through them, also where nothing can be launched, and imports torch.export for it.
+
+In torch: torch/_library/triton.py (functional_decomp). Read next: nbcompile/tracing/variables/triton_kernels.py
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from nbcompile.support.context_variables import bound
+
+# Several threads compile at the same time, for a target or not: each has its own answer.
+_launches: contextvars.ContextVar[bool | None] = contextvars.ContextVar("nbcompile_launches", default=None)
+
+
+def body_of_triton_operator(operator: object) -> FunctionType | None:
+    """The function that ``torch.library.triton_op`` made an operator of; None for any other operator."""
+    known: Any = sys.modules.get("torch._library.triton")
+    if known is None or not isinstance(operator, torch._ops.OpOverload):
+        return None
+    name = operator._schema.name
+    defined = torch._library.custom_ops.OPDEFS.get(name) if name in known.triton_ops_to_kernels else None
+    # What runs is a function around the body. What is registered as fake may be another function: it launches nothing.
+    runs = getattr(defined, "_init_fn", None)
+    if not isinstance(runs, FunctionType):
+        return None
+    held = dict(zip(runs.__code__.co_freevars, runs.__closure__ or (), strict=True))
+    body = held["fn"].cell_contents if "fn" in held else None
+    return body if isinstance(body, FunctionType) else None
+
+
+def is_traced_through(operator: object) -> bool:
+    """Return whether an operator is a Triton kernel's launch in the graph that is traced now."""
+    return bool(_launches.get()) and body_of_triton_operator(operator) is not None
+
+
+@contextmanager
+def launching_triton_operators(launches: bool) -> Iterator[None]:
+    """Inside, AOTAutograd traces through such operators if their kernels can be launched, or else calls them."""
+    known: Any = sys.modules.get("torch._library.triton")
+    mode: Any = sys.modules.get("torch._subclasses.functional_tensor")
+    for name in () if known is None or mode is None else tuple(known.triton_ops_to_kernels):
+        defined: Any = torch._library.custom_ops.OPDEFS.get(name)
+        rules = {} if defined is None else defined._torch_dispatch_fns
+        rule = rules.get(mode.FunctionalTensorMode)
+        if rule is not None and not isinstance(rule, _Rule):
+            rules[mode.FunctionalTensorMode] = _Rule(rule)
+    with bound(_launches, launches):
+        yield
+
+
+class _Rule:
+    """What FunctionalTensorMode does with an operator."""
+
+    def __init__(self, of_torch: Any) -> None:
+        self.of_torch = of_torch
+
+    def __call__(self, mode: Any, operator: Any, types: Sequence[type], args: Any, kwargs: Any) -> Any:
+        launches, body = _launches.get(), body_of_triton_operator(operator)
+        if launches is None or body is None:
+            return self.of_torch(mode, operator, types, args, kwargs)
+        if not launches:
+            return mode.__torch_dispatch__(operator, types, args, kwargs)
+        with mode:
+            return body(*args, **(kwargs or {}))
