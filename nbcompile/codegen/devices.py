@@ -14,7 +14,7 @@ from nbcompile.codegen.kernels import emit_kernel
 from nbcompile.codegen.launch_plan import make_launch_plan
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.codegen.wrapper import write_wrapper
-from nbcompile.ir.buffer import Extern
+from nbcompile.codegen.written_kernels import called, emit_all_written
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
 from nbcompile.ir.kernel import Schedule
 
@@ -41,8 +41,8 @@ def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
         raise error
     # C++ kernels are one translation unit; each Triton kernel is compiled by itself.
     in_cpp = "".join(kernel.source + "\n" for kernel in kernels if kernel.language == "cpp")
-    externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
+    kernels += emit_all_written(schedule)
     named = make_launch_plan(schedule, kernels)
     plan = None if named.obstacle else named.plan
     wrapper = write_wrapper(named)
-    return EmittedProgram(schedule, cpp.unit(in_cpp), wrapper, tuple(kernels), externs, plan, named.obstacle)
+    return EmittedProgram(schedule, cpp.unit(in_cpp), wrapper, tuple(kernels), called(schedule), plan, named.obstacle)

@@ -28,6 +28,7 @@ import torch
 from nbcompile.codegen.named_plan import LibraryCall, Line, NamedPlan, TakeOver, steps_of
 from nbcompile.codegen.sizes import Sizes
 from nbcompile.codegen.wrapper import opaque_constants
+from nbcompile.codegen.written_kernels import is_written, views_of
 from nbcompile.ir.buffer import (
     BufferView,
     Extern,
@@ -168,8 +169,17 @@ class _Planner:
                 slots = tuple(self.slots[argument] for argument in kernel.arguments)
                 grid = self.sizes.text(kernel.grid) if kernel.language == "triton" else -1
                 yield Launch(name, slots, tuple(map(self.sizes.named, kernel.sizes)), grid)
+            case Extern() if is_written(step):
+                yield LibraryCall(tuple(self._launch_written(step)))
             case Extern():
                 yield LibraryCall(tuple(self._extern(step)))
+
+    def _launch_written(self, extern: Extern) -> Iterator[Step]:
+        views: list[ViewSlot] = []
+        slots = tuple(self._slot(view, views) for view in views_of(extern))
+        yield from views
+        yield Launch(extern.name, slots, (), extern.target.programs)
+        yield from (FreeSlot(view.slot) for view in views)
 
     def _reuse(self, buffer: str, memory_of: str) -> TakeOver:
         new, old = self.tensors[buffer], self.tensors[memory_of]

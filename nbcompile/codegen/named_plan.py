@@ -29,7 +29,7 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
-    """A call of ATen: views for its arguments, memory for its result, the call itself, and the views freed again."""
+    """A call of ATen, or the launch of a written kernel: views for it, memory for its result, the call, the views freed."""
 
     steps: tuple[Step, ...]
 

@@ -23,8 +23,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from nbcompile.codegen import triton_tiles
 from nbcompile.codegen.index_width import fits_in_32_bits
 from nbcompile.codegen.kernel_analysis import (
@@ -57,19 +55,11 @@ from nbcompile.codegen.triton_rows import rows
 from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, emit_statement, index_text
 from nbcompile.codegen.wrapper import write_wrapper
 from nbcompile.codegen.writer import SourceWriter
+from nbcompile.codegen.written_kernels import POINTERS, called, emit_all_written
 from nbcompile.ir import index as indexing
-from nbcompile.ir.buffer import Extern
 from nbcompile.ir.emitted import EmittedKernel, EmittedProgram
-from nbcompile.ir.expr import FLOAT8
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Loop, Nest, Schedule, Update
-
-POINTERS = {
-    torch.float32: "*fp32", torch.float64: "*fp64", torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.bool: "*i1",
-    torch.int8: "*i8", torch.int16: "*i16", torch.int32: "*i32", torch.int64: "*i64",
-    torch.uint8: "*u8", torch.uint16: "*u16", torch.uint32: "*u32", torch.uint64: "*u64",
-    **dict.fromkeys(FLOAT8, "*u8"),
-}  # fmt: skip
 
 PRELUDE = Path(__file__).with_name("triton_functions.py").read_text()
 """Source of the helper functions that every generated module contains."""
@@ -85,15 +75,15 @@ def emit(schedule: Schedule, capability: int = 0) -> EmittedProgram:
     Raises:
         NoTriton: an operation has no Triton form.
     """
-    kernels = _emitted(schedule, capability)
-    source = PRELUDE + "".join("\n\n" + kernel.source for kernel in kernels)
-    externs = tuple(step for step in schedule.steps if isinstance(step, Extern))
+    generated = _emitted(schedule, capability)
+    source = PRELUDE + "".join("\n\n" + kernel.source for kernel in generated)
+    kernels = (*generated, *emit_all_written(schedule))
     return EmittedProgram(
         schedule,
         source,
         write_wrapper(make_launch_plan(schedule, kernels)),
         kernels,
-        externs,
+        called(schedule),
         None,
         "Triton kernels are launched from Python",
         written_inputs(schedule),
@@ -118,8 +108,8 @@ def _emitted(schedule: Schedule, capability: int) -> tuple[EmittedKernel, ...]:
 
 def signature(kernel: EmittedKernel) -> dict[str, str]:
     """The argument types as ``triton.compile`` wants them: ``{"p0": "*fp32", "s0": "i64"}``."""
-    names = (*(f"p{at}" for at in range(len(kernel.arguments))), *kernel.sizes)
-    return dict(zip(names, kernel.types, strict=True))
+    pointers = kernel.parameters or tuple(f"p{at}" for at in range(len(kernel.arguments)))
+    return dict(zip((*pointers, *kernel.sizes), kernel.types, strict=True))
 
 
 def emit_kernel(kernel: Kernel, schedule: Schedule, capability: int = 0) -> EmittedKernel:

@@ -142,6 +142,9 @@ class _Printer:
                     self.names[slot] = self._view(source, view)
                 case AllocateSlot(slot, shape):
                     shapes[slot] = shape
+                case Launch(kernel, slots):
+                    self.writer.comment("#", self.named.reasons[kernel])
+                    self.writer.line(f"{kernel}({', '.join(self.names[slot] for slot in slots)})")
                 case Call(extern, arguments, keywords, results):
                     given = [*map(self._argument, arguments)]
                     given += [f"{name}={self._argument(value)}" for name, value in keywords]

@@ -16,6 +16,7 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.codegen.launch_plan import written_inputs
+from nbcompile.codegen.written_kernels import is_written, views_of
 from nbcompile.gpu import random_draws
 from nbcompile.ir.buffer import BufferView, Extern, Tensor
 from nbcompile.ir.emitted import CaptureFacts, EmittedProgram
@@ -62,11 +63,17 @@ def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitte
 def _written_pointers(schedule: Schedule, emitted: EmittedProgram) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """For each kernel the positions of the pointers that it writes to."""
     arguments = {kernel.name: kernel.arguments for kernel in emitted.kernels}
-    return tuple(
+    generated = tuple(
         (step.name, tuple(at for at, name in enumerate(arguments[step.name]) if name in step.writes))
         for step in schedule.steps
         if isinstance(step, Kernel) and step.name in arguments
     )
+    written = tuple(
+        (step.name, tuple(at for at, view in enumerate(views_of(step)) if view.buffer in step.mutates))
+        for step in schedule.steps
+        if isinstance(step, Extern) and is_written(step)
+    )
+    return (*generated, *written)
 
 
 def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:

@@ -82,8 +82,8 @@ class Request:
     @property
     def signature(self) -> dict[str, str]:
         """The argument types as Triton wants them."""
-        names = (*(f"p{at}" for at in range(len(self.kernel.arguments))), *self.kernel.sizes)
-        return dict(zip(names, self.kernel.types, strict=True))
+        pointers = self.kernel.parameters or tuple(f"p{at}" for at in range(len(self.kernel.arguments)))
+        return dict(zip((*pointers, *self.kernel.sizes), self.kernel.types, strict=True))
 
     @property
     def key(self) -> str:
@@ -91,8 +91,8 @@ class Request:
         kernel = self.kernel
         types, version = " ".join(kernel.types), triton_version()
         return store.key_of(
-            "cubin", version, self.chip, str(self.aligned), str(kernel.warps), str(kernel.stages), kernel.name, types,
-            self.source,
+            "cubin", version, self.chip, str(self.aligned), str(kernel.warps), str(kernel.stages), kernel.function,
+            types, self.source,
         )  # fmt: skip
 
     def message(self, warps: int) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class Request:
             "num_stages": self.kernel.stages,
         }
         return {
-            "key": self.key, "header": self.kernel.header, "source": self.own_source, "name": self.kernel.name,
+            "key": self.key, "header": self.kernel.header, "source": self.own_source, "name": self.kernel.function,
             "signature": self.signature, "capability": int(self.chip.removeprefix("sm_")),
             "aligned": self.aligned, "options": options,
         }  # fmt: skip

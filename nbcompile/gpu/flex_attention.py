@@ -28,10 +28,10 @@ from nbcompile.codegen.triton_flex_backward import (
 )
 from nbcompile.codegen.triton_flex_tiles import BlockList, BlockMask, Flex, FlexSizes
 from nbcompile.codegen.triton_values import NoTriton
-from nbcompile.gpu.written_kernels import kernel_launch
 from nbcompile.ir.kernel import ProductTile
+from nbcompile.ir.written_kernel import WrittenKernel
 from nbcompile.lowering.flex_attention import BACKWARD, OPERATOR, FlexForward, FlexGradients
-from nbcompile.lowering.kernel_launches import KERNEL, KernelLaunch
+from nbcompile.lowering.kernel_launches import KERNEL
 from nbcompile.lowering.registry import NoLowering
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -84,12 +84,14 @@ def _forward(node: fx.Node, module: fx.GraphModule, multiprocessors: Callable[[]
     _expect_blocks(flex, tile if not splits else ProductTile(flex.blocks.rows, tile.columns, 0))
     name = f"{NAME}_split" if splits else NAME
     source = triton_flex.emit(flex, name, splits)
-    launch = kernel_launch(source, name, triton_flex.grid(flex, splits), triton_flex.parameters(flex, splits), tile)
+    parameters, programs = triton_flex.parameters(flex, splits), triton_flex.grid(flex, splits)
+    rounds = -(-flex.sizes.keys // (tile.columns * max(splits, 1)))
+    launch = WrittenKernel(name, source, parameters, programs, tile.warps, tile.stages, rounds)
     combination = None
     if splits:
         source = triton_flex.emit_combination(flex, f"{NAME}_combine", splits)
         rows = flex.sizes.batch * flex.sizes.heads * flex.sizes.rows
-        combination = kernel_launch(source, f"{NAME}_combine", rows, triton_flex.COMBINED, ProductTile(0, 0, 0, 1, 1))
+        combination = WrittenKernel(f"{NAME}_combine", source, triton_flex.COMBINED, rows, 1, 1)
     return FlexForward(launch, combination, tensors | lists | _named(flex, buffers), splits)
 
 
@@ -146,14 +148,18 @@ def _backward(node: fx.Node, module: fx.GraphModule) -> FlexGradients:
     return FlexGradients(*_launches_of_gradients(*backwards), arguments, captured)
 
 
-def _launches_of_gradients(by_rows: FlexBackward, by_keys: FlexBackward) -> tuple[KernelLaunch, KernelLaunch]:
+def _launches_of_gradients(by_rows: FlexBackward, by_keys: FlexBackward) -> tuple[WrittenKernel, WrittenKernel]:
     """The kernel of the query's gradient, and that of the keys and values."""
     name = f"{NAME}_of_query"
     source, parameters = emit_of_query(by_rows, name), parameters_of_query(by_rows.flex)
-    of_query = kernel_launch(source, name, by_rows.grid_of_query, parameters, by_rows.tile)
+    tile, sizes = by_rows.tile, by_rows.flex.sizes
+    rounds = -(-sizes.keys // tile.columns)
+    of_query = WrittenKernel(name, source, parameters, by_rows.grid_of_query, tile.warps, tile.stages, rounds)
     name = f"{NAME}_of_keys"
     source, parameters = emit_of_keys(by_keys, name), parameters_of_keys(by_keys)
-    return of_query, kernel_launch(source, name, by_keys.grid_of_keys, parameters, by_keys.tile)
+    tile, rounds = by_keys.tile, -(-sizes.rows // by_keys.tile.rows)
+    of_keys = WrittenKernel(name, source, parameters, by_keys.grid_of_keys, tile.warps, tile.stages, rounds)
+    return of_query, of_keys
 
 
 def _captured(joint: fx.GraphModule, buffers: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from torch import fx
 from nbcompile.codegen.triton_epilogue import Epilogue, following, lines
 from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, emit
 from nbcompile.gpu.chip import Chip
-from nbcompile.gpu.grouped_tuning import measured
+from nbcompile.gpu.grouped_tuning import measured, written
 from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
 from nbcompile.gpu.product_factors import Factor
 from nbcompile.gpu.product_times import Shape, fits, predict
@@ -33,7 +33,6 @@ from nbcompile.gpu.templates import (
     is_wasteful,
     reason_of,
 )
-from nbcompile.gpu.written_kernels import kernel_launch
 from nbcompile.ir.kernel import ProductTile
 from nbcompile.lowering.grouped_products import OPERATOR, GroupedLaunch
 from nbcompile.lowering.kernel_launches import INSIDE, KERNEL
@@ -94,7 +93,7 @@ def _marked(node: fx.Node, epilogue: Epilogue, autotuner: Autotuner) -> GroupedL
     if tile is None:
         return f"grouped {reason_of(choice)}"
     parameters = (*PARAMETERS, *epilogue.parameters)
-    launch = kernel_launch(text(tile, NAME), NAME, product.programs(tile), parameters, tile)
+    launch = written(product, tile, NAME, text(tile, NAME), parameters)
     return GroupedLaunch(launch, f"grouped matrix product: {tile.label}", node, epilogue.operands)
 
 

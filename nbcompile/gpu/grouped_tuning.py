@@ -18,13 +18,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from nbcompile.codegen.triton import POINTERS
 from nbcompile.codegen.triton_epilogue import Epilogue
 from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct
+from nbcompile.codegen.written_kernels import POINTERS, emit_text
 from nbcompile.gpu.product_tuning import Benchmark, best, filled
 from nbcompile.gpu.templates import Candidate
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.kernel import ProductTile
+from nbcompile.ir.written_kernel import WrittenKernel
 
 
 def measured(
@@ -66,19 +67,19 @@ def _offsets(product: GroupedProduct, device: torch.device) -> torch.Tensor:
     return torch.tensor([*ends, size], dtype=torch.int32, device=device)
 
 
+def written(
+    product: GroupedProduct, tile: ProductTile, name: str, source: str, parameters: Sequence[str]
+) -> WrittenKernel:
+    """The kernel of a grouped product."""
+    # Each group is asked whether it has the program's tile, and then comes the loop of the product.
+    rounds = product.groups + -(-product.depth // tile.depth)
+    return WrittenKernel(name, source, tuple(parameters), product.programs(tile), tile.warps, tile.stages, rounds)
+
+
 def _kernel(
     text: Callable[[ProductTile, str], str], tile: ProductTile, name: str, names: Sequence[str],
     values: Sequence[torch.Tensor], product: GroupedProduct,
 ) -> EmittedKernel:  # fmt: skip
-    header, _, source = text(tile, name).partition("@triton.jit")
-    # A worker names the parameters p0, p1, ... (cubins.Request).
-    parameters = ", ".join(f"p{at}" for at in range(len(names)))
-    source = source.replace(f"({', '.join(names)}):", f"({parameters}):", 1)
-    head, _, body = source.partition("):\n")
-    indent = body[: len(body) - len(body.lstrip())]
-    renamed = "".join(f"{indent}{parameter} = p{at}\n" for at, parameter in enumerate(names))
-    return EmittedKernel(
-        name, name, f"@triton.jit{head}):\n{renamed}{body}", tuple(names), language="triton",
-        types=tuple(POINTERS[value.dtype] for value in values), warps=tile.warps, stages=tile.stages,
-        grid=str(product.programs(tile)), header=header, gpu=values[0].device.index or 0,
-    )  # fmt: skip
+    kernel = written(product, tile, name, text(tile, name), names)
+    types = tuple(POINTERS[value.dtype] for value in values)
+    return emit_text(kernel, name, types, values[0].device.index or 0)

@@ -15,8 +15,8 @@ import torch
 from torch import fx
 
 from nbcompile.codegen.triton_cross_entropy import LinearCrossEntropy, emit
-from nbcompile.gpu.written_kernels import kernel_launch
 from nbcompile.ir.linear_cross_entropy import OPERATOR
+from nbcompile.ir.written_kernel import WrittenKernel
 from nbcompile.lowering.kernel_launches import KERNEL
 from nbcompile.lowering.linear_cross_entropy import CrossEntropyLaunch
 
@@ -46,5 +46,7 @@ def _marked(node: fx.Node, multiprocessors: int) -> CrossEntropyLaunch | str:
     tiles, blocks = loss.programs, -(-classes // loss.tile.columns)
     splits = max(1, min(blocks, PER_MULTIPROCESSOR * multiprocessors // tiles))
     loss = replace(loss, splits=-(-blocks // -(-blocks // splits)))
-    launch = kernel_launch(emit(loss, NAME), NAME, loss.programs, loss.parameters, loss.tile)
+    tile, share = loss.tile, -(-blocks // loss.splits)
+    rounds = share * -(-depth // tile.depth)
+    launch = WrittenKernel(NAME, emit(loss, NAME), loss.parameters, loss.programs, tile.warps, tile.stages, rounds)
     return CrossEntropyLaunch(launch, given, loss.splits)

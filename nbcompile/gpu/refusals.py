@@ -7,12 +7,15 @@ In torch: torch/_inductor/lowering.py (make_fallback), for a whole operator. Rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch.fx
 
+from nbcompile.ir.buffer import Extern
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.lowering.graph import can_fall_back
+from nbcompile.lowering.grouped_products import GroupedLaunch
+from nbcompile.lowering.kernel_launches import INSIDE, KERNEL
 
 Refusals = Mapping[str, tuple[str, tuple[str, ...]]]
 """Reason and, where known, the fx nodes that need the missing operation, by name of the kernel."""
@@ -36,3 +39,25 @@ def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refus
             # the whole kernel.
             nodes = able.intersection(asking) or able.intersection(_product(kernel, planned) or kernel.from_nodes)
             yield from ((node, f"no code for a GPU: {reason}") for node in sorted(nodes))
+    for step in planned.steps:
+        if isinstance(step, Extern) and step.name in refusals:
+            reason, _ = refusals[step.name]
+            yield from unmarked(graph_module, step.from_nodes, f"no code for a GPU: {reason}")
+
+
+def unmarked(graph_module: torch.fx.GraphModule, names: Sequence[str], reason: str) -> Iterator[tuple[str, str]]:
+    """Nodes whose written kernel is refused: they have its reason in place of a launch."""
+    for node in graph_module.graph.nodes:
+        marked = node.meta.get(KERNEL)
+        if node.name not in names or marked is None:
+            continue
+        last = node
+        if isinstance(marked, GroupedLaunch):  # the product is called, and what follows it is generated
+            del last.meta[KERNEL]
+            node = marked.product  # noqa: PLW2901
+            inside = node
+            while inside is not last:
+                inside.meta.pop(INSIDE, None)
+                (inside,) = inside.users
+        node.meta[KERNEL] = reason
+        yield node.name, reason

@@ -63,6 +63,8 @@ class EmittedKernel:
     """Number of the GPU that it is for; -1: the CPU."""
     unaligned_source: str = ""
     """In Triton: the source for pointers that are no multiples of 16 bytes, where it is another one."""
+    parameters: tuple[str, ...] = ()
+    """In Triton: names of the pointers in the source, where they are not p0, p1, ..."""
     any_order: bool = False
     """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
 

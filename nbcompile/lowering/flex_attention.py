@@ -1,9 +1,9 @@
 """Attention whose scores functions change, on a GPU: the launches of kernels that were made for the node.
 
-    flex_attention(q, k, v, score, (.., mask), 0.125)    extern0 launches triton_flex_attention(q, k, v, out, sums, ...)
-    flex_attention_backward(q, k, v, out, ...)           a kernel for delta, extern1 for the query, extern2 for the keys
+    flex_attention(q, k, v, score, (.., mask), 0.125)    triton_flex_attention0(q, k, v, out, sums, ...)
+    flex_attention_backward(q, k, v, out, ...)           a kernel for delta, one for the query, one for keys and values
 
-They are launched like the program's own Triton kernels (user_kernels.py). A node without kernels has the reason.
+A node without kernels has the reason.
 
 In torch: torch/_inductor/kernel/flex/flex_attention.py. Read next: nbcompile/gpu/flex_attention.py
 """
@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from nbcompile.ir import compiled_artifact
 from nbcompile.ir.expr import apply, cast, compute_dtype, constant
 from nbcompile.ir.layout import contiguous, of_tensor
+from nbcompile.ir.written_kernel import WrittenKernel
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.kernel_launches import KernelLaunch, Passed, add_launch
+from nbcompile.lowering.kernel_launches import Passed, add_launch
 from nbcompile.lowering.launch_memory import memory_for
 from nbcompile.lowering.value import Value, merge_nodes
 
@@ -38,8 +38,8 @@ _PER_LN_2 = 1.4426950408889634
 class FlexForward:
     """The launches of an attention."""
 
-    launch: KernelLaunch
-    combination: KernelLaunch | None
+    launch: WrittenKernel
+    combination: WrittenKernel | None
     """The second kernel, where several programs share the keys of a row."""
     arguments: Mapping[str, fx.Node]
     """By the names that the kernels have for them."""
@@ -51,8 +51,8 @@ class FlexForward:
 class FlexGradients:
     """The launches of an attention's backward."""
 
-    of_query: KernelLaunch
-    of_keys: KernelLaunch
+    of_query: WrittenKernel
+    of_keys: WrittenKernel
     arguments: Mapping[str, fx.Node]
     captured: Mapping[str, int]
     """Names of gradients of tensors that the function reads, and their numbers among these."""
@@ -62,7 +62,6 @@ def lower_flex_attention(
     build: Builder, node: fx.Node, marked: FlexForward | FlexGradients, values: Mapping[fx.Node, Any]
 ) -> tuple[Any, ...]:
     """Add the launches; return the results."""
-    compiled_artifact.refuse("it launches a kernel of flex attention")
     given = {name: (values[value], of_tensor(value.meta["val"])) for name, value in marked.arguments.items()}
     return (
         _forward(build, node, marked, given)

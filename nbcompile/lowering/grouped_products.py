@@ -1,6 +1,6 @@
 """Grouped matrix products on a GPU: the launch of a kernel that was made for the node.
 
-    _grouped_mm(x, w, offsets)      extern0 launches triton_grouped_mm(x, w, offsets, out)
+    _grouped_mm(x, w, offsets)      triton_grouped_mm0(x, w, offsets, out)
 
 A node without a kernel has the reason.
 
@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from nbcompile.ir import compiled_artifact
 from nbcompile.ir.layout import of_tensor
+from nbcompile.ir.written_kernel import WrittenKernel
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.kernel_launches import KernelLaunch, add_launch
+from nbcompile.lowering.kernel_launches import add_launch
 from nbcompile.lowering.launch_memory import memory_for
 from nbcompile.lowering.value import Value
 
@@ -30,7 +30,7 @@ OPERATOR = torch.ops.aten._grouped_mm.default
 class GroupedLaunch:
     """The kernel of a grouped product."""
 
-    launch: KernelLaunch
+    launch: WrittenKernel
     reason: str
     """Text for the record: why it was chosen."""
     product: fx.Node
@@ -41,7 +41,6 @@ class GroupedLaunch:
 
 def lower_grouped_product(build: Builder, node: fx.Node, marked: GroupedLaunch, values: Mapping[fx.Node, Any]) -> Value:
     """Add the launch; return the result."""
-    compiled_artifact.refuse("it launches a kernel of a grouped product")
     fake = node.meta["val"]
     arguments: Any = (*marked.product.args[:3], *marked.operands)
     names = [name for name in marked.launch.parameters if name != "out"]

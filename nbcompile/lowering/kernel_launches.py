@@ -1,19 +1,18 @@
-"""Launches of kernels that were written for a node before the graph is lowered, as if they were the program's own.
+"""Launches of kernels that were written for a node before the graph is lowered.
 
-    node.meta["nbcompile_kernel"] = GroupedLaunch(kernel 3, 24 programs, ...)
-    ->  extern0 launches triton_grouped_mm(left, right, offsets, out)
+    node.meta["nbcompile_kernel"] = GroupedLaunch(WrittenKernel("triton_grouped_mm", ...), ...)
+    ->  triton_grouped_mm0 launches triton_grouped_mm(left, right, offsets, out)
 
-In torch: torch/_inductor/select_algorithm.py (TritonTemplate). Read next: nbcompile/lowering/user_kernels.py
+In torch: torch/_inductor/select_algorithm.py (TritonTemplate). Read next: nbcompile/codegen/written_kernels.py
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.layout import Layout
+from nbcompile.ir.written_kernel import WrittenKernel
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.value import Value
 
@@ -25,27 +24,11 @@ Passed = tuple[Value, Layout]
 """An argument, with the layout that the kernel has it in."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLaunch:
-    """A kernel and its launch."""
-
-    kernel: int
-    """Number of the kernel, and of its options, in torch's table of Triton kernels."""
-    options: int
-    programs: int
-    parameters: tuple[str, ...]
-    """Names of the arguments."""
-
-
 def add_launch(
-    build: Builder, launch: KernelLaunch, given: Mapping[str, Passed], written: Sequence[str], reason: str
+    build: Builder, kernel: WrittenKernel, given: Mapping[str, Passed], written: Sequence[str], reason: str
 ) -> None:
     """Add the launch of a kernel that writes some of its arguments."""
-    named = {name: build.as_argument(*given[name], False) for name in launch.parameters}
-    keywords = {
-        "kernel_idx": launch.kernel, "constant_args_idx": launch.options, "grid": [(launch.programs, 1, 1)],
-        "tma_descriptor_metadata": {}, "kwargs": named,
-    }  # fmt: skip
+    named = {name: build.as_argument(*given[name], False) for name in kernel.parameters}
     mutated = tuple(named[name].buffer for name in written)
-    target = torch_internals.triton_kernel_wrap().triton_kernel_wrapper_mutation
-    build.add(ir.Extern(build.fresh("extern"), target, (), keywords, reason, mutated, build.origin()))
+    arguments = tuple(named.values())
+    build.add(ir.Extern(build.fresh(kernel.name), kernel, arguments, {}, reason, mutated, build.origin()))

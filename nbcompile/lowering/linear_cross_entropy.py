@@ -1,6 +1,6 @@
 """Linear layer and cross entropy on a GPU: the launch of a kernel that was made for the node.
 
-    linear_cross_entropy(x, w, b, target, -100)     extern0 launches triton_linear_cross_entropy(x, ...), for each split
+    linear_cross_entropy(x, w, b, target, -100)     triton_linear_cross_entropy0(x, ...), for each split
                                                     buf4 = largest + log(sum over splits of total * exp(..))
 
 In torch: nothing. Read next: nbcompile/gpu/linear_cross_entropy.py
@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from nbcompile.ir import compiled_artifact
 from nbcompile.ir.layout import of_tensor
+from nbcompile.ir.written_kernel import WrittenKernel
 from nbcompile.lowering.builder import Builder
-from nbcompile.lowering.kernel_launches import KernelLaunch, Passed, add_launch
+from nbcompile.lowering.kernel_launches import Passed, add_launch
 from nbcompile.lowering.launch_memory import memory_for
 from nbcompile.lowering.value import Value
 
@@ -30,7 +30,7 @@ REASON = "linear layer and cross entropy: one kernel, which holds no logits in m
 class CrossEntropyLaunch:
     """The kernel of a linear layer and its cross entropy."""
 
-    launch: KernelLaunch
+    launch: WrittenKernel
     arguments: Mapping[str, fx.Node]
     splits: int
 
@@ -39,7 +39,6 @@ def lower_linear_cross_entropy(
     build: Builder, node: fx.Node, marked: CrossEntropyLaunch, values: Mapping[fx.Node, Any]
 ) -> tuple[Value, Value, Value]:
     """Add the launch; return the logarithm of the sum, the target's logit and the sum of logits, of each row."""
-    compiled_artifact.refuse("it launches a kernel of a cross entropy")
     given: dict[str, Passed] = {
         name: (values[argument], of_tensor(argument.meta["val"])) for name, argument in marked.arguments.items()
     }

@@ -328,7 +328,8 @@ def kernels(emitted: EmittedProgram, names: Labels) -> tuple[model.Kernel, ...]:
     generated = [
         model.Kernel(
             names.prefix + kernel.name,
-            names.group + kernel.name,
+            # One that was written for a node is known by its function, as in a profiler of a GPU.
+            names.group + (kernel.function if kernel.parameters else kernel.name),
             kernel.language,
             kernel.source,
             tuple(names.prefix + buffer for buffer in kernel.buffers),

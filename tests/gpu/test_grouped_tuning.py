@@ -21,16 +21,16 @@ def test_groups_are_equally_long():
     assert grouped_tuning._offsets(product(SUM, 48), CPU).tolist() == [16, 32, 48]
 
 
-def test_a_kernel_takes_its_arguments_by_number():
-    """As workers compile it; its own names are given to them in the body."""
+def test_a_candidate_is_a_kernel_as_those_of_a_schedule():
+    """With types of its arguments, and the tile's number of programs."""
     given = product(ROWS, 100)
     values = [torch.empty(1, dtype=dtype) for dtype in (torch.bfloat16, torch.bfloat16, torch.int32, torch.float32)]
     tile = ProductTile(32, 32, 32, 4, 3)
     kernel = grouped_tuning._kernel(
         lambda tile, name: emit(given, tile, name), tile, "triton_grouped_0", PARAMETERS, values, given
     )
-    assert "def triton_grouped_0(p0, p1, p2, p3):" in kernel.source
-    assert "left = p0\n" in kernel.source
+    assert "def triton_grouped_0(left, right, offsets, out):" in kernel.source
+    assert kernel.parameters == PARAMETERS
     assert kernel.types == ("*bf16", "*bf16", "*i32", "*fp32")
     assert kernel.grid == str(given.programs(tile))
     compile(kernel.source, "kernel", "exec")

@@ -63,7 +63,7 @@ _HELD = re.compile(r"\battribute\('([^']*)'\)")
 """The expression by which a wrapper reads the constants of its graph."""
 KEPT_OF_KERNELS = ("name", "function", "arguments", "sizes", "lengthy", "complaints", "language")
 """The fields that running a kernel needs; the others are for the record."""
-KEPT_FOR_A_GPU = ("source", "header", "types", "warps", "stages", "grid", "gpu")
+KEPT_FOR_A_GPU = ("source", "header", "types", "warps", "stages", "grid", "gpu", "parameters")
 """More fields of a kernel for a GPU: its machine code is found by them, or compiled again."""
 
 
