@@ -82,6 +82,7 @@ from nbcompile.torch_internals.hooks import (
     transform_levels,
     transform_state,
     waits_for_collectives,
+    without_frame_hook,
     without_function_modes,
 )
 from nbcompile.torch_internals.leaves import (
@@ -319,6 +320,7 @@ __all__ = [
     "unsee_last_write",
     "waits_for_collectives",
     "with_unknown_sizes",
+    "without_frame_hook",
     "without_function_modes",
     "without_overrides",
     "without_own_context",

@@ -78,6 +78,16 @@ def add_nan_guard(manager: Any, text: str, holds: Callable[[Any], bool]) -> None
         add([text], None)
 
 
+@contextmanager
+def without_frame_hook() -> Iterator[None]:
+    """Inside, no frame of this thread is given to a compiler."""
+    before = eval_frame.set_eval_frame(None)
+    try:
+        yield
+    finally:
+        eval_frame.set_eval_frame(before)
+
+
 def hide_from_hook(code: CodeType) -> None:
     """Run frames of this code, and all that they call, without the frame hook: they are compiled already."""
     skip = eval_frame._FrameAction.SKIP

@@ -13,6 +13,7 @@ import ctypes
 from collections.abc import Callable
 from pathlib import Path
 
+from nbcompile import torch_internals
 from nbcompile.runtime import store, toolchain
 from nbcompile.runtime.toolchain import BuildError, Compiler
 
@@ -97,7 +98,11 @@ class StandInDriver:
         """
 
         def launched(module: int, name: bytes, how: ctypes._Pointer[LaunchConfiguration], arguments: object) -> int:
-            return launch(module, name, how.contents, arguments)
+            # A driver runs no Python: what simulates the launch is not the caller's code.
+            with torch_internals.without_frame_hook():
+                return launch(module, name, how.contents, arguments)
+
+        torch_internals.hide_from_hook(launched.__code__)
 
         # Kept, as C has only their addresses: ctypes frees a callback that nobody refers to.
         self._callbacks = (ON_LOAD(load), ON_LAUNCH(launched), COUNT(count))
