@@ -29,7 +29,7 @@ class TakeOver:
 
 @dataclass(frozen=True, slots=True)
 class LibraryCall:
-    """A call of ATen, or the launch of a written kernel: views for it, memory for its result, the call, the views freed."""
+    """A call of ATen, or a launch of a written kernel: views for it, memory for its result, the call, views freed."""
 
     steps: tuple[Step, ...]
 
