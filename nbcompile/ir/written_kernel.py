@@ -27,7 +27,7 @@ class WrittenKernel:
     warps: int
     stages: int
     rounds: int = 1
-    """How often the loops of one program go round, at most."""
+    """Rounds of the loops of one program, at most."""
 
     def __str__(self) -> str:
         return self.name

@@ -64,7 +64,7 @@ def launching_triton_operators(launches: bool) -> Iterator[None]:
 
 
 class _Rule:
-    """What FunctionalTensorMode does with an operator."""
+    """Rule of FunctionalTensorMode for one operator."""
 
     def __init__(self, of_torch: Any) -> None:
         self.of_torch = of_torch
