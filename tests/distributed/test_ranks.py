@@ -1,7 +1,6 @@
 """Two processes over gloo on loopback, started by torchrun as a user starts them."""
 
 import json
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,19 +14,22 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """What each rank wrote; both share one store."""
     folder = tmp_path_factory.mktemp("ranks")
-    command = [sys.executable, "-m", "torch.distributed.run", "--master-addr", "127.0.0.1", "--master-port"]
+    # --standalone: torchrun's own store binds a port that the system gives it. One chosen before may be taken by then.
     ran = subprocess.run(
-        [*command, str(free_port()), "--nproc-per-node", "2", str(PROGRAM), str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            str(PROGRAM),
+            str(folder),
+        ],
         capture_output=True,
         text=True,
         timeout=240,

@@ -103,7 +103,7 @@ def make(name: str, folder: Path, python: str) -> Path:
     own, trace = folder / name, folder / name / "trace"
     own.mkdir(parents=True, exist_ok=True)
     (own / f"{name}.py").write_text(PROGRAMS[name])
-    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", str(RANKS)] if name == "ddp" else []
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)] if name == "ddp" else []
     caches = {"TORCHINDUCTOR_CACHE_DIR": str(own / "cache"), "TORCH_TRACE": str(trace), "OMP_NUM_THREADS": "1"}
     subprocess.run(
         [python, *launcher, str(own / f"{name}.py")], check=True, capture_output=True, env={**os.environ, **caches}
