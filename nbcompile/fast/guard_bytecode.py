@@ -122,7 +122,7 @@ def instructions(
         writer.emit("ASK", writer.slot(group.source), key=group.cached)
     for prepared in own:  # sizes last: they are of tensors that are known to be such
         if isinstance(prepared, Ambient) and prepared.guard.kind is GuardKind.SHAPE_ENV:
-            writer.emit("ASK_ALL", key=prepared.asked)
+            writer.ambient(prepared)
     return writer.names, writer.written
 
 
@@ -292,29 +292,8 @@ class _Writer:
 
     def ambient(self, prepared: Ambient) -> None:
         """One guard about the process, or about several values."""
-        guard, kind = prepared.guard, prepared.guard.kind
-        expected: Any = guard.expected
-        if kind is GuardKind.GLOBAL_STATE:
-            state, level = cast("tuple[object, int]", prepared.asked)
-            self.emit("STATE", key=state)
-            self._is(self.into("LOOK_UP", key=FORWARD_LEVEL), level)  # small ints are one object each
-            version = members.version_of(torch.nn.Parameter)
-            # Members of torch.Tensor are compared only after a change of the class's version.
-            self.emit("UNCHANGED", number=version, key=(torch.nn.Parameter, members.are_torchs_own))
-        elif kind is GuardKind.TORCH_FUNCTION_MODE_STACK and not expected:
-            self.emit("NO_MODES")
-        elif kind is GuardKind.DEFAULT_DEVICE:
-            slot = self.into("LOOK_UP", key=(vars(torch.utils._device), "CURRENT_DEVICE"))
-            self._is(slot, prepared.asked)
-        elif kind is GuardKind.SAVED_TENSORS_HOOKS and prepared.asked is None:
-            self.emit("NO_HOOKS")
-        elif kind is GuardKind.OBJECT_ALIASING:
-            assert guard.source is not None
-            self.emit("SAME", self.slot(guard.source), self.slot(expected))
-        elif kind in (GuardKind.NO_TENSOR_ALIASING, GuardKind.NO_OBJECT_ALIASING):
-            self.emit("DISTINCT", key=tuple(map(self.slot, expected)))
-        elif kind is not GuardKind.TRANSFORMS or expected:  # that there is none, KEYS_OF_THREAD says
-            raise NotEncodable(guard)
+        if not _AMBIENT[prepared.guard.kind](self, prepared, prepared.guard.expected):
+            raise NotEncodable(prepared.guard)
 
     def unchanged(self, slot: int, leaf: Leaf) -> None:
         """A class and its bases are as they were, or are asked once more: members that matter are of the same kind."""
@@ -494,4 +473,66 @@ _LEAVES: dict[GuardKind, Callable[[_Writer, Leaf, int, Any, object], bool]] = {
     GuardKind.TENSOR_MATCH: _Writer.tensor,
     GuardKind.TENSOR_PROPERTY: _property,
     GuardKind.DIMENSION_MARKING: _marking,
+}
+
+
+def _global_state(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    state, level = cast("tuple[object, int]", prepared.asked)
+    writer.emit("STATE", key=state)
+    writer._is(writer.into("LOOK_UP", key=FORWARD_LEVEL), level)  # small ints are one object each
+    version = members.version_of(torch.nn.Parameter)
+    # Members of torch.Tensor are compared only after a change of the class's version.
+    writer.emit("UNCHANGED", number=version, key=(torch.nn.Parameter, members.are_torchs_own))
+    return True
+
+
+def _mode_stack(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    if expected:
+        return False
+    writer.emit("NO_MODES")
+    return True
+
+
+def _default_device(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    writer._is(writer.into("LOOK_UP", key=(vars(torch.utils._device), "CURRENT_DEVICE")), prepared.asked)
+    return True
+
+
+def _saved_tensors_hooks(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    if prepared.asked is not None:
+        return False
+    writer.emit("NO_HOOKS")
+    return True
+
+
+def _transforms(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    return not expected  # that there is none, KEYS_OF_THREAD says
+
+
+def _aliasing(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    assert prepared.guard.source is not None
+    writer.emit("SAME", writer.slot(prepared.guard.source), writer.slot(expected))
+    return True
+
+
+def _no_aliasing(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    writer.emit("DISTINCT", key=tuple(map(writer.slot, expected)))
+    return True
+
+
+def _shapes(writer: _Writer, prepared: Ambient, expected: Any) -> bool:
+    writer.emit("ASK_ALL", key=prepared.asked)
+    return True
+
+
+_AMBIENT: dict[GuardKind, Callable[[_Writer, Ambient, Any], bool]] = {
+    GuardKind.GLOBAL_STATE: _global_state,
+    GuardKind.TORCH_FUNCTION_MODE_STACK: _mode_stack,
+    GuardKind.DEFAULT_DEVICE: _default_device,
+    GuardKind.TRANSFORMS: _transforms,
+    GuardKind.SAVED_TENSORS_HOOKS: _saved_tensors_hooks,
+    GuardKind.OBJECT_ALIASING: _aliasing,
+    GuardKind.NO_OBJECT_ALIASING: _no_aliasing,
+    GuardKind.NO_TENSOR_ALIASING: _no_aliasing,
+    GuardKind.SHAPE_ENV: _shapes,
 }

@@ -225,9 +225,14 @@ def _dict_length(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tr
 
 
 def _dict_keys(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree:
-    wanted = spelled(prepared.guard.expected)
-    keys = readings.of(_source(prepared), "list({})", lambda value: spelled(tuple(dict.keys(value))))
-    return trees.every([_is_dict(readings, prepared), trees.same(keys, wanted)])
+    keys = trees.same(readings.of(_source(prepared), "list({})", _spelled_keys), spelled(prepared.guard.expected))
+    if isinstance(fetch(_source(prepared), scope), MappingProxyType):
+        return keys
+    return trees.every([_is_dict(readings, prepared), keys])
+
+
+def _spelled_keys(value: Any) -> str:
+    return spelled(tuple(value) if isinstance(value, MappingProxyType) else tuple(dict.keys(value)))
 
 
 def _contains(readings: GuardExpressions, prepared: Leaf, scope: Scope) -> Tree:
@@ -424,25 +429,31 @@ def _shapes(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tree
     parts = prepared.guard.expected.expressions
     readable, fetchers = readable_conditions(prepared.guard.expected, scope)
     texts = [
-        _shape(readings, part) if part == text else trees.same(readings.read(part, _evaluated(text, fetchers)), True)
+        _shape(readings, part, scope)
+        if part == text
+        else trees.same(readings.read(part, _evaluated(text, fetchers, bool)), True)
         for part, text in zip(parts, readable, strict=True)
     ]
     return trees.every(texts or [trees.constant(True)])
 
 
-def _shape(readings: GuardExpressions, part: str) -> Tree:
+def _shape(readings: GuardExpressions, part: str, scope: Scope) -> Tree:
     tree = trees.parse(part)
-    if tree is None:
-        return trees.same(readings.read(part, _evaluated(part)), True)
+    # The ragged size of a nested tensor is no number, and a page cannot compute with it.
+    if tree is None or not all(type(_evaluated(name)(scope)) in _ATOMS for name in trees.reads(tree)):
+        return trees.same(readings.read(part, _evaluated(part, write=bool)), True)
     for name in trees.reads(tree):
         readings.read(name, _evaluated(name))
     return tree
 
 
-def _evaluated(text: str, fetchers: Mapping[str, Any] = MappingProxyType({})) -> Reader:
+def _evaluated(
+    text: str, fetchers: Mapping[str, Any] = MappingProxyType({}), write: Callable[[Any], Atom] | None = None
+) -> Reader:
     # Once; the reader runs for every call whose values are taken.
     code = compile(ast.parse(text, mode="eval"), "<a guard on shapes>", "eval")
-    return lambda scope: _number(eval(code, {**shape_names(scope), **fetchers, "L": scope.locals, "G": scope.globals}))
+    write = write or _number
+    return lambda scope: write(eval(code, {**shape_names(scope), **fetchers, "L": scope.locals, "G": scope.globals}))
 
 
 def _number(value: object) -> Atom:

@@ -320,7 +320,7 @@ def another(kind, value, expected):
         case GuardKind.RANGE_ITERATOR_MATCH, _:
             return iter(range(1, 99, 7))
         case GuardKind.FUNCTION_MATCH, types.FunctionType():
-            return _lookalike(value, value.__code__.replace())
+            return _lookalike(value)
         case GuardKind.FUNCTION_MATCH, types.MethodType():
             return types.MethodType(another_code, value.__self__)
         case GuardKind.TYPE_MATCH, _:
@@ -361,18 +361,17 @@ def _with_or_without(items, item, present, other):
     return [*kept, other] if present else [*kept[1:], item]
 
 
-def _lookalike(value, code=None):
-    """Another object that is like this one (a function: perhaps with other code)."""
+def _lookalike(value):
+    """Another object that is like this one; a function has code that a later process can tell from its code, too."""
     if type(value) is types.FunctionType:
-        made = types.FunctionType(
-            code or value.__code__, value.__globals__, value.__name__, value.__defaults__, value.__closure__
-        )
+        code = value.__code__.replace(co_consts=(*value.__code__.co_consts, "not used"))
+        made = types.FunctionType(code, value.__globals__, value.__name__, value.__defaults__, value.__closure__)
         made.__kwdefaults__ = value.__kwdefaults__
         vars(made).update(vars(value))
         return made
     if type(value) is types.ModuleType:
         made = types.ModuleType(value.__name__)
-        vars(made).update(vars(value))
+        vars(made).update({**vars(value), "__name__": f"not_{value.__name__}"})
         return made
     if type(value) is type and value.__flags__ & _HEAP_TYPE and _lays_out_alike(value):
         return _subclass(value)

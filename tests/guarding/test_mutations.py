@@ -7,6 +7,7 @@ cannot be changed by itself is counted with the reason.
 
 import collections
 import contextlib
+import dataclasses
 import random
 import types
 import warnings
@@ -20,7 +21,7 @@ from nbcompile.capture.source import Address, resolve
 from nbcompile.driver import stages
 from nbcompile.guarding.ambient import shape_names
 from nbcompile.guarding.explain import shortened
-from tests.guarding import in_c, mutating
+from tests.guarding import encodings, mutating
 from tests.guarding.mutating import Cannot
 from tests.peer.program import programs
 
@@ -35,13 +36,19 @@ class Mutations:
         self.not_tried = collections.Counter()
         self.wrong = []
         self.unbroken = []
-        self.in_c, self.said_in_c, self.checks = None, 0, 0
+        self.encodings, self.frame = {}, None
+        self.refused_by = collections.Counter()
+        """Changes that each encoding refused, by kind."""
+        self.said_in_c = self.checks = 0
 
     def __call__(self, guards, frame, *makers):
         check = self.build(guards, frame, *makers)
         scope = frame.scope()
-        self.in_c = in_c.written(check, scope)
-        self.said_in_c += self.in_c is not None
+        self.frame, self.encodings = frame, encodings.encode(check, guards, frame)
+        for name, accepts in self.encodings.items():
+            if not accepts(frame):
+                self.wrong.append(f"{name}: the call that was traced is refused")
+        self.said_in_c += "instructions" in self.encodings
         self.checks += 1
         for number, each in enumerate(check.prepared):
             try:
@@ -126,8 +133,11 @@ class Mutations:
         if check.holds(now):
             self.wrong.append(f"{text} is violated, and the look-up hits")
             return
-        if self.in_c is not None and in_c.hits(self.in_c, now):
-            self.wrong.append(f"{text} is violated, and the fast call is made")
+        other = dataclasses.replace(self.frame, locals=now.locals)
+        for name, accepts in self.encodings.items():
+            if accepts(other):
+                self.wrong.append(f"{text} is violated, and accepted by {name}")
+            self.refused_by[each.guard.kind, name] += 1
         failed = check.failure(now, "0/0")
         others = [one for one in check.failing(now) if one is not each]
         failing = [f"0/0.g{check.prepared.index(one)}" for one in check.failing(now)]

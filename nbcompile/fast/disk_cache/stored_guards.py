@@ -32,25 +32,6 @@ from nbcompile.guarding.ambient import inlined_hooks
 from nbcompile.record.model import StackLine
 
 Kind = GuardKind
-_LITERAL = frozenset(
-    {
-        Kind.SEQUENCE_LENGTH, Kind.DICT_LENGTH, Kind.HASATTR, Kind.NOT_IN_GENERIC_DICT,
-        Kind.TUPLE_ITERATOR_LEN, Kind.RANGE_ITERATOR_MATCH, Kind.TENSOR_PROPERTY,
-    }
-)  # fmt: skip
-"""Their ``expected`` is a literal; whether it holds, the guard itself finds out."""
-_OF_KEYS = (Kind.DICT_CONTAINS, Kind.SET_CONTAINS)
-"""Their ``expected`` is a key, which may be a class, and whether it is there."""
-_OF_VALUE: dict[GuardKind, Callable[[object], object]] = {
-    Kind.TYPE_MATCH: type,
-    Kind.ID_MATCH: lambda value: value,
-    Kind.FUNCTION_MATCH: lambda value: value,
-    Kind.EQUALS_MATCH: lambda value: value,
-    Kind.NAN_MATCH: lambda value: value,
-    Kind.BOOL_MATCH: lambda value: value,
-    Kind.NONE_MATCH: lambda value: value,
-}
-"""Their ``expected`` is taken from the value at their source."""
 
 
 def write(guards: Iterable[Guard], written: SourceWriter) -> list[Any]:
@@ -67,64 +48,11 @@ def _write(guard: Guard, written: SourceWriter) -> list[Any]:
     index = None if guard.source is None else written.number_of(guard.source)
     try:
         more = [[list(each) for each in guard.members]] if guard.members else []
-        return [guard.kind.name, index, _expected(guard, written), *more]
+        return [guard.kind.name, index, _FORMS[guard.kind].write(guard, written), *more]
     # The reason names the guard: it is shown in the record as what prevents storing.
     except NotStorable as reason:
         where = "" if guard.source is None else f" {known_text(guard.source)}"
         raise NotStorable(f"{guard.kind}{where}: {reason}") from None
-
-
-def _expected(guard: Guard, written: SourceWriter) -> Any:
-    kind, expected = guard.kind, cast("Any", guard.expected)
-    if kind in _OF_VALUE:
-        return describe(expected)
-    if kind in _OF_KEYS:
-        return [written.key(expected[0]), expected[1]]
-    if kind in _LITERAL:
-        return encode(expected)
-    match kind:
-        case Kind.TENSOR_MATCH:
-            assert guard.source is not None
-            value = cast("torch.Tensor", written.known.value(guard.source))
-            return [encode(expected.sizes), encode(expected.strides), tensor_facts(value)]
-        case Kind.DICT_KEYS:
-            return [describe(key) for key in expected]
-        case Kind.DIMENSION_MARKING:
-            return [[[name, sorted(dims)] for name, dims in expected.present], list(expected.absent)]
-        case Kind.OBJECT_ALIASING:  # ``expected`` is another source
-            return written.number_of(expected)
-        case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
-            return [written.number_of(each) for each in expected]
-        case Kind.SHAPE_ENV:
-            stacks = [[list(dataclasses.astuple(line)) for line in stack] for stack in expected.stacks]
-            about = [written.number_of(each) for each in expected.sources]
-            return [list(expected.expressions), about, stacks, list(expected.notes)]
-        case _:
-            return _state_of_process(kind)
-
-
-def _state_of_process(kind: GuardKind) -> Any:
-    match kind:
-        case Kind.GLOBAL_STATE:
-            if torch_internals.forward_level() >= 0:
-                raise NotStorable("a level of forward-mode AD is active")
-            # The tree compares tensors under the keys of the thread, which alone tell inference_mode from no_grad.
-            return [torch_internals.guards.GlobalStateGuard().__getstate__(), list(torch_internals.thread_keys())]
-        case Kind.TORCH_FUNCTION_MODE_STACK:
-            if torch_internals.function_modes():
-                raise NotStorable("a torch function mode is active")
-            return []
-        case Kind.DEFAULT_DEVICE:
-            return str(torch.utils._device.CURRENT_DEVICE)
-        case Kind.TRANSFORMS:
-            if torch_internals.in_transform():
-                raise NotStorable("a transform of torch.func is active")
-            return []
-        case Kind.SAVED_TENSORS_HOOKS:
-            if inlined_hooks() is not None:
-                raise NotStorable("hooks on saved tensors are traced into the graph")
-            return None
-    raise NotStorable("no form for it")
 
 
 def read(data: list[Any], sources: list[Source], known: SourceCache) -> tuple[Guard, ...]:
@@ -145,41 +73,139 @@ def _read_row(row: list[Any], sources: list[Source], known: SourceCache) -> Guar
 
 def _read(kind: GuardKind, index: int | None, stored: Any, sources: list[Source], known: SourceCache) -> Guard:
     source = None if index is None else sources[index]
-    # What a guard expects is an object, which another process cannot load. So the entry has a description, and the
-    # guard expects the object that is at the same source in this process, if its description is the same.
-    if kind in _OF_VALUE and source is not None:
-        expected = _OF_VALUE[kind](known.value(source))
-        _same(_described(expected), stored, source)
-        return Guard(source, kind, expected)
-    if kind in _OF_KEYS:
-        return Guard(source, kind, (read_key(stored[0], sources, known), decode(stored[1])))
-    if kind in _LITERAL:
-        return Guard(source, kind, decode(stored))
-    match kind:
-        case Kind.TENSOR_MATCH if source is not None:
-            # Class, dtype, device and keys are compared now; the sizes are left to the guard.
-            sizes, strides, facts = stored
-            _same(tensor_facts(cast("torch.Tensor", known.value(source))), facts, source)
-            return Guard(source, kind, TensorFacts(decode(sizes), decode(strides)))
-        case Kind.DICT_KEYS if source is not None:
-            keys = tuple(cast("Any", known.value(source)))
-            _same([_described(key) for key in keys], stored, source)
-            return Guard(source, kind, keys)
-        case Kind.DIMENSION_MARKING:
-            present = tuple((name, frozenset(dims)) for name, dims in stored[0])
-            return Guard(source, kind, TensorMarks(present, tuple(stored[1])))
-        case Kind.OBJECT_ALIASING:
-            return Guard(source, kind, sources[stored])
-        case Kind.NO_OBJECT_ALIASING | Kind.NO_TENSOR_ALIASING:
-            return Guard(source, kind, tuple(sources[each] for each in stored))
-        case Kind.SHAPE_ENV:
-            expressions, about, lines, notes = stored
-            stacks = tuple(tuple(StackLine(*line) for line in stack) for stack in lines)
-            subjects = tuple(sources[each] for each in about)
-            return Guard(source, kind, ShapeGuards(tuple(expressions), subjects, stacks, tuple(notes)))
-    # They expect no value: the guard is about the state of this moment, which was compared just now.
-    _same(_described_state(kind), stored, source)
-    return Guard(source, kind, () if kind in (Kind.TORCH_FUNCTION_MODE_STACK, Kind.TRANSFORMS) else None)
+    return Guard(source, kind, _FORMS[kind].read(_StoredExpectation(source, stored, sources, known)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _StoredExpectation:
+    """An expectation as an entry has it, and the call for which it is read."""
+
+    source: Source | None
+    data: Any
+    sources: list[Source]
+    known: SourceCache
+
+    def value(self) -> Any:
+        """The value at the guard's source in this process."""
+        assert self.source is not None
+        return self.known.value(self.source)
+
+    def expect_same(self, now: Any) -> None:
+        """Raise Unreadable if something is described otherwise than it was."""
+        if not alike(now, self.data):
+            about = known_text(self.source) if self.source is not None else "the state of the process"
+            raise Unreadable(f"{about} is another now")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """Pair of functions: what a kind of guard expects, as JSON, and the same in the process that reads it."""
+
+    write: Callable[[Guard, SourceWriter], Any]
+    read: Callable[[_StoredExpectation], Any]
+
+
+# -- one form for each kind -------------------------------------------------------------------------------------------
+
+
+def _of_value(take: Callable[[Any], object]) -> Form:
+    """Form of an object, which another process cannot load.
+
+    The entry has its description, and the guard expects what is at the same source there, if that is described alike.
+    """
+
+    def read(stored: _StoredExpectation) -> object:
+        expected = take(stored.value())
+        stored.expect_same(_described(expected))
+        return expected
+
+    return Form(lambda guard, written: describe(guard.expected), read)
+
+
+def _of_process(describe_state: Callable[[], Any], expected: object = None) -> Form:
+    """Form of a state of the process: the guard is about that of the moment, if it is described alike."""
+
+    def read(stored: _StoredExpectation) -> object:
+        try:
+            now = describe_state()
+        except NotStorable as reason:
+            raise Unreadable(str(reason)) from None
+        stored.expect_same(now)
+        return expected
+
+    return Form(lambda guard, written: describe_state(), read)
+
+
+def _write_tensor(guard: Guard, written: SourceWriter) -> list[Any]:
+    assert guard.source is not None
+    facts = cast("TensorFacts", guard.expected)
+    value = cast("torch.Tensor", written.known.value(guard.source))
+    return [encode(facts.sizes), encode(facts.strides), tensor_facts(value)]
+
+
+def _read_tensor(stored: _StoredExpectation) -> TensorFacts:
+    # Class, dtype, device and keys are compared now; the sizes are left to the guard.
+    sizes, strides, facts = stored.data
+    replace(stored, data=facts).expect_same(tensor_facts(stored.value()))
+    return TensorFacts(decode(sizes), decode(strides))
+
+
+def _read_keys(stored: _StoredExpectation) -> tuple[object, ...]:
+    keys = tuple(stored.value())
+    stored.expect_same([_described(key) for key in keys])
+    return keys
+
+
+def _write_marks(guard: Guard, written: SourceWriter) -> list[Any]:
+    marks = cast("TensorMarks", guard.expected)
+    return [[[name, sorted(dims)] for name, dims in marks.present], list(marks.absent)]
+
+
+def _read_marks(stored: _StoredExpectation) -> TensorMarks:
+    present, absent = stored.data
+    return TensorMarks(tuple((name, frozenset(dims)) for name, dims in present), tuple(absent))
+
+
+def _write_shapes(guard: Guard, written: SourceWriter) -> list[Any]:
+    shapes = cast("ShapeGuards", guard.expected)
+    stacks = [[list(dataclasses.astuple(line)) for line in stack] for stack in shapes.stacks]
+    about = [written.number_of(source) for source in shapes.sources]
+    return [list(shapes.expressions), about, stacks, list(shapes.notes)]
+
+
+def _read_shapes(stored: _StoredExpectation) -> ShapeGuards:
+    expressions, about, lines, notes = stored.data
+    stacks = tuple(tuple(StackLine(*line) for line in stack) for stack in lines)
+    return ShapeGuards(tuple(expressions), tuple(stored.sources[at] for at in about), stacks, tuple(notes))
+
+
+def _global_state() -> Any:
+    if torch_internals.forward_level() >= 0:
+        raise NotStorable("a level of forward-mode AD is active")
+    # The tree compares tensors under the keys of the thread, which alone tell inference_mode from no_grad.
+    return [torch_internals.guards.GlobalStateGuard().__getstate__(), list(torch_internals.thread_keys())]
+
+
+def _function_modes() -> Any:
+    if torch_internals.function_modes():
+        raise NotStorable("a torch function mode is active")
+    return []
+
+
+def _transforms() -> Any:
+    if torch_internals.in_transform():
+        raise NotStorable("a transform of torch.func is active")
+    return []
+
+
+def _saved_tensors_hooks() -> Any:
+    if inlined_hooks() is not None:
+        raise NotStorable("hooks on saved tensors are traced into the graph")
+    return None
+
+
+def _never_stored(guard: Guard, written: SourceWriter) -> Any:
+    raise NotStorable("no form for it")
 
 
 def _described(value: object) -> Any:
@@ -189,13 +215,49 @@ def _described(value: object) -> Any:
         return None
 
 
-def _described_state(kind: GuardKind) -> Any:
-    try:
-        return _state_of_process(kind)
-    except NotStorable as reason:
-        raise Unreadable(str(reason)) from None
-
-
-def _same(now: Any, stored: Any, source: Source | None) -> None:
-    if not alike(now, stored):
-        raise Unreadable(f"{known_text(source) if source is not None else 'the state of the process'} is another now")
+_VALUE = _of_value(lambda value: value)
+_LITERAL = Form(lambda guard, written: encode(guard.expected), lambda stored: decode(stored.data))
+"""Form of a literal; whether it holds, the guard itself finds out."""
+_KEY = Form(
+    lambda guard, written: [written.key(cast("Any", guard.expected)[0]), cast("Any", guard.expected)[1]],
+    lambda stored: (read_key(stored.data[0], stored.sources, stored.known), decode(stored.data[1])),
+)
+"""Form of a key, which may be a class, and whether it is there."""
+_SOURCES = Form(
+    lambda guard, written: [written.number_of(source) for source in cast("tuple[Source, ...]", guard.expected)],
+    lambda stored: tuple(stored.sources[at] for at in stored.data),
+)
+_FORMS: dict[GuardKind, Form] = {
+    Kind.TYPE_MATCH: _of_value(type),
+    Kind.ID_MATCH: _VALUE,
+    Kind.FUNCTION_MATCH: _VALUE,
+    Kind.NONE_MATCH: _VALUE,
+    Kind.BOOL_MATCH: _VALUE,
+    Kind.EQUALS_MATCH: _VALUE,
+    Kind.NAN_MATCH: _VALUE,
+    Kind.SEQUENCE_LENGTH: _LITERAL,
+    Kind.DICT_LENGTH: _LITERAL,
+    Kind.DICT_KEYS: Form(lambda guard, written: [describe(key) for key in cast("Any", guard.expected)], _read_keys),
+    Kind.DICT_CONTAINS: _KEY,
+    Kind.SET_CONTAINS: _KEY,
+    Kind.HASATTR: _LITERAL,
+    Kind.NOT_IN_GENERIC_DICT: _LITERAL,
+    Kind.TUPLE_ITERATOR_LEN: _LITERAL,
+    Kind.RANGE_ITERATOR_MATCH: _LITERAL,
+    Kind.TENSOR_MATCH: Form(_write_tensor, _read_tensor),
+    Kind.TENSOR_SUBCLASS_METADATA_MATCH: Form(_never_stored, lambda stored: None),
+    Kind.TENSOR_PROPERTY: _LITERAL,
+    Kind.DIMENSION_MARKING: Form(_write_marks, _read_marks),
+    Kind.OBJECT_ALIASING: Form(
+        lambda guard, written: written.number_of(cast("Source", guard.expected)),
+        lambda stored: stored.sources[stored.data],
+    ),
+    Kind.NO_OBJECT_ALIASING: _SOURCES,
+    Kind.NO_TENSOR_ALIASING: _SOURCES,
+    Kind.SHAPE_ENV: Form(_write_shapes, _read_shapes),
+    Kind.GLOBAL_STATE: _of_process(_global_state),
+    Kind.TORCH_FUNCTION_MODE_STACK: _of_process(_function_modes, ()),
+    Kind.DEFAULT_DEVICE: _of_process(lambda: str(torch.utils._device.CURRENT_DEVICE)),
+    Kind.TRANSFORMS: _of_process(_transforms, ()),
+    Kind.SAVED_TENSORS_HOOKS: _of_process(_saved_tensors_hooks),
+}
