@@ -9,6 +9,9 @@
     @case((ones(3), 2))                            # the same in short, for one function
     def doubled(x, k): return x * k
 
+    @program(variants={"static": {"dynamic": False}, "dynamic": {"dynamic": True}})
+    def sized(): ...                               # two programs, sized_static and sized_dynamic
+
 A call may also be a function of the compiled function, to do something in
 between (rebind a global, enter a grad mode) or to pass keywords. Program files
 are executed afresh for each compiler, so functions, code objects, globals and
@@ -53,11 +56,13 @@ class Program:
     name: str
     family: str
     settings: Settings
+    function: str
+    """The function of the program file that builds it: its name, without that of the variant."""
 
     def build(self) -> tuple[Callable[..., object], list[Any], ModuleType]:
         """A fresh function, its calls, and the module whose globals it uses."""
         module = _execute(self.family)
-        function, calls = getattr(module, self.name)()
+        function, calls = getattr(module, self.function)()
         return function, calls, module
 
 
@@ -67,14 +72,24 @@ def program(
     torch_differs: str = "",
     differs_on: tuple[tuple[int, int], ...] = ((3, 11), (3, 12), (3, 13)),
     oracle: str = "eager",
+    variants: Mapping[str, Mapping[str, object]] | None = None,
     **options: object,
 ) -> Callable[[FunctionType], FunctionType]:
-    """Mark a function of a program file as a program; ``differs_on``: the versions of Python where torch differs."""
+    """Mark a function of a program file as a program.
+
+    ``differs_on``: the versions of Python where torch differs. ``variants``: several programs of one function, by the end
+    of their names, each with its settings: ``config``, or options of ``compile``.
+    """
     if sys.version_info[:2] not in differs_on:
         torch_differs = ""
 
+    def settings(more: Mapping[str, Any]) -> Settings:
+        given = {**options, **more}
+        return Settings(given, given.pop("config", config or {}), torch_differs, oracle)
+
     def mark(function: FunctionType) -> FunctionType:
-        function.settings = Settings(options, config or {}, torch_differs, oracle)  # type: ignore[attr-defined]
+        ends = {f"_{end}" if end else "": settings(more) for end, more in (variants or {"": {}}).items()}
+        function.variants = ends  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -98,9 +113,11 @@ def programs() -> dict[str, Program]:
     found: dict[str, Program] = {}
     for path in sorted(FOLDER.glob("*.py")):
         for name, value in vars(_execute(path.stem)).items():
-            if isinstance(settings := getattr(value, "settings", None), Settings):
-                assert name not in found, f"two programs are called {name!r}"
-                found[name] = Program(name, path.stem, settings)
+            if not isinstance(value, FunctionType):
+                continue
+            for end, settings in vars(value).get("variants", {}).items():
+                assert name + end not in found, f"two programs are called {name + end!r}"
+                found[name + end] = Program(name + end, path.stem, settings, name)
     return found
 
 

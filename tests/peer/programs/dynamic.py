@@ -43,24 +43,8 @@ def static_compiles_each_size():
     return f, sizes((3, 3), (4, 4), (5, 5))
 
 
-@program(dynamic=False)
-def size_product_static():
-    def f(x):
-        return x * x.size()[0]
-
-    return f, sizes(10, 20, 30, 40)
-
-
-@program()
-def size_product_automatic():
-    def f(x):
-        return x * x.size()[0]
-
-    return f, sizes(10, 20, 30, 40)
-
-
-@program(dynamic=True)
-def size_product_dynamic():
+@program(variants={"static": {"dynamic": False}, "automatic": {}, "dynamic": {"dynamic": True}})
+def size_product():
     def f(x):
         return x * x.size()[0]
 

@@ -127,7 +127,7 @@ def boolean_mask_assignment():
     return f, [(arange(6.0),)]
 
 
-@program()
+@program(variants={"": {}, "captured": {"config": SIZES}})
 def boolean_mask_read():
     def f(x):
         return x[x > 2].sum()
@@ -135,25 +135,8 @@ def boolean_mask_read():
     return f, [(arange(6.0),)]
 
 
-@program(config=SIZES)
-def boolean_mask_read_captured():
-    def f(x):
-        return x[x > 2].sum()
-
-    return f, [(arange(6.0),)]
-
-
-@program()
-def item_breaks():
-    def f(x):
-        n = x.sum().item()
-        return x * n
-
-    return f, [(ones(3),)]
-
-
-@program(config=SCALARS)
-def item_captured():
+@program(variants={"breaks": {}, "captured": {"config": SCALARS}})
+def item():
     def f(x):
         n = x.sum().item()
         return x * n
