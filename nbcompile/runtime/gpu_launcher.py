@@ -141,7 +141,8 @@ def raise_error(result: int, text: str, action: str, kernel: str | None) -> NoRe
 
 
 def _error(result: int, text: str, action: str, kernel: str | None) -> Exception:
-    what = f"CUDA driver error {result} ({text or 'no text'})"
+    text = text or "an error that the driver has no text for"
+    what = f"CUDA driver error {result} ({text})"
     where = f" to {action}" + (f" {kernel}" if kernel else "")
     # torch.OutOfMemoryError is what programs catch to go on with a smaller batch.
     if result == OUT_OF_MEMORY:

@@ -92,6 +92,21 @@ def test_what_follows_is_in_the_kernel(name, divided):
     assert len(launched) == (2 if name == "a residual in float32" else 1)  # the residual's own cast is before it
 
 
+def test_relu_keeps_nan_and_the_sign_of_zero():
+    """A product that rounds to -0.0 in 16 bits, and one that is NaN: the epilogue's bits are those of eager mode."""
+    a, b = torch.full((64, 32), 1e-22).bfloat16(), torch.full((2, 32, 64), -1e-22).bfloat16()
+    b[:, :, 1] = 1.0
+    a[5, 3], a[8] = float("nan"), 1.0
+    groups = offsets(20, 64)
+    product, expected = OPERATOR(a, b, groups), torch.relu(OPERATOR(a, b, groups))
+    assert product[0, 0] == 0 and torch.signbit(product[0, 0])
+    found = nbcompile.explain(lambda a, b, groups: torch.relu(OPERATOR(a, b, groups)), options=OURS)(a, b, groups)
+    assert [kernel.name for kernel in found.kernels if kernel.language == "triton"] == ["triton_grouped_mm"]
+    numbers = ~expected.isnan()
+    assert torch.equal(~found.result.isnan(), numbers)
+    assert torch.equal(torch.signbit(found.result)[numbers], torch.signbit(expected)[numbers])
+
+
 def test_a_product_that_is_used_twice_is_in_memory():
     """What follows is a kernel of its own."""
     a, b = tensors((64, 32), (2, 32, 64))

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import gc
+import re
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -164,3 +166,20 @@ def test_a_thread_that_gets_no_context(here, function, result):
     here.driver.recover()
     torch.testing.assert_close(in_a_new_thread(lambda: compiled(x)), expected)
     right_now(x, before)
+
+
+def test_the_table_of_faults_has_each_function_of_the_driver():
+    """What the launcher finds in the driver is what these tests and the documentation's table name."""
+    source = gpu_launcher.SOURCE.read_text()
+    called = {
+        name.removesuffix("_v2").removesuffix("WithFlags")
+        for name in re.findall(r'find\(driver\.\w+, "(cu\w+)"', source)
+    }
+    folder = Path(__file__).parent
+    tests = "".join((folder / name).read_text() for name in ("test_faults.py", "test_driver_results.py"))
+    page = (folder.parents[2] / "docs" / "design" / "gpu.md").read_text()
+    table = page[page.index("| call | results injected") :]
+    assert len(called) == 22
+    for name in called:
+        assert f'"{name}"' in tests or f"``{name}``" in tests
+        assert f"`{name}`" in table

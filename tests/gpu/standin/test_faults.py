@@ -87,6 +87,34 @@ def test_debug_names_the_kernel_and_the_line(here):
     here.driver.recover()
 
 
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("result", AT_A_LAUNCH)
+def test_each_result_of_waiting_for_a_kernel_is_one_error(here, result):
+    """In debug mode: the class is eager's, the text has the kernel; inputs are as they were, and the next call is right."""
+    x = torch.randn(8, 32, device="cuda")
+    before = x.cpu()
+    compiled = nbcompile.compile(plus_one, options={"debug": True})
+    expected = compiled(x).cpu()
+    here.driver.fail("cuStreamSynchronize", result)
+    kind = torch.OutOfMemoryError if result == gpu_launcher.OUT_OF_MEMORY else ACCELERATOR
+    with pytest.raises(kind, match=rf"CUDA driver error {result} .*to launch triton_sin_\w+"):
+        compiled(x)
+    here.driver.recover()
+    torch.testing.assert_close(x.cpu(), before, rtol=0, atol=0)
+    torch.testing.assert_close(compiled(x).cpu(), expected, rtol=0, atol=0)
+
+
+def test_an_error_without_text_is_an_error(here):
+    """``cuGetErrorString`` fails for a number that it does not know: a newer driver's, say."""
+    x = torch.randn(8, 32, device="cuda")
+    compiled = nbcompile.compile(plus_one)
+    compiled(x)
+    here.driver.fail("cuLaunchKernel", 12345)
+    with pytest.raises(ACCELERATOR, match=r"CUDA driver error 12345 \(an error that the driver has no text for\)"):
+        compiled(x)
+    torch.testing.assert_close(compiled(x), plus_one(x))
+
+
 @pytest.mark.parametrize(
     "function", ["cuModuleLoadData", "cuModuleGetFunction", "cuCtxGetCurrent", "cuDeviceGetAttribute"]
 )
