@@ -18,7 +18,7 @@ FOLDER = ROOT / "tests/gpu/standin"
 # Each process imports everything anew and compiles the same first kernels: a few seconds that files can share.
 PROCESSES = {
     "launches": ("launches", "driver", "driver_results", "product_tuning", "descriptors"),
-    "recordings": ("recording", "faults", "user_kernels"),
+    "recordings": ("recording", "graph_memory", "faults", "user_kernels"),
     "attention": ("attention", "flex_attention", "written_kernels"),
 }
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="the stand-in device needs a torch without CUDA")
