@@ -13,6 +13,7 @@ Read next: nbcompile/guarding/check.py
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -36,6 +37,8 @@ class GuardKind(enum.StrEnum):
     DICT_KEYS = "DICT_KEYS"  # expected: tuple of keys, in order
     DICT_CONTAINS = "DICT_CONTAINS"  # expected: (key, bool)
     SET_CONTAINS = "SET_CONTAINS"  # expected: (item, bool)
+    SET_MEMBERS = "SET_MEMBERS"  # expected: frozenset of constants of DISTINCT; a set of many items has no others
+    SET_ORDER = "SET_ORDER"  # expected: tuple of constants of DISTINCT, the items of a set in order
     HASATTR = "HASATTR"  # expected: (name, bool)
     NOT_IN_GENERIC_DICT = "NOT_PRESENT_IN_GENERIC_DICT"  # expected: name; not in value.__dict__
     TUPLE_ITERATOR_LEN = "TUPLE_ITERATOR_LEN"  # expected: int
@@ -54,6 +57,15 @@ class GuardKind(enum.StrEnum):
     DEFAULT_DEVICE = "DEFAULT_DEVICE"  # expected: None
     TRANSFORMS = "FUNCTORCH_STACK_MATCH"  # expected: tuple of (name, level); the active transforms of torch.func
     SAVED_TENSORS_HOOKS = "AUTOGRAD_SAVED_TENSORS_HOOKS"  # expected: None; hooks that are graphs are the same
+
+
+DISTINCT = frozenset((int, str, bytes, bool, type(None)))
+"""Types of constants of which two that are equal, and of one type, are the same to a program; they compare in C."""
+
+
+def are_distinct(members: Iterable[object]) -> bool:
+    """Return whether members are constants that a set compares at once."""
+    return DISTINCT.issuperset(map(type, members))
 
 
 def tensor_property(tensor: torch.Tensor, name: str) -> bool:

@@ -393,6 +393,10 @@ def _contains(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: obje
     return True
 
 
+def _by_predicate(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
+    return False
+
+
 def _not_own(writer: _Writer, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     writer.emit("UNMARKED", slot, number=1, key=(expected,))
     return True
@@ -468,6 +472,8 @@ _LEAVES: dict[GuardKind, Callable[[_Writer, Leaf, int, Any, object], bool]] = {
     GuardKind.DICT_KEYS: _keys,
     GuardKind.DICT_CONTAINS: _contains,
     GuardKind.SET_CONTAINS: _contains,
+    GuardKind.SET_MEMBERS: _by_predicate,
+    GuardKind.SET_ORDER: _by_predicate,
     GuardKind.NOT_IN_GENERIC_DICT: _not_own,
     GuardKind.HASATTR: _hasattr,
     GuardKind.TENSOR_MATCH: _Writer.tensor,

@@ -189,6 +189,10 @@ _WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
     GuardKind.DICT_LENGTH: lambda name, length: f"{name} has {length} key{'' if length == 1 else 's'}",
     GuardKind.DICT_KEYS: lambda name, keys: f"{name} has exactly the keys {describe_value(list(keys))}, in this order",
     GuardKind.DICT_CONTAINS: lambda name, pair: f"{name} {_presence(f'the key {pair[0]!r}')[pair[1]]}",
+    GuardKind.SET_MEMBERS: lambda name, members: f"{name} has exactly the {len(members)} items that it had",
+    GuardKind.SET_ORDER: lambda name, items: (
+        f"{name} has exactly the items {describe_value(list(items))}, in this order"
+    ),
     GuardKind.SET_CONTAINS: lambda name, pair: f"{name} {_presence(f'the item {pair[0]!r}')[pair[1]]}",
     GuardKind.HASATTR: lambda name, pair: f"{name} {_presence(f'an attribute {pair[0]!r}')[pair[1]]}",
     GuardKind.NOT_IN_GENERIC_DICT: lambda name, key: f"{name} has no attribute {key!r} of its own",

@@ -373,6 +373,41 @@ def has_member(members: Collection[object], member: object) -> bool:
     )
 
 
+def _set_members(guard: Guard, name: str, value: object) -> Leaf:
+    expected = cast("frozenset[object]", guard.expected)
+    cls, kinds = ExpectedObject(type(value)), set(map(type, expected))
+    text = f"{name} == {describe_value(expected)}"
+    # One equal member for each, and 1 is equal to True: their types are compared with them where there are several.
+    typed = None if len(kinds) == 1 else frozenset(zip(map(type, expected), expected, strict=True))
+
+    def holds(value: object) -> bool:
+        if id(type(value)) != cls.address:
+            return False
+        members = cast("set[object]", value)
+        if len(members) != len(expected) or not kinds.issuperset(map(type, members)):
+            return False  # first, so that no ``==`` of the user's runs
+        return members == expected if typed is None else typed.issuperset(zip(map(type, members), members, strict=True))
+
+    return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(holds, [text], None))
+
+
+def _set_order(guard: Guard, name: str, value: object) -> Leaf:
+    expected = cast("tuple[object, ...]", guard.expected)
+    cls, kinds, text = (
+        ExpectedObject(type(value)),
+        tuple(map(type, expected)),
+        f"list({name}) == {list(expected)!r:.200}",
+    )
+
+    def holds(value: object) -> bool:
+        if id(type(value)) != cls.address:
+            return False
+        items = tuple(cast("set[object]", value))
+        return tuple(map(type, items)) == kinds and items == expected  # types first: no ``==`` of the user's runs
+
+    return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(holds, [text], None))
+
+
 def _nan_match(guard: Guard, name: str, value: object) -> Leaf:
     expected = guard.expected
     if isinstance(
@@ -690,6 +725,8 @@ _KINDS: dict[GuardKind, Callable[[Guard, str, object], Leaf]] = {
     GuardKind.DICT_KEYS: _dict_keys,
     GuardKind.DICT_CONTAINS: _dict_contains,
     GuardKind.SET_CONTAINS: _set_contains,
+    GuardKind.SET_MEMBERS: _set_members,
+    GuardKind.SET_ORDER: _set_order,
     GuardKind.HASATTR: _hasattr,
     GuardKind.NOT_IN_GENERIC_DICT: _not_in_generic_dict,
     GuardKind.TUPLE_ITERATOR_LEN: _tuple_iterator_length,

@@ -115,7 +115,7 @@ ENCODINGS: dict[str, Encoding] = {
         dict.fromkeys(
             (
                 K.NOT_IN_GENERIC_DICT, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_SUBCLASS_METADATA_MATCH,
-                K.DEFAULT_DEVICE, K.TRANSFORMS, K.SAVED_TENSORS_HOOKS,
+                K.DEFAULT_DEVICE, K.TRANSFORMS, K.SAVED_TENSORS_HOOKS, K.SET_MEMBERS, K.SET_ORDER,
             ),
             BY_PREDICATE,
         ),

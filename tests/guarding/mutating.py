@@ -283,6 +283,10 @@ def another(kind, value, expected):
             return META if value.type != "meta" else CPU
         case GuardKind.NAN_MATCH, float() | complex():
             return type(value)(1.0)
+        case GuardKind.SET_MEMBERS, set() | frozenset():
+            return type(value)([*list(value)[1:], "an item of nobody"])
+        case GuardKind.SET_ORDER, set() | frozenset():
+            return type(value)([*list(value)[1:], "an item of nobody"])
         case GuardKind.SET_CONTAINS, set() | frozenset():
             item, present = expected
             return type(value)(_with_or_without(value, item, present, Other()))

@@ -197,6 +197,15 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
     ),
     (K.SET_CONTAINS, (1, True), {1, 2}, [{1}], [set(), {2}, [1], {1: 1}, frozenset({1})]),
     (K.SET_CONTAINS, ("a", False), frozenset(), [frozenset({"b"})], [frozenset({"a"}), {"a"}, ["b"]]),
+    (
+        K.SET_MEMBERS, frozenset((1, 2)), {1, 2}, [{2, 1}],
+        [set(), {1}, {1, 3}, {True, 2}, {1.0, 2}, frozenset((1, 2)), [1, 2], {1, 2, 3}],
+    ),
+    (
+        K.SET_MEMBERS, frozenset((1, "a", None)), frozenset((1, "a", None)), [frozenset((None, "a", 1))],
+        [frozenset((True, "a", None)), {1, "a", None}, frozenset((1, "a"))],
+    ),
+    (K.SET_ORDER, (8, 0), {8, 0}, [{8, 0}], [{0, 8}, {8}, {8, False}, frozenset((8, 0)), [8, 0]]),
     (K.HASATTR, ("x", True), Point(1), [Point(2), FarPoint(1)], [3, Point, Touchy()]),
     (K.HASATTR, ("y", False), Point(1), [3, Point], []),
     (K.HASATTR, ("y", False), Point(1), [Point(2)], [with_own(Point(1), "y")]),
@@ -258,7 +267,7 @@ PROMISES_NO_CLASS = {
     K.TENSOR_PROPERTY,
 }  # fmt: skip
 KINDS_THAT_READ_THE_VALUE = {
-    K.SEQUENCE_LENGTH, K.DICT_CONTAINS, K.SET_CONTAINS, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_MATCH,
+    K.SEQUENCE_LENGTH, K.DICT_CONTAINS, K.SET_CONTAINS, K.SET_MEMBERS, K.SET_ORDER, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_MATCH,
     K.FUNCTION_MATCH,
 }  # fmt: skip
 """The class of the value is part of what they promise; the store compares it before (fast/disk_cache/addresses.py)."""
@@ -502,6 +511,10 @@ def negated(guard: Guard) -> Guard | None:
             return replace(guard, expected=TensorFacts(tuple(99 for _ in facts.sizes), facts.strides))
         case K.SEQUENCE_LENGTH | K.DICT_LENGTH:
             return replace(guard, expected=guard.expected + 1)
+        case K.SET_ORDER:
+            return replace(guard, expected=("something else",))
+        case K.SET_MEMBERS:
+            return replace(guard, expected=frozenset(["something else"]))
         case K.DICT_KEYS:
             return replace(guard, expected=tuple(reversed(guard.expected)))
         case K.DICT_CONTAINS | K.SET_CONTAINS | K.HASATTR:

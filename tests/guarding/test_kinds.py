@@ -91,6 +91,8 @@ PROGRAMS = {
     "RANGE_ITERATOR_MATCH": (lambda x, i: x + sum(i), (ONES, iter(range(3))), K.RANGE_ITERATOR_MATCH),
     "SEQUENCE_LENGTH": (lambda x, v: x + len(v), (ONES, [1]), K.SEQUENCE_LENGTH),
     "SET_CONTAINS": (lambda x, s: x + 1 if 1 in s else x, (ONES, {1}), K.SET_CONTAINS),
+    "items of a large set": (lambda x, s: x + 1 if 1 in s else x, (ONES, set(range(20))), K.SET_MEMBERS),
+    "order of a set": (lambda x, s: x + next(iter(s)), (ONES, {8, 0}), K.SET_ORDER),
     "SET_NOT_CONTAINS": (lambda x, s: x + 1 if 2 in s else x - 1, (ONES, {1}), K.SET_CONTAINS),
     "SHAPE_ENV": (plain, (marked(),), K.SHAPE_ENV),
     "TENSOR_MATCH": (plain, (ONES,), K.TENSOR_MATCH),

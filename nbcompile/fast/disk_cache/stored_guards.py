@@ -223,6 +223,7 @@ _KEY = Form(
     lambda stored: (read_key(stored.data[0], stored.sources, stored.known), decode(stored.data[1])),
 )
 """Form of a key, which may be a class, and whether it is there."""
+_KEYS = Form(lambda guard, written: [describe(key) for key in cast("Any", guard.expected)], _read_keys)
 _SOURCES = Form(
     lambda guard, written: [written.number_of(source) for source in cast("tuple[Source, ...]", guard.expected)],
     lambda stored: tuple(stored.sources[at] for at in stored.data),
@@ -237,9 +238,11 @@ _FORMS: dict[GuardKind, Form] = {
     Kind.NAN_MATCH: _VALUE,
     Kind.SEQUENCE_LENGTH: _LITERAL,
     Kind.DICT_LENGTH: _LITERAL,
-    Kind.DICT_KEYS: Form(lambda guard, written: [describe(key) for key in cast("Any", guard.expected)], _read_keys),
+    Kind.DICT_KEYS: _KEYS,
     Kind.DICT_CONTAINS: _KEY,
     Kind.SET_CONTAINS: _KEY,
+    Kind.SET_MEMBERS: _of_value(frozenset),
+    Kind.SET_ORDER: _KEYS,
     Kind.HASATTR: _LITERAL,
     Kind.NOT_IN_GENERIC_DICT: _LITERAL,
     Kind.TUPLE_ITERATOR_LEN: _LITERAL,

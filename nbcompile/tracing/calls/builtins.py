@@ -89,7 +89,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     _assume_answers(tracer, value, wanted)
     if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
         return ConstantVariable(tracer.evaluate(isinstance, (asked, classes)))
-    if any(instances.meets(tracer, value, candidate) for candidate in candidates):
+    if instances.meets_one(tracer, value, candidates):
         return ConstantVariable(True)
     if isinstance(value, TensorVariable):
         is_instance = instances.is_tensor_instance(tracer, value, candidates)
@@ -115,6 +115,8 @@ def _metaclass_answer(
 ) -> bool | None:
     """Trace ``__instancecheck__`` of a user's metaclass and return its answer; None if no class has one."""
     for candidate in classes:
+        if isinstance(candidate, types.GenericAlias):
+            break
         if candidate is value.python_type():  # the class itself: its metaclass is not asked
             return True
         hook = type(candidate).__instancecheck__
@@ -175,6 +177,8 @@ def _typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
 def _flat(classes: object) -> list[type]:
     if isinstance(classes, tuple):
         return [each for part in classes for each in _flat(part)]
+    if isinstance(classes, types.GenericAlias):  # list[int]: in its place, to be refused
+        return [classes]  # type: ignore[list-item]
     return [classes] if isinstance(classes, type) else []
 
 
@@ -299,7 +303,7 @@ def _hash(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 @handles(iter)
 def _iter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if len(arguments) == 2:
-        return tracer.call_python(polyfills.call_until, *arguments)
+        return tracer.call_python(polyfills.until, *arguments)
     return realise(tracer, arguments[0]).iterate(tracer)
 
 
@@ -336,9 +340,8 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
 
 @handles(sorted)
 def _sorted(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return ListVariable(
-        sort_items(tracer, realise(tracer, arguments[0]).listed(tracer), keywords.get("key"), keywords.get("reverse"))
-    )
+    items = realise(tracer, arguments[0]).listed(tracer)
+    return ListVariable(sort_items(tracer, items, keywords.get("key"), keywords.get("reverse")))
 
 
 @handles(print)
@@ -353,7 +356,10 @@ def _print(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 def _vars(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if not arguments:
         return _locals(tracer, arguments, keywords)
-    return realise(tracer, arguments[0]).get_attribute(tracer, "__dict__")
+    value = realise(tracer, arguments[0])
+    if len(arguments) > 1 or keywords or not tracer.has_attribute(value, "__dict__"):
+        tracer.evaluate(vars, [()] * len(arguments), dict.fromkeys(keywords))  # says what it takes
+    return value.get_attribute(tracer, "__dict__")
 
 
 @handles(locals)

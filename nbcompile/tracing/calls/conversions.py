@@ -28,6 +28,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.known_values import whole
+from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import TextVariable
@@ -104,6 +105,10 @@ def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
         return ConstantVariable(repr(value.value))
     if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
         return ConstantVariable(repr(known[0]))
+    if isinstance(value, MappingProxyVariable):
+        inside = to_text(tracer, value.mapping, "r")
+        if inside.is_constant():
+            return ConstantVariable(f"mappingproxy({inside.constant()})") if conversion == "r" else inside
     if isinstance(value, TensorVariable) or (isinstance(value, SymbolicVariable) and value.is_read_later()):
         return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())

@@ -8,6 +8,7 @@ In torch: BuiltinVariable.call_isinstance in torch/_dynamo/variables/builtin.py.
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Collection, Sequence
 
@@ -79,6 +80,18 @@ def is_nominal(subclass: type, cls: type) -> bool:
 def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
     """True if the traced code made an object, or set or deleted an attribute of it."""
     return value.is_new() or bool(tracer.side_effects.stored_attributes(value))
+
+
+def meets_one(tracer: Tracer, value: VariableTracker, classes: Sequence[type]) -> bool:
+    """Whether ``meets`` holds for one of some classes; ``list[int]`` is refused, unless one before it has answered."""
+    for index, cls in enumerate(classes):
+        if isinstance(cls, types.GenericAlias):
+            if not set(classes[:index]).isdisjoint(value.python_type().__mro__):
+                return True
+            tracer.evaluate(isinstance, (None, cls))
+        if meets(tracer, value, cls):
+            return True
+    return False
 
 
 def meets(tracer: Tracer, value: VariableTracker, cls: type) -> bool:

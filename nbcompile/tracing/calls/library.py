@@ -117,6 +117,8 @@ def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
 
 
 def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
+    if len(arguments) > 1:
+        tracer.evaluate(cls, [()] * len(arguments))  # says what it takes
     mapping = DictVariable(tracer, pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
     for name, value in keywords.items():
         mapping.entries[name] = (ConstantVariable(name), realise(tracer, value))
@@ -154,7 +156,9 @@ def _length_hint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
 
 @handles(range)
 def _range(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    bounds = [index_of(tracer, realise(tracer, each)) for each in arguments]
+    bounds = [index_of(tracer, realise(tracer, each), range) for each in arguments]
+    if keywords:
+        tracer.evaluate(range, bounds, dict.fromkeys(keywords))  # takes none
     return RangeVariable(tracer.evaluate(range, bounds))  # type: ignore[arg-type]
 
 
@@ -331,6 +335,8 @@ for _value, _polyfill in (
     (vars(dict)["fromkeys"], polyfills.fromkeys),
     (vars(collections.OrderedDict)["fromkeys"], polyfills.fromkeys),
     (os.fspath, polyfills.fspath),
+    (functools.cmp_to_key, polyfills.cmp_to_key),
+    (re.finditer, substitution.finditer),
     (object.__reduce_ex__, copying.reduce_ex),
     (object.__getstate__, copying.getstate),
     (operator.delitem, operators.delitem),

@@ -118,6 +118,10 @@ def binary(
     written: Written | None = None,
 ) -> VariableTracker:
     """``left symbol right`` or ``left symbol= right``; ``written``: how the program wrote it, where that differs."""
+    if symbol == "|":
+        if in_place and isinstance(left, MappingProxyVariable):
+            tracer.raise_exception(TypeError, "'|=' is not supported by mappingproxy; use '|' instead")
+        left, right = _behind_proxy(tracer, left), _behind_proxy(tracer, right)
     rule = BINARY[symbol]
     # The order follows Python: constants, then ``__iadd__``, then the operands' own methods, then built-in values.
     if left.is_constant() and right.is_constant() and not isinstance(left, SequenceVariable):

@@ -28,7 +28,7 @@ from nbcompile import config, torch_internals
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.guard import Guard, GuardKind, are_distinct
 from nbcompile.capture.source import (
     AttrSource,
     ConstantSource,
@@ -353,7 +353,12 @@ class Interpreter:
             size = NoArgsCallSource(AttrSource(source, "__sizeof__"))
             self.guard(size, GuardKind.EQUALS_MATCH, self.real_value(size))
         # Equal sets may have unlike orders: {0, 8} and {8, 0}.
-        for index, item in enumerate(keys_of(self.real_value(source))):
+        items = keys_of(self.real_value(source))
+        if are_distinct(items):  # all at once; what the items are, this guard says, too
+            self.output.guards.pop(Guard(source, GuardKind.SET_MEMBERS, frozenset(items)).key(), None)
+            self.guard(source, GuardKind.SET_ORDER, tuple(items))
+            return
+        for index, item in enumerate(items):
             kind = constant_guard_kind(item) if is_constant_value(item) else GuardKind.ID_MATCH
             self.guard(KeySource(source, index), kind, item)
 

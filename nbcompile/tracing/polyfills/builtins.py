@@ -161,8 +161,51 @@ def count_elements(counts: dict[Any, int], elements: Iterable[Any]) -> None:
         counts[element] = counts.get(element, 0) + 1
 
 
-def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
+class _Key:
+    """A value that compares by a function, as that of ``functools.cmp_to_key``."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, compare: Callable[[Any, Any], Any], obj: Any) -> None:
+        self.compare = compare
+        self.obj = obj
+
+    def __lt__(self, other: Any) -> bool:
+        return self.compare(self.obj, _compared(other)) < 0  # type: ignore[no-any-return]
+
+    def __le__(self, other: Any) -> bool:
+        return self.compare(self.obj, _compared(other)) <= 0  # type: ignore[no-any-return]
+
+    def __gt__(self, other: Any) -> bool:
+        return self.compare(self.obj, _compared(other)) > 0  # type: ignore[no-any-return]
+
+    def __ge__(self, other: Any) -> bool:
+        return self.compare(self.obj, _compared(other)) >= 0  # type: ignore[no-any-return]
+
+    def __eq__(self, other: object) -> bool:
+        return self.compare(self.obj, _compared(other)) == 0  # type: ignore[no-any-return]
+
+
+def _compared(other: Any) -> Any:
+    if not isinstance(other, _Key):
+        raise TypeError("other argument must be K instance")
+    return other.obj
+
+
+def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    """``functools.cmp_to_key``."""
+    return lambda obj: _Key(mycmp, obj)
+
+
+def until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """``iter(function, sentinel)``."""
+    if not callable(function):
+        raise TypeError("iter(v, w): v must be callable")
+    return call_until(function, sentinel)
+
+
+def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
+    """The iterator of ``iter(function, sentinel)``."""
     while True:
         value = function()
         if value is sentinel or sentinel == value:

@@ -1,4 +1,4 @@
-"""``re.sub`` and ``re.subn`` with a function for replacement, said in Python.
+"""``re.sub`` and ``re.subn`` with a function for replacement, and ``re.finditer``, said in Python.
 
     re.sub("[0-9]", f, "a1b2")     the matches are known while tracing; f is traced with each of them
 
@@ -22,6 +22,11 @@ def sub(pattern: Any, repl: Any, string: Any, count: int = 0, flags: int = 0) ->
 def subn(pattern: Any, repl: Any, string: Any, count: int = 0, flags: int = 0) -> Any:
     """``re.subn``."""
     return re.compile(pattern, flags).subn(repl, string, count)
+
+
+def finditer(pattern: Any, string: Any, flags: int = 0) -> Any:
+    """``re.finditer``."""
+    return re.compile(pattern, flags).finditer(string)
 
 
 def pattern_sub(function: Callable[[Any], Any], text: Any, matches: tuple[Any, ...]) -> Any:

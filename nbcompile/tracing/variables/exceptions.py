@@ -157,12 +157,23 @@ class ExceptionVariable(ObjectVariable):
                     tracer.raise_exception(TypeError, "__traceback__ must be a traceback or None")
                 self.plain_set_attribute(tracer, "__traceback__", realise(tracer, arguments[0]))
                 return self
+            case "add_note" if len(arguments) == 1 and not keywords:
+                return self._add_note(tracer, realise(tracer, arguments[0]))
             case "__str__":
                 return ConstantVariable(str(self._real()))
             case "__repr__":
                 args = self._real().args
                 return ConstantVariable(f"{self.cls.__name__}{args if len(args) != 1 else f'({args[0]!r})'}")
         return super().builtin_method(tracer, cls, name, arguments, keywords)
+
+    def _add_note(self, tracer: Tracer, note: VariableTracker) -> VariableTracker:
+        if not issubclass(note.python_type(), str):
+            tracer.raise_exception(TypeError, f"note must be a str, not '{note.type_name()}'")
+        notes = tracer.side_effects.attribute(self, "__notes__")
+        if notes is None:
+            notes = tracer.list_of([])
+            tracer.side_effects.store_attribute(tracer, self, "__notes__", notes)
+        return notes.call_method(tracer, "append", [note], {})
 
     # -- afterwards ----------------------------------------------------------------------
 

@@ -521,7 +521,7 @@ def in_order(
         signature.bind(*arguments, **keywords)
     # The call is wrong whatever the values are, so that Python's own error is raised with as many Nones.
     except TypeError:
-        tracer.evaluate(function, [None] * len(arguments), dict.fromkeys(keywords))
+        tracer.evaluate(function, [[] if function is sorted else None] * len(arguments), dict.fromkeys(keywords))
     given, rest = list(arguments), dict(keywords)
     # The first parameter that may be left out ends it: behind it, keywords must stay keywords.
     for parameter in list(signature.parameters.values())[len(given) :]:

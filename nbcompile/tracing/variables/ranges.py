@@ -55,7 +55,7 @@ class RangeVariable(VariableTracker):
         return ConstantVariable(tracer.evaluate(getattr(self.value, name), values))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        index = index_of(tracer, key)
+        index = index_of(tracer, key, self.value.__getitem__)
         item = tracer.evaluate(lambda: self.value[index], ())
         return RangeVariable(item) if isinstance(item, range) else ConstantVariable(item)
 

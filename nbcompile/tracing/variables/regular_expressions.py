@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable
+from typing import Any
 
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import Source
@@ -71,7 +72,10 @@ class RegularExpressionVariable(VariableTracker):
             self.no_method(name)
         values = [each.constant() for each in given]
         named = {key: each.constant() for key, each in named_ones.items()}
-        return tracer.constant_or_wrap(tracer.evaluate(getattr(self.value, name), values, named))
+        found: Any = tracer.evaluate(getattr(self.value, name), values, named)
+        if name == "finditer":
+            return tracer.iterator([tracer.constant_or_wrap(match) for match in found])
+        return tracer.constant_or_wrap(found)
 
     def _substitute(
         self, tracer: Tracer, name: str, function: VariableTracker, given: Arguments, named: Keywords

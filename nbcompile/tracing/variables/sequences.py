@@ -345,21 +345,42 @@ class TupleVariable(SequenceVariable):
 def sort_items(
     tracer: Tracer, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
 ) -> list[VariableTracker]:
-    """Sort by constants (the items, or what ``key`` makes of them); stable, as Python's."""
+    """Sort by constants (the items, or what ``key`` makes of them) or objects with a ``__lt__``, as Python does."""
     if reverse is not None and (asked := realise(tracer, reverse)).is_constant():
         tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
         key = None
-    # Only constants are compared, so that no ``__lt__`` of the user's runs.
-    keys = items if key is None else [tracer.call(key, [item]) for item in items]
+    keys = [realise(tracer, item if key is None else tracer.call(key, [item])) for item in items]
     plain = [_sort_key(tracer, each) for each in keys]
+    traced = any(isinstance(each, VariableTracker) for each in plain) and all(map(_compares_in_python, keys))
+    if traced:
+        plain = [_Compared(tracer, each) for each in keys]
     if any(isinstance(each, VariableTracker) for each in plain):
         names = ", ".join(each.type_name() for each in plain if isinstance(each, VariableTracker))
         raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
     backwards = reverse is not None and reverse.truth(tracer)
     # Sorting positions instead of items keeps the trackers, and is stable as Python's sort.
-    order = tracer.evaluate(lambda: sorted(range(len(items)), key=plain.__getitem__, reverse=backwards), ())
+    sort = partial(sorted, range(len(items)), key=plain.__getitem__, reverse=backwards)
+    order = sort() if traced else tracer.evaluate(sort, ())  # a traced comparison raises the program's own errors
     return [items[index] for index in order]  # type: ignore[attr-defined]
+
+
+class _Compared:
+    """A key whose class has a ``__lt__`` in Python: each comparison that Python's sort asks for is traced."""
+
+    __slots__ = ("tracer", "value")
+
+    def __init__(self, tracer: Tracer, value: VariableTracker) -> None:
+        self.tracer = tracer
+        self.value = value
+
+    def __lt__(self, other: _Compared) -> bool:
+        less = self.tracer.wrap(operator.lt, None)
+        return self.tracer.call(less, [self.value, other.value]).truth(self.tracer)
+
+
+def _compares_in_python(key: VariableTracker) -> bool:
+    return isinstance(class_lookup(key.python_type(), "__lt__"), types.FunctionType)
 
 
 def _sort_key(tracer: Tracer, key: VariableTracker) -> Any:

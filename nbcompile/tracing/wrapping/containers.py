@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.guard import GuardKind, are_distinct
 from nbcompile.capture.source import (
     AttrSource,
     ItemSource,
@@ -140,14 +140,21 @@ def _value_source(mapping: Source, key: object, index: int) -> Source:
     return ValueSource(mapping, index) if has_own_hash(key) or is_nan(key) else ItemSource(mapping, key)
 
 
+FEW = 16
+"""Members of a set that have a guard each; of more constants there is one guard on the whole set."""
+
+
 def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Source | None) -> VariableTracker:
     """A set: its members are promised."""
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
         # As many members, and each of these: the same set. Members are hashed already, so one guard each suffices.
         tracer.guard(source, GuardKind.SEQUENCE_LENGTH, len(value))
-        for item in _held(value):
-            tracer.guard(source, GuardKind.SET_CONTAINS, (item, True))
+        if len(value) > FEW and are_distinct(_held(value)):
+            tracer.guard(source, GuardKind.SET_MEMBERS, frozenset(_held(value)))
+        else:
+            for item in _held(value):
+                tracer.guard(source, GuardKind.SET_CONTAINS, (item, True))
     members = [
         tracer.wrap(item, tracer.keep(item, "member") if is_plain_object(item) or is_nan(item) else None)
         for item in _held(value)
