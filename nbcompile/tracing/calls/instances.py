@@ -83,7 +83,7 @@ def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
 
 
 def meets_one(tracer: Tracer, value: VariableTracker, classes: Sequence[type]) -> bool:
-    """Whether ``meets`` holds for one of some classes; ``list[int]`` is refused, unless one before it has answered."""
+    """Return whether ``meets`` holds for one of some classes; ``list[int]`` is refused unless one before it answers."""
     for index, cls in enumerate(classes):
         if isinstance(cls, types.GenericAlias):
             if not set(classes[:index]).isdisjoint(value.python_type().__mro__):

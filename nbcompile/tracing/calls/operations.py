@@ -118,10 +118,7 @@ def binary(
     written: Written | None = None,
 ) -> VariableTracker:
     """``left symbol right`` or ``left symbol= right``; ``written``: how the program wrote it, where that differs."""
-    if symbol == "|":
-        if in_place and isinstance(left, MappingProxyVariable):
-            tracer.raise_exception(TypeError, "'|=' is not supported by mappingproxy; use '|' instead")
-        left, right = _behind_proxy(tracer, left), _behind_proxy(tracer, right)
+    left, right = _united(tracer, symbol, left, right, in_place)
     rule = BINARY[symbol]
     # The order follows Python: constants, then ``__iadd__``, then the operands' own methods, then built-in values.
     if left.is_constant() and right.is_constant() and not isinstance(left, SequenceVariable):
@@ -664,6 +661,17 @@ def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker
         return found.truth(tracer)
     parts = built_in_part(left), built_in_part(right)
     return equal(tracer, *parts) if parts != (left, right) else False
+
+
+def _united(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, in_place: bool
+) -> tuple[VariableTracker, VariableTracker]:
+    """The operands; in a union a mapping proxy is taken for its dict."""
+    if symbol != "|":
+        return left, right
+    if in_place and isinstance(left, MappingProxyVariable):
+        tracer.raise_exception(TypeError, "'|=' is not supported by mappingproxy; use '|' instead")
+    return _behind_proxy(tracer, left), _behind_proxy(tracer, right)
 
 
 def _behind_proxy(tracer: Tracer, value: VariableTracker) -> VariableTracker:

@@ -351,13 +351,7 @@ def sort_items(
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
         key = None
     keys = [realise(tracer, item if key is None else tracer.call(key, [item])) for item in items]
-    plain = [_sort_key(tracer, each) for each in keys]
-    traced = any(isinstance(each, VariableTracker) for each in plain) and all(map(_compares_in_python, keys))
-    if traced:
-        plain = [_Compared(tracer, each) for each in keys]
-    if any(isinstance(each, VariableTracker) for each in plain):
-        names = ", ".join(each.type_name() for each in plain if isinstance(each, VariableTracker))
-        raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
+    plain, traced = _sort_keys(tracer, keys)
     backwards = reverse is not None and reverse.truth(tracer)
     # Sorting positions instead of items keeps the trackers, and is stable as Python's sort.
     sort = partial(sorted, range(len(items)), key=plain.__getitem__, reverse=backwards)
@@ -365,7 +359,17 @@ def sort_items(
     return [items[index] for index in order]  # type: ignore[attr-defined]
 
 
-class _Compared:
+def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], bool]:
+    """Keys that Python can sort by, and whether their comparisons are traced."""
+    plain = [_sort_key(tracer, each) for each in keys]
+    unknown = [each for each in plain if isinstance(each, VariableTracker)]
+    if unknown and not all(map(_compares_in_python, keys)):
+        names = ", ".join(each.type_name() for each in unknown)
+        raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
+    return ([_ComparedKey(tracer, each) for each in keys], True) if unknown else (plain, False)
+
+
+class _ComparedKey:
     """A key whose class has a ``__lt__`` in Python: each comparison that Python's sort asks for is traced."""
 
     __slots__ = ("tracer", "value")
@@ -374,7 +378,7 @@ class _Compared:
         self.tracer = tracer
         self.value = value
 
-    def __lt__(self, other: _Compared) -> bool:
+    def __lt__(self, other: _ComparedKey) -> bool:
         less = self.tracer.wrap(operator.lt, None)
         return self.tracer.call(less, [self.value, other.value]).truth(self.tracer)
 
