@@ -24,11 +24,11 @@ from nbcompile import torch_internals
 from nbcompile.backends.run_aten import attribute_of
 from nbcompile.capture.node_meta import EXAMPLE
 from nbcompile.ir import compiled_artifact
+from nbcompile.ir.compiled_artifact import CompiledPart
 from nbcompile.record import model
 from nbcompile.recording import graph_record
 
 Compile = Callable[[torch.fx.GraphModule, Sequence[Any]], Callable[..., Any]]
-SPLIT = "the graph is split at the gradient buckets of DistributedDataParallel"
 
 
 @dataclass(slots=True)
@@ -60,7 +60,6 @@ def split_at_buckets(compile_part: Compile, cap: int, sizes: Sequence[int]) -> C
         graph_record.record_buckets(module, list(_entries(buckets, cap)))
         if len(buckets) < 2:
             return compile_part(module, inputs)
-        compiled_artifact.refuse(SPLIT)
         return _compile_parts(_split(module, buckets), module, inputs, compile_part)
 
     return compile_split
@@ -166,6 +165,7 @@ def _compile_parts(
     waiting = iter(fakes)
     values: dict[torch.fx.Node, Any] = {}
     parts = dict(torch_internals.parts_of(split))
+    compiled_parts: list[CompiledPart] = []
     with torch_internals.running_fake(mode):
         for node in list(split.graph.nodes):
             if node.op == "placeholder":
@@ -179,12 +179,18 @@ def _compile_parts(
                 given = list(torch.fx.map_arg(node.args, values.__getitem__))
                 for placeholder, example in zip(part.graph.find_nodes(op="placeholder"), given, strict=True):
                     placeholder.meta[EXAMPLE] = example
-                with torch_internals.not_running_fake(), graph_record.part(str(node.target), whole):
+                with (
+                    torch_internals.not_running_fake(),
+                    graph_record.part(str(node.target), whole),
+                    compiled_artifact.collecting() as artifact,
+                ):
                     compiled = compile_part(part, given)
                 values[node] = part(*given)
                 node.op, node.target = "call_function", _named(compiled, f"compiled_{node.target}")
+                compiled_parts.append(CompiledPart(node.target, artifact))
     split.delete_all_unused_submodules()
     split.recompile()
+    compiled_artifact.set_parts(split, compiled_parts)
     return torch_internals.forward_of(split)
 
 

@@ -5,6 +5,7 @@
     builder.programs      the text, kernels and launch plan of each program that was loaded
     builder.wrapper_kind        "direct": the one program is the callable; "training": a forward and a backward program
     builder.captured      the captured graph, where some call falls back to it
+    builder.parts         those of a graph that was split, each with a builder of its own
 
 Stages write here and never read. Outside of ``collecting()``, and for a callable that cannot be made from data
 (``builder.obstacle`` says why), only the disk cache is lost.
@@ -70,6 +71,15 @@ class CapturedConstants:
     """Arguments of operators, by number."""
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledPart:
+    """A part of a graph that was split."""
+
+    function: Callable[..., Any]
+    """What the graph of the calls names."""
+    artifact: ArtifactBuilder
+
+
 @dataclass(slots=True)
 class ArtifactBuilder:
     """Builder of the compiled artifact of one graph."""
@@ -85,6 +95,8 @@ class ArtifactBuilder:
     """The wrapper's arguments (an ``aot.runtime_metadata.RuntimeMetadata``)."""
     captured: Any = None
     """The captured graph (an ``fx.GraphModule``), where some call, or every call, falls back to it."""
+    parts: list[CompiledPart] = field(default_factory=list)
+    """The parts of a graph that was split; ``captured`` is the graph of their calls."""
     alias_check: Any = None
     """Inputs to compare before each call (an ``input_aliasing.AliasCheck``)."""
     gpu: StoredTarget | None = None
@@ -150,6 +162,13 @@ def set_alias_check(captured: Any, check: Any) -> None:
     builder = _builder.get()
     if builder is not None:
         builder.captured, builder.alias_check = captured, check
+
+
+def set_parts(calls: Any, parts: list[CompiledPart]) -> None:
+    """Set the parts of a graph that was split, and the graph (an ``fx.GraphModule``) of their calls."""
+    builder = _builder.get()
+    if builder is not None:
+        builder.captured, builder.parts = calls, parts
 
 
 def fall_back_to_eager(captured: Any) -> None:

@@ -11,7 +11,7 @@ In torch: torch/fx/_graph_pickler.py. Read next: nbcompile/fast/disk_cache/descr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,8 +26,8 @@ from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, 
 _CONTAINERS: dict[str, type[Any]] = {"list": list, "tuple": tuple}
 
 
-def write(module: torch.fx.GraphModule) -> dict[str, Any]:
-    """A captured graph as JSON.
+def write(module: torch.fx.GraphModule, parts: Sequence[Callable[..., Any]] = ()) -> dict[str, Any]:
+    """A captured graph, or one of calls of compiled parts, as JSON.
 
     Raises:
         NotStorable: it calls, or holds, an object that only this process has.
@@ -43,7 +43,8 @@ def write(module: torch.fx.GraphModule) -> dict[str, Any]:
         nodes.append([node.op, target, [_part(each, numbers) for each in node.args], keywords])
         # By position: the graph that is read names its nodes itself.
         numbers[node] = len(numbers)
-    return {"targets": [findable(each) for each in targets], "nodes": nodes}
+    own = {part: ["part", at] for at, part in enumerate(parts)}
+    return {"targets": [own.get(each) or findable(each) for each in targets], "nodes": nodes}
 
 
 def _part(value: Any, numbers: dict[torch.fx.Node, int]) -> list[Any]:
@@ -59,13 +60,13 @@ def _part(value: Any, numbers: dict[torch.fx.Node, int]) -> list[Any]:
     return ["value", encode(complex(value) if isinstance(value, complex) else value)]
 
 
-def read(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
+def read(data: dict[str, Any], kernels: KernelTable, parts: Sequence[Callable[..., Any]] = ()) -> Callable[..., Any]:
     """The graph as a callable over its inputs.
 
     Raises:
         Unreadable: a function that it calls is another one now.
     """
-    targets = [find(each) for each in data["targets"]]
+    targets = [parts[each[1]] if each[0] == "part" else find(each) for each in data["targets"]]
     callables: list[Callable[..., Any]] = []
 
     def run(*arguments: Any) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from nbcompile import torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.source import Source
@@ -153,9 +154,15 @@ def _written(frame: Frame, assumed: Assumptions, guards: tuple[Guard, ...], inpu
         "guards": stored_guards.write(guards, written),
         "assumed": _assumed(assumed, guards, written, frame),
         "inputs": [written.number_of(source) for source in inputs],
+        "sent": _sent([SourceCache(frame.scope()).value(source) for source in inputs]) if keys.buckets() else [],
         "launches": kernel_table.write(assumed, written),
     }
     return {**content, "addresses": written.data()}
+
+
+def _sent(values: Sequence[object]) -> list[int]:
+    """Bytes of the gradients that are sent of a graph's inputs: they decide where it is split."""
+    return [torch_internals.sent_bytes(value) for value in values]
 
 
 def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: SourceWriter, frame: Frame) -> dict[str, Any]:
@@ -248,6 +255,8 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     check = _check(guards, frame)
     if "skip_reason" in content:
         return None, check
+    if keys.buckets() and _sent([known.value(sources[each]) for each in content["inputs"]]) != content["sent"]:
+        raise Unreadable("its parts are of other gradients than are sent here")
     table = kernel_table.read(content["launches"], sources, known)
     graph = None if content["graph"] is None else graphs.read(content["graph"], table)
     residual = programs.read(content["program"], frame, graph)

@@ -35,8 +35,6 @@ def load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | Ski
 def _load(frame: Frame, options: Options, key: BackendKey) -> CompiledFrame | SkipFrame | None:
     if torch_internals.function_modes() or torch_internals.in_transform() or torch_internals.forward_level() >= 0:
         return None
-    if torch_internals.bucket_bytes():  # its graph is split, and what is stored is not
-        return None
     failed = cache.failures(frame.code, frame.scope(), key)
     # The compiler refuses such a call, or raises: what is stored must not hide that.
     if cache.limit_reached(frame, options.recompile_limit) or (failed and config.error_on_recompile):

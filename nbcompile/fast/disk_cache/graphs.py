@@ -3,6 +3,7 @@
     programs   [{source: C++, wrapper: Python, kernels: [...], plan: [...]}]      as codegen emitted them
     wrapper    "direct": one program, called as it is; "inference", "training": as aot/runtime_wrapper.py does
     captured   the graph itself, where "wrapper" says so, or where inputs that it writes to are watched
+    parts      of a graph that was split: each as above, and "calls", the graph that calls them
 
 The shared objects themselves are in the kernels' own store (runtime/store.py), found by their source; one that
 was thrown away there is built again.
@@ -97,6 +98,13 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
     """
     if artifact.obstacle:
         raise NotStorable(artifact.obstacle)
+    if artifact.parts:
+        # A graph of calls, and each part as if it were a graph of its own.
+        functions = [part.function for part in artifact.parts]
+        return {
+            "calls": captured.write(artifact.captured, functions),
+            "parts": [write(part.artifact) for part in artifact.parts],
+        }
     # Only graphs whose every part is generated code or plain data can be made again: anything else may hold objects.
     if tuple(artifact.roles) != _ROLES.get(artifact.wrapper_kind) or len(artifact.programs) != len(artifact.roles):
         raise NotStorable("the graph is not only generated code")
@@ -220,6 +228,8 @@ def read(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     Raises:
         Unreadable: there is no compiler to build what is missing, or an operator that it calls.
     """
+    if "parts" in data:
+        return captured.read(data["calls"], kernels, [_named(read(part, kernels)) for part in data["parts"]])
     as_captured = None if data["captured"] is None else captured.read(data["captured"], kernels)
     if as_captured is None:
         return _wrapped(data, kernels)
@@ -230,6 +240,16 @@ def read(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     return input_aliasing.with_alias_check(
         _wrapped(data, kernels), as_captured, input_aliasing.AliasCheck(written, seen)
     )
+
+
+def _named(part: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that the text of a graph can name."""
+
+    def compiled_part(*arguments: Any) -> Any:
+        return part(*arguments)
+
+    torch_internals.hide_from_hook(compiled_part.__code__)
+    return compiled_part
 
 
 def _wrapped(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from types import CodeType
 
 import torch
 
-from nbcompile import config
+from nbcompile import config, torch_internals
 from nbcompile.fast.disk_cache import library
 from nbcompile.fast.disk_cache.descriptions import code_digest, digest_of
 from nbcompile.fast.disk_cache.literals import NotStorable, encode
@@ -58,7 +58,7 @@ def _how(options: Options) -> list[object]:
     if options.guard_filter is not None:
         raise NotStorable("a function of the user's chooses the guards")
     chosen = [[name, encode(value)] for name, value in sorted(options.backend_options.items())]
-    asked = [options.fullgraph, options.dynamic, options.mode, chosen]
+    asked = [options.fullgraph, options.dynamic, options.mode, chosen, *buckets()]
     settings = [
         [name, _setting(value)] for name, value in sorted(config.current().items()) if not name.startswith(OF_THE_CACHE)
     ]
@@ -68,6 +68,13 @@ def _how(options: Options) -> list[object]:
         if name.startswith(VARIABLES) and name not in NO_PART and not name.startswith(_OF_THE_CACHE)
     ]
     return [*asked, settings, variables]
+
+
+def buckets() -> list[int]:
+    """Bytes of the gradient buckets at which graphs are split here, and of the first one; [] if they are not split."""
+    splits = config.optimize_ddp in (True, "ddp_optimizer")
+    cap = torch_internals.bucket_bytes() if splits else 0
+    return [cap, torch_internals.first_bucket_bytes()] if cap else []
 
 
 def _setting(value: object) -> object:
