@@ -76,7 +76,7 @@ class CompiledPart:
     """A part of a graph that was split."""
 
     function: Callable[..., Any]
-    """What the graph of the calls names."""
+    """The function that the graph of the calls names."""
     artifact: ArtifactBuilder
 
 
