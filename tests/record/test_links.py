@@ -91,8 +91,8 @@ def test_a_nested_break_is_one_cause():
     """Three frames end at one line: one distinct break, told as the first of them."""
     (only,) = links.distinct_breaks(sample.nested())
     assert only.frames == ("0/0", "1/0", "2/0")
-    assert only.cause.id == "0/0.br0"
-    assert only.breaks == ("0/0.br0", "1/0.br0", "2/0.br0")
+    assert only.cause.id == "0/0.b0"
+    assert only.breaks == ("0/0.b0", "1/0.b0", "2/0.b0")
 
 
 def test_the_same_break_is_recognised_without_its_first_seen():
@@ -107,7 +107,7 @@ def test_the_same_break_is_recognised_without_its_first_seen():
 def test_different_lines_are_different_causes():
     """Two calls of the same unsupported function are two breaks."""
     record = sample.save_break()
-    other = replace(record.frames[0].breaks[0], id="1/0.br0", stack=(sample.line(4, "f", "z"),))
+    other = replace(record.frames[0].breaks[0], id="1/0.b0", stack=(sample.line(4, "f", "z"),))
     record = replace(record, frames=(record.frames[0], replace(record.frames[1], breaks=(other,))))
     distinct = links.distinct_breaks(record)
     assert [each.frames for each in distinct] == [("0/0",), ("1/0",)]
