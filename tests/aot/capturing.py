@@ -14,6 +14,7 @@ import torch.fx
 
 from nbcompile import backends, torch_internals
 from nbcompile.capture.node_meta import STACK
+from nbcompile.record import recorder
 from nbcompile.record.model import StackLine
 
 
@@ -149,3 +150,11 @@ def sharing(values: Sequence[Any]) -> list[tuple[int, int]]:
 
 def storage_of(value: torch.Tensor | None) -> int:
     return 0 if value is None else value.untyped_storage()._cdata
+
+
+def recorded_graph(captured, backend):
+    """What the record says of a captured graph that is compiled."""
+    listener = recorder.Recorder("f")
+    with listener.listening(), recorder.frame("0/0", "f"):
+        compiled(captured, backend)
+    return listener.record().frames[0].compiled_graph

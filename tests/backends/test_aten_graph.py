@@ -7,16 +7,8 @@ import torch
 
 from nbcompile import backends, errors
 from nbcompile.backends import aten_graph
-from nbcompile.record import recorder
 from nbcompile.runtime import toolchain
-from tests.aot.capturing import capture, compiled
-
-
-def told(captured, backend):
-    listener = recorder.Recorder("f")
-    with listener.listening(), recorder.frame("0/0", "f"):
-        compiled(captured, backend)
-    return listener.record().frames[0].compiled_graph
+from tests.aot.capturing import capture, compiled, recorded_graph
 
 
 def test_verification_accepts_what_is_right():
@@ -46,7 +38,7 @@ def test_verification_refuses_what_is_wrong(wrong):
 def test_the_record_of_generated_code():
     """Buffers, kernels and the wrapper, linked by ids to the nodes of the ATen graph."""
     x = torch.randn(8, 4)
-    record = told(capture(lambda a, w: (torch.relu(a @ w) + 1,), (x, torch.randn(4, 4))), "inductor")
+    record = recorded_graph(capture(lambda a, w: (torch.relu(a @ w) + 1,), (x, torch.randn(4, 4))), "inductor")
     assert record.notes == ()
     (graph,) = record.graphs
     ids = {node.name: node.id for node in graph.nodes}
@@ -61,7 +53,7 @@ def test_the_record_of_generated_code():
 
 def test_a_frame_with_two_graphs_keeps_their_kernels_apart():
     x = torch.randn(3, 4, requires_grad=True)
-    record = told(capture(lambda a: ((a.sin() * 2).sum(),), (x,)), "inductor")
+    record = recorded_graph(capture(lambda a: ((a.sin() * 2).sum(),), (x,)), "inductor")
     names = [kernel.name for kernel in record.kernels]
     assert {"forward.kernel0", "backward.kernel0"} <= set(names)
     assert len({kernel.id for kernel in record.kernels}) == len(record.kernels)
@@ -73,7 +65,7 @@ def test_without_a_compiler_the_graph_runs_through_aten(monkeypatch):
     """The result is eager's, and the record says why nothing was generated; nobody is warned."""
     monkeypatch.setattr(toolchain, "find", lambda: toolchain.NoCompiler("no C++ compiler: tried g++"))
     captured = capture(lambda a: (a.sin(),), (torch.randn(4),))
-    record = told(captured, "inductor")
+    record = recorded_graph(captured, "inductor")
     assert record.notes == ("no C++ compiler: tried g++: the graph runs through ATen",)
     assert record.kernels == ()
     x = torch.randn(4)
@@ -91,7 +83,7 @@ def test_a_mistake_of_ours_is_told_and_the_program_goes_on(monkeypatch):
         run = compiled(captured, "inductor")
     torch.testing.assert_close(run(x)[0], x.sin())
     with pytest.warns(errors.GeneratedCodeWarning):
-        (text,) = told(captured, "inductor").notes
+        (text,) = recorded_graph(captured, "inductor").notes
     assert "runs through ATen" in text
 
 
@@ -103,7 +95,7 @@ def test_results_that_share_memory_in_eager_share_it():
         return y[0], y.view(-1)[2:6], y.t()
 
     captured = capture(rows, (torch.randn(3, 4),))
-    assert told(captured, "inductor").notes == ()
+    assert recorded_graph(captured, "inductor").notes == ()
     first, middle, turned = compiled(captured, "inductor")(torch.ones(3, 4))
     first[2:] = 7.0
     assert middle.tolist() == [7.0, 7.0, 2.0, 2.0]

@@ -7,9 +7,8 @@ import torch
 
 import nbcompile
 from nbcompile import backends, errors
-from nbcompile.record import recorder
 from nbcompile.recording import graph_record
-from tests.aot.capturing import capture, compiled
+from tests.aot.capturing import capture, compiled, recorded_graph
 
 
 def test_a_mode_or_an_option_that_does_not_exist_is_an_error_at_once():
@@ -74,17 +73,12 @@ def test_torchs_own_backends_under_our_front_end(backend):
 # --- telling the record ----------------------------------------------------------------------------------------------
 
 
-def told(captured, backend):
-    listener = recorder.Recorder("f")
-    with listener.listening(), recorder.frame("0/0", "f"):
-        compiled(captured, backend)
-    return listener.record().frames[0].compiled_graph
-
-
 def test_the_record_of_inference():
     """One ATen graph; every node knows the captured node and the user's line that it comes from."""
     with torch.no_grad():
-        told_graph = told(capture(lambda a, w: (torch.relu(a @ w),), (torch.ones(2, 2), torch.ones(2, 2))), "aot_eager")
+        told_graph = recorded_graph(
+            capture(lambda a, w: (torch.relu(a @ w),), (torch.ones(2, 2), torch.ones(2, 2))), "aot_eager"
+        )
     assert told_graph.backend == "aot_eager"
     (graph,) = told_graph.graphs
     assert (graph.id, graph.stage) == ("0/0.inference", "inference")
@@ -98,7 +92,9 @@ def test_the_record_of_inference():
 def test_the_record_of_training(backend):
     """Joint, forward and backward; the derivative of an operator comes from that operator."""
     x = torch.randn(3, 4, requires_grad=True)
-    graphs = {each.stage: each for each in told(capture(lambda a: ((a.sin() * 2).sum(),), (x,)), backend).graphs}
+    graphs = {
+        each.stage: each for each in recorded_graph(capture(lambda a: ((a.sin() * 2).sum(),), (x,)), backend).graphs
+    }
     assert list(graphs) == ["joint", "forward", "backward"]
     (cosine,) = [node for node in graphs["backward"].nodes if node.target == "aten.cos.default"]
     assert cosine.id.startswith("0/0.backward.n")
@@ -111,7 +107,7 @@ def test_the_record_of_training(backend):
 
 def test_two_records_of_one_compile_are_equal():
     def once():
-        return told(capture(lambda a: (a.softmax(-1),), (torch.randn(3, 4, requires_grad=True),)), "inductor")
+        return recorded_graph(capture(lambda a: (a.softmax(-1),), (torch.randn(3, 4, requires_grad=True),)), "inductor")
 
     assert once() == once()
 

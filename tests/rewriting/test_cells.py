@@ -7,6 +7,7 @@ import torch
 from torch._dynamo import graph_break
 
 import nbcompile
+from tests.support.oracle import outcome
 
 
 def read_before_it_is_set(t: torch.Tensor) -> object:
@@ -131,13 +132,6 @@ FUNCTIONS = [
     set_after_two_breaks,
     shows_its_variables,
 ]
-
-
-def outcome(function: Callable[..., object], *arguments: object) -> object:
-    try:
-        return repr(function(*arguments))
-    except Exception as error:  # noqa: BLE001  # whatever it raises is compared
-        return type(error), str(error)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)

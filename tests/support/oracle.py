@@ -59,6 +59,35 @@ def tried(function: Callable[..., object], *arguments: Any, **keywords: Any) -> 
         return (type(error), str(error))
 
 
+def outcome(function: Callable[..., object], *arguments: object) -> object:
+    """Text of the value, or class and text of the exception."""
+    try:
+        return repr(function(*arguments))
+    except Exception as error:  # noqa: BLE001  # whatever it raises is compared
+        return type(error), str(error)
+
+
+def one_graph(function: Callable[..., Any], *arguments: object) -> Any:
+    """Value of a call that is one graph without a break."""
+    explained = nbcompile.explain(function, backend="eager")(*arguments)
+    assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained.breaks
+    return explained.result
+
+
+def require_same_refusal(act: Callable[[list[object]], object], x: torch.Tensor) -> None:
+    """Compare what ``act`` raises, by class and text, and what it had noted by then, with eager's."""
+
+    def function(x: torch.Tensor) -> object:
+        seen: list[object] = []
+        try:
+            return x + 1, act(seen), seen
+        except Exception as error:  # noqa: BLE001  # whatever it raises is compared
+            return x - 1, type(error), str(error), seen
+
+    nbcompile.reset()
+    assert nbcompile.compile(function, backend="eager", fullgraph=True)(x)[1:] == function(x)[1:]
+
+
 def require_same_answer(program: Callable[[], object]) -> None:
     """Compare the value, or the exception by class and message, of a program without arguments with eager's."""
 

@@ -31,7 +31,7 @@ import torch
 from torch import nn, ones, zeros
 
 from nbcompile import config
-from tests.tracing.oracle import Compiler, Scenario, disagreement, tried
+from tests.support.oracle import Compiler, Scenario, disagreement, tried
 
 SCENARIOS: dict[str, Scenario] = {}
 

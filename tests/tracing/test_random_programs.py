@@ -12,7 +12,7 @@ A program is text that is drawn choice by choice, so that a failing one shrinks.
 Compared are the results with their identities, the arguments afterwards, globals,
 objects, and exceptions by type and text. The long sweep: ``-m slow``.
 
-In torch: nothing. Read next: tests/tracing/oracle.py
+In torch: nothing. Read next: tests/support/oracle.py
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings, strategies as 
 
 import nbcompile
 import nbcompile.config
-from tests.tracing.oracle import Compiler, disagreement, tried
+from tests.support.oracle import Compiler, disagreement, tried
 
 PRELUDE = """
 import collections

@@ -23,7 +23,7 @@ import nbcompile
 from nbcompile import errors
 from nbcompile.dispatch import hook
 from nbcompile.torch_internals import members
-from tests.tracing.oracle import Compiler, disagreement
+from tests.support.oracle import Compiler, disagreement
 
 Replacement = tuple[Callable[[torch.Tensor], object], Any, str, Any]
 x = torch.tensor([1.0, -2.0, 3.0])

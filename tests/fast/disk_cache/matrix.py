@@ -169,7 +169,7 @@ LAYOUT = re.compile(r"(\([\d, ]*\)) strides (\([\d, ]*\))(?: offset \d+)?")
 
 def rounded(one, other):
     """Whether only the last digits of floats differ, or strides that no element can show; a zero keeps its sign."""
-    one, other = (LAYOUT.sub(_visible, each) for each in (one, other))
+    one, other = (LAYOUT.sub(visible, each) for each in (one, other))
     if NUMBER.sub("#", one) != NUMBER.sub("#", other):
         return False
     return all(map(_close, NUMBER.findall(one), NUMBER.findall(other)))
@@ -181,7 +181,8 @@ def _close(one, other):
     return abs(float(one) - float(other)) <= 1e-5 + 1e-3 * abs(float(other))
 
 
-def _visible(found):
+def visible(found):
+    """A tensor's layout without its place in its storage, and without strides along dims of size 1."""
     sizes, strides = (re.findall(r"\d+", each) for each in found.groups())
     seen = [stride for size, stride in zip(sizes, strides, strict=True) if size != "1"]
     return f"({', '.join(sizes)}) strides ({', '.join(seen)})"

@@ -15,6 +15,7 @@ import pytest
 
 import nbcompile
 from nbcompile import config
+from tests.fast.disk_cache.matrix import visible
 from tests.peer.harness import Difference, Ours, run, same_results, table
 from tests.peer.known import KNOWN_HERE
 from tests.peer.program import programs
@@ -78,14 +79,7 @@ LAYOUT = re.compile(r"(\([\d, ]*\)) strides (\([\d, ]*\))(?: offset \d+)?")
 
 def _rounded(difference: Difference) -> bool:
     """Whether only the last digits of floats differ, which are added in another order, or what no element can show."""
-    ours, theirs = (LAYOUT.sub(_visible, each) for each in (difference.ours, difference.theirs))
+    ours, theirs = (LAYOUT.sub(visible, each) for each in (difference.ours, difference.theirs))
     pairs = zip(map(float, NUMBER.findall(ours)), map(float, NUMBER.findall(theirs)), strict=False)
     same_text = NUMBER.sub("#", ours) == NUMBER.sub("#", theirs)
     return same_text and all(math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-5) for one, other in pairs)
-
-
-def _visible(found: re.Match[str]) -> str:
-    """A tensor's layout without its place in its storage, and without strides along dims of size 1."""
-    sizes, strides = (re.findall(r"\d+", each) for each in found.groups())
-    seen = [stride for size, stride in zip(sizes, strides, strict=True) if size != "1"]
-    return f"({', '.join(sizes)}) strides ({', '.join(seen)})"

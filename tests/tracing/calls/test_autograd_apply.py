@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import ones
 
-from tests.tracing.oracle import Compiler, disagreement
+from tests.support.oracle import Compiler, disagreement
 
 
 class Scaled(torch.autograd.Function):

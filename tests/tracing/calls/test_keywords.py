@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracing.oracle import Compiler, disagreement, tried
+from tests.support.oracle import Compiler, disagreement, tried
 
 CALLS = """
     torch.is_floating_point(input=y)        torch.is_complex(input=y)           torch.numel(input=y)

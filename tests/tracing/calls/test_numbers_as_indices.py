@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.oracle import outcome
 
 EXPRESSIONS = """
 [1, 2][n]
@@ -58,13 +59,6 @@ list(reversed({n}))
 list(reversed({n: 1}))
 list(reversed(iter([n])))
 """.strip().splitlines()
-
-
-def outcome(function: Any, *arguments: object) -> object:
-    try:
-        return repr(function(*arguments))
-    except Exception as error:  # noqa: BLE001  # whatever it raises is compared
-        return type(error), str(error)
 
 
 @pytest.mark.parametrize("dynamic", [None, True])

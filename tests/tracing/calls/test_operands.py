@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.tracing.oracle import Compiler, disagreement, tried
+from tests.support.oracle import Compiler, disagreement, tried
 
 BINARY = ("+", "-", "*", "/", "//", "%", "**", "@", "<<", ">>", "&", "|", "^")
 NAMES = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "lshift", "rshift", "and", "or", "xor")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.tracing.oracle import require_same_answer, tried
+from tests.support.oracle import require_same_answer, tried
 
 N = float("nan")
 PROGRAMS = {

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import ones
 
-from tests.tracing.oracle import Compiler, Scenario, disagreement, tried
+from tests.support.oracle import Compiler, Scenario, disagreement, tried
 
 SCENARIOS: dict[str, Scenario] = {}
 graph_break = torch._dynamo.graph_break

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.oracle import one_graph
 
 X = torch.arange(3.0)
 
@@ -45,12 +46,6 @@ def best_paths(x, scores, width):
         else:
             heapq.heappushpop(heap, entry)
     return torch.stack([heapq.heappop(heap)[2] for _ in range(width)])
-
-
-def one_graph(function, *arguments):
-    explained = nbcompile.explain(function, backend="eager")(*arguments)
-    assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained.breaks
-    return explained.result
 
 
 def test_a_beam_search_is_one_graph():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.tracing.oracle import require_same_answer
+from tests.support.oracle import require_same_answer
 
 
 class Doubling(OrderedDict):

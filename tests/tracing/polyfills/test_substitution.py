@@ -9,7 +9,7 @@ import string
 import pytest
 import torch
 
-import nbcompile
+from tests.support.oracle import one_graph, require_same_refusal
 
 X = torch.arange(3.0)
 DIGITS = re.compile(r"\d+")
@@ -56,12 +56,6 @@ PROGRAMS = {
 }
 
 
-def one_graph(function, *arguments):
-    explained = nbcompile.explain(function, backend="eager")(*arguments)
-    assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained.breaks
-    return explained.result
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_text_is_eagers(name):
     """In one graph."""
@@ -106,14 +100,4 @@ REFUSED = {
 @pytest.mark.parametrize("refused", REFUSED)
 def test_refusals_are_pythons_own(refused):
     """The class of the exception, its text, and what had happened by then."""
-    act = REFUSED[refused]
-
-    def function(x):
-        seen = []
-        try:
-            return x + 1, act(seen), seen
-        except Exception as error:
-            return x - 1, type(error), str(error), seen
-
-    nbcompile.reset()
-    assert nbcompile.compile(function, backend="eager", fullgraph=True)(X)[1:] == function(X)[1:]
+    require_same_refusal(REFUSED[refused], X)

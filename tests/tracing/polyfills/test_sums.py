@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.oracle import one_graph, require_same_refusal
 
 X = torch.arange(3.0)
 
@@ -77,12 +78,6 @@ PROGRAMS = {
 }
 
 
-def one_graph(function, *arguments):
-    explained = nbcompile.explain(function, backend="eager")(*arguments)
-    assert (explained.graph_count, explained.graph_break_count) == (1, 0), explained.breaks
-    return explained.result
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numbers_are_eagers(name):
     """The very bits, in one graph."""
@@ -115,17 +110,7 @@ def noted(seen, items):
 @pytest.mark.parametrize("refused", REFUSED)
 def test_refusals_are_pythons_own(refused):
     """The class of the exception, its text, and how far the iterator was read by then."""
-    act = REFUSED[refused]
-
-    def function(x):
-        seen = []
-        try:
-            return x + 1, act(seen), seen
-        except Exception as error:
-            return x - 1, type(error), str(error), seen
-
-    nbcompile.reset()
-    assert nbcompile.compile(function, backend="eager", fullgraph=True)(X)[1:] == function(X)[1:]
+    require_same_refusal(REFUSED[refused], X)
 
 
 def test_a_size_is_specialised():
