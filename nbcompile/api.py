@@ -153,7 +153,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
                 returned = compiled(*positional, **keywords)
         except Exception as error:  # noqa: BLE001 - it is kept, for whoever wants the result
             return explanation.Explanation(pen.record(), exception=error)
-        return explanation.Explanation(pen.record(), returned=returned)
+        return explanation.Explanation(pen.record(), returned=returned, latest=pen.record)
 
     return explained
 

@@ -231,6 +231,11 @@ class Blocks:
         # The first use stalls, not the load. An address that was itself loaded is such a use: a
         # chain of dependent loads costs a wait for each link, independent loads one in all.
         if self.loaded and any(name in self.loaded for name in instruction.reads):
+            # Triton unpacks pairs of 16 bits right after their load. In the machine code that is done where a half is
+            # used, after the loads that follow in PTX: what is moved is on its way, too.
+            if instruction.opcode == "mov":
+                self.loaded.update(register_names(instruction.operands[0]))
+                return
             self.waits += 1
             self.loaded.clear()
         if instruction.opcode in ("ld", "atom") and "global" in instruction.modifiers:

@@ -39,24 +39,26 @@ class Explanation:
     """The :class:`ComparisonView` of ``%%compile --peer``."""
     profile: Any = None
     """The :class:`ProfileView` of ``%%compile --profile``."""
+    latest: Callable[[], Record] | None = None
+    """Returns the record with what came since: figures of a backward pass, kernels compiled in the background."""
 
     def __repr__(self) -> str:
-        return _drawn(lambda: text.render(self.record, self.sections, MOST_TEXT), self.record)
+        return _drawn(lambda: text.render(self._current, self.sections, MOST_TEXT), self._current)
 
     def __str__(self) -> str:
-        return _drawn(lambda: text.render(self.record, self.sections), self.record)
+        return _drawn(lambda: text.render(self._current, self.sections), self._current)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Both forms at once, so that a front end shows the richest that it can."""
         del include, exclude  # IPython filters; these are part of its protocol
         return {
             "text/plain": repr(self),
-            "text/html": _drawn(lambda: html.render(self.record, self.sections), self.record),
+            "text/html": _drawn(lambda: html.render(self._current, self.sections), self._current),
         }
 
     def _display_(self) -> object:
         """Display protocol of marimo."""
-        return for_marimo(self.record)
+        return for_marimo(self._current)
 
     def show(self, *names: str) -> Explanation:
         """Show other sections: ``show("guards")``, ``show("graph", "kernels")``; without names, the default ones.
@@ -98,9 +100,13 @@ class Explanation:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The generated kernels and the calls of ATen, graph by graph."""
-        compiled = [frame.compiled_graph for frame in self.record.frames if frame.compiled_graph is not None]
+        """The generated kernels and the calls of ATen, graph by graph, with the figures that are known by now."""
+        compiled = [frame.compiled_graph for frame in self._current.frames if frame.compiled_graph is not None]
         return tuple(kernel for each in compiled for kernel in each.kernels)
+
+    @property
+    def _current(self) -> Record:
+        return self.record if self.latest is None else self.latest()
 
     def _compiled(self) -> list[CompiledFrame]:
         return [frame for frame in self.record.frames if frame.status == "compiled"]

@@ -33,9 +33,14 @@ ret;
 
 def execute(body: str, words: list[int], threads: int = 32) -> list[int]:
     """Each thread has a word of 64 bits in %rd5 (its halves in %r2 and %r3) and leaves one in %rd6."""
+    return simulate(body, words, threads)[0]
+
+
+def simulate(body: str, words: list[int], threads: int = 32) -> tuple[list[int], simulator.Simulation]:
+    """The words, and what the simulator counted."""
     given = torch.tensor([w - 2**64 if w >= 2**63 else w for w in words + [0] * (threads - len(words))])
     out = torch.zeros(threads, dtype=torch.int64)
     memory = GlobalMemory()
     arguments = [memory.copy_in(given, "in"), memory.copy_in(out, "out")]
-    simulator.run(ptx.parse(HEAD.format(body=body, threads=threads)), 1, arguments, memory, 256)
-    return [value % 2**64 for value in out[: len(words)].tolist()]
+    ran = simulator.run(ptx.parse(HEAD.format(body=body, threads=threads)), 1, arguments, memory, 256)
+    return [value % 2**64 for value in out[: len(words)].tolist()], ran

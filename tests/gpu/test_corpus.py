@@ -10,10 +10,10 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 from tests.gpu import corpus
 from tests.gpu.graphs import GRAPHS
 
-QUICK = ("argmax", "softmax_1k", "adam_foreach", "huge_rows", "dropout")
+QUICK = ("argmax", "softmax_1k", "rms_norm_bf16", "adam_foreach", "huge_rows", "dropout")
 """Graphs of ``make test``: each had a fault of its own once, or is of a kind of its own."""
-BOUND = 3.0
-"""Predicted over least time, at most."""
+BOUND, MEMORY_BOUND = 3.0, 1.3
+"""Predicted over least time, at most; the second for pointwise graphs, transposes, sums and rows."""
 
 
 def expect_good(name):
@@ -23,7 +23,7 @@ def expect_good(name):
     for row in rows:
         assert (row.refused, row.fault, row.differs) == ("", "", "")
         assert all(launch.built.spilled_bytes == 0 for launch in row.launches)
-        assert row.ratio <= BOUND
+        assert row.ratio <= (MEMORY_BOUND if GRAPHS[name].is_memory_bound else BOUND)
         assert bool(row.launches) == (bool(row.kernels) and not GRAPHS[name].is_meta)
 
 

@@ -8,7 +8,7 @@ import torch
 import nbcompile
 from nbcompile.gpu import ptx
 from nbcompile.gpu.memory import Fault
-from tests.gpu.instructions import execute
+from tests.gpu.instructions import execute, simulate
 
 
 def test_lanes_exchange_values():
@@ -75,6 +75,24 @@ def test_a_barrier_waits_for_the_threads_that_have_not_returned():
     assert execute(body.format(there=""), words, threads=64) == [1] * 32 + [2] * 32
     with pytest.raises(Fault, match="different barriers"):
         execute(body.format(there="bar.sync 0;"), words, threads=64)
+
+
+def test_what_is_moved_is_on_its_way_until_it_is_used():
+    """Unpacking a pair is no use of its load: two loads are waited for together, unless the first is used before."""
+    loads = """
+    ld.global.b32 %r4, [%rd3];
+    mov.b32 {{%rs3, %rs4}}, %r4;
+    {between}
+    ld.global.b32 %r5, [%rd3];
+    cvt.u32.u16 %r6, %rs3;
+    add.u32 %r6, %r6, %r5;
+    cvt.u64.u32 %rd6, %r6;
+    """
+    words = [5, 70000]
+    expected = [10, 70000 + 70000 % 2**16]
+    for between, waits in (("", 2), ("cvt.u32.u16 %r7, %rs4;", 3)):  # the word itself is waited for before
+        found, ran = simulate(loads.format(between=between), words)
+        assert (found, ran.waits) == (expected, waits)
 
 
 def test_an_unknown_instruction_is_named():

@@ -87,7 +87,7 @@ def test_each_line_of_triton_has_its_ptx_and_its_costs():
 
 
 def test_training():
-    """Forward and backward are compiled for the GPU; gradients are eager's."""
+    """Forward and backward are compiled for the GPU; gradients are eager's, and then the backward has its figures, too."""
 
     def loss(x, w):
         return (torch.layer_norm(x, (64,)) * w).tanh().sum()
@@ -100,6 +100,8 @@ def test_training():
     torch.testing.assert_close(torch.autograd.grad(explanation.result, inputs), eager)
     names = {each.name.partition(".")[0] for each in explanation.kernels if each.language == "triton"}
     assert names == {"forward", "backward"}
+    figures = [each.gpu for each in explanation.kernels if each.language == "triton"]
+    assert all(each.predicted_us >= each.roofline_us > 0 and each.coalescing > 0 for each in figures)
 
 
 def test_inputs_are_written():
