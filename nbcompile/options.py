@@ -55,6 +55,8 @@ class BackendOptions:
     """A GPU (``sm_90``): CPU tensors are compiled for as if they lay there, and its code runs in a simulator."""
     simulation_seconds: float = 60.0
     """With a target: a call whose simulation would take longer runs through ATen."""
+    simulated_programs: int = 0
+    """With a target: of a launch that would take longer, so many programs are simulated, for its figures alone."""
     debug: bool = False
     """On a GPU: wait after each launch, so that an error names its kernel (slow)."""
     max_autotune: bool = False

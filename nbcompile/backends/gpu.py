@@ -128,6 +128,7 @@ def generate_for_gpu(
             graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
             keep_sharing=stage == "inference", generate_random=not options.fallback_random,
             seconds=options.simulation_seconds, backends=options.product_backends,
+            sample=options.simulated_programs,
         )  # fmt: skip
     except gpu.NoTools as reason:
         raise UnsupportedGraph(str(reason)) from reason

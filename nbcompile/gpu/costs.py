@@ -21,6 +21,8 @@ from nbcompile.gpu.values import Array
 SECTOR = 32
 BANKS = 32
 BANK_BYTES = 4
+NAMES = ("instructions", "requests", "sectors", "least_sectors", "passes", "least_passes", "matrix_work")
+"""Counts of a line."""
 
 
 @dataclass(slots=True)
@@ -81,8 +83,12 @@ def _distinct(warps: Array, numbers: Array) -> Array:
     return np.unique(np.stack([warps, numbers], 1), axis=0)
 
 
+def scaled(costs: Costs, by: float) -> Costs:
+    """Costs of all programs, of those of a sample."""
+    return Costs(costs.line, *(round(getattr(costs, name) * by) for name in NAMES))
+
+
 def total(costs: Iterable[Costs]) -> Costs:
     """Sum of the costs of several lines; its line is 0."""
-    names = ("instructions", "requests", "sectors", "least_sectors", "passes", "least_passes", "matrix_work")
     found = list(costs)
-    return Costs(0, *(sum(getattr(line, name) for line in found) for name in names))
+    return Costs(0, *(sum(getattr(line, name) for line in found) for name in NAMES))

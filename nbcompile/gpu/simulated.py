@@ -9,10 +9,11 @@ In torch: nothing. Read next: nbcompile/gpu/simulator.py
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 
 from nbcompile import torch_internals
@@ -110,7 +111,7 @@ UserKernel = Callable[[str, Chip, list[Launch], dict[str, ReadyKernel], float], 
 
 def load(
     emitted: Runnable, chip: Chip, attribute: Attribute, constants: Mapping[int, object] | None = None,
-    seconds: float = float("inf"), user_kernel: UserKernel | None = None,
+    seconds: float = float("inf"), user_kernel: UserKernel | None = None, sample: int = 0,
 ) -> SimulatedGraph:  # fmt: skip
     """Compile every kernel for a chip.
 
@@ -121,6 +122,7 @@ def load(
         constants: Arguments of operators that the wrapper cannot spell.
         seconds: A call may take so long.
         user_kernel: Makes a callable of a launch of the user's own Triton kernel.
+        sample: Programs of a launch that are simulated where all would take too long.
 
     Raises:
         CannotLoad: some kernels have no machine code, or one that the simulator cannot run.
@@ -141,7 +143,7 @@ def load(
     if refused:
         raise CannotLoad(refused)
     launches: list[Launch] = []
-    launchers = {name: _launcher(each, chip, launches, seconds) for name, each in ready.items()}
+    launchers = {name: _launcher(each, chip, launches, seconds, sample) for name, each in ready.items()}
     functions: dict[str, Callable[..., None]] = dict(launchers)
     for extern in emitted.externs:
         if user_kernel is not None and torch_internals.is_kernel_launch(extern.target):
@@ -170,7 +172,9 @@ def _ready(request: cubins.Request, cubin: cubins.Cubin) -> ReadyKernel:
     return ReadyKernel(request.kernel, cubin.machine_code, function, request.first_line, cubin.image.scratch)
 
 
-def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: float) -> Callable[..., None]:
+def _launcher(
+    ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: float, sample: int
+) -> Callable[..., None]:
     kernel, built = ready.kernel, ready.built
     grid_of, rounds_of = grid_function(kernel), estimate.rounds(kernel)
     tensors = len(kernel.arguments)
@@ -180,28 +184,46 @@ def _launcher(ready: ReadyKernel, chip: Chip, launches: list[Launch], seconds: f
         blocks = grid_of(*sizes)
         # Before anything is written: a simulation that was stopped midway would leave results half done.
         predicted = estimate.seconds(ready.function, blocks, rounds_of(*sizes), built.shared_bytes)
-        if predicted > seconds:
-            raise TooLong(
-                f"to simulate {kernel.name} would take {predicted:,.0f} seconds, and {seconds:,.0f} are allowed"
-            )
-        # Where eager mode leaves open which of several stores is the last, two of them are no race.
-        memory = GlobalMemory(not kernel.any_order)
-        #     x[1:] of float32    begins at 4 bytes: a copy takes its place, and is copied back
-        placed = [aligned(value) for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
-        given = [memory.copy_in(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
+        given = [value for value in arguments[:tensors] if isinstance(value, torch.Tensor)]
         numbers = [int(value) for value in sizes]  # type: ignore[call-overload]
-        if ready.scratch:
-            numbers.append(memory.take_scratch(ready.scratch * blocks))
-        ran = simulator.run(ready.function, blocks, [*given, *numbers], memory, built.shared_bytes)
-        for value, original in placed:
-            if original is not None:
-                original.copy_(value)
-        touched = memory.touched()
-        times = predict.times(built, blocks, costs.total(ran.lines.values()), ran.waits, touched, chip)
-        accessed = tuple(each.tile() for each in memory.watches.values() if each.is_read or each.is_written)
-        launches.append(Launch(kernel, built, blocks, ran.lines, times, touched, accessed))
+        if predicted <= seconds:
+            launches.append(_simulated(ready, chip, blocks, given, numbers))
+            return
+        text = f"to simulate {kernel.name} would take {predicted:,.3g} seconds, and {seconds:,.3g} are allowed"
+        if not sample:
+            raise TooLong(f'{text} (options={{"simulated_programs": 64}} has figures of a sample)')
+        # Of copies: the results are not those of the whole.
+        copies = [_copy(value) for value in given]
+        launches.append(_simulated(ready, chip, blocks, copies, numbers, sample))
+        raise TooLong(f"{text}: {min(sample, blocks)} of its {blocks} programs were simulated")
 
     return launch
+
+
+def _simulated(
+    ready: ReadyKernel, chip: Chip, blocks: int, given: Sequence[torch.Tensor], numbers: list[int], sample: int = 0
+) -> Launch:
+    kernel, built = ready.kernel, ready.built
+    # Where eager mode leaves open which of several stores is the last, two of them are no race.
+    memory = GlobalMemory(not kernel.any_order)
+    #     x[1:] of float32    begins at 4 bytes: a copy takes its place, and is copied back
+    placed = [aligned(value) for value in given]
+    addresses = [memory.copy_in(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
+    if ready.scratch:
+        numbers = [*numbers, memory.take_scratch(ready.scratch * blocks)]
+    chosen = np.unique(np.linspace(0, blocks - 1, sample).astype(np.int64)) if sample else None
+    ran = simulator.run(ready.function, blocks, [*addresses, *numbers], memory, built.shared_bytes, chosen=chosen)
+    for value, original in placed:
+        if original is not None:
+            original.copy_(value)
+    scale = blocks / len(chosen) if chosen is not None and len(chosen) else 1.0
+    lines = ran.lines if scale == 1.0 else {line: costs.scaled(each, scale) for line, each in ran.lines.items()}
+    # What all programs of a sample read is not more for all of them: no more than the tensors have.
+    touched = min(round(memory.touched() * scale), sum(value.numel() * value.element_size() for value in given))
+    touched = memory.touched() if scale == 1.0 else touched
+    times = predict.times(built, blocks, costs.total(lines.values()), ran.waits, touched, chip)
+    accessed = tuple(each.tile() for each in memory.watches.values() if each.is_read or each.is_written)
+    return Launch(kernel, built, blocks, lines, times, touched, accessed)
 
 
 def aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -216,3 +238,8 @@ def aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
     original = tensor.detach().as_strided((span,), (1,), offset)
     return original.clone(), original
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)

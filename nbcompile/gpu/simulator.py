@@ -55,7 +55,7 @@ WRITES = frozenset({"st", "atom", "red", "stmatrix", "cp"})
 
 def run(
     function: Function, grid: int, arguments: Sequence[int], memory: GlobalMemory, shared_bytes: int = 0,
-    width: int = 0, height: int = 0, idle: Sequence[Array] = (),
+    width: int = 0, height: int = 0, idle: Sequence[Array] = (), chosen: Array | None = None,
 ) -> Simulation:  # fmt: skip
     """Launch a kernel.
 
@@ -67,6 +67,7 @@ def run(
         shared_bytes: Of shared memory for each block.
         width: Blocks in a row, where the grid has two dimensions; 0 if it has one.
         height: Rows of a layer, where it has three; 0 if it has fewer.
+        chosen: Numbers of the blocks that are run; None: all.
         idle: Warps that write nothing, in the order of ``Simulation.writing``: what they read is in no race.
 
     Raises:
@@ -82,8 +83,9 @@ def run(
     # An instruction is computed in all threads and written in the active ones, so what inactive
     # threads hold may overflow or divide by zero; and arithmetic raises nothing on a GPU.
     with np.errstate(all="ignore"):
-        for first in range(0, grid, at_once):
-            blocks = np.arange(first, min(grid, first + at_once))
+        numbers = np.arange(grid) if chosen is None else chosen
+        for first in range(0, len(numbers), at_once):
+            blocks = numbers[first : first + at_once]
             part = Blocks(function, blocks, shape, arguments, memory, shared_bytes, constants, ran.lines)
             part.idle = idle[len(ran.writing)] if idle else None
             part.run()

@@ -64,7 +64,7 @@ class TargetGraph:
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
     keep_sharing: bool, generate_random: bool = False, seconds: float = float("inf"),
-    backends: tuple[str, ...] = ("ATEN",),
+    backends: tuple[str, ...] = ("ATEN",), sample: int = 0,
 ) -> TargetGraph:  # fmt: skip
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
@@ -93,7 +93,9 @@ def compile_graph(
             with recorder.stage("codegen"):
                 emitted = triton.emit(planned, chip.capability)
             with recorder.stage("build"), torch_internals.dispatch_modes()._disable_current_modes():
-                loaded = simulated.load(emitted, chip, attribute, opaque_values(planned), seconds, _users_kernel)
+                loaded = simulated.load(
+                    emitted, chip, attribute, opaque_values(planned), seconds, _users_kernel, sample
+                )
         except NoTriton as reason:
             more = dict(apart(graph_module, planned, reason.refused))
         except simulated.CannotLoad as reason:
@@ -140,6 +142,8 @@ def run_or_call(
                 raise  # of the user's own code, which nothing else can run here
             results = reference(inputs)  # an index that is out of bounds is an error here, too
             tell(str(reason))
+            if isinstance(reason, simulated.TooLong) and program.launches:
+                done()  # figures of the launches before it, and of its own if programs of it were simulated
             return results
         done()
         return results

@@ -302,9 +302,7 @@ def write_page() -> None:
     )
     bound = [row for row in ran if GRAPHS[row.name].is_memory_bound]
     worst = max(bound, key=lambda row: row.ratio)
-    summary += (
-        f" Of the {len(bound)} lines whose graphs are to be bound by memory the highest is {worst.ratio:.2f} ({worst.name})."
-    )
+    summary += f" Of the {len(bound)} lines whose graphs are to be bound by memory the highest is {worst.ratio:.2f} ({worst.name})."
     text = (PAGE_HEAD + "\n".join(map(page_row, rows))).replace("%", " %").replace("  %", " %")
     PAGE.write_text(f"{text}\n{UNCOALESCED}\n{summary}\n", encoding="utf-8")
 
