@@ -216,11 +216,12 @@ def _simulated(
     for value, original in placed:
         if original is not None:
             original.copy_(value)
-    scale = blocks / len(chosen) if chosen is not None and len(chosen) else 1.0
-    lines = ran.lines if scale == 1.0 else {line: costs.scaled(each, scale) for line, each in ran.lines.items()}
-    # What all programs of a sample read is not more for all of them: no more than the tensors have.
-    touched = min(round(memory.touched() * scale), sum(value.numel() * value.element_size() for value in given))
-    touched = memory.touched() if scale == 1.0 else touched
+    lines, touched = ran.lines, memory.touched()
+    if chosen is not None and len(chosen):
+        scale = blocks / len(chosen)
+        lines = {line: costs.scaled(known, scale) for line, known in lines.items()}
+        # What all programs of a sample read is not more for all of them: no more than the tensors have.
+        touched = min(round(touched * scale), sum(value.numel() * value.element_size() for value in given))
     times = predict.times(built, blocks, costs.total(lines.values()), ran.waits, touched, chip)
     accessed = tuple(each.tile() for each in memory.watches.values() if each.is_read or each.is_written)
     return Launch(kernel, built, blocks, lines, times, touched, accessed)
