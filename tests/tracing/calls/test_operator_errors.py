@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 
 import pytest
 import torch
@@ -135,9 +136,10 @@ def test_without_a_handler():
 @pytest.mark.parametrize("make", [lambda x: torch.tensor([x, x]), lambda x: torch.tensor([[1.0], [x]])])
 def test_tensors_that_are_no_numbers_make_no_tensor(make):
     """`torch.tensor([x, x])` reads numbers: an `x` of three elements is an error, as in eager mode, and not stacked."""
-    with pytest.raises(ValueError, match="one element"):
+    # A TypeError once somebody has replaced ``torch.Tensor.__getitem__`` and put it back: Python gives the class a slot then.
+    with pytest.raises((ValueError, TypeError)) as eager:
         make(torch.ones(3))
-    with nbcompile.config.patch(suppress_errors=True), pytest.raises(ValueError, match="one element"):
+    with nbcompile.config.patch(suppress_errors=True), pytest.raises(eager.type, match=re.escape(str(eager.value))):
         nbcompile.compile(make)(torch.ones(3))
     numbers = nbcompile.compile(lambda x: torch.tensor([x.sum(), x[:1], 2.0]), fullgraph=True)
     assert numbers(torch.ones(3)).tolist() == [3.0, 1.0, 2.0]
