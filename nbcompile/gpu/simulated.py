@@ -41,6 +41,10 @@ class TooLong(RuntimeError):
     """A simulation that would take longer than is allowed; the message predicts how long."""
 
 
+SAMPLE_SECONDS = 60.0
+"""A sample may take so long, whatever is allowed for a whole launch."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadyKernel:
     """A kernel that can be launched."""
@@ -178,8 +182,10 @@ def _launcher(
     kernel, built = ready.kernel, ready.built
     grid_of, rounds_of = grid_function(kernel), estimate.rounds(kernel)
     tensors = len(kernel.arguments)
+    has_figures = False
 
     def launch(*arguments: object) -> None:
+        nonlocal has_figures
         sizes = arguments[tensors:]
         blocks = grid_of(*sizes)
         # Before anything is written: a simulation that was stopped midway would leave results half done.
@@ -192,10 +198,15 @@ def _launcher(
         text = f"to simulate {kernel.name} would take {predicted:,.3g} seconds, and {seconds:,.3g} are allowed"
         if not sample:
             raise TooLong(f'{text} (options={{"simulated_programs": 64}} has figures of a sample)')
-        # Of copies: the results are not those of the whole.
-        copies = [_copy(value) for value in given]
-        launches.append(_simulated(ready, chip, blocks, copies, numbers, sample))
-        raise TooLong(f"{text}: {min(sample, blocks)} of its {blocks} programs were simulated")
+        programs = min(sample, blocks)
+        needed = estimate.seconds(ready.function, programs, rounds_of(*sizes), built.shared_bytes)
+        if needed > max(seconds, SAMPLE_SECONDS):
+            raise TooLong(f"{text}: {programs} of its {blocks} programs would take {needed:,.3g} seconds")
+        # Of copies: the results are not those of the whole. And once: later calls need no figures.
+        if not has_figures:
+            has_figures = True
+            launches.append(_simulated(ready, chip, blocks, copied(given), numbers, programs))
+        raise TooLong(f"{text}: {programs} of its {blocks} programs were simulated")
 
     return launch
 
@@ -221,7 +232,9 @@ def _simulated(
         scale = blocks / len(chosen)
         lines = {line: costs.scaled(known, scale) for line, known in lines.items()}
         # What all programs of a sample read is not more for all of them: no more than the tensors have.
-        touched = min(round(touched * scale), sum(value.numel() * value.element_size() for value in given))
+        # (Of an expanded tensor many elements are one in memory.)
+        most = sum(min(value.numel(), _span(value)) * value.element_size() for value in given if value.numel())
+        touched = min(round(touched * scale), most)
     times = predict.times(built, blocks, costs.total(lines.values()), ran.waits, touched, chip)
     accessed = tuple(each.tile() for each in memory.watches.values() if each.is_read or each.is_written)
     return Launch(kernel, built, blocks, lines, times, touched, accessed)
@@ -236,11 +249,24 @@ def aligned(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
     if offset * tensor.element_size() % POINTER_BYTES == 0 or tensor.numel() == 0:
         return tensor, None
     # A kernel is given strides of the original, so the copy has the same gaps.
-    span = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    original = tensor.detach().as_strided((span,), (1,), offset)
+    original = tensor.detach().as_strided((_span(tensor),), (1,), offset)
     return original.clone(), original
 
 
-def _copy(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides."""
-    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor)
+def _span(tensor: torch.Tensor) -> int:
+    """Elements from the first to the last in memory, of a tensor that has any."""
+    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def copied(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Tensors with memory of their own; those that share memory share the copy's."""
+    storages: dict[int, torch.Tensor] = {}
+    copies = []
+    for tensor in tensors:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in storages:
+            storages[storage.data_ptr()] = torch.empty(0, dtype=torch.uint8).set_(storage).clone()
+        whole = storages[storage.data_ptr()].untyped_storage()
+        view = torch.empty(0, dtype=tensor.dtype)
+        copies.append(view.set_(whole, tensor.storage_offset(), tensor.shape, tensor.stride()))
+    return copies

@@ -157,17 +157,6 @@ def _is_aligned(tensor: torch.Tensor) -> bool:
 
 
 def _copies(given: Given) -> dict[str, Any]:
-    """The arguments, with tensors of their own; those that share memory share the copy's."""
-    storages: dict[int, torch.Tensor] = {}
-    copies = dict(given)
-    for name, value in given.items():
-        if isinstance(value, torch.Tensor):
-            address = value.untyped_storage().data_ptr()
-            whole = storages.setdefault(
-                address, torch.empty(0, dtype=torch.uint8).set_(value.untyped_storage()).clone()
-            )
-            view = torch.empty(0, dtype=value.dtype).set_(
-                whole.untyped_storage(), value.storage_offset(), value.shape, value.stride()
-            )
-            copies[name] = view
-    return copies
+    """The arguments, with tensors of their own."""
+    tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
+    return dict(given) | dict(zip(tensors, simulated.copied(list(tensors.values())), strict=True))

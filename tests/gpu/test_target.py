@@ -341,24 +341,6 @@ def test_a_graph_that_takes_too_long_to_simulate():
     assert torch.equal(x, y)
 
 
-def test_programs_of_a_launch_that_takes_too_long_are_a_sample():
-    """The result is eager's, and the kernel has the figures that all programs would have."""
-
-    def function(x):
-        return (x * 2).sin()
-
-    x = torch.randn(64, 4096)
-    whole = nbcompile.explain(function, options=ON_SM_90)(x).kernels[0].gpu
-    options = {**ON_SM_90, "simulation_seconds": 1e-9, "simulated_programs": 8}
-    with pytest.warns(errors.GeneratedCodeWarning, match=r"8 of its \d+ programs were simulated"):
-        found = nbcompile.explain(function, options=options)(x)
-    torch.testing.assert_close(found.result, function(x))
-    sampled = found.kernels[0].gpu
-    for name in ("registers", "blocks", "coalescing", "moved", "least", "limit"):
-        assert getattr(sampled, name) == getattr(whole, name), name
-    assert sampled.predicted_us == pytest.approx(whole.predicted_us, rel=0.05)
-
-
 def test_an_index_that_is_out_of_bounds_is_eagers_error():
     """The check in the compiled code ends the simulation; ATen raises."""
     with pytest.raises(IndexError, match="out of"):
