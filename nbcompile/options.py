@@ -56,7 +56,7 @@ class BackendOptions:
     simulation_seconds: float = 60.0
     """With a target: a call whose simulation would take longer runs through ATen."""
     simulated_programs: int = 0
-    """With a target: of a launch that would take longer, so many programs are simulated, for its figures alone."""
+    """With a target: of a launch that would take longer, so many programs are simulated once, for its figures alone."""
     debug: bool = False
     """On a GPU: wait after each launch, so that an error names its kernel (slow)."""
     max_autotune: bool = False

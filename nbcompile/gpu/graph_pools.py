@@ -50,7 +50,7 @@ class GraphPool:
     def neighbours(self) -> str:
         """For the record: with how many graphs a recording shares the memory."""
         others = self.recordings - 1
-        return f"; its memory is that of {others} other graphs" if others else ""
+        return f"; its memory is that of {others} other graph{'s' * (others > 1)}" if others else ""
 
     def drop(self) -> None:
         """A recording is gone; without any, the memory is given back."""
@@ -78,7 +78,8 @@ def pool_for(module: ModuleType, device: int) -> GraphPool:
 
 def _give_back() -> None:
     for pool in list(_pools):
-        # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): asked again later.
+        # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): then it is asked
+        # again when the next graph is gone.
         if pool.recordings == 0 and pool.memory.idle():
             _pools.remove(pool)
             for _ in range(pool.to_release):

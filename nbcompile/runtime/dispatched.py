@@ -1,11 +1,13 @@
 """Arguments of an operator as numbers, for torch's dispatcher in C: no Python object is made of them or its results.
 
-    aten.linalg_inv_ex(slot 2, check_errors=False)      ("aten::linalg_inv_ex", "", 2, (TENSOR, 2, PLAIN, 0), ())
+    aten.linalg_inv_ex(slot 2, check_errors=False)      ("aten::linalg_inv_ex", "", 2, (TENSOR, 2, PLAIN, 0))
 
 OpOverload's own call reads Python objects by the operator's schema and makes a Python tensor of each result, also of
 those that nobody asks for: 1.4 us of a small one. Here the schema is read once, where the graph is loaded. What torch's
-C function does not take (numbers of any type, types, devices) is called in Python. So is an operator that raised: it
-raises again, with its message, so that only operators are called from C that write to nothing and draw nothing.
+C function does not take (numbers of any type, types, devices) is called in Python, and so is what has a text among its
+arguments: 48 bytes of memory are lost for each in torch 2.13 (docs/design/programs.md). So is an operator that
+raised: it raises again, with its message, so that only operators are called from C that write to nothing and draw
+nothing.
 
 In torch: torch/csrc/inductor/aoti_torch/c/shim.h (aoti_torch_call_dispatcher). Read next: nbcompile/runtime/operators.h
 """
@@ -19,15 +21,15 @@ import torch
 
 from nbcompile.ir.emitted import AtSlot, Call, RuntimeSize
 
-PLAIN, TENSOR, TEXT, LIST = range(4)
+PLAIN, TENSOR, LIST = range(3)
 """Forms of an argument, in the order of their numbers in operators.h."""
-OPTIONAL = 4
+OPTIONAL = 3
 """Added to the form of what is given for an optional argument."""
 MOST = 32
 """Arguments that there is room for in C."""
 
-Encoded = tuple[str, str, int, tuple[Any, ...], tuple[str, ...]]
-"""Name, overload, how many results; form and value of each argument, those of its items behind a list; the texts."""
+Encoded = tuple[str, str, int, tuple[Any, ...]]
+"""Name, overload, how many results; form and value of each argument, those of its items behind a list."""
 
 
 def encoded(target: Any, step: Call) -> Encoded | None:
@@ -38,15 +40,14 @@ def encoded(target: Any, step: Call) -> Encoded | None:
     arguments = _arguments(schema, step)
     if arguments is None or not _is_pure(target, arguments):
         return None
-    texts: list[str] = []
     numbers: list[Any] = []
     # A result is an item of several, or the only one.
     depth = int(len(schema.returns) != 1)
     if max(len(arguments), len(schema.returns)) > MOST or any(len(result.path) != depth for result in step.results):
         return None
-    if not all(_encode(argument.type, arguments[argument.name], numbers, texts) for argument in schema.arguments):
+    if not all(_encode(argument.type, arguments[argument.name], numbers) for argument in schema.arguments):
         return None
-    return schema.name, schema.overload_name, len(schema.returns), tuple(numbers), tuple(texts)
+    return schema.name, schema.overload_name, len(schema.returns), tuple(numbers)
 
 
 def _arguments(schema: Any, step: Call) -> dict[str, Any] | None:
@@ -70,7 +71,7 @@ def _is_pure(target: torch._ops.OpOverload, arguments: dict[str, Any]) -> bool:
     )
 
 
-def _encode(kind: Any, value: object, numbers: list[Any], texts: list[str]) -> bool:
+def _encode(kind: Any, value: object, numbers: list[Any]) -> bool:
     """Append an argument; False if it is one that torch's C function does not take."""
     optional = 0
     if kind.kind() == "OptionalType":
@@ -89,12 +90,9 @@ def _encode(kind: Any, value: object, numbers: list[Any], texts: list[str]) -> b
             numbers += (PLAIN + optional, int(value))
         case "FloatType", float() | int():
             numbers += (PLAIN + optional, struct.unpack("q", struct.pack("d", value))[0])
-        case "StringType", str():
-            numbers += (TEXT + optional, len(texts))
-            texts.append(value)
         case "ListType", list() | tuple():
             numbers += (LIST + optional, len(value))
-            return all(_encode(kind.getElementType(), item, numbers, texts) for item in value)
+            return all(_encode(kind.getElementType(), item, numbers) for item in value)
         case _:
             return False
     return True

@@ -224,7 +224,6 @@ typedef struct {
   PyObject *target, *forms, *keywords; /* CALL; borrowed from Program.description, as all objects here */
   const char *operator_name, *overload; /* CALL, by the dispatcher: its name; NULL: in Python */
   const i64 *codes;         /* of which these are the arguments, */
-  PyObject *texts;          /* and the texts among them, */
   Py_ssize_t returns;       /* and which has so many results */
   Py_ssize_t zeros;         /* CALL: does nothing if the elements of this slot are 0; -1: none */
   Result *result;           /* CALL, CONVOLVE */

@@ -19,7 +19,6 @@ extern int32_t aoti_torch_dtype_float32(void);
 #define IF_EXPORTED __attribute__((weak)) extern
 IF_EXPORTED int aoti_torch_call_dispatcher(const char *name, const char *overload, uint64_t *stack);
 IF_EXPORTED int aoti_torch_new_tensor_handle(Handle, Handle *);
-IF_EXPORTED int torch_new_string_handle(const char *, size_t, void **);
 IF_EXPORTED int torch_new_list_reserve_size(size_t, void **);
 IF_EXPORTED int torch_list_push_back(void *, uint64_t);
 extern void *boxed(uint64_t value);                                                   /* launcher.cpp */
@@ -101,10 +100,10 @@ static int keep(const Result *result, const Slots *slots, Handle made) {
 }
 
 /* Forms of an argument of the dispatcher; more than that: what is given for an optional one. */
-enum { PLAIN, TENSOR, TEXT, LIST, OPTIONAL };
+enum { PLAIN, TENSOR, LIST, OPTIONAL };
 
 /* Read an argument, and go on behind it; what it refers to is the dispatcher's. 0 on success. */
-static int argument(const Step *step, const Slots *slots, const i64 **code, uint64_t *into) {
+static int argument(const Slots *slots, const i64 **code, uint64_t *into) {
   i64 form = *(*code)++, value = *(*code)++;
   void *made = NULL;
   int status = 0;
@@ -112,17 +111,11 @@ static int argument(const Step *step, const Slots *slots, const i64 **code, uint
     case TENSOR:
       status = aoti_torch_new_tensor_handle(handle_at(slots, value), &made);
       break;
-    case TEXT: {
-      Py_ssize_t size;
-      const char *text = PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(step->texts, value), &size);
-      status = !text || torch_new_string_handle(text, size, &made);
-      break;
-    }
     case LIST:
       status = torch_new_list_reserve_size(value, &made);
       for (i64 i = 0; i < value && !status; i++) {
         uint64_t item;
-        status = argument(step, slots, code, &item) || torch_list_push_back(made, item);
+        status = argument(slots, code, &item) || torch_list_push_back(made, item);
       }
       break;
   }
@@ -136,7 +129,7 @@ static int dispatch(const Step *step, const Slots *slots) {
   uint64_t stack[MANY] = {0};
   const i64 *code = now(slots, step->codes);
   for (Py_ssize_t i = 0; i < step->count; i++)
-    if (argument(step, slots, &code, &stack[i])) return 1;
+    if (argument(slots, &code, &stack[i])) return 1;
   int status;
   Py_BEGIN_ALLOW_THREADS;
   Guard guard;
@@ -310,28 +303,27 @@ static int read_slots(Program *program, PyObject *values, Numbers *numbers, Step
 }
 
 /* Return whether these are the numbers of one argument, and go on behind it. */
-static int is_argument(const Program *program, const Step *step, const i64 **code, const i64 *end) {
+static int is_argument(const Program *program, const i64 **code, const i64 *end) {
   if (end - *code < 2) return 0;
   i64 form = *(*code)++, value = *(*code)++;
   if (form < 0 || form >= 2 * OPTIONAL) return 0;
   form %= OPTIONAL;
   if (form != PLAIN && value < 0) return 0;
   if (form == TENSOR) return value < program->slots;
-  if (form == TEXT) return value < PyTuple_GET_SIZE(step->texts) && PyUnicode_Check(PyTuple_GET_ITEM(step->texts, value));
   for (i64 i = 0; form == LIST && i < value; i++)
-    if (!is_argument(program, step, code, end)) return 0;
+    if (!is_argument(program, code, end)) return 0;
   return 1;
 }
 
-/* (name, overload, returns, (form, value, ...), texts): an operator for the dispatcher */
+/* (name, overload, returns, (form, value, ...)): an operator for the dispatcher */
 static int read_dispatch(Program *program, PyObject *text, Numbers *numbers, Step *step) {
   PyObject *codes;
   Py_ssize_t length;
-  if (!PyArg_ParseTuple(text, "ssnOO!", &step->operator_name, &step->overload, &step->returns, &codes, &PyTuple_Type, &step->texts)) return -1;
+  if (!PyArg_ParseTuple(text, "ssnO", &step->operator_name, &step->overload, &step->returns, &codes)) return -1;
   if (!(step->codes = read_numbers(codes, numbers, &length))) return -1;
   int right = 0 <= step->returns && step->returns <= MANY;
   const i64 *code = step->codes, *end = code + length;
-  for (step->count = 0; right && code < end; step->count++) right = step->count < MANY && is_argument(program, step, &code, end);
+  for (step->count = 0; right && code < end; step->count++) right = step->count < MANY && is_argument(program, &code, end);
   for (Py_ssize_t i = 0; right && i < step->results; i++) {
     const Result *result = &step->result[i];
     right = result->depth ? result->depth == 1 && result->path[0] >= 0 && result->path[0] < step->returns : step->returns == 1;
@@ -354,8 +346,8 @@ static int read_call(Program *program, PyObject *text, Numbers *numbers, Step *s
     if (!is_form(PyTuple_GET_ITEM(step->forms, i), program))
       return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "not a form of an argument"), -1);
   step->zeros = -1;
-  int has_dispatcher = aoti_torch_call_dispatcher && aoti_torch_new_tensor_handle && torch_new_string_handle &&
-                       torch_new_list_reserve_size && torch_list_push_back;
+  int has_dispatcher = aoti_torch_call_dispatcher && aoti_torch_new_tensor_handle && torch_new_list_reserve_size &&
+                       torch_list_push_back;
   if (zeros != Py_None && read_slot(zeros, program->slots, &step->zeros)) return -1;
   if (read_results(program, results, numbers, step)) return -1;
   return by_dispatcher == Py_None || !has_dispatcher ? 0 : read_dispatch(program, by_dispatcher, numbers, step);

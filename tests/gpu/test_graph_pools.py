@@ -51,7 +51,7 @@ def test_a_pool_that_is_ready_is_shared(torchs):
     answers(first, True, True)
     assert graph_pools.pool_for(module, 0) is first
     assert graph_pools.pool_for(module, 1) is not first
-    assert first.neighbours() == "; its memory is that of 1 other graphs"
+    assert first.neighbours() == "; its memory is that of 1 other graph"
     with first.allocating():
         pass
     assert torchs == [("begin", 0, (0, 1)), ("end", 0, (0, 1))]

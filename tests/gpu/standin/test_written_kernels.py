@@ -82,6 +82,7 @@ def test_a_later_process_launches_it(function, options, kernels, here, tmp_path,
         assert kernels <= set(launches)
         monkeypatch.setattr(cubins._workers, "compile", lambda requests: pytest.fail("compiled again"))
         second, frames, again = run(function, here, **options)
+    assert frames
     assert [frame.cause for frame in frames if not frame.cause.startswith("loaded")] == []
     assert again == launches[-len(again) :]  # the first one measures candidates before
     assert all(torch.equal(one, other) for one, other in zip(first, second, strict=True))
