@@ -255,15 +255,14 @@ PyObject *recording_run(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     if (recorded->inputs[i].kind == Recorded::STATIC && address_of(tensor_of(inputs[i])) != recorded->inputs[i].address)
       return PyLong_FromLong(ADDRESS);
   if (bytes_in_use(recorded) > most) return PyLong_FromLong(IN_USE);
-  /* Python may let another thread replay this graph, so it comes before what belongs to this replay alone; and where
-     memory does not suffice for a copy, the plain launches that follow find the random tensors drawn. */
+  for (const auto &block : recorded->blocks_to_watch())
+    if (move_out(state, *block)) return nullptr;
+  /* After that, as a result can be a random tensor itself; and before the copies, as Python may let another thread replay. */
   if (arguments[2] != Py_None) {
     PyObject *drawn = PyObject_CallNoArgs(arguments[2]);
     if (!drawn) return nullptr;
     Py_DECREF(drawn);
   }
-  for (const auto &block : recorded->blocks_to_watch())
-    if (move_out(state, *block)) return nullptr;
   for (size_t i = 0; i < recorded->inputs.size(); i++) {
     const Recorded::Input &input = recorded->inputs[i];
     if (input.kind == Recorded::COPIED && copy_bytes(state, input.address, address_of(tensor_of(inputs[i])), input.bytes)) return nullptr;
