@@ -74,6 +74,7 @@ def dependencies(program: Program) -> dict[str, set[str]]:
             _order_mutation(buffer, readers, position_of, needs)
     _order_random_operators(program, needs)
     _order_collectives(program, needs)
+    _order_behind_waits(program, readers, position_of, needs)
     return needs
 
 
@@ -137,6 +138,17 @@ def _order_collectives(program: Program, needs: dict[str, set[str]]) -> None:
         if last:
             needs[call.name].add(last)
         last = call.name
+
+
+def _order_behind_waits(
+    program: Program, readers: dict[str, list[str]], position_of: dict[str, int], needs: dict[str, set[str]]
+) -> None:
+    # What is waited for has two names from then on: a later reader by the old one needs the wait as well.
+    for wait in filter(is_wait, program.buffers):
+        for name in reads(wait):
+            later = (reader for reader in readers[name] if position_of[reader] > position_of[wait.name])
+            for reader in later:
+                needs[reader].add(wait.name)
 
 
 def has_side_effect(buffer: Buffer, outputs_of: dict[str, list[str]]) -> bool:

@@ -8,6 +8,7 @@ import torch
 from nbcompile.ir.buffer import Extern
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling import collectives
+from nbcompile.scheduling.dependencies import reads
 from tests.lowering.programs import check, programs
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
@@ -110,6 +111,24 @@ def test_an_input_is_written_after_the_wait():
     _, plan = check(program, square(), square(), allow_extern=True)
     assert order(plan).index("wait_tensor") < len(order(plan)) - 1 - order(plan)[::-1].index("kernel")
     assert order(plan)[-1] == "kernel"
+
+
+@pytest.mark.parametrize("begin", [begun, lambda x: x], ids=["begun here", "begun by another graph"])
+def test_what_is_read_by_its_old_name_after_the_wait_is_read_after_it(begin):
+    """The wait was sunk behind the kernel: it read a result that was not there yet."""
+
+    def program(x, y):
+        total = begin(x)
+        wait(total)
+        return total + 1, (y @ y).sin()
+
+    _, plan = check(program, square(), square(), allow_extern=True)
+    steps = [step for step in plan.steps if isinstance(step, Kernel | Extern)]
+    waiting = order(plan).index("wait_tensor")
+    (waited,) = reads(steps[waiting])
+    reading = [at for at, step in enumerate(steps) if isinstance(step, Kernel) and waited in step.reads]
+    assert len(reading) == 1
+    assert reading[0] > waiting
 
 
 def test_collectives_keep_their_order():
