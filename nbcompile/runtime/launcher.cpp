@@ -1,5 +1,5 @@
-/* The part of the launcher that is C++: a matrix product by oneDNN (operators.h says which ones), and torch's guard that
- * excludes dispatch keys while an operator runs.
+/* The part of the launcher that is C++: a matrix product by oneDNN (operators.h says which ones), and what surrounds an
+ * operator while it runs: torch's guard that excludes dispatch keys, and its handler that makes Python warnings.
  *
  * It is C++ because what oneDNN throws must not fly through frames of C. No header of torch's is read; functions are
  * known by their mangled names, which hold the types of their arguments, so that another torch's are not taken for them.
@@ -25,6 +25,23 @@ void exclude_keys(void *guard, unsigned long keys) {
 }
 void include_keys(void *guard) {
   if (begin_excluding && end_excluding) end_excluding(guard);
+}
+
+__attribute__((weak)) void begin_warnings(void *handler) __asm__("_ZN5torch16PyWarningHandlerC1Ev");
+__attribute__((weak)) void end_warnings(void *handler) __asm__("_ZN5torch16PyWarningHandlerD1Ev");
+
+/* Keep what an operator of this thread warns of; `handler` is the memory of torch's handler object. */
+void keep_warnings(void *handler) {
+  if (begin_warnings && end_warnings) begin_warnings(handler);
+}
+/* Warn as Python does, with the GIL held; nonzero, with a Python exception, if a filter makes an error of it. */
+int give_warnings(void *handler) {
+  try {
+    if (begin_warnings && end_warnings) end_warnings(handler);
+    return 0;
+  } catch (...) {
+    return -1;
+  }
 }
 
 /* An argument for what the dispatcher takes as an optional one, and deletes. */

@@ -26,11 +26,14 @@ extern int has_onednn_products(void);                                           
 extern int multiply_by_onednn(Handle left, Handle right, Handle result, Handle bias); /* launcher.cpp */
 extern void exclude_keys(void *guard, unsigned long keys);                            /* launcher.cpp */
 extern void include_keys(void *guard);                                                /* launcher.cpp */
+extern void keep_warnings(void *handler);                                             /* launcher.cpp */
+extern int give_warnings(void *handler);                                              /* launcher.cpp */
 
 /* Autograd is not involved inside a compiled graph: inside ATen's products and convolutions the bias is copied through the
  * dispatcher, which would make a result that needs a gradient, and count a change of it. */
 static unsigned long autograd_keys = 0; /* set by setup() */
-typedef struct { i64 words[8]; } Guard; /* room for torch's object, of two words */
+typedef struct { i64 words[8]; } Guard;     /* room for torch's object, of two words */
+typedef struct { i64 words[16]; } Warnings; /* room for torch's object, of six words */
 extern int aoti_torch_cpu_convolution(Handle, Handle, Handle *, const i64 *, i64, const i64 *, i64, const i64 *, i64, int32_t,
                                       const i64 *, i64, i64, Handle *);
 
@@ -131,13 +134,17 @@ static int dispatch(const Step *step, const Slots *slots) {
   for (Py_ssize_t i = 0; i < step->count; i++)
     if (argument(slots, &code, &stack[i])) return 1;
   int status;
+  Warnings warnings;
+  keep_warnings(&warnings);
   Py_BEGIN_ALLOW_THREADS;
   Guard guard;
   exclude_keys(&guard, autograd_keys);
   status = aoti_torch_call_dispatcher(step->operator_name, step->overload, stack);
   include_keys(&guard);
   Py_END_ALLOW_THREADS;
-  if (status) return 1;
+  int raised = give_warnings(&warnings);
+  if (status) return raised ? -1 : 1;
+  status = raised;
   for (Py_ssize_t i = 0; i < step->results && status >= 0; i++) {
     Py_ssize_t at = step->result[i].depth ? step->result[i].path[0] : 0;
     Handle made = (Handle)(uintptr_t)stack[at];

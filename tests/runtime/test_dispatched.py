@@ -90,6 +90,34 @@ def test_an_error_is_eagers() -> None:
     assert torch.equal(compiled(regular())[0], torch.linalg.eigh(regular())[0])
 
 
+def _warned(function: Callable[..., Any], *arguments: Any, action: str) -> tuple[list[str], list[str]]:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter(action)  # type: ignore[arg-type]
+        try:
+            function(*arguments)
+        except UserWarning as error:
+            return [], [str(error)[:60]]
+    return [str(warning.message)[:60] for warning in seen], []
+
+
+@pytest.mark.parametrize("action", ["always", "error"])
+def test_warnings_are_pythons(action: str) -> None:
+    """What an operator warns of is a Python warning, and an error where the filters say so; the next call runs."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # otherwise the process warns once
+    try:
+        boundaries, transposed = torch.arange(12.0).reshape(3, 4), torch.ones(2, 3).t()
+        compiled = nbcompile.compile(torch.searchsorted, fullgraph=True)
+        compiled(boundaries, transposed)
+        for _ in range(3):
+            expected = _warned(torch.searchsorted, boundaries, transposed, action=action)
+            assert any(expected)
+            assert _warned(compiled, boundaries, transposed, action=action) == expected
+        assert torch.equal(compiled(boundaries, transposed), torch.searchsorted(boundaries, transposed))
+    finally:
+        torch.set_warn_always(before)
+
+
 def test_the_first_of_a_batch_that_fails_is_named() -> None:
     """A check whose tensor is not all zeros runs."""
     compiled = nbcompile.compile(torch.linalg.inv, fullgraph=True)
