@@ -521,6 +521,11 @@ def in_order(
         signature.bind(*arguments, **keywords)
     # The call is wrong whatever the values are, so that Python's own error is raised with as many Nones.
     except TypeError:
+        if (
+            isinstance(function, types.ClassMethodDescriptorType) and arguments
+        ):  # as a method of the class that is given
+            owner: Any = realise(tracer, arguments[0]).identity()
+            function, arguments = function.__get__(None, owner), arguments[1:]
         tracer.evaluate(function, [[] if function is sorted else None] * len(arguments), dict.fromkeys(keywords))
     given, rest = list(arguments), dict(keywords)
     # The first parameter that may be left out ends it: behind it, keywords must stay keywords.

@@ -49,12 +49,22 @@ def known_constant(tracer: Tracer, example: torch.Tensor, name: str) -> int | st
     """The value of ``example.name``, which is a constant or None; an input's is that of the call, and guarded."""
     source = input_of(tracer, example, is_same_object)
     answer = getattr(example if source is None else tracer.real_value(source), name)
-    if not isinstance(answer, int | str | None):
+    if not isinstance(answer, int | str | None) or (name == "output_nr" and _is_written_to(tracer, example, source)):
         raise _untraced(name)
     if source is not None:
         kind = GuardKind.NONE_MATCH if answer is None else GuardKind.EQUALS_MATCH
         tracer.guard(AttrSource(source, name), kind, answer)
     return answer
+
+
+def _is_written_to(tracer: Tracer, example: torch.Tensor, source: Source | None) -> bool:
+    """Return whether the traced code wrote to an input, or detached it: an operator computed it then."""
+    if source is None:
+        return False
+    real = tracer.real_value(source)
+    assert isinstance(real, torch.Tensor)
+    writes = 0 if example.is_inference() else example._version
+    return bool(writes) or example.requires_grad != real.requires_grad
 
 
 def known_version(tracer: Tracer, example: torch.Tensor, name: str) -> int:

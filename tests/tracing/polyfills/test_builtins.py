@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 
@@ -18,7 +19,7 @@ class Thing:
     inner = Inner()
 
 
-NAMES = {"functools": functools, "operator": operator, "Index": Index, "thing": Thing()}
+NAMES = {"collections": collections, "functools": functools, "operator": operator, "Index": Index, "thing": Thing()}
 
 
 def test_zip_and_enumerate():
@@ -53,4 +54,9 @@ def test_getters():
 
 def test_dicts_from_keys():
     """Of any iterable of hashable keys."""
+    check(
+        *(f"{cls}.fromkeys({given})" for cls in ("dict", "collections.OrderedDict", "collections.defaultdict", "{}")
+          for given in ("", "1, 2, 3", "1, 2, 3, 4")),
+        "dict.fromkeys(iterable=[1])", "dict.fromkeys([1], value=2)", "collections.OrderedDict.fromkeys([1], zz=2)", **NAMES,
+    )  # fmt: skip
     check("dict.fromkeys('ab', 1)", "dict.fromkeys([1, 2])", "dict.fromkeys(5)", "dict.fromkeys([[1]])")

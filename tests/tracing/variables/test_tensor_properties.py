@@ -98,6 +98,26 @@ def test_questions_about_what_the_graph_computes(function):
         assert torch.equal(tensor, expected)
 
 
+def multiplied(x):
+    x.mul_(2)
+    return x.output_nr
+
+
+def multiplied_through_a_view(x):
+    with torch.no_grad():
+        x[:1].mul_(2)
+    return x.output_nr
+
+
+@pytest.mark.parametrize("function", [multiplied, multiplied_through_a_view, lambda x: x.detach_().output_nr])
+def test_the_number_of_an_output_that_was_written_to_is_that_of_the_last_operator(function):
+    """The number that the input had in the call was answered: another operator computes it after a write."""
+    compiled = nbcompile.compile(function)
+    for _ in range(3):
+        made = [torch.ones(3, 2).requires_grad_().aminmax(dim=1).max for _ in range(2)]
+        assert compiled(made[0]) == function(made[1])
+
+
 def version_of_an_input(x):
     before = x._version
     x.add_(1)
