@@ -62,6 +62,7 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
+from nbcompile.tracing.variables.getters import GETTERS, GetterVariable
 from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.lookup import BINDS, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable
@@ -87,7 +88,8 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
         return handler(tracer, arguments, keywords)
     polyfill = registry.polyfill(cls)
     if polyfill is not None:
-        return tracer.call(FunctionVariable(polyfill), *_for_polyfill(tracer, cls, arguments, keywords))
+        result = tracer.call(FunctionVariable(polyfill), *_for_polyfill(tracer, cls, arguments, keywords))
+        return GetterVariable(cls, result, arguments, keywords) if cls in GETTERS else result
     manager = contexts.from_call(cls, tracer, arguments, keywords)
     if manager is not None:
         return manager

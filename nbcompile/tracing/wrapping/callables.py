@@ -282,4 +282,6 @@ def wrap_getter(tracer: Tracer, value: object, source: Source | None) -> Variabl
         tracer.guard(source, GuardKind.ID_MATCH, value)
     arguments = [tracer.constant_or_wrap(each) for each in given]
     keywords = {name: tracer.constant_or_wrap(each) for name, each in named.items()}
-    return tracer.call(tracer.wrap(function, None), arguments, keywords)
+    getter = tracer.call(tracer.wrap(function, None), arguments, keywords)
+    getter.source = source
+    return getter
