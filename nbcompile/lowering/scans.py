@@ -4,7 +4,7 @@
     x.cummax(1)      the largest so far, and where it was: two scans, which share one loop
 
 In torch: torch/_inductor/lowering.py (cumsum, associative_scan). Read next:
-nbcompile/lowering/views.py
+nbcompile/lowering/split_scan.py
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 
 from nbcompile.ir.expr import compute_dtype
 from nbcompile.ir.index import is_one
+from nbcompile.lowering import split_scan
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED
@@ -34,7 +35,7 @@ def _scanned(build: Builder, x: Value, dim: int, kind: str, dtype: torch.dtype) 
     accumulate = compute_dtype(dtype)
     if kind in ("sum", "prod") and accumulate == torch.float32 == dtype and x.device.type == "cpu":
         accumulate = torch.float64  # as in eager: what overflows on the way may come back
-    return build.scan(convert(build, x, dtype), dimension(dim, x.ndim), kind, dtype, accumulate)
+    return split_scan.scan(build, convert(build, x, dtype), dimension(dim, x.ndim), kind, dtype, accumulate)
 
 
 def _total(x: Value, dtype: torch.dtype | None) -> torch.dtype:
@@ -85,5 +86,5 @@ def _best(build: Builder, x: Value, dim: int, kind: str) -> tuple[Value, Value]:
     # Two scans read it: the values and their indices.
     wide = build.realize_if_costly(wide)
     compared = compute_dtype(wide.dtype)
-    best = build.scan(wide, dim, kind, wide.dtype, compared)
-    return convert(build, best, x.dtype), build.scan(wide, dim, f"arg{kind}", torch.int64, compared)
+    best = split_scan.scan(build, wide, dim, kind, wide.dtype, compared)
+    return convert(build, best, x.dtype), split_scan.scan_index(build, wide, best, dim, kind, compared)

@@ -211,7 +211,7 @@ def parts(
     # The last part is longer than what is left: beyond the end it reads nothing, and gets a value
     # that changes no result.
     return replace(
-        split, body=Masked(in_part(len(kept_dims), whole, number), split.body, _identity(kind, split.body.dtype))
+        split, body=Masked(in_part(len(kept_dims), whole, number), split.body, identity(kind, split.body.dtype))
     )
 
 
@@ -226,7 +226,7 @@ def in_part(at: int, whole: int, number: int) -> Expr:
     return apply("lt", IndexOf(position, torch.int64), constant(whole, torch.int64))
 
 
-def _identity(kind: str, dtype: torch.dtype) -> Expr:
+def identity(kind: str, dtype: torch.dtype) -> Expr:
     """The value that changes no result."""
     if kind in ("sum", "any"):
         return constant(0, dtype)
