@@ -195,18 +195,19 @@ def _launcher(
         if predicted <= seconds:
             launches.append(_simulated(ready, chip, blocks, given, numbers))
             return
-        text = f"to simulate {kernel.name} would take {predicted:,.3g} seconds, and {seconds:,.3g} are allowed"
+        # How each ends is known to the tools that look for it (tools/diagnose/ablate.py).
+        text, limit = f"to simulate {kernel.name} would take {predicted:,.3g} seconds", f"{seconds:,.3g} are allowed"
         if not sample:
-            raise TooLong(f'{text} (options={{"simulated_programs": 64}} has figures of a sample)')
+            raise TooLong(f'{text} (options={{"simulated_programs": 64}} has figures of a sample), and {limit}')
         programs = min(sample, blocks)
         needed = estimate.seconds(ready.function, programs, rounds_of(*sizes), built.shared_bytes)
         if needed > max(seconds, SAMPLE_SECONDS):
-            raise TooLong(f"{text}: {programs} of its {blocks} programs would take {needed:,.3g} seconds")
+            raise TooLong(f"{text} ({needed:,.3g} for {programs} of its {blocks} programs), and {limit}")
         # Of copies: the results are not those of the whole. And once: later calls need no figures.
         if not has_figures:
             has_figures = True
             launches.append(_simulated(ready, chip, blocks, copied(given), numbers, programs))
-        raise TooLong(f"{text}: {programs} of its {blocks} programs were simulated")
+        raise TooLong(f"{text} ({programs} of its {blocks} programs were simulated), and {limit}")
 
     return launch
 

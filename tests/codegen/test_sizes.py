@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import sympy
 
-from nbcompile.codegen.sizes import ON_INTEGERS, NeedsPython, Sizes
+from nbcompile.codegen.sizes import ON_INTEGERS, Sizes
 from nbcompile.ir.buffer import SymbolSource
-from nbcompile.ir.emitted import RuntimeSize
+from nbcompile.ir.emitted import PythonExpression, RuntimeSize
 
 s, t = sympy.Symbol("s", integer=True, positive=True), sympy.Symbol("t", integer=True, positive=True)
 
@@ -53,10 +53,17 @@ def test_common_subexpressions_are_computed_once():
     assert found.number(s * t + 1) is not None and len(found.values) == before + 1
 
 
-@pytest.mark.parametrize("expression", [s / 2, sympy.sqrt(s), sympy.sin(s)])
-def test_what_is_no_arithmetic_of_integers_needs_python(expression):
-    """Then the graph keeps the wrapper in Python."""
-    with pytest.raises(NeedsPython):
-        sizes().number(expression)
-    with pytest.raises(NeedsPython):
-        sizes().text("s.bit_length()")
+@pytest.mark.parametrize(
+    ("expression", "text"), [(s / 2, "(s / 2)"), (sympy.sqrt(s), None), (s**-1, None)], ids=["half", "root", "inverse"]
+)
+def test_what_is_no_arithmetic_of_integers_needs_python(expression, text):
+    """It is written as Python, and the graph keeps the wrapper, with the first such number as the reason."""
+    found = sizes()
+    written = found.number(expression)
+    assert isinstance(written, PythonExpression)
+    if text is not None:
+        assert eval(written.text, {"s": 5}) == 2.5
+    assert found.obstacle
+    first = found.obstacle
+    assert found.text("s.bit_length()") == -1
+    assert found.obstacle == first

@@ -20,7 +20,7 @@ SAYS = {
     "TORCH_LOGS=dynamo,aot,inductor python program.py": "AOTAutograd: inference graph of",
     "TORCH_LOGS=+dynamo python program.py": "TRACE FX call",
     "TORCH_LOGS=sym_node python program.py": "TORCH_LOGS=sym_node is printed by torch itself",
-    "TORCH_LOGS=loop_ordering python program.py": "TORCH_LOGS=ddp_graphs prints nothing of nbcompile",
+    "TORCH_LOGS=loop_ordering python program.py": "TORCH_LOGS=loop_ordering prints nothing of nbcompile",
     "python -m nbcompile logs": "recompiles_verbose",
     "TORCH_COMPILE_DEBUG=1 python program.py": "torch_compile_debug",
     "TORCH_TRACE=trace python program.py && tlparse trace/*.log -o pages --no-browser": "Stats { ok:",
