@@ -69,7 +69,7 @@ def _totals(build: Builder, split: Value, dim: int, kind: str, accumulate: torch
 
 
 def scan_index(build: Builder, value: Value, best: Value, dim: int, kind: str, compared: torch.dtype) -> Value:
-    """Where the best so far is: of equal ones the last, and of nan the last."""
+    """Index of the best so far: of equal ones the last, and of nan the last."""
     if number_of_parts(value, dim, kind) == 1:
         return build.scan(value, dim, f"arg{kind}", torch.int64, compared)
     #     value        3  1  4  4  2       it is the best so far where it equals that,
