@@ -81,6 +81,8 @@ class ReplayedProgram:
     copied_positions: set[int] = field(default_factory=set)
     """Positions of inputs that have had two addresses."""
     noted: set[str] = field(default_factory=set)
+    has_drawn: bool = False
+    """Whether the replay that runs has drawn its random tensors."""
     _boxed_call: bool = True
 
     def __post_init__(self) -> None:
@@ -120,6 +122,7 @@ class ReplayedProgram:
         """Outputs of a replay, or the number of the reason why there was none."""
         # Random tensors are filled first, by the function that the recording calls (graph.draw).
         given = [*inputs, *graph.buffers] if graph.buffers else inputs
+        self.has_drawn = False
         try:
             return graph.executable.run(given, most, graph.draw)
         except torch.OutOfMemoryError as error:
@@ -129,6 +132,9 @@ class ReplayedProgram:
                 raise
             problem = error
         self._stop(f"skipping cudagraphs due to a replay that failed ({_first_line(problem)})")
+        # Memory for an output that is moved is asked for before.
+        if graph.draw is not None and not self.has_drawn:
+            graph.draw()
         return self.recorded_program(list(given))
 
     def _without_recording(self, inputs: list[Any], addressed: list[RecordedGraph], in_use: list[RecordedGraph]) -> Any:
@@ -238,6 +244,7 @@ class ReplayedProgram:
             remaining = iter(buffers)
             for one in self.draws:
                 one.fill(tuple(itertools.islice(remaining, len(one.results))))
+            self.has_drawn = True
 
         # It runs at each replay: nothing of the compiler's own is to be compiled.
         torch_internals.hide_from_hook(draw.__code__)

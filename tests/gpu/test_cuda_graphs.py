@@ -99,6 +99,30 @@ def test_an_input_that_moves_is_copied_from_then_on(made):
     assert "0 static inputs, 1 copied" in notes[1]
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_random_tensors_are_drawn_once_where_a_replay_fails(made, before, monkeypatch):
+    """Whether memory does not suffice before they are drawn, or the driver refuses the graph after."""
+    replayed, _ = made()
+    seen = []
+    draws = SimpleNamespace(
+        results=(SimpleNamespace(buffer=lambda: torch.zeros(1)),), fill=lambda buffers: buffers[0].add_(1)
+    )
+    replayed.draws = (draws,)
+    x = torch.ones(2)
+    for _ in range(2):
+        replayed([x])
+    replayed.recorded_program = lambda given: seen.append(given[1].item())
+
+    def run(inputs, most, draw):
+        if not before:
+            draw()
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(replayed.graphs[0].executable, "run", run)
+    replayed([x])
+    assert seen == [1]
+
+
 def test_a_written_input_that_moves_ends_recording(made):
     """Torch's words."""
     replayed, notes = made(((0, "line 3"),))
