@@ -82,7 +82,7 @@ class ReplayedProgram:
     """Positions of inputs that have had two addresses."""
     noted: set[str] = field(default_factory=set)
     has_drawn: bool = False
-    """Whether the replay that runs has drawn its random tensors."""
+    """True once the replay that runs has drawn its random tensors."""
     _boxed_call: bool = True
 
     def __post_init__(self) -> None:
