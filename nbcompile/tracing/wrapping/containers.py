@@ -166,14 +166,18 @@ def wrap_set(tracer: Tracer, value: set[object] | frozenset[object], source: Sou
 
 def wrap_mapping_proxy(tracer: Tracer, value: types.MappingProxyType, source: Source | None) -> VariableTracker:
     """A view of a dict that cannot change it, such as a class has."""
-    if source is not None:
-        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    if (
+        source is None
+    ):  # of a class, say, whose slots a polyfill reads: nothing is guarded of a value without an address
+        entries = [(tracer.wrap(key, None), _lazy(tracer, item, None)) for key, item in value.items()]
+        return MappingProxyVariable(DictVariable(tracer, entries))
+    tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     real = mapping_behind(value)
     # The proxy of a class shows the class's dict, which may change while the frame is traced.
     if type(real) not in (dict, collections.OrderedDict, collections.defaultdict) or "__module__" in value:
         return UnknownVariable(value, source)
     # The dict itself has an address: another name of it leads to the same tracker, in later calls too.
-    mapping = tracer.wrap(real, None if source is None else MappingSource(source))
+    mapping = tracer.wrap(real, MappingSource(source))
     return (
         MappingProxyVariable(mapping, source) if isinstance(mapping, DictVariable) else UnknownVariable(value, source)
     )
