@@ -103,10 +103,10 @@ class GuardExpressions:
     def test(self, prepared: Leaf | Ambient, scope: Scope) -> Tree:
         """Build the tree of one guard; ``scope`` is the call for which the guard was created."""
         try:
-            if isinstance(prepared, Ambient):
-                return _AMBIENT[prepared.guard.kind](self, prepared, scope)
-            assert prepared.guard.source is not None
             with torch._C.DisableTorchFunction():  # no subclass or mode may observe the access
+                if isinstance(prepared, Ambient):
+                    return _AMBIENT[prepared.guard.kind](self, prepared, scope)
+                assert prepared.guard.source is not None
                 return _LEAVES[prepared.guard.kind](self, prepared, scope)
         # A guard without a tree is evaluated by its predicate, and is one value of the page: true or false.
         except Exception:  # noqa: BLE001 - no tree expresses it, or a tensor lacks a property (sparse, nested)

@@ -30,7 +30,7 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorFacts, TensorMarks, tensor_property
-from nbcompile.capture.source import Source, kind_of_member, remaining
+from nbcompile.capture.source import Source, keys_of, kind_of_member, remaining
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.torch_internals import members
 
@@ -379,11 +379,13 @@ def _set_members(guard: Guard, name: str, value: object) -> Leaf:
     text = f"{name} == {describe_value(expected)}"
     # One equal member for each, and 1 is equal to True: their types are compared with them where there are several.
     typed = None if len(kinds) == 1 else frozenset(zip(map(type, expected), expected, strict=True))
+    plain = type(value) in (set, frozenset)
 
     def holds(value: object) -> bool:
         if id(type(value)) != cls.address:
             return False
-        members = cast("set[object]", value)
+        # A class may have an ``__iter__`` and a ``__len__`` of its own.
+        members = cast("set[object]", value) if plain else frozenset(keys_of(value))
         if len(members) != len(expected) or not kinds.issuperset(map(type, members)):
             return False  # first, so that no ``==`` of the user's runs
         return members == expected if typed is None else typed.issuperset(zip(map(type, members), members, strict=True))
@@ -402,7 +404,7 @@ def _set_order(guard: Guard, name: str, value: object) -> Leaf:
     def holds(value: object) -> bool:
         if id(type(value)) != cls.address:
             return False
-        items = tuple(cast("set[object]", value))
+        items = tuple(keys_of(value))
         return tuple(map(type, items)) == kinds and items == expected  # types first: no ``==`` of the user's runs
 
     return Leaf(guard, text, holds, lambda manager: manager.add_lambda_guard(holds, [text], None))
