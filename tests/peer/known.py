@@ -172,6 +172,7 @@ KNOWN: dict[tuple[str, str], str] = {
         "dynamic_sizes_are_returned",
         "details",
     ): "torch reads x.shape once more after the graph; here its items come out of it",
+    ("ft_cmp_to_key", "reasons"): "torch breaks at functools.cmp_to_key, which is in C; here it is traced",
     ("strided_views", "reasons"): "torch breaks at storage_offset(), which is traced here",
     **_known("storage_offsets", "graphs details reasons", "torch breaks at storage_offset(), which is traced here"),
     ("numbers_nested_in_containers", "details"): "torch makes inputs of numbers later than of tensors",
