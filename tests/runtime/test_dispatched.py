@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
