@@ -103,10 +103,10 @@ class GuardExpressions:
     def test(self, prepared: Leaf | Ambient, scope: Scope) -> Tree:
         """Build the tree of one guard; ``scope`` is the call for which the guard was created."""
         try:
+            if isinstance(prepared, Ambient):
+                return _AMBIENT[prepared.guard.kind](self, prepared, scope)
+            assert prepared.guard.source is not None
             with torch._C.DisableTorchFunction():  # no subclass or mode may observe the access
-                if isinstance(prepared, Ambient):
-                    return _AMBIENT[prepared.guard.kind](self, prepared, scope)
-                assert prepared.guard.source is not None
                 return _LEAVES[prepared.guard.kind](self, prepared, scope)
         # A guard without a tree is evaluated by its predicate, and is one value of the page: true or false.
         except Exception:  # noqa: BLE001 - no tree expresses it, or a tensor lacks a property (sparse, nested)
@@ -428,12 +428,13 @@ def _shapes(readings: GuardExpressions, prepared: Ambient, scope: Scope) -> Tree
     assert isinstance(prepared.guard.expected, ShapeGuards)
     parts = prepared.guard.expected.expressions
     readable, fetchers = readable_conditions(prepared.guard.expected, scope)
-    texts = [
-        _shape(readings, part, scope)
-        if part == text
-        else trees.same(readings.read(part, _evaluated(text, fetchers, bool)), True)
-        for part, text in zip(parts, readable, strict=True)
-    ]
+    with torch._C.DisableTorchFunction():  # which other guards on the process ask about
+        texts = [
+            _shape(readings, part, scope)
+            if part == text
+            else trees.same(readings.read(part, _evaluated(text, fetchers, bool)), True)
+            for part, text in zip(parts, readable, strict=True)
+        ]
     return trees.every(texts or [trees.constant(True)])
 
 
