@@ -44,8 +44,8 @@ COMBINE: Mapping[str, Callable[[Expr, Expr], Expr]] = {
     "logsumexp": _log_add_exp,
 }
 """Scans that are split, and what combines two partial results."""
-SPLIT_AS = {"logsumexp": "max"}
-"""Reductions whose number of parts and neutral element are those of another scan: log(exp(-inf)) is -inf."""
+LIKE = {"logsumexp": "max"}
+"""Scans that are split as another reduction, and have its neutral element: log(exp(-inf)) is -inf."""
 
 
 def scan(build: Builder, value: Value, dim: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype) -> Value:
@@ -90,7 +90,7 @@ def number_of_parts(value: Value, dim: int, kind: str) -> int:
         return 1
     others = [extent for at, extent in enumerate(value.size) if at != dim]
     along_columns = any(known(extent) != 1 for extent in value.size[dim + 1 :])
-    return split_reduction.split_count(others, [value.size[dim]], SPLIT_AS.get(kind, kind), along_columns=along_columns)
+    return split_reduction.split_count(others, [value.size[dim]], LIKE.get(kind, kind), along_columns=along_columns)
 
 
 def _parts(value: Value, dim: int, number: int, kind: str) -> Value:
@@ -104,8 +104,7 @@ def _parts(value: Value, dim: int, number: int, kind: str) -> Value:
     if whole % number == 0:
         return split
     # The last part is longer than what is left: beyond the end it reads nothing.
-    neutral = split_reduction.identity(SPLIT_AS.get(kind, kind), split.body.dtype)
-    return replace(split, body=Masked(split_reduction.in_part(dim, whole, number), split.body, neutral))
+    return replace(split, body=_masked(split_reduction.in_part(dim, whole, number), split.body, kind))
 
 
 def _combined(inside: Value, carried: Value, dim: int, kind: str) -> Expr:
@@ -114,8 +113,12 @@ def _combined(inside: Value, carried: Value, dim: int, kind: str) -> Expr:
     position = (*loop_variables(dim), part - ONE, *(loop_variable(at + 1) for at in range(dim + 1, carried.ndim)))
     before = reindexed(carried, inside.size, position).body
     is_later = apply("gt", IndexOf(part, torch.int64), constant(0, torch.int64))
-    neutral = split_reduction.identity(SPLIT_AS.get(kind, kind), before.dtype)
-    return COMBINE[kind](Masked(is_later, before, neutral), inside.body)
+    return COMBINE[kind](_masked(is_later, before, kind), inside.body)
+
+
+def _masked(condition: Expr, value: Expr, kind: str) -> Expr:
+    """A value where the condition holds, elsewhere the one that changes no result."""
+    return Masked(condition, value, split_reduction.identity(LIKE.get(kind, kind), value.dtype))
 
 
 def _whole(combined: Value, value: Value, dim: int) -> Value:

@@ -25,8 +25,8 @@ PLAIN, TENSOR, LIST = range(3)
 """Forms of an argument, in the order of their numbers in operators.h."""
 OPTIONAL = 3
 """Added to the form of what is given for an optional argument."""
-MOST = 32
-"""Arguments that there is room for in C."""
+MAX_ARGUMENTS = 32
+"""Number of arguments, and of results, that there is room for in C."""
 
 Encoded = tuple[str, str, int, tuple[Any, ...]]
 """Name, overload, how many results; form and value of each argument, those of its items behind a list."""
@@ -43,7 +43,9 @@ def encoded(target: Any, step: Call) -> Encoded | None:
     numbers: list[Any] = []
     # A result is an item of several, or the only one.
     depth = int(len(schema.returns) != 1)
-    if max(len(arguments), len(schema.returns)) > MOST or any(len(result.path) != depth for result in step.results):
+    if max(len(arguments), len(schema.returns)) > MAX_ARGUMENTS:
+        return None
+    if any(len(result.path) != depth for result in step.results):
         return None
     if not all(_encode(argument.type, arguments[argument.name], numbers) for argument in schema.arguments):
         return None

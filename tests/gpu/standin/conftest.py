@@ -42,3 +42,14 @@ if os.environ.get("NBCOMPILE_STANDIN"):
             yield found
             found.driver.set_capacity()
             assert not found.driver.library.standin_fault_is_pending(), "a fault was set up, and nothing ran into it"
+
+    @pytest.fixture
+    def nothing_is_left(here):
+        """No graph and no pool outlives what was compiled, and no address was wrong."""
+        yield
+        nbcompile.reset()
+        gc.collect()
+        assert here.executor.reasons == []
+        assert here.calls.reasons == []
+        assert here.driver.live_graphs() == 0
+        assert here.module.pool_count() == 0

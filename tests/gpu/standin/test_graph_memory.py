@@ -13,18 +13,7 @@ import nbcompile
 from nbcompile.gpu import cuda_graphs
 
 MODE = "reduce-overhead"
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(here):
-    """No graph and no pool outlives what was compiled, and no address was wrong."""
-    yield
-    nbcompile.reset()
-    gc.collect()
-    assert here.executor.reasons == []
-    assert here.calls.reasons == []
-    assert here.driver.live_graphs() == 0
-    assert here.module.pool_count() == 0
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def lines(here, *starts) -> list[str]:

@@ -15,6 +15,7 @@ from nbcompile.gpu import cuda_graphs
 from nbcompile.record.recorder import Recorder
 
 MODE = "reduce-overhead"
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def lines(here, *starts) -> list[str]:
@@ -40,17 +41,6 @@ def notes_of(function, *calls, **how) -> list[str]:
 
 def mixed(x, w):
     return torch.softmax(torch.sin(x) @ w, -1), x.sum(0)
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(here):
-    """No graph outlives what was compiled, and no address was wrong."""
-    yield
-    nbcompile.reset()
-    gc.collect()
-    assert here.executor.reasons == []
-    assert here.calls.reasons == []
-    assert here.driver.live_graphs() == 0
 
 
 def test_the_second_call_records_and_later_ones_replay(here):
