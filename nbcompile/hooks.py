@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from nbcompile.capture.guard import Guard
     from nbcompile.capture.trace import CapturedGraph, Trace
     from nbcompile.dispatch.hook import BackendKey, FrameCallback, SkipFrame
-    from nbcompile.guarding.ambient import Conditions
     from nbcompile.guarding.group import GroupGuards
+    from nbcompile.guarding.prepared import Conditions
     from nbcompile.options import Options
 
 Tree = TypeVar("Tree")

@@ -25,10 +25,10 @@ MODULE_LIMIT = 800
 """The limit for the modules of LONG_MODULES."""
 LONG_MODULES = {
     # One table, an entry for each kind, operator or setting: a cut would separate entries of one list.
-    "tracing/breaks.py", "guarding/guard_kinds.py", "record/model.py", "views/facts.py", "recording/entries.py", "lowering/views.py",
+    "tracing/breaks.py", "record/model.py", "views/facts.py", "recording/entries.py", "lowering/views.py",
     "tracing/calls/torch_functions.py", "tracing/calls/operations.py", "annotations.py",
-    "capture/source.py", "guarding/guard_expressions.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
-    "fast/guard_bytecode.py", "fast/disk_cache/descriptions.py",
+    "capture/source.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
+    "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.
     "tracing/variables/functions.py", "tracing/variables/objects.py", "tracing/variables/contexts.py",
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",

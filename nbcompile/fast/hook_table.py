@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.fast import call_path, dynamo_stub, guard_tree_stubs, output_pool
 from nbcompile.fast.disk_cache import frames
-from nbcompile.guarding.ambient import Conditions
+from nbcompile.guarding.prepared import Conditions
 from nbcompile.hooks import Hooks
 from nbcompile.options import Options
 from nbcompile.support import lazy_import

@@ -9,7 +9,7 @@ accessors are its fast implementation.
     G['h'].__closure__[0]...  root -> globals -> 'h' -> __closure__ -> 0 -> cell_contents
 
 In torch: GuardBuilder.get_guard_manager_from_source in torch/_dynamo/guards.py.
-Read next: nbcompile/guarding/guard_kinds.py
+Read next: nbcompile/guarding/prepared.py
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ from nbcompile.capture.source import (
     keys_of,
     mapping_behind,
     resolve,
+    root,
     values_of,
 )
 from nbcompile.support.class_flags import HEAP_TYPE
@@ -327,3 +328,11 @@ def _size_reader(which: str, dim: int | None) -> Callable[[Any], object]:
     if dim is None:
         return lambda tensor: getattr(tensor, which)()
     return lambda tensor: getattr(tensor, which)(dim)
+
+
+def fetch(source: Source, scope: Scope) -> object:
+    """Resolve a source; a builtin that a global of the same name hides is an error."""
+    first = root(source)
+    if isinstance(first, BuiltinSource) and first.name in scope.globals:
+        raise NameError(f"{first.name!r} is a global now, no builtin")
+    return resolve(source, scope)

@@ -5,7 +5,7 @@
            L['x']  check_tensor(L['x'], Tensor, ..., size=[3], stride=[1])
            L['k']  L['k'] == 3
 
-Each guard is prepared once (guard_kinds.py, ambient.py), installed in torch's
+Each guard is prepared once (encodings/table.py), installed in torch's
 C++ tree, which the hook evaluates at every call, and stored for explanations.
 The global state is checked first (one C++ test), then values, from short
 sources to long ones, then relations between values.
@@ -27,7 +27,6 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
 from nbcompile.capture.source import (
     AttrSource,
-    BuiltinSource,
     GenericAttrSource,
     GlobalSource,
     ItemSource,
@@ -35,14 +34,14 @@ from nbcompile.capture.source import (
     Scope,
     Source,
     expression,
-    resolve,
     root,
 )
 from nbcompile.guarding import explain
-from nbcompile.guarding.accessors import GuardTree, RootSource, SourceCache
-from nbcompile.guarding.ambient import AMBIENT_KINDS, Ambient, Conditions, ambient
+from nbcompile.guarding.accessors import GuardTree, RootSource, SourceCache, fetch
+from nbcompile.guarding.encodings.sentences import shortened
+from nbcompile.guarding.encodings.table import AMBIENT, leaf
 from nbcompile.guarding.group import GroupGuards, GuardGroup
-from nbcompile.guarding.guard_kinds import ExpectedObject, Leaf, evaluate_leaf, leaf
+from nbcompile.guarding.prepared import Ambient, Conditions, ExpectedObject, Leaf, evaluate_leaf
 from nbcompile.record.model import FailedGuard
 from nbcompile.torch_internals import thread_keys
 
@@ -205,8 +204,8 @@ def _deduplication_key(guard: Guard, known: SourceCache) -> tuple[object, ...]:
 
 
 def _prepare(guard: Guard, known: SourceCache, conditions: Conditions | None) -> Leaf | Ambient:
-    if guard.kind in AMBIENT_KINDS:
-        return ambient(guard, known.scope, conditions)
+    if guard.kind in AMBIENT:
+        return AMBIENT[guard.kind].check(guard, known.scope, conditions)
     assert guard.source is not None, f"{guard.kind} needs a source"
     with torch._C.DisableTorchFunction():
         return leaf(guard, known.text(guard.source), known.value(guard.source))
@@ -220,14 +219,6 @@ def _holds(prepared: Leaf | Ambient, scope: Scope) -> bool:
         return prepared.holds(scope)
     except Exception:  # noqa: BLE001 - as in the C++ tree: a guard whose source cannot be resolved fails
         return False
-
-
-def fetch(source: Source, scope: Scope) -> object:
-    """Resolve a source; a builtin that a global of the same name hides is an error."""
-    first = root(source)
-    if isinstance(first, BuiltinSource) and first.name in scope.globals:
-        raise NameError(f"{first.name!r} is a global now, no builtin")
-    return resolve(source, scope)
 
 
 _RANK = {kind: rank for rank, kind in enumerate(GuardKind)}
@@ -301,7 +292,7 @@ GONE = "the object is gone"
 def _expiry_callback(expired: list[Callable[[FailedGuard], None]], number: int, leaf: Leaf) -> Callable[[], None]:
     def report_expiry() -> None:
         source = "" if leaf.guard.source is None else expression(leaf.guard.source)
-        reason = explain.shortened(leaf.text)
+        reason = shortened(leaf.text)
         failed = FailedGuard("", reason, f".g{number}", leaf.guard.stack, actual=GONE, source=source)
         for callback in list(expired):
             callback(failed)

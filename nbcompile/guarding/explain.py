@@ -14,15 +14,16 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterable
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
-from nbcompile.capture.guard import Guard, GuardKind, TensorFacts
+from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import Scope, Source, expression, resolve
-from nbcompile.guarding.ambient import Ambient
-from nbcompile.guarding.guard_kinds import Leaf, describe_value, is_same_value, spelled_property
+from nbcompile.guarding.encodings.sentences import shortened
+from nbcompile.guarding.encodings.table import AMBIENT, LEAVES
+from nbcompile.guarding.prepared import Ambient, Leaf
+from nbcompile.guarding.values import describe_value, is_same_value
 from nbcompile.record import model
 
 if TYPE_CHECKING:
@@ -127,12 +128,8 @@ def words(guard: Guard) -> str:
     """A guard in plain words."""
     name = shortened(expression(guard.source)) if guard.source is not None else ""
     name = re.sub(r"\bG\['(\w+)'\]", r"\1", name)
-    return _WORDS[guard.kind](name, guard.expected)
-
-
-def shortened(text: str) -> str:
-    """``L['x']`` as a user writes it: ``x``."""
-    return re.sub(r"L\[\s*['\"](.*?)['\"]\s*\]", r"\1", text)
+    row = LEAVES.get(guard.kind) or AMBIENT[guard.kind]
+    return row.sentence(name, guard.expected)
 
 
 def _guard_named_in(message: str, check: FrameCheck, scope: Scope) -> Leaf | Ambient | None:
@@ -160,61 +157,3 @@ def _described_or_missing(read: Callable[[], object]) -> str:
             return describe_value(read())
     except Exception as error:  # noqa: BLE001 - the source cannot be resolved: that is the difference
         return f"nothing ({type(error).__name__})"
-
-
-def _tensor_words(name: str, expected: object) -> str:
-    facts = cast("TensorFacts", expected)
-    sizes = ", ".join("any" if size is None else str(size) for size in facts.sizes)
-    return f"{name} is a tensor of the same kind with sizes ({sizes})"
-
-
-def _described(value: object) -> str:
-    """An object, without the file that a module came from."""
-    return f"<module '{value.__name__}'>" if isinstance(value, ModuleType) else describe_value(value)
-
-
-def _presence(what: str) -> dict[bool, str]:
-    return {True: f"has {what}", False: f"has no {what}"}
-
-
-_WORDS: dict[GuardKind, Callable[[str, Any], str]] = {
-    GuardKind.TYPE_MATCH: lambda name, cls: f"{name} is exactly of type {getattr(cls, '__qualname__', '(gone)')}",
-    GuardKind.ID_MATCH: lambda name, value: f"{name} is the very object {_described(value)}",
-    GuardKind.NONE_MATCH: lambda name, _: f"{name} is None",
-    GuardKind.BOOL_MATCH: lambda name, value: f"{name} is {value}",
-    GuardKind.EQUALS_MATCH: lambda name, value: f"{name} equals {describe_value(value)}",
-    GuardKind.FUNCTION_MATCH: lambda name, _: f"{name} is still the same function (its code was not redefined)",
-    GuardKind.NAN_MATCH: lambda name, _: f"{name} is NaN",
-    GuardKind.SEQUENCE_LENGTH: lambda name, length: f"{name} has {length} item{'' if length == 1 else 's'}",
-    GuardKind.DICT_LENGTH: lambda name, length: f"{name} has {length} key{'' if length == 1 else 's'}",
-    GuardKind.DICT_KEYS: lambda name, keys: f"{name} has exactly the keys {describe_value(list(keys))}, in this order",
-    GuardKind.DICT_CONTAINS: lambda name, pair: f"{name} {_presence(f'the key {pair[0]!r}')[pair[1]]}",
-    GuardKind.SET_MEMBERS: lambda name, members: f"{name} has exactly the {len(members)} items that it had",
-    GuardKind.SET_ORDER: lambda name, items: (
-        f"{name} has exactly the items {describe_value(list(items))}, in this order"
-    ),
-    GuardKind.SET_CONTAINS: lambda name, pair: f"{name} {_presence(f'the item {pair[0]!r}')[pair[1]]}",
-    GuardKind.HASATTR: lambda name, pair: f"{name} {_presence(f'an attribute {pair[0]!r}')[pair[1]]}",
-    GuardKind.NOT_IN_GENERIC_DICT: lambda name, key: f"{name} has no attribute {key!r} of its own",
-    GuardKind.TUPLE_ITERATOR_LEN: lambda name, length: f"{name} has {length} items left",
-    GuardKind.RANGE_ITERATOR_MATCH: lambda name, remaining: f"{name} still iterates over range{remaining}",
-    GuardKind.TENSOR_MATCH: _tensor_words,
-    GuardKind.TENSOR_SUBCLASS_METADATA_MATCH: lambda name, metadata: (
-        f"the metadata of the tensor subclass {name} is {describe_value(metadata)}"
-    ),
-    GuardKind.TENSOR_PROPERTY: lambda name, pair: f"{name}.{spelled_property(pair[0])} is {pair[1]}",
-    GuardKind.DIMENSION_MARKING: lambda name, _: f"{name} has no new dynamic or static marks",
-    GuardKind.OBJECT_ALIASING: lambda name, other: f"{name} and {shortened(expression(other))} are one object",
-    GuardKind.NO_OBJECT_ALIASING: lambda _, sources: (
-        f"{', '.join(shortened(expression(each)) for each in sources)} are different objects"
-    ),
-    GuardKind.NO_TENSOR_ALIASING: lambda _, sources: (
-        f"{', '.join(shortened(expression(source)) for source in sources)} are different tensors"
-    ),
-    GuardKind.SHAPE_ENV: lambda _, shapes: "; ".join(shortened(part) for part in shapes.expressions),
-    GuardKind.GLOBAL_STATE: lambda *_: "grad mode, autocast, default dtype, threads, ... are as they were",
-    GuardKind.TORCH_FUNCTION_MODE_STACK: lambda *_: "the same torch function modes are active",
-    GuardKind.DEFAULT_DEVICE: lambda *_: "the default device is as it was",
-    GuardKind.TRANSFORMS: lambda *_: "the same transforms of torch.func are active",
-    GuardKind.SAVED_TENSORS_HOOKS: lambda *_: "no other graphs are hooks on saved tensors",
-}

@@ -37,7 +37,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.capture.trace import GraphBreak
 from nbcompile.guarding.check import GONE, build_check
-from nbcompile.guarding.explain import shortened
+from nbcompile.guarding.encodings.sentences import shortened
 from nbcompile.options import Options
 from nbcompile.record.model import Advice, FailedGuard
 from nbcompile.tracing import tracer

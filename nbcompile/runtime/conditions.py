@@ -10,7 +10,7 @@ The text is Python, and Python is what it means: it is read here as Python reads
 it, and whatever conditions.c has no word for stays a Python function.
 
 In torch: torch/_dynamo/guards.py (SHAPE_ENV), where this text is compiled as C++ or run as Python.
-Read next: nbcompile/guarding/ambient.py, which builds the guard
+Read next: nbcompile/guarding/encodings/ambient.py, which builds the guard
 """
 
 from __future__ import annotations

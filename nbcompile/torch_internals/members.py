@@ -9,7 +9,7 @@ can be compiled while one of these is replaced. A change of a class is seen by i
 another number with every change of it or of a base class (``tp_version_tag``, the same field in 3.11 to 3.13). So has
 a dict (``ma_version_tag``); where it has none, each builtin is compared each time.
 
-In torch: nothing; a replaced method of torch.Tensor is not noticed. Read next: nbcompile/guarding/ambient.py
+In torch: nothing; a replaced method of torch.Tensor is not noticed. Read next: nbcompile/guarding/encodings/ambient.py
 """
 
 from __future__ import annotations

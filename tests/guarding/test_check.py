@@ -37,7 +37,6 @@ from nbcompile.capture.source import (
 )
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
 from nbcompile.guarding.explain import describe
-from nbcompile.guarding.guard_kinds import marks_of
 from tests.guarding import in_c
 
 K = GuardKind
@@ -51,6 +50,13 @@ def function(v=None, w=None):
 
 def frame_of(v=None, w=None, names=None) -> Frame:
     return Frame(function.__code__, {"v": v, "w": w}, {} if names is None else names, vars(builtins))
+
+
+def marks_of(tensor: torch.Tensor) -> TensorMarks:
+    """Dynamic and static marks of a tensor, as the guard expects them."""
+    names = [f"_dynamo_{kind}_indices" for kind in ("dynamic", "weak_dynamic", "unbacked", "strict_unbacked", "static")]
+    present = tuple((name, frozenset(getattr(tensor, name))) for name in names if hasattr(tensor, name))
+    return TensorMarks(present, tuple(name for name in names if not hasattr(tensor, name)))
 
 
 def agree(check: FrameCheck, scope: Scope) -> bool:

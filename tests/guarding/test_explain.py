@@ -28,11 +28,6 @@ def frame(**values):
 X, K = LocalSource("x"), LocalSource("k")
 
 
-def test_each_kind_of_guard_has_words():
-    """A kind without any would be a page without an explanation."""
-    assert explain._WORDS.keys() == set(GuardKind)
-
-
 def test_names_are_those_of_the_program():
     """Locals and globals without the dicts that they are read from."""
     assert explain.shortened("L['x'].size()[0] == 3") == "x.size()[0] == 3"

@@ -19,9 +19,9 @@ import nbcompile
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Address, resolve
 from nbcompile.driver import stages
-from nbcompile.guarding.ambient import shape_names
-from nbcompile.guarding.explain import shortened
-from tests.guarding import encodings, mutating
+from nbcompile.guarding.encodings.ambient import shape_names
+from nbcompile.guarding.encodings.sentences import shortened
+from tests.guarding import encoded, mutating
 from tests.guarding.mutating import Cannot
 from tests.peer.program import programs
 
@@ -44,7 +44,7 @@ class Mutations:
     def __call__(self, guards, frame, *makers):
         check = self.build(guards, frame, *makers)
         scope = frame.scope()
-        self.frame, self.encodings = frame, encodings.encode(check, guards, frame)
+        self.frame, self.encodings = frame, encoded.encode(check, guards, frame)
         for name, accepts in self.encodings.items():
             if not accepts(frame):
                 self.wrong.append(f"{name}: the call that was traced is refused")

@@ -20,10 +20,10 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from nbcompile.capture import source as addresses
+from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.capture.source import ConstantSource, ModuleSource, Source
 from nbcompile.fast import dynamo_stub
-from nbcompile.fast.disk_cache.descriptions import Description, alike, describe, find, findable
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
+from nbcompile.fast.disk_cache.descriptions import Description, alike, describe, find, findable, tensor_facts
 from nbcompile.guarding.accessors import SourceCache
 
 _KINDS: dict[str, type[Any]] = {
@@ -92,6 +92,15 @@ class SourceWriter:
             if kind == number:
                 return ["class of", index]
         raise NotStorable(f"{key.__qualname__} is a key, and has no name of its own")
+
+    def describe(self, value: object) -> Description:
+        """An object in words that are the same in every process that has an equal one."""
+        return describe(value)
+
+    def tensor_facts(self, source: Source) -> list[Any]:
+        """Class, dtype, device and keys of the tensor at a source."""
+        tensor: Any = self.known.value(source)
+        return tensor_facts(tensor)
 
     def _class_of(self, value: object) -> int:
         cls = _module_class(value) if isinstance(value, ModuleType) else type(value)

@@ -32,7 +32,7 @@ from typing import Any
 import torch
 
 from nbcompile.capture import triton_kernels
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, encode
+from nbcompile.capture.literals import NotStorable, Unreadable, encode
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.support.context_variables import bound
 

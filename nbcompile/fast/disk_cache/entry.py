@@ -23,6 +23,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
+from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.capture.source import Source
 from nbcompile.capture.trace import Assumptions, Trace
 from nbcompile.dispatch import cache
@@ -41,7 +42,6 @@ from nbcompile.fast.disk_cache import (
     writer,
 )
 from nbcompile.fast.disk_cache.addresses import SourceWriter
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.guarding import check as guarding
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import GuardsDoNotHold

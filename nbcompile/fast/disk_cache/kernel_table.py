@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbcompile import torch_internals
+from nbcompile.capture.literals import Unreadable, decode, encode
 from nbcompile.capture.source import Source
 from nbcompile.capture.trace import Assumptions
 from nbcompile.fast.disk_cache.addresses import SourceWriter
-from nbcompile.fast.disk_cache.literals import Unreadable, decode, encode
 from nbcompile.guarding.accessors import SourceCache
 
 _DTYPE = "dtype"

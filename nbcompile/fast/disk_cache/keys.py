@@ -23,9 +23,9 @@ from types import CodeType
 import torch
 
 from nbcompile import config, torch_internals
+from nbcompile.capture.literals import NotStorable, encode
 from nbcompile.fast.disk_cache import library
 from nbcompile.fast.disk_cache.descriptions import code_digest, digest_of
-from nbcompile.fast.disk_cache.literals import NotStorable, encode
 from nbcompile.options import OWN_BACKENDS, Options
 from nbcompile.runtime import toolchain
 

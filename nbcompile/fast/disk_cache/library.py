@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from nbcompile.capture.literals import NotStorable
 from nbcompile.fast.disk_cache.descriptions import (
     codes_of,
     content_of,
@@ -29,7 +30,6 @@ from nbcompile.fast.disk_cache.descriptions import (
     module_of,
     without_torchs_compiler,
 )
-from nbcompile.fast.disk_cache.literals import NotStorable
 from nbcompile.support.process_state import STATE, Lifetime
 
 NAMESPACES = (

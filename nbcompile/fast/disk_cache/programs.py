@@ -17,8 +17,8 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from nbcompile.capture.frame import Frame
+from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.fast.disk_cache.descriptions import code_digest, find, findable
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.rewriting import resume
 from nbcompile.rewriting.code_object import compile_function
 from nbcompile.rewriting.residual import Residual

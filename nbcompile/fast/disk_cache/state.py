@@ -16,11 +16,11 @@ from typing import Any
 
 import torch
 
+from nbcompile.capture.literals import Unreadable
 from nbcompile.capture.source import Source
 from nbcompile.fast.disk_cache import descriptions
 from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
-from nbcompile.fast.disk_cache.literals import Unreadable
 from nbcompile.guarding.accessors import SourceCache
 
 

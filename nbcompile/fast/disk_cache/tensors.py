@@ -4,7 +4,7 @@
 
 What a user's program holds is never such a constant: it is an input of the graph, read anew at each call.
 
-In torch: torch/_inductor/codecache.py (TensorMetadataAndValues). Read next: nbcompile/fast/disk_cache/literals.py
+In torch: torch/_inductor/codecache.py (TensorMetadataAndValues). Read next: nbcompile/capture/literals.py
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.fast.disk_cache import literals
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
+from nbcompile.capture import literals
+from nbcompile.capture.literals import NotStorable, Unreadable
 
 MOST_BYTES = 1 << 16  # in hexadecimal, the text is twice as long
 

@@ -8,9 +8,9 @@ import torch.fx
 from torch import nn
 
 from nbcompile.capture.complex_literals import exact
+from nbcompile.capture.literals import NotStorable, Unreadable
 from nbcompile.fast.disk_cache import captured
 from nbcompile.fast.disk_cache.kernel_table import KernelTable
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
 
 WRITES = """
 import torch

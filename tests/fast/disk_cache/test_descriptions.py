@@ -14,9 +14,9 @@ import pytest
 import torch
 import torch.nn.utils.parametrize
 
+from nbcompile.capture.literals import NotStorable
 from nbcompile.fast.disk_cache import descriptions
 from nbcompile.fast.disk_cache.descriptions import alike, describe, find, findable
-from nbcompile.fast.disk_cache.literals import NotStorable
 
 OF_TORCH = {"__name__": "torch.testing"}
 

@@ -6,12 +6,12 @@ import pytest
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.capture.literals import NotStorable
 from nbcompile.capture.source import GlobalSource, Scope
 from nbcompile.capture.trace import Assumptions
 from nbcompile.fast.disk_cache import captured, kernel_table
 from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.fast.disk_cache.kernel_table import KernelTable
-from nbcompile.fast.disk_cache.literals import NotStorable
 from nbcompile.guarding.accessors import SourceCache
 
 

@@ -12,8 +12,8 @@ import types
 import pytest
 import torch
 
+from nbcompile.capture.literals import NotStorable
 from nbcompile.fast.disk_cache import library
-from nbcompile.fast.disk_cache.literals import NotStorable
 
 PROGRAM = """
 import functools, json, math, pydoc, sys, types, warnings

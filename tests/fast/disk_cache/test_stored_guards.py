@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts
+from nbcompile.capture.literals import NotStorable, Unreadable
 from nbcompile.fast.disk_cache import addresses, stored_guards
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
 from nbcompile.record.model import StackLine

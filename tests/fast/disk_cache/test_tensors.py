@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nbcompile.capture.literals import NotStorable, Unreadable
 from nbcompile.fast.disk_cache import tensors
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
 
 VALUES = {
     "a scalar": torch.tensor(1.5),

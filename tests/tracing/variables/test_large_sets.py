@@ -9,7 +9,7 @@ import nbcompile
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.source import LocalSource
 from nbcompile.dispatch import cache
-from nbcompile.guarding import guard_kinds
+from nbcompile.guarding.encodings import table
 
 
 class Unequal(int):
@@ -56,7 +56,7 @@ def test_one_set_after_another(function, turn):
 def test_one_guard_does_not_compare_a_users_members():
     """Their types are asked first."""
     guard = Guard(LocalSource("s"), GuardKind.SET_MEMBERS, frozenset(range(20)))
-    holds = guard_kinds.leaf(guard, "s", set(range(20))).holds
+    holds = table.leaf(guard, "s", set(range(20))).holds
     assert holds(set(range(20)))
     assert not holds({*range(1, 20), Unequal(0)})
 

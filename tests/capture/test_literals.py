@@ -9,7 +9,7 @@ import math
 import pytest
 import torch
 
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable, decode, encode
+from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 
 VALUES = [
     None, True, 3, "a", b"\x00\xff", 0.1, -0.0, math.inf, 1e-320, 2 + 0j, (1, (2.5, "x")), [1, []], {3, 1, 2},

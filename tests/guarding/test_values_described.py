@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile import api
-from nbcompile.guarding.guard_kinds import describe_value
+from nbcompile.guarding.values import describe_value
 from nbcompile.views import html, text
 
 

@@ -1,10 +1,11 @@
-"""Guards on no single value: the global state, and relations between values.
+"""Guards on no single value, prepared: the global state, and relations between values.
 
     GLOBAL_STATE            grad mode, autocast, default dtype, threads, ... are as at tracing
     NO_TENSOR_ALIASING      L['x'] and L['y'] are two tensors
     SHAPE_ENV               2 <= L['x'].size()[0] and L['x'].size()[0] == L['y'].size()[0]
 
-In torch: the same names in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py
+In torch: the same names in torch/_dynamo/guards.py. Read next:
+nbcompile/guarding/encodings/page_trees.py
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import builtins
 import functools
 import math
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, cast
 
@@ -41,55 +41,12 @@ from nbcompile.capture.source import (
     resolve,
 )
 from nbcompile.guarding.accessors import GuardTree
-from nbcompile.guarding.guard_kinds import ExpectedObject
+from nbcompile.guarding.prepared import Ambient, Conditions, ExpectedObject
 from nbcompile.guarding.relations import Relation, relation
-from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import forward_level, guards, members, shape_guard_names, transform_levels
 
 
-def _no_relation(_: str) -> None:
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class Ambient:
-    """One such guard, prepared (compare ``guard_kinds.Leaf``)."""
-
-    guard: Guard
-    text: str
-    holds: Callable[[Scope], bool]
-    install: Callable[[GuardTree], None]
-    reason: Callable[[Scope], str]
-    """Reason why it does not hold, where it is more specific than the text."""
-    asked: object = None
-    """Expected object: torch's ``GlobalStateGuard``, the device, or the compiled conditions on sizes."""
-    parts: tuple[tuple[str, tuple[StackLine, ...], str], ...] = ()
-    """Parts of a conjunction, each with the user's code that needed it, or the framework's reason."""
-    relation: Callable[[str], Relation | None] = _no_relation
-    """Function that splits a part of a conjunction into its subject and what is expected of it."""
-
-    def installed(self) -> Ambient:
-        """The same guard without its installer, which may refer to traced values."""
-        return replace(self, install=_already_installed)
-
-
-def _already_installed(_: object) -> None:
-    raise AssertionError("a guard is installed once")
-
-
-Check = Callable[[dict[str, object]], bool]
-Conditions = Callable[[Sequence[str], dict[str, Any], Check], Check]
-"""Compiler of conditions over ``L`` and ``G``, from their texts, the globals, and the equivalent Python function."""
-
-
-def ambient(guard: Guard, scope: Scope, conditions: Conditions | None = None) -> Ambient:
-    """Prepare a guard on the global state or on several values."""
-    if guard.kind is GuardKind.SHAPE_ENV:
-        return _shape_env(guard, scope, conditions)
-    return _KINDS[guard.kind](guard, scope)
-
-
-def _global_state(guard: Guard, scope: Scope) -> Ambient:
+def global_state(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     state: Any = guards.GlobalStateGuard()
     level = forward_level()  # of tensors with a tangent, which torch's state does not tell and compiled code drops
     text = "___check_global_state()"
@@ -112,7 +69,7 @@ def _global_state(guard: Guard, scope: Scope) -> Ambient:
     return Ambient(guard, text, lambda scope: bool(state.check()) and more(), install, reason, asked=(state, level))
 
 
-def _mode_stack(guard: Guard, scope: Scope) -> Ambient:
+def mode_stack(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     modes = list(cast("tuple[object, ...]", guard.expected or ()))
     # By class: a mode is often made anew for each call (``with Mode(): f(x)``).
     types = [ExpectedObject(type(mode)) for mode in modes]
@@ -132,7 +89,7 @@ def _mode_stack(guard: Guard, scope: Scope) -> Ambient:
     )
 
 
-def _default_device(guard: Guard, scope: Scope) -> Ambient:
+def default_device(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     device = torch.utils._device.CURRENT_DEVICE
     text = f"utils_device.CURRENT_DEVICE == {device!r}"
     return Ambient(
@@ -161,7 +118,7 @@ def _inlined_hooks(hooks: tuple[object, object] | None) -> tuple[int, int] | Non
     return id(pack), id(unpack)
 
 
-def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
+def saved_tensors_hooks(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     expected = inlined_hooks()
     text = f"torch._functorch.aot_autograd.utils.top_saved_tensors_hooks ids == {expected}"
 
@@ -179,7 +136,7 @@ def _saved_tensors_hooks(guard: Guard, scope: Scope) -> Ambient:
     )
 
 
-def _transforms(guard: Guard, scope: Scope) -> Ambient:
+def transforms(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     expected = cast("tuple[tuple[str, int], ...]", guard.expected)
     text = f"torch._functorch.pyfunctorch.compare_functorch_state({list(expected)})"
 
@@ -189,7 +146,7 @@ def _transforms(guard: Guard, scope: Scope) -> Ambient:
     return Ambient(guard, text, same, lambda tree: tree.root.add_lambda_guard(same, [text], None), lambda scope: text)
 
 
-def _no_aliasing(guard: Guard, scope: Scope) -> Ambient:
+def no_aliasing(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     sources = cast("tuple[Source, ...]", guard.expected)
     names = [expression(source) for source in sources]
     text = f"check_no_aliasing({', '.join(names)})"
@@ -217,7 +174,7 @@ def _no_aliasing(guard: Guard, scope: Scope) -> Ambient:
     )
 
 
-def _object_aliasing(guard: Guard, scope: Scope) -> Ambient:
+def object_aliasing(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     first, second = cast("Source", guard.source), cast("Source", guard.expected)
     text = f"{expression(second)} is {expression(first)}"
     return Ambient(
@@ -235,7 +192,7 @@ def shape_names(scope: Scope) -> dict[str, Any]:
     return {**names, "___from_numpy": from_array}
 
 
-def _shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
+def shape_env(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     assert isinstance(guard.expected, ShapeGuards)
     parts = guard.expected.expressions
     text = " and ".join(f"({part})" for part in parts) if len(parts) > 1 else "".join(parts)
@@ -319,16 +276,3 @@ def _is_python_expression(source: Source) -> bool:
             return _is_python_expression(base)
         case _:
             return False
-
-
-_KINDS: dict[GuardKind, Callable[[Guard, Scope], Ambient]] = {
-    GuardKind.GLOBAL_STATE: _global_state,
-    GuardKind.TORCH_FUNCTION_MODE_STACK: _mode_stack,
-    GuardKind.DEFAULT_DEVICE: _default_device,
-    GuardKind.SAVED_TENSORS_HOOKS: _saved_tensors_hooks,
-    GuardKind.TRANSFORMS: _transforms,
-    GuardKind.NO_TENSOR_ALIASING: _no_aliasing,
-    GuardKind.NO_OBJECT_ALIASING: _no_aliasing,
-    GuardKind.OBJECT_ALIASING: _object_aliasing,
-}
-AMBIENT_KINDS = frozenset((*_KINDS, GuardKind.SHAPE_ENV))

@@ -9,7 +9,7 @@ import sys
 import torch
 
 from nbcompile.capture.source import Scope
-from nbcompile.guarding.ambient import shape_names
+from nbcompile.guarding.encodings.ambient import shape_names
 from nbcompile.torch_internals import shape_guard_names
 
 SCOPE = Scope((lambda: None).__code__, {}, {}, vars(builtins))

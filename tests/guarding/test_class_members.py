@@ -1,11 +1,11 @@
-"""What a guard on the type of an object promises of the members of its class (``guard_kinds.Members``)."""
+"""What a guard on the type of an object promises of the members of its class (``class_members.Members``)."""
 
 from __future__ import annotations
 
 import torch
 
 from nbcompile.capture.source import kind_of_member
-from nbcompile.guarding.guard_kinds import Members
+from nbcompile.guarding.class_members import Members
 
 
 class Base:

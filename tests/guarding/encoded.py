@@ -1,23 +1,21 @@
-"""Every way in which guards are written down, as one table: each must accept the call that was traced and refuse a change.
+"""Every way in which guards are written down: each must accept the call that was traced and refuse a change.
 
     made = encode(check, guards, frame)           {"tree": ..., "predicates": ..., "instructions": ..., ...}
     made["stored"].accepts(other_frame)           whether guards that a later process reads accept a call
 
-An encoding is named by the table of the package that has a row for each kind; a kind without a row has its reason here.
+Which kinds have which encoding is in the table of the package (``guarding/encodings/table.py``).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.fast import guard_bytecode
+from nbcompile.capture.guard import Guard
+from nbcompile.capture.literals import NotStorable, Unreadable
 from nbcompile.fast.disk_cache import addresses, stored_guards
-from nbcompile.fast.disk_cache.literals import NotStorable, Unreadable
-from nbcompile.guarding import ambient, explain, guard_expressions, guard_kinds
+from nbcompile.guarding import explain, guard_expressions
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
 from nbcompile.views import predict
@@ -89,49 +87,18 @@ def stored(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> Accept
     return accepts
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """One way to write guards."""
-
-    write: Callable[[FrameCheck, tuple[Guard, ...], Frame], Accepts | None]
-    """None: a guard has no such form."""
-    kinds: frozenset[GuardKind]
-    """Kinds with a row in the table of the package."""
-    without: Mapping[GuardKind, str] = field(default_factory=dict)
-    """Other kinds, and the reason."""
-
-
-K = GuardKind
-PREPARED = {*guard_kinds._KINDS, *ambient.AMBIENT_KINDS}
-BY_PREDICATE = "a page gets one value: whether the predicate holds"
-SLOW_PATH = "calls of such a function go through the frame hook"
-ENCODINGS: dict[str, Encoding] = {
-    "tree": Encoding(tree, frozenset(PREPARED)),
-    "predicates": Encoding(predicates, frozenset(PREPARED)),
-    "sentence": Encoding(sentence, frozenset(explain._WORDS)),
-    "expression": Encoding(
-        expression,
-        frozenset((*guard_expressions._LEAVES, *guard_expressions._AMBIENT)),
-        dict.fromkeys(
-            (
-                K.NOT_IN_GENERIC_DICT, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_SUBCLASS_METADATA_MATCH,
-                K.DEFAULT_DEVICE, K.TRANSFORMS, K.SAVED_TENSORS_HOOKS, K.SET_MEMBERS, K.SET_ORDER,
-            ),
-            BY_PREDICATE,
-        ),
-    ),
-    "instructions": Encoding(
-        instructions,
-        frozenset((*guard_bytecode._LEAVES, *guard_bytecode._AMBIENT)),
-        dict.fromkeys(
-            (K.NAN_MATCH, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_SUBCLASS_METADATA_MATCH), SLOW_PATH
-        ),
-    ),
-    "stored": Encoding(stored, frozenset(stored_guards._FORMS)),
-}  # fmt: skip
+ENCODINGS: dict[str, Callable[[FrameCheck, tuple[Guard, ...], Frame], Accepts | None]] = {
+    "tree": tree,
+    "predicates": predicates,
+    "sentence": sentence,
+    "expression": expression,
+    "instructions": instructions,
+    "stored": stored,
+}
+"""Ways to write guards; None: a guard has no such form."""
 
 
 def encode(check: FrameCheck, guards: tuple[Guard, ...], frame: Frame) -> dict[str, Accepts]:
     """Guards in each encoding that has a form for them."""
-    made = {name: encoding.write(check, guards, frame) for name, encoding in ENCODINGS.items()}
+    made = {name: write(check, guards, frame) for name, write in ENCODINGS.items()}
     return {name: accepts for name, accepts in made.items() if accepts is not None}

@@ -1,0 +1,36 @@
+"""Parts of the sentences about guards."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from nbcompile.capture.guard import TensorFacts
+from nbcompile.capture.source import AttrSource, LocalSource
+from nbcompile.guarding.encodings import sentences
+
+
+@pytest.mark.parametrize(("text", "short"), [
+    ("L['x'].size()[0] == 3", "x.size()[0] == 3"),
+    ("L[\"x\"] is L['y']", "x is y"),
+    ("G['k'] == 3", "G['k'] == 3"),
+])  # fmt: skip
+def test_locals_are_written_as_the_user_writes_them(text, short):
+    """Locals lose their brackets, globals keep them: the reader of a guard sees which is which."""
+    assert sentences.shortened(text) == short
+
+
+def test_a_size_that_is_a_symbol_is_any():
+    """The sentence about a tensor has a word for each dim."""
+    assert sentences.tensor("x", TensorFacts((3, None), None)).endswith("with sizes (3, any)")
+
+
+def test_the_path_of_a_module_is_not_shown():
+    """The file of a module differs between machines; its name does not."""
+    assert sentences.described(math) == "<module 'math'>"
+
+
+def test_sources_are_listed():
+    """Several sources are one list."""
+    assert sentences.sources((LocalSource("x"), AttrSource(LocalSource("m"), "w"))) == "x, m.w"
