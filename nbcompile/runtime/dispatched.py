@@ -3,11 +3,11 @@
     aten.linalg_inv_ex(slot 2, check_errors=False)      ("aten::linalg_inv_ex", "", 2, (TENSOR, 2, PLAIN, 0))
 
 OpOverload's own call reads Python objects by the operator's schema and makes a Python tensor of each result, also of
-those that nobody asks for: 1.4 us of a small one. Here the schema is read once, where the graph is loaded. What torch's
-C function does not take (numbers of any type, types, devices) is called in Python, and so is what has a text among its
-arguments: 48 bytes of memory are lost for each in torch 2.13 (docs/design/programs.md). So is an operator that
-raised: it raises again, with its message, so that only operators are called from C that write to nothing and draw
-nothing.
+those that nobody asks for: 1.4 us of a small one. Here the schema is read once, where the graph is loaded. An
+operator's own function is called, if it has one (direct.py). What torch's C function does not take (numbers of any
+type, types, devices) is called in Python, and so is what has a text among its arguments: 48 bytes of memory are lost
+for each in torch 2.13 (docs/design/programs.md). So is an operator that raised: it raises again, with its message, so
+that only operators are called from C that write to nothing and draw nothing.
 
 In torch: torch/csrc/inductor/aoti_torch/c/shim.h (aoti_torch_call_dispatcher). Read next: nbcompile/runtime/operators.h
 """
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from nbcompile.ir.emitted import AtSlot, Call, RuntimeSize
+from nbcompile.runtime import direct
 
 PLAIN, TENSOR, LIST = range(3)
 """Forms of an argument, in the order of their numbers in operators.h."""
@@ -30,26 +31,37 @@ MAX_ARGUMENTS = 32
 
 Encoded = tuple[str, str, int, tuple[Any, ...]]
 """Name, overload, how many results; form and value of each argument, those of its items behind a list."""
+Direct = tuple[int, tuple[Any, ...], tuple[str, ...], tuple[int, ...], int]
+"""The three parts that direct.py encodes; slots of tensors among the arguments; how many results."""
 
 
-def encoded(target: Any, step: Call) -> Encoded | None:
-    """An operator's call for C; None if it has to be called in Python."""
+def encoded(target: Any, step: Call) -> Encoded | Direct | None:
+    """An operator's call for C, by its own function if there is one; None if it has to be called in Python."""
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
     schema = target._schema
     arguments = _arguments(schema, step)
     if arguments is None or not _is_pure(target, arguments):
         return None
-    numbers: list[Any] = []
     # A result is an item of several, or the only one.
     depth = int(len(schema.returns) != 1)
     if max(len(arguments), len(schema.returns)) > MAX_ARGUMENTS:
         return None
     if any(len(result.path) != depth for result in step.results):
         return None
+    own = direct.encoded(target, arguments)
+    if own:
+        tensors = tuple(dict.fromkeys(slot for value in arguments.values() for slot in _slots(value)))
+        return (*own, tensors, len(schema.returns))
+    numbers: list[Any] = []
     if not all(_encode(argument.type, arguments[argument.name], numbers) for argument in schema.arguments):
         return None
     return schema.name, schema.overload_name, len(schema.returns), tuple(numbers)
+
+
+def _slots(value: object) -> list[int]:
+    """Slots that an argument names."""
+    return [value.slot] if isinstance(value, AtSlot) else []
 
 
 def _arguments(schema: Any, step: Call) -> dict[str, Any] | None:

@@ -225,6 +225,9 @@ typedef struct {
   const char *operator_name, *overload; /* CALL, by the dispatcher: its name; NULL: in Python */
   const i64 *codes;         /* of which these are the arguments, */
   Py_ssize_t returns;       /* and which has so many results */
+  void *direct;             /* CALL: its own function, of which `codes` are the words of a call; NULL: none */
+  PyObject *texts;          /* CALL: that these are addresses of */
+  Py_ssize_t tensors;       /* CALL, by its own function: how many of the slots are read */
   Py_ssize_t zeros;         /* CALL: does nothing if the elements of this slot are 0; -1: none */
   Result *result;           /* CALL, CONVOLVE */
   Py_ssize_t results;

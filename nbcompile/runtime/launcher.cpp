@@ -44,6 +44,21 @@ int give_warnings(void *handler) {
   }
 }
 
+/* Call a function of C++ with words in the places of the System V ABI: six registers of integers, eight of doubles, the
+ * stack (direct.py). A function with fewer arguments ignores the others. Nonzero if it threw. */
+int call_function(void *function, const long *w) {
+  typedef void (*Function)(long, long, long, long, long, long, double, double, double, double, double, double, double, double,
+                           long, long, long, long, long, long, long, long, long, long);
+  const double *d = (const double *)(w + 6);
+  try {
+    ((Function)function)(w[0], w[1], w[2], w[3], w[4], w[5], d[0], d[1], d[2], d[3], d[4], d[5], d[6], d[7], w[14], w[15],
+                         w[16], w[17], w[18], w[19], w[20], w[21], w[22], w[23]);
+    return 0;
+  } catch (...) {
+    return 1;
+  }
+}
+
 /* An argument for what the dispatcher takes as an optional one, and deletes. */
 void *boxed(unsigned long value) { return new unsigned long(value); }
 

@@ -1,7 +1,8 @@
 /* Steps of a Program that call operators of torch; part of launcher.c.
  *
- *   CALL       any operator: by torch's dispatcher, from C, where its arguments are tensors and numbers and it writes to
- *              nothing (dispatched.py); else as Python would call it, with forms that say where tensors go
+ *   CALL       any operator: by its own function of C++, where it writes to nothing and there is a form for each argument
+ *              (direct.py); else by torch's dispatcher, from C, where they are tensors and numbers (dispatched.py); else as
+ *              Python would call it, with forms that say where tensors go
  *   PRODUCT    a matrix product into memory that a step before has made, by torch's C function or by oneDNN
  *   CONVOLVE   a convolution, by torch's C function
  *
@@ -21,6 +22,7 @@ IF_EXPORTED int aoti_torch_call_dispatcher(const char *name, const char *overloa
 IF_EXPORTED int aoti_torch_new_tensor_handle(Handle, Handle *);
 IF_EXPORTED int torch_new_list_reserve_size(size_t, void **);
 IF_EXPORTED int torch_list_push_back(void *, uint64_t);
+extern int call_function(void *function, const i64 *words);                            /* launcher.cpp */
 extern void *boxed(uint64_t value);                                                   /* launcher.cpp */
 extern int has_onednn_products(void);                                                  /* launcher.cpp */
 extern int multiply_by_onednn(Handle left, Handle right, Handle result, Handle bias); /* launcher.cpp */
@@ -28,6 +30,9 @@ extern void exclude_keys(void *guard, unsigned long keys);                      
 extern void include_keys(void *guard);                                                /* launcher.cpp */
 extern void keep_warnings(void *handler);                                             /* launcher.cpp */
 extern int give_warnings(void *handler);                                              /* launcher.cpp */
+
+/* Elements of all arguments of an operator that is called with the GIL: to give it away and take it back costs 0.1 us. */
+static const i64 BRIEF = 4096;
 
 /* Autograd is not involved inside a compiled graph: inside ATen's products and convolutions the bias is copied through the
  * dispatcher, which would make a result that needs a gradient, and count a change of it. */
@@ -127,6 +132,84 @@ static int argument(const Slots *slots, const i64 **code, uint64_t *into) {
   return status;
 }
 
+/* Take those of an operator's results that are asked for, and drop the others. 0, or -1 with a Python exception. */
+static int keep_results(const Step *step, const Slots *slots, uint64_t *stack, int status) {
+  for (Py_ssize_t i = 0; i < step->results && status >= 0; i++) {
+    Py_ssize_t at = step->result[i].depth ? step->result[i].path[0] : 0;
+    Handle made = (Handle)(uintptr_t)stack[at];
+    stack[at] = 0;
+    if (keep(&step->result[i], slots, made)) status = -1;
+  }
+  for (Py_ssize_t i = 0; i < step->returns; i++)
+    if (stack[i]) aoti_torch_delete_tensor_object((Handle)(uintptr_t)stack[i]);
+  if (status && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a result of an operator has no memory");
+  return status;
+}
+
+/* Return whether a step's tensors are so small that an operator takes less than other threads would gain. */
+static int is_brief(const Slots *slots, const i64 *tensors, Py_ssize_t count) {
+  i64 all = 0, dim, *sizes;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    i64 number = 1;
+    if (tensors[i] < 0) continue;
+    if (aoti_torch_get_dim(handle_at(slots, tensors[i]), &dim) || aoti_torch_get_sizes(handle_at(slots, tensors[i]), &sizes)) return 0;
+    for (i64 k = 0; k < dim; k++) number *= sizes[k];
+    all += number;
+  }
+  return all <= BRIEF;
+}
+
+enum { NUMBER, AT_TENSOR, MAYBE_TENSOR, CELL, TEXT, ARRAY, WORDS = 24, CELLS = 48 };
+
+/* Write the words of a call where their places are; what they are addresses of is in `cells`. */
+static void place(const Step *step, const Slots *slots, i64 *words, i64 *cells) {
+  const i64 *code = now(slots, step->codes), *end = code + step->count;
+  while (code < end) {
+    i64 *into = &words[*code++], form = *code++, value = *code++;
+    switch (form) {
+      case NUMBER: *into = value; break;
+      case AT_TENSOR: *into = (i64)(uintptr_t)handle_at(slots, value); break;
+      case MAYBE_TENSOR:
+        *into = (i64)(uintptr_t)cells;
+        *cells++ = value < 0 ? 0 : *(i64 *)handle_at(slots, value); /* borrowed: the operator only reads it */
+        *cells++ = value >= 0;
+        break;
+      case CELL:
+        *into = (i64)(uintptr_t)cells;
+        *cells++ = value;
+        break;
+      case TEXT: *into = (i64)(uintptr_t)PyUnicode_AsUTF8(PyTuple_GET_ITEM(step->texts, value)); break;
+      case ARRAY:
+        *into = (i64)(uintptr_t)cells;
+        for (i64 i = 0; i < value; i++) *cells++ = *code++;
+        break;
+    }
+  }
+}
+
+/* Call an operator by its own function. 0: done; -1: done, and a result does not fit, with a Python exception; 1: it failed. */
+static int call_directly(const Step *step, const Slots *slots) {
+  i64 words[WORDS] = {0}, cells[CELLS];
+  uint64_t made[MANY] = {0};
+  place(step, slots, words, cells);
+  words[0] = (i64)(uintptr_t)made;
+  int status;
+  Warnings warnings;
+  keep_warnings(&warnings);
+  PyThreadState *thread = is_brief(slots, step->slots, step->tensors) ? NULL : PyEval_SaveThread();
+  Guard guard;
+  exclude_keys(&guard, autograd_keys);
+  status = call_function(step->direct, words);
+  include_keys(&guard);
+  if (thread) PyEval_RestoreThread(thread);
+  int raised = give_warnings(&warnings);
+  if (status) return raised ? -1 : 1;
+  /* A tuple of C++ begins with its last item here. A tensor is one pointer, and its object is one word of memory. */
+  uint64_t stack[MANY];
+  for (Py_ssize_t i = 0; i < step->returns; i++) stack[i] = (uint64_t)(uintptr_t)boxed(made[step->returns - 1 - i]);
+  return keep_results(step, slots, stack, raised);
+}
+
 /* Call an operator by the dispatcher. 0: done; -1: done, and a result does not fit, with a Python exception; 1: it failed. */
 static int dispatch(const Step *step, const Slots *slots) {
   uint64_t stack[MANY] = {0};
@@ -143,18 +226,7 @@ static int dispatch(const Step *step, const Slots *slots) {
   include_keys(&guard);
   Py_END_ALLOW_THREADS;
   int raised = give_warnings(&warnings);
-  if (status) return raised ? -1 : 1;
-  status = raised;
-  for (Py_ssize_t i = 0; i < step->results && status >= 0; i++) {
-    Py_ssize_t at = step->result[i].depth ? step->result[i].path[0] : 0;
-    Handle made = (Handle)(uintptr_t)stack[at];
-    stack[at] = 0;
-    if (keep(&step->result[i], slots, made)) status = -1;
-  }
-  for (Py_ssize_t i = 0; i < step->returns; i++)
-    if (stack[i]) aoti_torch_delete_tensor_object((Handle)(uintptr_t)stack[i]);
-  if (status && !PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a result of an operator has no memory");
-  return status;
+  return status ? (raised ? -1 : 1) : keep_results(step, slots, stack, raised);
 }
 
 /* Return whether the tensor in a slot is of int32, and all its elements are 0. */
@@ -196,7 +268,7 @@ static int call_from_python(const Step *step, const Slots *slots) {
 static int call_operator(const Step *step, const Slots *slots) {
   if (step->zeros >= 0 && is_zero(slots, step->zeros)) return 0;
   /* An operator that failed raises again below, as a Python exception. */
-  int status = step->operator_name ? dispatch(step, slots) : 1;
+  int status = step->direct ? call_directly(step, slots) : step->operator_name ? dispatch(step, slots) : 1;
   return status > 0 ? call_from_python(step, slots) : status;
 }
 
@@ -253,12 +325,12 @@ static int multiply(const Step *step, const Slots *slots) {
   Handle with[4];
   for (Py_ssize_t i = 0; i < step->count; i++) with[i] = handle_at(slots, step->slots[i]);
   int status;
-  Py_BEGIN_ALLOW_THREADS;
+  PyThreadState *thread = is_brief(slots, step->slots, step->count) ? NULL : PyEval_SaveThread();
   Guard guard;
   exclude_keys(&guard, autograd_keys);
   status = by_onednn(step, with) && by_aten(step, with);
   include_keys(&guard);
-  Py_END_ALLOW_THREADS;
+  if (thread) PyEval_RestoreThread(thread);
   if (status) PyErr_SetString(PyExc_RuntimeError, "a matrix product of a compiled graph failed; torch said why on the standard error");
   return status ? -1 : 0;
 }
@@ -269,13 +341,13 @@ static int convolve(const Step *step, const Slots *slots) {
   Handle input = handle_at(slots, step->slots[0]), weight = handle_at(slots, step->slots[1]), made = NULL;
   Handle bias = step->count > 2 ? handle_at(slots, step->slots[2]) : NULL;
   int status;
-  Py_BEGIN_ALLOW_THREADS;
+  PyThreadState *thread = is_brief(slots, step->slots, step->count) ? NULL : PyEval_SaveThread();
   Guard guard;
   exclude_keys(&guard, autograd_keys);
   status = aoti_torch_cpu_convolution(input, weight, bias ? &bias : NULL, stride, dims, padding, dims, dilation, dims,
                                       (int32_t)more[dims], more, dims, more[dims + 1], &made);
   include_keys(&guard);
-  Py_END_ALLOW_THREADS;
+  if (thread) PyEval_RestoreThread(thread);
   if (status) {
     PyErr_SetString(PyExc_RuntimeError, "a convolution of a compiled graph failed; torch said why on the standard error");
     return -1;
@@ -322,6 +394,17 @@ static int is_argument(const Program *program, const i64 **code, const i64 *end)
   return 1;
 }
 
+/* Return whether each result of a step is an item of what the operator returns, and each item has one owner. */
+static int are_items(const Step *step) {
+  for (Py_ssize_t i = 0; i < step->results; i++) {
+    const Result *result = &step->result[i];
+    if (!(result->depth ? result->depth == 1 && result->path[0] >= 0 && result->path[0] < step->returns : step->returns == 1)) return 0;
+    for (Py_ssize_t k = 0; k < i; k++)
+      if (result->depth != 1 || step->result[k].path[0] == result->path[0]) return 0;
+  }
+  return 1;
+}
+
 /* (name, overload, returns, (form, value, ...)): an operator for the dispatcher */
 static int read_dispatch(Program *program, PyObject *text, Numbers *numbers, Step *step) {
   PyObject *codes;
@@ -331,16 +414,38 @@ static int read_dispatch(Program *program, PyObject *text, Numbers *numbers, Ste
   int right = 0 <= step->returns && step->returns <= MANY;
   const i64 *code = step->codes, *end = code + length;
   for (step->count = 0; right && code < end; step->count++) right = step->count < MANY && is_argument(program, &code, end);
-  for (Py_ssize_t i = 0; right && i < step->results; i++) {
-    const Result *result = &step->result[i];
-    right = result->depth ? result->depth == 1 && result->path[0] >= 0 && result->path[0] < step->returns : step->returns == 1;
-    for (Py_ssize_t k = 0; right && k < i; k++) /* each item has one owner */
-      right = result->depth == 1 && step->result[k].path[0] != result->path[0];
-  }
+  right = right && are_items(step);
   return right ? 0 : (PyErr_SetString(PyExc_ValueError, "not an operator for the dispatcher"), -1);
 }
 
-/* (CALL, target, forms, names of the last of them or None, results, what read_dispatch reads or None,
+/* (address, (place, form, value, ...), texts, slots of tensors, returns): an operator's own function */
+static int read_direct(Program *program, PyObject *text, Numbers *numbers, Step *step) {
+  PyObject *codes, *tensors;
+  unsigned long long address;
+  if (!PyArg_ParseTuple(text, "KOO!On", &address, &codes, &PyTuple_Type, &step->texts, &tensors, &step->returns)) return -1;
+  if (!(step->codes = read_numbers(codes, numbers, &step->count)) || !(step->slots = read_numbers(tensors, numbers, &step->tensors)))
+    return -1;
+  int right = 0 < step->returns && step->returns <= MANY && step->count > 0;
+  i64 cells = 0;
+  for (const i64 *code = step->codes, *end = code + step->count; right && code < end;) {
+    if (end - code < 3) return PyErr_SetString(PyExc_ValueError, "not the words of a call"), -1;
+    i64 at = *code++, form = *code++, value = *code++;
+    right = at >= 0 && at < WORDS && form >= NUMBER && form <= ARRAY;
+    if (form == AT_TENSOR || (form == MAYBE_TENSOR && value != -1)) right = right && value >= 0 && value < program->slots;
+    if (form == TEXT)
+      right = right && value >= 0 && value < PyTuple_GET_SIZE(step->texts) && PyUnicode_AsUTF8(PyTuple_GET_ITEM(step->texts, value));
+    if (form == ARRAY) right = right && value >= 0 && value <= end - code;
+    if (!right) break;
+    cells += form == MAYBE_TENSOR ? 2 : form == CELL ? 1 : form == ARRAY ? value : 0;
+    if (form == ARRAY) code += value;
+  }
+  for (Py_ssize_t i = 0; right && i < step->tensors; i++) right = step->slots[i] >= 0 && step->slots[i] < program->slots;
+  right = right && cells <= CELLS && are_items(step);
+  if (right) step->direct = (void *)(uintptr_t)address;
+  return right ? 0 : (PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_ValueError, "not the words of a call"), -1));
+}
+
+/* (CALL, target, forms, names of the last of them or None, results, what read_dispatch or read_direct reads or None,
    the slot of a tensor for whose zeros it does nothing or None) */
 static int read_call(Program *program, PyObject *text, Numbers *numbers, Step *step) {
   PyObject *results, *by_dispatcher, *zeros;
@@ -357,6 +462,7 @@ static int read_call(Program *program, PyObject *text, Numbers *numbers, Step *s
                        torch_list_push_back;
   if (zeros != Py_None && read_slot(zeros, program->slots, &step->zeros)) return -1;
   if (read_results(program, results, numbers, step)) return -1;
+  if (by_dispatcher != Py_None && PyTuple_GET_SIZE(by_dispatcher) == 5) return read_direct(program, by_dispatcher, numbers, step);
   return by_dispatcher == Py_None || !has_dispatcher ? 0 : read_dispatch(program, by_dispatcher, numbers, step);
 }
 
