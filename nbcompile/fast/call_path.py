@@ -31,7 +31,7 @@ from nbcompile.hooks import Path
 from nbcompile.record import recorder
 
 Methods = tuple[str, ...]
-RETRY_INTERVAL = 64
+RETRY_INTERVAL = 4096
 """Number of slow calls after which only one of as many tries to install a fast call."""
 
 
@@ -90,7 +90,8 @@ class FastCallInstaller:
     def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         """Count a call that takes the slow path."""
         self.calls += 1
-        # After 2, 4, 8, 16, 32, 64, 128, 192... slow calls: an attempt costs more than a call, so attempts become rare.
+        # After 2, 4, 8, 16 ... 4096, 8192, 12288 slow calls: an attempt asks the guards of each entry in Python, which
+        # takes milliseconds where there are eight, as past the recompile limit. So attempts become rare.
         if self.calls > 1 and (
             self.calls % RETRY_INTERVAL == 0 or (self.calls < RETRY_INTERVAL and self.calls.bit_count() == 1)
         ):

@@ -69,6 +69,7 @@ def encoded(target: Any, arguments: dict[str, Any]) -> Encoded | None:
     if config.reference or not _is_supported_here():
         return None
     schema, words, kinds = target._schema, _Places(), []
+    # A tensor or a tuple of them is no plain data for C++, so that the caller passes the place of the result.
     try:
         words.take([(NUMBER, 0)])  # the place of the result: launcher.c knows it
         for argument in schema.arguments:
@@ -96,7 +97,7 @@ def _library() -> ctypes.CDLL | None:
 
 @functools.lru_cache(maxsize=512)
 def _address(symbol: str) -> int | None:
-    # None, where the library could not be opened, has no such attribute either.
+    # None, where the library could not be opened, has no such attribute either. ctypes looks up exported symbols alone.
     function = getattr(_library(), symbol, None)
     return None if function is None else ctypes.cast(function, ctypes.c_void_p).value
 
@@ -137,6 +138,7 @@ def _passed(kind: Kind | str, known: list[str]) -> str:
     if f"{kind} const&" in known:
         return _again(f"{kind} const&", known)
     text = _type(kind, known)
+    # Each part of a type has a number of its own from its end on: the type, its constant, the reference to that.
     known += (f"{kind} const", f"{kind} const&")
     return f"RK{text}"
 
@@ -147,9 +149,11 @@ def _type(kind: Kind | str, known: list[str]) -> str:
     if str(kind) in known:
         return _again(str(kind), known)
     own = f"{len(kind.name)}{kind.name}"
+    # "St" is the namespace std and has no number; a template has one, and one more with its argument.
     if kind.space == "std":
         text = _known_or_new(f"std::{kind.name}", f"St{own}", known)
     elif kind.argument and f"{kind.space}::{kind.name}" in known:
+        # The template was named with another argument.
         text = _again(f"{kind.space}::{kind.name}", known)
     else:
         text = _known_or_new(kind.space, f"{len(kind.space)}{kind.space}", known) + own
@@ -224,6 +228,7 @@ class _Places:
         if kind == "TensorType":
             self.take([(MAYBE_TENSOR, _slot(value))])
         elif kind == "BoolType":
+            # Value and mark are one byte each, the mark above.
             self.take([(NUMBER, (int(_bool(value)) | 256) if given else 0)])
         elif kind == "FloatType":
             self.take([(NUMBER, _bits(value) if given else 0), (NUMBER, int(given))], doubles=1)
@@ -236,6 +241,7 @@ class _Places:
     def take(self, words: list[Word], doubles: int = 0, in_memory: bool = False) -> None:
         """Give places to the words of one argument: all in registers, or all on the stack; doubles are the first."""
         integers, used, stacked = self._used
+        # What did not fit leaves the registers to later arguments.
         fits = not in_memory and integers + len(words) - doubles <= INTEGERS and used + doubles <= DOUBLES
         for at, (form, value) in enumerate(words):
             if not fits:
