@@ -1,0 +1,68 @@
+"""Instructions of whole checks: slots, and what cannot be encoded."""
+
+from __future__ import annotations
+
+import builtins
+
+import pytest
+import torch
+
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import AttrSource, ItemSource, LocalSource
+from nbcompile.fast import fast_call, guard_bytecode
+from nbcompile.guarding.check import build_check
+
+X, K = LocalSource("x"), GuardKind
+
+
+def function(x, y=1, *rest, key=2, **more):
+    return x
+
+
+def frame(x) -> Frame:
+    return Frame(function.__code__, {"x": x, "y": 1, "rest": (), "key": 2, "more": {}}, {}, vars(builtins))
+
+
+def written(value, *guards, **extra):
+    check, tools = build_check(guards, frame(value)), fast_call.tools()
+    if tools is None:
+        pytest.skip("no C compiler")
+    return guard_bytecode.instructions(check, frame(value).scope(), tools, **extra)[1]
+
+
+def test_slots_begin_with_the_arguments():
+    """In the order of the frame: positional, keyword, then the two of the rest."""
+    assert guard_bytecode.local_names(function.__code__) == ["x", "y", "key", "rest", "more"]
+
+
+def test_a_value_that_two_guards_read_is_fetched_once():
+    """One INDEX for two guards on one item; its slot comes after those of the five arguments."""
+    item = ItemSource(X, 1)
+    found = written([1, 5.5], Guard(item, K.TYPE_MATCH, float), Guard(item, K.EQUALS_MATCH, 5.5))
+    assert [row[0] for row in found].count("INDEX") == 1
+    assert {row[1] for row in found if row[0] in ("EQUALS",)} == {5}
+
+
+def test_the_keys_of_the_thread_come_before_tensors():
+    """Tensors are compared under the dispatch keys of the thread, as torch's tree does it."""
+    found = [row[0] for row in written(3, Guard(X, K.EQUALS_MATCH, 3))]
+    assert found.index("KEYS_OF_THREAD") < found.index("EQUALS")
+
+
+def test_an_attribute_of_a_tensor_subclass_is_not_read():
+    """It may run a method of the class: such a check has no instructions, and its calls go through the hook."""
+
+    class Own(torch.Tensor):
+        pass
+
+    tensor = torch.ones(2).as_subclass(Own)
+    tensor.tag = 1
+    with pytest.raises(guard_bytecode.NotEncodable):
+        written(tensor, Guard(AttrSource(X, "tag"), K.EQUALS_MATCH, 1))
+
+
+def test_a_list_that_must_be_empty_is_looked_at_first():
+    """What the frame hook would have checked comes before the values."""
+    extra = guard_bytecode.ExtraConditions(empty=[])
+    assert written(3, Guard(X, K.EQUALS_MATCH, 3), extra=extra)[0][0] == "EMPTY"

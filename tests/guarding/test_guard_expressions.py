@@ -1,0 +1,44 @@
+"""Trees of guards over the values that they read."""
+
+from __future__ import annotations
+
+import builtins
+
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import Guard, GuardKind
+from nbcompile.capture.source import LocalSource
+from nbcompile.guarding.check import build_check
+from nbcompile.guarding.guard_expressions import GuardExpressions
+
+X, K = LocalSource("x"), GuardKind
+
+
+def function(x=None):
+    return x
+
+
+def frame(x) -> Frame:
+    return Frame(function.__code__, {"x": x}, {}, vars(builtins))
+
+
+def trees_of(readings, value, *guards):
+    check = build_check(guards, frame(value))
+    return {item.guard.kind: readings.test(item, frame(value).scope()) for item in check.prepared}
+
+
+def test_a_guard_that_a_tree_expresses_reads_the_value():
+    """The page gets the number itself, and can say what another one would do."""
+    readings = GuardExpressions()
+    tree = trees_of(readings, 3, Guard(X, K.EQUALS_MATCH, 3))[K.EQUALS_MATCH]
+    assert readings.take(frame(3).scope())["L['x']"] == 3
+    assert "L['x']" in str(tree) and "3" in str(tree)
+
+
+def test_a_guard_without_a_tree_is_one_value():
+    """Whether the predicate holds is the value; equal guards of two entries read one, different ones two."""
+    readings = GuardExpressions()
+    for _ in range(2):
+        trees_of(readings, {1, 2}, Guard(X, K.SET_MEMBERS, frozenset({1, 2})))
+    values = readings.take(frame({1, 2}).scope())
+    assert list(values.values()).count(True) == 1
+    assert readings.take(frame({1, 3}).scope()) == {name: not value for name, value in values.items()}

@@ -1,0 +1,18 @@
+"""The nodes of autograd behind tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from nbcompile.tracing.graph.autograd_graph import reachable
+
+
+def test_each_node_is_met_once_and_none_behind_a_stop():
+    """Two ways lead to one node, which comes once; behind a node at which a derivative stops there is nothing."""
+    x = torch.ones(2, requires_grad=True)
+    y = x.sin()
+    z = y * y
+    nodes = list(reachable([z, y]))
+    assert len(nodes) == len(set(nodes)) == 3
+    assert [node.name() for node in reachable([z], stop_at=[y.grad_fn])] == ["MulBackward0"]
+    assert list(reachable([x])) == []
