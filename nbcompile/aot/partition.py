@@ -26,8 +26,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     import networkx as nx
 else:
     nx = lazy_import.module("networkx")  # 0.1 s, for graphs with gradients alone
+from nbcompile.aot.classified_graph import MAX_RECOMPUTED_CHAIN, ClassifiedGraph, is_size, users
 
 aten = torch.ops.aten
 
@@ -59,8 +58,6 @@ REDUCTION_RATIO = 4
 """A result that has this many times fewer bytes than its operands is saved."""
 DISTANCE_FACTOR = 1.1
 """Cost factor per operator of distance to the backward: of values of equal size the one nearest to it is saved."""
-MAX_RECOMPUTED_CHAIN = 100
-"""Operators. No chain of recomputed values is longer."""
 
 Partition = tuple[torch.fx.Graph, torch.fx.Graph, int, int]
 """Forward graph, backward graph, number of saved tensors and of saved sizes."""
@@ -98,101 +95,6 @@ def partition_joint_graph(
     return forward, backward, len(saved), len(sizes)
 
 
-def is_size(node: torch.fx.Node) -> bool:
-    """Return whether a node is a symbolic size. Sizes are recomputed from the symbols wherever they are needed."""
-    return isinstance(node.meta.get("val"), torch.SymInt)
-
-
-@dataclass(frozen=True)
-class ClassifiedGraph:
-    """A joint graph with its nodes sorted into forward and backward ones."""
-
-    joint: torch.fx.Graph
-    outputs: int
-
-    @cached_property
-    def _returned(self) -> Sequence[torch.fx.Node | None]:
-        (returned,) = self.joint.output_node().args
-        return tuple(returned)  # type: ignore[arg-type]
-
-    @property
-    def results(self) -> Sequence[torch.fx.Node]:
-        """Results of the forward pass."""
-        return self._returned[: self.outputs]  # type: ignore[return-value]
-
-    @property
-    def gradients(self) -> Sequence[torch.fx.Node | None]:
-        """Gradients, one per primal; None where there is none."""
-        return self._returned[self.outputs :]
-
-    @cached_property
-    def nodes(self) -> Sequence[torch.fx.Node]:
-        """All nodes but the output, in topological order."""
-        return [node for node in self.joint.nodes if node.op != "output"]
-
-    @cached_property
-    def tensors(self) -> Sequence[torch.fx.Node]:
-        """All nodes without the sizes."""
-        return [node for node in self.nodes if not is_size(node)]
-
-    @cached_property
-    def positions(self) -> dict[torch.fx.Node, int]:
-        """Position of each node in the graph."""
-        return {node: position for position, node in enumerate(self.nodes)}
-
-    @cached_property
-    def inputs(self) -> Sequence[torch.fx.Node]:
-        """The primals."""
-        return [node for node in self.nodes if node.op == "placeholder" and not node.name.startswith("tangents_")]
-
-    @cached_property
-    def tangents(self) -> Sequence[torch.fx.Node]:
-        """Placeholders for the gradients of the results."""
-        return [node for node in self.nodes if node.op == "placeholder" and node.name.startswith("tangents_")]
-
-    @cached_property
-    def backward(self) -> frozenset[torch.fx.Node]:
-        """Nodes that depend on a tangent."""
-        found = set(self.tangents)
-        for node in self.nodes:
-            if not found.isdisjoint(node.all_input_nodes):
-                found.add(node)
-        return frozenset(found)
-
-    @cached_property
-    def forward(self) -> frozenset[torch.fx.Node]:
-        """Inputs, nodes that the results depend on, and the further results of operators among them."""
-        found = {*self.results, *self.inputs}
-        for node in reversed(self.nodes):
-            if node in found:
-                found.update(node.all_input_nodes)
-        found.update(each for each in self.nodes if each.target is operator.getitem and each.args[0] in found)
-        return frozenset(found)
-
-    @cached_property
-    def gradients_without_tangent(self) -> frozenset[torch.fx.Node]:
-        """Gradients that depend on no tangent: the forward can compute them, and the backward returns them."""
-        return frozenset(node for node in self.gradients if node is not None and node not in self.backward)
-
-    @cached_property
-    def distance(self) -> dict[torch.fx.Node, int]:
-        """Number of operators between each node and the backward, along the shortest path."""
-        steps: dict[torch.fx.Node, int] = {}
-        for node in reversed(self.nodes):
-            after = (steps[user] + 1 for user in node.users if user in steps)
-            steps[node] = 0 if node not in self.forward else min(after, default=MAX_RECOMPUTED_CHAIN)
-        return steps
-
-    def saved_without_recompute(self) -> list[torch.fx.Node]:
-        """Values that the backward reads if it recomputes nothing."""
-        return [
-            node
-            for node in self.nodes
-            if node in self.forward and not is_size(node)
-            if node in self.gradients_without_tangent or any(user not in self.forward for user in _users(node))
-        ]
-
-
 def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) -> list[torch.fx.Node] | None:
     """Return the values to save: the edges ``(node, "in") -> (node, "out")`` that a minimum cut crosses.
 
@@ -210,7 +112,7 @@ def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) ->
             continue
         network.add_edge((node, "in"), (node, "out"), capacity=0 if node in static_nodes else _cost(node, graph))
         # An infinite edge cannot be cut: a value that is used after the cut is saved itself, not its uses.
-        network.add_edges_from((((node, "out"), (user, "in")) for user in _users(node)), capacity=math.inf)
+        network.add_edges_from((((node, "out"), (user, "in")) for user in users(node)), capacity=math.inf)
         if node in graph.gradients_without_tangent:
             network.add_edge((node, "out"), "sink", capacity=math.inf)
     # A banned node is on the source's side: it is computed in the forward, and saved if the backward needs it.
@@ -221,10 +123,6 @@ def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) ->
     except nx.NetworkXUnbounded:
         return None  # a path of infinite edges: the backward needs a banned value that cannot be saved (no tensor)
     return [node for node in graph.tensors if (node, "in") in source_side and (node, "out") not in source_side]
-
-
-def _users(node: torch.fx.Node) -> Iterable[torch.fx.Node]:
-    return (user for user in node.users if user.op != "output")
 
 
 # --- cost of saving a value -------------------------------------------------------------------------------------------
@@ -308,7 +206,7 @@ def _is_materialised_in_backward(node: torch.fx.Node, graph: ClassifiedGraph) ->
     worklist = [node]
     while worklist:
         value = worklist.pop()
-        for user in _users(value):
+        for user in users(value):
             if user not in graph.forward and not _can_fuse(value, user):
                 return True
             if _is_view(user):
@@ -327,7 +225,7 @@ def _banned_residuals(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> set
     first_materialised: dict[torch.fx.Node, float] = {}
     """Position of the first operator that reads a value, or what is fused from it, from memory."""
     for node in reversed(graph.nodes):
-        later_users = [user for user in _users(node) if user in graph.forward]
+        later_users = [user for user in users(node) if user in graph.forward]
         first_materialised[node] = min(
             (first_materialised[user] if _can_fuse(node, user) else graph.positions[user] for user in later_users),
             default=math.inf,
@@ -336,7 +234,7 @@ def _banned_residuals(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> set
         user
         for node in graph.nodes
         if node in graph.forward
-        for user in _users(node)
+        for user in users(node)
         if user in graph.forward and user not in banned and not _is_view(user)
         if _can_fuse(node, user) and graph.positions[user] > first_materialised[node]
     }

@@ -36,7 +36,7 @@ from nbcompile.backends.run_aten import run_through_aten
 from nbcompile.capture import nested_regions
 from nbcompile.ir import compiled_artifact
 from nbcompile.recording.graph_record import note, record_graph, rewrite_and_record, timed_backward
-from nbcompile.runtime import toolchain
+from nbcompile.runtime import compiler_processes
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
@@ -145,5 +145,5 @@ def recording_compilers(
         backward=compiler("backward"),
         inference=compiler("inference"),
         on_joint_graph=lambda joint: record_graph(joint, "joint", captured),
-        concurrently=toolchain.builds.doing,
+        concurrently=compiler_processes.builds.doing,
     )

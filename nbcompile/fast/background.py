@@ -33,7 +33,7 @@ from nbcompile.dispatch import hook
 from nbcompile.hooks import Backend
 from nbcompile.ir import compiled_artifact
 from nbcompile.record import recorder
-from nbcompile.runtime import toolchain
+from nbcompile.runtime import compiler_processes
 from nbcompile.support.process_state import STATE, Lifetime
 
 Compiled = Callable[..., Any]
@@ -123,7 +123,7 @@ def _work(job: Job, run: Callable[[], None], draft: recorder.FrameDraft | None) 
     try:
         run()
         job.state = "ready"
-    except Exception as error:  # noqa: BLE001 - nobody is there to catch it; the graph goes on as it is
+    except Exception as error:  # noqa: BLE001  # whatever it raises is compared
         job.state = "failed"
         text = f"{job.name} runs as it was captured; compiling it failed ({type(error).__name__}: {error})"
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)
@@ -141,14 +141,14 @@ def _start() -> None:
 
 def _serve() -> None:
     # While the C++ compiler runs, calls that must compile may go on.
-    toolchain.builds.around = hook.not_compiling
+    compiler_processes.builds.around = hook.not_compiling
     while True:
         _queue.get()()
 
 
 def _forget() -> None:
     """In a forked child there is no worker: what was waiting runs as it was captured."""
-    global _queue  # noqa: PLW0603 - the old one may be locked for ever
+    global _queue  # noqa: PLW0603 - the lock of the old one may be held for ever
     _queue = STATE.add("fast.background._queue", queue.SimpleQueue(), Lifetime.TASK)
     _worker.clear()
     _jobs.clear()

@@ -23,7 +23,7 @@ import torch
 
 from nbcompile.fast import guard_cache
 from nbcompile.runtime import extension, launcher, toolchain
-from nbcompile.runtime.toolchain import BuildError
+from nbcompile.runtime.compiler_processes import BuildError
 from nbcompile.torch_internals import thread_keys
 
 SOURCE = Path(__file__).with_name("fast_call.c")

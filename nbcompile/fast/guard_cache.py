@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from nbcompile.runtime import extension, launcher, toolchain
-from nbcompile.runtime.toolchain import BuildError
+from nbcompile.runtime.compiler_processes import BuildError
 
 SOURCE = Path(__file__).with_name("guard_cache.c")
 WORD = 8

@@ -27,7 +27,7 @@ from pathlib import Path
 from nbcompile.capture.trace import Trace
 from nbcompile.fast import fast_call, guard_cache
 from nbcompile.fast.guard_groups import MANY_GUARDS
-from nbcompile.runtime import conditions, extension, launcher, toolchain
+from nbcompile.runtime import compiler_processes, conditions, extension, launcher, toolchain
 from nbcompile.support import lazy_import
 
 SOURCES = (launcher.SOURCE, fast_call.SOURCE)
@@ -46,7 +46,7 @@ def import_while_building() -> None:
 
     No other thread does it: modules that two threads import at once may be seen half made.
     """
-    toolchain.builds.concurrent_task = _import
+    compiler_processes.builds.concurrent_task = _import
 
 
 def _import() -> None:
@@ -74,7 +74,7 @@ def start_for(trace: Trace) -> None:
 
 
 def _build(sources: tuple[Path, ...]) -> None:
-    with contextlib.suppress(toolchain.BuildError, OSError):
+    with contextlib.suppress(compiler_processes.BuildError, OSError):
         compiler = toolchain.find()
         if isinstance(compiler, toolchain.Compiler):
             for source in sources:

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from nbcompile.runtime import extension, launcher, toolchain
-from nbcompile.runtime.toolchain import BuildError
+from nbcompile.runtime.compiler_processes import BuildError
 
 SOURCE = Path(__file__).with_name("conditions.c")
 Check = Callable[[dict[str, object]], bool]

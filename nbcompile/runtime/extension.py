@@ -24,8 +24,9 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
-from nbcompile.runtime import store, toolchain
-from nbcompile.runtime.toolchain import BuildError, Compiler
+from nbcompile.runtime import compiler_processes, store
+from nbcompile.runtime.compiler_processes import BuildError
+from nbcompile.runtime.toolchain import Compiler
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -120,6 +121,6 @@ def _compile(
     )  # fmt: skip
     if sys.platform == "darwin":
         command = tuple(word for word in command if word != "-Wl,--no-as-needed") + ("-undefined", "dynamic_lookup")
-    status, output = toolchain.run(command, source)
+    status, output = compiler_processes.run(command, source)
     if status:
         raise BuildError(output)

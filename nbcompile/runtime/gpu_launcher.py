@@ -26,8 +26,9 @@ import torch
 
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.runtime import extension, launcher
+from nbcompile.runtime.compiler_processes import BuildError
 from nbcompile.runtime.launcher import NoLauncher
-from nbcompile.runtime.toolchain import BuildError, Compiler
+from nbcompile.runtime.toolchain import Compiler
 
 SOURCE = Path(__file__).with_name("gpu_launcher.cpp")
 VARIABLE = "NBCOMPILE_LIBCUDA"

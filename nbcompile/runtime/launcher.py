@@ -28,7 +28,8 @@ import torch
 from nbcompile import hooks
 from nbcompile.ir.emitted import ZERO_DIVISION
 from nbcompile.runtime import extension
-from nbcompile.runtime.toolchain import BuildError, Compiler
+from nbcompile.runtime.compiler_processes import BuildError
+from nbcompile.runtime.toolchain import Compiler
 
 SOURCE = Path(__file__).with_name("launcher.c")
 POINTER = ctypes.sizeof(ctypes.c_void_p)

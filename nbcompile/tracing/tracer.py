@@ -46,9 +46,9 @@ from nbcompile.tracing.graph.output_graph import FailedNode
 from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
+from nbcompile.tracing.variables.cells import cell_tracker
 from nbcompile.tracing.variables.contexts import ContextVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
-from nbcompile.tracing.variables.functions import cell_tracker
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import TensorVariable
 

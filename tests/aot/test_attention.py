@@ -214,22 +214,6 @@ def divided_by_zero(q, k, v):
     return (q @ k.transpose(-2, -1) / 0).softmax(-1) @ v
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        grouped_otherwise, divided_by_zero, weights_returned, low_bias_is_no_mask, scaled_after_the_bias, other_dimension,
-        other_width, scaled_down_after_the_mask, turned_after_the_mask,
-    ],
-    ids=lambda each: each.__name__,
-)  # fmt: skip
-def test_what_is_not_exactly_attention_stays(function):
-    """Weights that are used elsewhere, numbers that leave a masked score some weight, another order or width."""
-    q, k, v = heads(2, 2, 8, 16)
-    result, fused, _ = compiled(function, q, k, v)
-    torch.testing.assert_close(result, function(q, k, v), equal_nan=True)
-    assert not fused
-
-
 def test_sizes_may_be_symbols():
     """The length of a sequence that changes is no reason against it."""
     call = nbcompile.compile(masked, dynamic=True)

@@ -12,7 +12,7 @@ import torch
 
 import nbcompile
 from nbcompile.fast import guard_cache, prebuild
-from nbcompile.runtime import extension, launcher, store, toolchain
+from nbcompile.runtime import compiler_processes, extension, launcher, store, toolchain
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_the_launcher_is_built_once_though_two_threads_ask(monkeypatch):
     if not isinstance(compiler, toolchain.Compiler):
         pytest.skip(compiler.reason)
     begun, go_on, commands = threading.Event(), threading.Event(), []
-    real = toolchain.run
+    real = compiler_processes.run
 
     def run(command, source, timeout=None):
         commands.append(command)
@@ -102,7 +102,7 @@ def test_a_compiler_that_refuses_is_no_failure_of_the_thread(monkeypatch):
     monkeypatch.setattr(threading, "excepthook", raised.append)
     prebuild.start().join(60)
     assert not raised
-    with pytest.raises(toolchain.BuildError, match="refused"):
+    with pytest.raises(compiler_processes.BuildError, match="refused"):
         extension.file(launcher.SOURCE, toolchain.find())
 
 
@@ -188,7 +188,7 @@ def test_modules_are_imported_beside_a_compiler_only():
 def test_a_module_that_cannot_be_imported_stops_nothing(monkeypatch):
     """A torch without DTensor compiles as any other."""
     monkeypatch.setattr(prebuild, "MODULES", ("nbcompile.no_such_module",))
-    monkeypatch.setattr(toolchain.builds, "concurrent_task", prebuild._import)
+    monkeypatch.setattr(compiler_processes.builds, "concurrent_task", prebuild._import)
     compiled = nbcompile.compile(lambda x: x.cos() + 2)
     assert torch.equal(compiled(torch.ones(3)), torch.ones(3).cos() + 2)
 
@@ -202,8 +202,8 @@ def test_an_interrupt_beside_a_compiler_leaves_none_behind(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(toolchain.builds, "concurrent_task", interrupted)
+    monkeypatch.setattr(compiler_processes.builds, "concurrent_task", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        toolchain.run((sys.executable, "-c", "import time; time.sleep(60)"), "")
-    assert not [each for each in toolchain._running if each.args[0] == sys.executable]
-    assert toolchain.builds.concurrent_task is None
+        compiler_processes.run((sys.executable, "-c", "import time; time.sleep(60)"), "")
+    assert not [each for each in compiler_processes._running if each.args[0] == sys.executable]
+    assert compiler_processes.builds.concurrent_task is None

@@ -29,7 +29,7 @@ import nbcompile
 from nbcompile import torch_internals
 from nbcompile.dispatch import hook, lifetimes
 from nbcompile.record import recorder
-from nbcompile.runtime import store, toolchain
+from nbcompile.runtime import compiler_processes, store
 from nbcompile.torch_internals import eval_frame, interrupts
 
 STAGES = {
@@ -169,8 +169,8 @@ def state() -> dict[str, object]:
         "record": recorder.draft(),
         "listening": recorder.listening(),
         "builds of the store": len(store._in_progress),
-        "compilers": len([each for each in toolchain._running if each.poll() is None]),
-        "work during builds": toolchain.builds.concurrent_task,
+        "compilers": len([each for each in compiler_processes._running if each.poll() is None]),
+        "work during builds": compiler_processes.builds.concurrent_task,
         "calls": sys.getrefcount(lifetimes.INSIDE),
         "function modes of ours": len(torch_internals.function_modes()),
         "threads that wait": others_can_compile(),

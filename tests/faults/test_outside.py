@@ -12,7 +12,7 @@ import pytest
 from nbcompile import errors
 from nbcompile.dispatch import hook
 from nbcompile.fast.disk_cache import storage
-from nbcompile.runtime import store, toolchain
+from nbcompile.runtime import compiler_processes, store
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners and modes of files are POSIX")
 
@@ -82,7 +82,7 @@ def test_a_compiler_that_prints_garbage_is_an_error_that_says_so(tmp_path):
     command = (sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'\\xff\\xfe bad'); sys.exit(3)")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        status, said = toolchain.run(command, "int x;")
+        status, said = compiler_processes.run(command, "int x;")
     assert status == 3 and said.endswith(" bad")
 
 

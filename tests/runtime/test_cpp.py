@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from nbcompile.codegen.cpp import unit
-from nbcompile.runtime import cpp, toolchain
+from nbcompile.runtime import compiler_processes, cpp, toolchain
 
 
 def functions(count, length):
@@ -60,14 +60,14 @@ def test_pieces_hold_every_function_once(cores):
 def test_a_large_unit_is_built_by_several_compilers(compiler, monkeypatch):
     """All functions are in one library, and the store has it the next time."""
     commands = []
-    together, own = toolchain.run_together, threading.get_ident()
+    together, own = compiler_processes.run_together, threading.get_ident()
 
     def noted(given, *more):
         if threading.get_ident() == own:  # another may be building ahead
             commands.append(given)
         return together(given, *more)
 
-    monkeypatch.setattr(toolchain, "run_together", noted)
+    monkeypatch.setattr(compiler_processes, "run_together", noted)
     monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     source = unit(functions(9, cpp.PIECE // 2))
     library = cpp.load(source, compiler)
@@ -82,25 +82,25 @@ def test_an_error_in_one_piece_is_told(compiler, monkeypatch):
     """What the compiler says of one piece is the error of the whole."""
     monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     source = unit(functions(4, cpp.PIECE)).replace("return 3;", "return nonsense;")
-    with pytest.raises(toolchain.BuildError, match="nonsense"):
+    with pytest.raises(compiler_processes.BuildError, match="nonsense"):
         cpp.load(source, compiler)
 
 
 def left_of(*programs: str) -> list[object]:
     """Compilers of ours that still run; another thread may be building something of its own."""
-    return [each.args for each in toolchain._running if each.args[0] in programs]
+    return [each.args for each in compiler_processes._running if each.args[0] in programs]
 
 
 def test_a_compiler_that_cannot_be_started_leaves_none_behind():
     """Those that were started before it are stopped."""
     with pytest.raises(FileNotFoundError):
-        toolchain.run_together([["sleep", "60"], ["no-such-compiler-here"]])
+        compiler_processes.run_together([["sleep", "60"], ["no-such-compiler-here"]])
     assert not left_of("sleep")
 
 
 def test_compilers_that_run_side_by_side_die_together():
     """When the patience is at an end, none is left."""
     commands = [["sh", "-c", "sleep 30"], ["sh", "-c", "exit 0"], ["sh", "-c", "sleep 31"]]
-    with pytest.raises(toolchain.BuildError, match="was stopped after"):
-        toolchain.run_together(commands, timeout=0.3)
+    with pytest.raises(compiler_processes.BuildError, match="was stopped after"):
+        compiler_processes.run_together(commands, timeout=0.3)
     assert not left_of("sh")

@@ -11,7 +11,7 @@ import torch
 import nbcompile
 from nbcompile import config
 from nbcompile.fast.disk_cache import keys
-from nbcompile.runtime import cpp, processor, toolchain
+from nbcompile.runtime import compiler_processes, cpp, processor, toolchain
 from tests.codegen.programs import compiler
 
 SIZES = {
@@ -29,7 +29,7 @@ def test_settings_and_table_have_the_same_words():
 def test_kernels_are_compiled_for_the_instruction_set(name):
     """The compiler itself says how wide a vector is, and whether it may multiply and add at once."""
     chosen = toolchain.for_kernels(compiler(), name)
-    macros = toolchain.run((*chosen.command, *chosen.flags, "-dM", "-E", "-x", "c++", "-"), "")[1]
+    macros = compiler_processes.run((*chosen.command, *chosen.flags, "-dM", "-E", "-x", "c++", "-"), "")[1]
     wide = 64 if "__AVX512F__" in macros else 32 if "__AVX__" in macros else 16
     assert wide == SIZES[name]
     assert ("__FMA__" in macros) == (name.startswith("avx512") or name == "avx2")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nbcompile.runtime import shared_object, toolchain
+from nbcompile.runtime import compiler_processes, shared_object, toolchain
 from tests.codegen.programs import compiler
 
 SOURCE = 'extern "C" int answer() { return 42; } static int table[4096] = {1}; int* use() { return table; }'
@@ -57,5 +57,5 @@ def test_a_compiler_that_reports_success_and_leaves_half_a_file(size, tmp_path):
     )
     script.chmod(0o700)
     half = dataclasses.replace(real, command=(str(script),))
-    with pytest.raises(toolchain.BuildError, match="reported success"):
+    with pytest.raises(compiler_processes.BuildError, match="reported success"):
         toolchain.build(half, SOURCE, tmp_path / "x.so")

@@ -16,7 +16,7 @@ import nbcompile
 from nbcompile import config, errors
 from nbcompile.fast import prebuild
 from nbcompile.fast.disk_cache import storage, writer
-from nbcompile.runtime import store, toolchain
+from nbcompile.runtime import compiler_processes, store
 
 COMPILER = """#!/bin/sh
 [ "$1" = --version ] && exec g++ --version
@@ -73,7 +73,7 @@ def test_trouble_with_the_compiler(fragile, monkeypatch, tmp_path, what, said):
     call_twice(1.0)  # finds out about the compiler
     fragile.write_text(what)
     if "sleep" in what:
-        monkeypatch.setenv(toolchain.PATIENCE, "3")
+        monkeypatch.setenv(compiler_processes.PATIENCE, "3")
     told = call_twice(2.0)
     assert len(told) == 1
     assert said in str(told[0].message)

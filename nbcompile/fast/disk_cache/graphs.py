@@ -45,7 +45,7 @@ from nbcompile.ir.emitted import (
     ViewSlot,
 )
 from nbcompile.ir.profiler_ranges import ProfilerRange
-from nbcompile.runtime import program, toolchain
+from nbcompile.runtime import compiler_processes, program, toolchain
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _wrapped(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     # Kernels are built again only if the kernel cache lacks them: mostly this loads shared libraries.
     try:
         loaded = [_load(each, compiler, data["gpu"], kernels) for each in data["programs"]]
-    except toolchain.BuildError as error:
+    except compiler_processes.BuildError as error:
         raise Unreadable(str(error)) from error
     if data["wrapper"] == "direct":
         return loaded[0].positional

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nbcompile import torch_internals
-from nbcompile.runtime import store, toolchain
-from nbcompile.runtime.toolchain import BuildError, Compiler
+from nbcompile.runtime import compiler_processes, store
+from nbcompile.runtime.compiler_processes import BuildError
+from nbcompile.runtime.toolchain import Compiler
 
 SOURCE = Path(__file__).with_name("driver.c")
 FUNCTIONS = (
@@ -79,7 +80,7 @@ class StandInDriver:
 
         def make(draft: Path) -> None:
             command = (*compiler.command, "-O1", "-fPIC", "-shared", "-w", "-x", "c", "-", "-o", str(draft))
-            status, output = toolchain.run(command, source)
+            status, output = compiler_processes.run(command, source)
             if status:
                 raise BuildError(output)
 

@@ -28,7 +28,7 @@ from nbcompile.runtime import store
 from nbcompile.support import fuel
 from nbcompile.tools import child_process
 from nbcompile.tools.commands import terminal
-from nbcompile.tools.diagnose import ablate, bisect, issue, minify, script, script_graphs, source
+from nbcompile.tools.diagnose import ablate, bisect, graph_reduction, issue, minify, script, script_graphs, source
 from nbcompile.tools.diagnose.outcome import FlakyPredicateError
 from nbcompile.tools.diagnose.script import EAGER, Run, Script, Way
 
@@ -227,7 +227,7 @@ def _smallest_source(program: Script, options: argparse.Namespace) -> tuple[str,
     with terminal.counting("minify", "programs tried") as count:
         small = source.reduce(text, holds)
     with terminal.waiting("minify: once more"):
-        _confirm(small, fails, ending, minify.CONFIRMATIONS)
+        _confirm(small, fails, ending, graph_reduction.CONFIRMATIONS)
     lines = (text.count("\n"), small.count("\n"))
     return small, {"script": small, "lines": lines, "ending": ending, "trials": trials}
 

@@ -29,7 +29,7 @@ from torch.autograd.function import Function
 
 from nbcompile import torch_internals
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import operations
+from nbcompile.tracing.calls import comparisons
 from nbcompile.tracing.calls.bodies import GRAPH_VALUES, TracedBody, graph_values, inputs, trace_body
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.graph.body import EXAMPLE, Body
@@ -154,7 +154,7 @@ def _return_gradients(
     known: dict[torch.fx.Node, torch.fx.Node] = {}
     for argument, gradient in zip(given, gradients, strict=False):
         if isinstance(gradient, TensorVariable) and gradient.may_be_missing:
-            raise operations.missing_gradient()
+            raise comparisons.missing_gradient()
         if isinstance(argument, TensorVariable) and isinstance(gradient, GRAPH_VALUES):
             known[argument.node] = backward.lift(gradient.node)
     (output,) = backward.graph.find_nodes(op="output")

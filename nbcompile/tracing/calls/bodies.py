@@ -23,12 +23,14 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.graph.body import EXAMPLE, Body
 from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import BaseFunctionVariable, CellVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 GRAPH_VALUES = (TensorVariable, SymbolicVariable)
 

@@ -9,23 +9,15 @@ In torch: torch/_dynamo/variables/builtin.py. Read next: torch_functions.py
 
 from __future__ import annotations
 
-import types
-from collections.abc import Sequence
-
-import torch
-
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import MethodFunctionSource, Source
-from nbcompile.tracing import breaks, rules
-from nbcompile.tracing.calls import instances
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.instance_checks import typed
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.polyfills import builtins as polyfills
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
     Keywords,
-    LazyVariable,
-    UnknownVariable,
     VariableTracker,
     realise,
 )
@@ -48,7 +40,6 @@ from nbcompile.tracing.variables.iterators import (
     SequenceIteratorVariable,
     TextIteratorVariable,
 )
-from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
@@ -74,157 +65,11 @@ def _len(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
     return realise(tracer, arguments[0]).length(tracer)
 
 
-@handles(isinstance)
-def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    wanted = realise(tracer, arguments[1])
-    value = _typed(tracer, arguments[0])
-    cls = value.python_type()
-    classes = class_values(tracer, wanted)
-    if wanted.is_constant() and wanted.constant() not in (None, ()):
-        tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
-    candidates = _flat(classes)
-    # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
-    if (answer := _metaclass_answer(tracer, value, wanted, candidates)) is not None:
-        return ConstantVariable(answer)
-    _assume_answers(tracer, value, wanted)
-    if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
-        return ConstantVariable(tracer.evaluate(isinstance, (asked, classes)))
-    if instances.meets_one(tracer, value, candidates):
-        return ConstantVariable(True)
-    if isinstance(value, TensorVariable):
-        is_instance = instances.is_tensor_instance(tracer, value, candidates)
-        return ConstantVariable(is_instance or _is_of_a_form(tracer, value, _forms(classes)))
-    if issubclass(cls, torch.Tensor) and any(instances.is_marked(tracer, value, candidate) for candidate in candidates):
-        return ConstantVariable(True)
-    if any(map(instances.is_protocol, candidates)):
-        classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
-    return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
-
-
-def _asked_by_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[type]) -> object:
-    """The object that an ``__instancecheck__`` may be called with: the value or one like it; else ``MISSING``."""
-    if all(type(candidate).__instancecheck__ is type.__instancecheck__ for candidate in candidates):
-        return MISSING
-    if isinstance(value, ObjectVariable) and not instances.is_changed(tracer, value):
-        return value.value
-    return instances.sample(value)
-
-
-def _metaclass_answer(
-    tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: Sequence[type]
-) -> bool | None:
-    """Trace ``__instancecheck__`` of a user's metaclass and return its answer; None if no class has one."""
-    for candidate in classes:
-        if isinstance(candidate, types.GenericAlias):
-            break
-        if candidate is value.python_type():  # the class itself: its metaclass is not asked
-            return True
-        hook = type(candidate).__instancecheck__
-        if isinstance(hook, types.FunctionType) and not rules.is_trusted_module(hook.__module__):
-            if len(classes) > 1:
-                raise breaks.unsupported(
-                    breaks.BUILTIN_OPERATOR, "isinstance with hooks", name="isinstance", types=value.type_name()
-                )
-            owner = tracer.wrap(candidate, wanted.source)
-            found = tracer.call(MethodVariable(tracer.wrap(hook, _hook_source(wanted)), owner), [value])
-            return found.truth(tracer)
-    return None
-
-
-def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
-    """Note what each class with an answer of its own says of a value: a registry is nothing that a guard reads."""
-    cls, classes = value.python_type(), class_values(tracer, wanted)
-    # Abstract classes and protocols: their answer depends on registrations, which no guard reads. The process remembers
-    # them for itself, and the disk cache asks again.
-    for candidate in _flat(classes):
-        if answers_by_itself(candidate) and candidate not in cls.__mro__:
-            address = wanted.source if classes is candidate else None
-            if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
-                answer = bool(tracer.evaluate(isinstance, (value.value, candidate)))  # it may be an error
-                tracer.assume_subclass(value.source, address or candidate, answer)
-            else:
-                _assume_of_class(tracer, cls, candidate, address)
-
-
-def _assume_of_class(tracer: Tracer, subject: type, cls: type, address: Source | None) -> None:
-    try:
-        answer = issubclass(subject, cls)
-    except Exception:  # noqa: BLE001 - protocols with attributes refuse; hooks of users raise what they like
-        tracer.depend_on_process(f"what {cls.__qualname__} says of a value")
-    else:
-        tracer.assume_subclass(subject, address or cls, answer)
-
-
-def answers_by_itself(cls: type) -> bool:
-    """True if a class decides what is an instance or a subclass of it by more than the order of bases."""
-    metaclass = type(cls)
-    own = type.__instancecheck__, type.__subclasscheck__
-    return (metaclass.__instancecheck__, metaclass.__subclasscheck__) != own
-
-
-def _hook_source(cls: VariableTracker) -> Source | None:
-    return None if cls.source is None else MethodFunctionSource(cls.source, "__instancecheck__")
-
-
-def _typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
-    """A value of which only the type is asked: for a string or truth value nobody looked at, that is the promise."""
-    if isinstance(tracker, LazyVariable) and tracker.realised is None and type(tracker.value) in (str, bool):
-        tracer.guard(tracker.source, GuardKind.TYPE_MATCH, type(tracker.value))
-        return tracker
-    return realise(tracer, tracker)
-
-
-def _flat(classes: object) -> list[type]:
-    if isinstance(classes, tuple):
-        return [each for part in classes for each in _flat(part)]
-    if isinstance(classes, types.GenericAlias):  # list[int]: in its place, to be refused
-        return [classes]  # type: ignore[list-item]
-    return [classes] if isinstance(classes, type) else []
-
-
-def _forms(classes: object) -> tuple[object, ...]:
-    """Arguments that are no classes, but represent one: ``typing.Sized``."""
-    if isinstance(classes, tuple):
-        return tuple(form for part in classes for form in _forms(part))
-    return () if isinstance(classes, type) else (classes,)
-
-
-def _is_of_a_form(tracer: Tracer, value: VariableTracker, forms: tuple[object, ...]) -> bool:
-    tracer.evaluate(isinstance, (None, forms))  # Python's own error: list[int]
-    return bool(tracer.evaluate(issubclass, (value.python_type(), forms)))
-
-
-def class_values(tracer: Tracer, tracker: VariableTracker) -> object:
-    """A class, or a tuple of classes (also ``A | B``), as real classes."""
-    tracker = realise(tracer, tracker)
-    if isinstance(tracker, (ClassVariable, BuiltinVariable)):
-        return tracker.value
-    if tracker.is_constant():
-        return tracker.constant()
-    if isinstance(tracker, (UnknownVariable, ObjectVariable)):
-        return tracker.value
-    return tuple(class_values(tracer, each) for each in tracker.unpack(tracer))
-
-
-@handles(issubclass)
-def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    subject, wanted = (realise(tracer, each) for each in arguments)
-    cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
-    answer = tracer.evaluate(issubclass, (cls, classes))
-    for candidate in _flat(classes):
-        if isinstance(cls, type) and answers_by_itself(candidate) and candidate not in cls.__mro__:
-            address = wanted.source if classes is candidate else None
-            tracer.assume_subclass(
-                subject.source or cls, candidate if address is None else address, issubclass(cls, candidate)
-            )
-    return ConstantVariable(answer)
-
-
 @handles(type)
 def _type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     if len(arguments) != 1:
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, "type(name, bases, dict)", name="type with three arguments")
-    value = _typed(tracer, arguments[0])
+    value = typed(tracer, arguments[0])
     if isinstance(value, (ObjectVariable, ClassVariable)):
         return value.get_attribute(tracer, "__class__")
     return tracer.wrap(value.python_type(), None)

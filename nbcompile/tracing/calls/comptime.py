@@ -32,12 +32,14 @@ from nbcompile.tracing.calls.registry import handles_named
 from nbcompile.tracing.exceptions import ComptimeError
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable, NestedFunctionVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, NestedFunctionVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.frame.protocol import FrameInterpreter

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from nbcompile.tracing.calls import operations
+from nbcompile.tracing.calls import comparisons, operations
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
@@ -21,7 +21,8 @@ from nbcompile.tracing.variables.base import (
     realise,
 )
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 def extreme(tracer: Tracer, function: object, symbol: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -49,7 +50,7 @@ def _best(tracer: Tracer, symbol: str, items: list[VariableTracker]) -> Variable
             best = tracer.apply(torch.sym_max if symbol == ">" else torch.sym_min, (best, item))
         elif isinstance(item, TensorVariable) or isinstance(best, TensorVariable):
             best = _extreme_of_tensors(tracer, symbol, best, item)
-        elif operations.compare(tracer, symbol, item, best).truth(tracer):
+        elif comparisons.compare(tracer, symbol, item, best).truth(tracer):
             best = item
     return best
 
@@ -59,7 +60,7 @@ def _best_by_key(tracer: Tracer, symbol: str, items: list[VariableTracker], key:
     best, best_key = items[0], tracer.call(key, [items[0]])
     for item in items[1:]:
         item_key = tracer.call(key, [item])
-        if operations.compare(tracer, symbol, item_key, best_key).truth(tracer):
+        if comparisons.compare(tracer, symbol, item_key, best_key).truth(tracer):
             best, best_key = item, item_key
     return best
 
@@ -68,7 +69,7 @@ def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, righ
     """Choose one of two tensors with one element each, or end the graph where the choice decides more than a value."""
     # Python asks `right > left`, and keeps the first otherwise: so it does of two equal ones, and beside a NaN.
     # torch.maximum gives a NaN, either zero, and half of a gradient to each of two equal ones.
-    is_better = operations.compare(tracer, symbol, right, left)
+    is_better = comparisons.compare(tracer, symbol, right, left)
     if not _are_alike(left, right):
         # A number or a tensor, of one dtype or another: Python's own type of the result depends on data.
         return right if is_better.truth(tracer) else left

@@ -17,13 +17,14 @@ from typing import Any
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import conversions, extremes, folding, operations
+from nbcompile.tracing.calls import comparisons, conversions, extremes, folding, operations
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import Handler
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 SYMBOLIC_MATH: Mapping[Any, Any] = {
     function: vars(torch)[f"_sym_{name}"] for name, function in vars(math).items() if f"_sym_{name}" in vars(torch)
@@ -59,7 +60,7 @@ def _binary(symbol: str, *, in_place: bool) -> Handler:
 
 
 def _comparison(symbol: str) -> Handler:
-    return lambda tracer, arguments, keywords: operations.compare(tracer, symbol, *_pair(tracer, arguments))
+    return lambda tracer, arguments, keywords: comparisons.compare(tracer, symbol, *_pair(tracer, arguments))
 
 
 def _unary(symbol: str) -> Handler:
@@ -68,7 +69,7 @@ def _unary(symbol: str) -> Handler:
 
 def _identity(*, same: bool) -> Handler:
     return lambda tracer, arguments, keywords: ConstantVariable(
-        operations.is_same(tracer, *_pair(tracer, arguments)) is same
+        comparisons.is_same(tracer, *_pair(tracer, arguments)) is same
     )
 
 

@@ -42,7 +42,8 @@ from nbcompile.tracing.variables.functions import FunctionVariable, Handler, Kno
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 OPERATORS = torch.ops.higher_order
 

@@ -21,7 +21,7 @@ from nbcompile.capture import arrays
 from nbcompile.tracing.inputs.int64_bounds import ROOM
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
-from nbcompile.tracing.variables.tensor import SymbolicVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 EXACT = 2**53
 """Up to here each int is a float."""

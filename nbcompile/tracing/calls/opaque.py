@@ -30,7 +30,8 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 Build = Callable[[Any], object]
 """Puts a value together, given all the leaves."""

@@ -23,7 +23,7 @@ from nbcompile import annotations as marks, torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import operations
+from nbcompile.tracing.calls import comparisons
 from nbcompile.tracing.calls.folding import fold, folds, folds_as_of_entry, folds_of_process, folds_with_guard
 from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
@@ -39,7 +39,8 @@ from nbcompile.tracing.variables.functions import (
 )
 from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.subclasses import made_of
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 DYNAMO = "torch._dynamo.decorators"
 OURS = "nbcompile.annotations"
@@ -279,7 +280,7 @@ def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     size = realise(tracer, arguments[0])
     if isinstance(size, SymbolicVariable):
         return tracer.apply(torch._check_is_size, [size])
-    return _check(RuntimeError, tracer, [operations.compare(tracer, ">=", size, ConstantVariable(0))], {})
+    return _check(RuntimeError, tracer, [comparisons.compare(tracer, ">=", size, ConstantVariable(0))], {})
 
 
 @handles(torch._constrain_as_size)

@@ -29,8 +29,9 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.protocol import Change, Fill, GlobalChange, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.deques import DequeVariable
-from nbcompile.tracing.variables.functions import CellVariable, FunctionVariable
+from nbcompile.tracing.variables.functions import FunctionVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.mappings import DictVariable, SetVariable

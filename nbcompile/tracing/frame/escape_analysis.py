@@ -22,7 +22,7 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
-from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.iterators import IteratorVariable, SequenceIteratorVariable
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable
 

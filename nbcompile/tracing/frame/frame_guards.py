@@ -24,7 +24,7 @@ from nbcompile.tracing.inputs.dynamism import is_module_state
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Change
 from nbcompile.tracing.variables.base import VariableTracker
-from nbcompile.tracing.variables.functions import CellVariable
+from nbcompile.tracing.variables.cells import CellVariable
 
 MARKS = (
     "_dynamo_dynamic_indices",

@@ -46,7 +46,7 @@ from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
 from nbcompile.torch_internals import operators as torch_operators
 from nbcompile.tracing import breaks, rules
-from nbcompile.tracing.calls import construction, operations, overrides, text
+from nbcompile.tracing.calls import comparisons, construction, operations, overrides, text
 from nbcompile.tracing.effects.side_effects import SideEffects
 from nbcompile.tracing.frame import callees
 from nbcompile.tracing.frame.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
@@ -70,7 +70,8 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 from nbcompile.tracing.variables.wrappers import WrapperVariable
 from nbcompile.tracing.wrapping.data import constant_guard_kind
 from nbcompile.tracing.wrapping.kinds import has_own_hash
@@ -723,10 +724,10 @@ class Interpreter:
         return operations.binary(self, symbol, left, right)
 
     def equal(self, left: VariableTracker, right: VariableTracker) -> bool:
-        return operations.equal(self, left, right)
+        return comparisons.equal(self, left, right)
 
     def equal_items(self, left: VariableTracker, right: VariableTracker) -> bool:
-        return operations.equal_items(self, left, right)
+        return comparisons.equal_items(self, left, right)
 
     def format_value(self, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
         return text.format_value(self, value, specification)

@@ -33,9 +33,9 @@ from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.frame import instruction_table
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable
-from nbcompile.tracing.variables.functions import CellVariable
 from nbcompile.tracing.variables.observed import ObservedException
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 
 class TracedKey:

@@ -31,7 +31,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 OF_MODULE: random.Random = random._inst
 """The generator whose methods the functions of the module are."""

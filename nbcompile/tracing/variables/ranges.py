@@ -14,7 +14,7 @@ from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable, moved
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.slices import index_of
-from nbcompile.tracing.variables.tensor import SymbolicVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 
 class RangeVariable(VariableTracker):

@@ -31,7 +31,7 @@ from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.slices import index_of
-from nbcompile.tracing.variables.tensor import SymbolicVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 
 class SequenceVariable(ContainerVariable):

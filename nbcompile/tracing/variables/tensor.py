@@ -23,13 +23,14 @@ import torch.fx
 from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
+from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ClassMemberSource, ModuleSource, Source, TypeSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor_properties import GUARDED_ATTRIBUTES, guard_no_grad_fn
 
 CONSTANT_ATTRIBUTES = frozenset(
@@ -305,72 +306,6 @@ class TensorMethodVariable(VariableTracker):
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.attribute(reconstruction.recipe(self.tensor), self.name)
-
-
-class SymbolicVariable(VariableTracker):
-    """A number that stays symbolic: a size of a dynamic tensor, or computed from one."""
-
-    def __init__(self, node: torch.fx.Node, source: Source | None = None) -> None:
-        self.node = node
-        self.source = source
-
-    @property
-    def example(self) -> torch.SymInt | torch.SymFloat | torch.SymBool:
-        """The symbolic number."""
-        return self.node.meta["example_value"]
-
-    def python_type(self) -> type:
-        return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(self.example)]
-
-    def describe(self) -> str:
-        return "SymNodeVariable()"
-
-    def proxy(self) -> object:
-        return self.node
-
-    def hash_key(self, tracer: Tracer) -> Hashable:
-        return self.specialise()
-
-    def is_read_later(self) -> bool:
-        """True if the number has no value while it is traced: it comes out of a tensor, or is drawn."""
-        return not self.example.node.has_hint()
-
-    def specialise(self) -> int | float | bool:
-        """The concrete number, guarded from now on."""
-        convert: Callable[[object], int | float | bool] = self.python_type()
-        try:
-            return convert(self.example)
-        except RecursionError:
-            raise
-        except Exception as error:
-            raise breaks.unsupported(
-                breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(self.example)
-            ) from error
-
-    def truth(self, tracer: Tracer) -> bool:
-        try:
-            return bool(self.example)
-        except RecursionError:
-            raise
-        except Exception as error:
-            raise breaks.unsupported(
-                breaks.SYMBOLIC_JUMP, f"attempted to jump with {self.describe()}", expression=str(self.example)
-            ) from error
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        return ConstantVariable(self.specialise()).get_attribute(tracer, name)
-
-    def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        if self.source is not None:
-            return FromSource(self.source)
-        if not isinstance(self.example, torch.SymFloat):
-            return reconstruction.graph_output(self.node)
-        # AOTAutograd makes constants of the floats that a graph returns; not so of tensors.
-        tensor = next((each for each in self.node.users if each.target is torch.scalar_tensor), None)
-        if tensor is None:
-            given = (self.node,), {"dtype": torch.float64}
-            tensor = reconstruction.tracer.output.apply("call_function", torch.scalar_tensor, *given)
-        return reconstruction.shared(self, lambda: Call(Attribute(reconstruction.graph_output(tensor), "item"), ()))
 
 
 Special = Callable[[Tracer, TensorVariable, Arguments, Keywords], "VariableTracker | None"]

@@ -25,14 +25,8 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.slices import index_of
-from nbcompile.tracing.variables.tensor import (
-    TENSOR_METHODS,
-    TENSOR_SETTERS,
-    Special,
-    SymbolicVariable,
-    TensorVariable,
-    method,
-)
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TENSOR_METHODS, TENSOR_SETTERS, Special, TensorVariable, method
 from nbcompile.tracing.variables.tensor_properties import known_property
 
 

@@ -26,7 +26,8 @@ from nbcompile.tracing.variables.functions import BuiltinVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Settings of a launch that are no arguments of the kernel."""

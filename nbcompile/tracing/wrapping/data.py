@@ -40,7 +40,8 @@ from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.ndarray import Kind, NdarrayVariable, NumpyFunctionVariable
 from nbcompile.tracing.variables.plain_values import PlainValueVariable
 from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, is_traceable
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 from nbcompile.tracing.variables.wrappers import WrapperVariable
 from nbcompile.tracing.wrapping.callables import guard_function
 
@@ -176,7 +177,7 @@ def _own_copy(value: Any, context: object) -> tuple[object] | None:
     try:
         metadata = copy.deepcopy(context)
         return (metadata,) if compare(metadata, value.__tensor_flatten__()[1]) else None
-    except Exception:  # noqa: BLE001 - the program's code
+    except Exception:  # noqa: BLE001
         return None
 
 

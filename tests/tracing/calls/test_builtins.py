@@ -22,15 +22,6 @@ def test_attributes_by_name():
     )  # fmt: skip
 
 
-def test_kinds_of_values():
-    """Classes, tuples of them, and what is neither."""
-    check(
-        "isinstance(1, (int, str)), isinstance(1, ()), isinstance(True, int)", "isinstance(1, 5)", "isinstance(1, (5,))",
-        "issubclass(int, (str, object)), issubclass(bool, int)", "issubclass(1, int)", "issubclass(int, 1)", "type(thing) is Thing",
-        "callable(len), callable(thing), callable(Thing)", "type(1), type(None)", **NAMES,
-    )  # fmt: skip
-
-
 def test_lengths_sums_and_extremes():
     """Of nothing, of mixed values, and with too many arguments."""
     check(

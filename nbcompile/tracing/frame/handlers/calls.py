@@ -15,8 +15,9 @@ from nbcompile.tracing.frame.handlers.operators import expect_argument
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.contexts import ExitVariable
-from nbcompile.tracing.variables.functions import CellVariable, NestedFunctionVariable
+from nbcompile.tracing.variables.functions import NestedFunctionVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 

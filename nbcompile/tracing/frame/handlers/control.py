@@ -12,7 +12,7 @@ import types
 from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls.operations import missing_gradient
+from nbcompile.tracing.calls.comparisons import missing_gradient
 from nbcompile.tracing.frame.instruction_table import HANDLERS, handles
 from nbcompile.tracing.frame.translator import ActiveContext, FrameResult, Translator
 from nbcompile.tracing.variables.base import VariableTracker, realise
@@ -22,7 +22,8 @@ from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
-from nbcompile.tracing.variables.tensor import SymbolicVariable, TensorVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
 
 C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 

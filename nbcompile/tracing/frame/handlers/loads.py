@@ -18,9 +18,10 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
+from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.exceptions import look_up
-from nbcompile.tracing.variables.functions import CellVariable, SkippedVariable
+from nbcompile.tracing.variables.functions import SkippedVariable
 from nbcompile.tracing.variables.observed import ObservedException
 
 

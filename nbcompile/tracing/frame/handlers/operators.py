@@ -7,7 +7,7 @@ next: control.py
 from __future__ import annotations
 
 from nbcompile.bytecode.instruction import Instruction
-from nbcompile.tracing.calls import operations
+from nbcompile.tracing.calls import comparisons, operations
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
@@ -54,14 +54,14 @@ def _to_bool(frame: Translator, instruction: Instruction) -> None:
 @handles("COMPARE_OP")
 def _compare(frame: Translator, instruction: Instruction) -> None:
     left, right = frame.pop_pair()
-    frame.push(operations.compare(frame.interpreter, str(instruction.argval), left, right))
+    frame.push(comparisons.compare(frame.interpreter, str(instruction.argval), left, right))
 
 
 @handles("IS_OP")
 def _is(frame: Translator, instruction: Instruction) -> None:
     left, right = frame.pop_pair()
     # The argument inverts the test: ``is not``.
-    frame.push(ConstantVariable(operations.is_same(frame.interpreter, left, right) != bool(instruction.arg)))
+    frame.push(ConstantVariable(comparisons.is_same(frame.interpreter, left, right) != bool(instruction.arg)))
 
 
 @handles("CONTAINS_OP")

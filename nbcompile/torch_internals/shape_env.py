@@ -1,0 +1,133 @@
+"""The symbolic shape environment of a trace: how it is made, and its data-dependent sizes.
+
+    env = new_shape_env()
+    with scalar_outputs(env): ...       `x.item()` is a symbol without a value
+
+In torch: torch/fx/experimental/symbolic_shapes.py (ShapeEnv). Read next: nbcompile/torch_internals/symbols.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import importlib
+import logging
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._guards
+import torch._logging._internal
+import torch.fx
+
+from nbcompile.torch_internals.logs import give_up_trace, is_trace_open
+from nbcompile.torch_internals.modules import symbolic_shapes
+
+
+def new_shape_env(scalar_outputs: bool, output_shapes: bool, on_guard: Callable[[Any], None]) -> Any:
+    """A new ShapeEnv: it makes the symbolic sizes of one frame and collects their guards.
+
+    Args:
+        scalar_outputs: numbers that only the run knows (``item()``) are symbols, too.
+        output_shapes: so are sizes that only the run knows (``nonzero()``).
+        on_guard: a method that is called with each condition when it is assumed.
+    """
+    _begin_structured_trace()
+    # A RecursionError on the way out of a "with" of torch's can leave guards suppressed in the whole thread.
+    symbolic_shapes().TLS.suppress_guards = False
+    shape_env = symbolic_shapes().ShapeEnv(
+        allow_scalar_outputs=scalar_outputs, allow_dynamic_output_shape_ops=output_shapes
+    )
+    # ShapeEnv logs each guard here, with the user's line as torch.compile knows it; ours is known to the tracer.
+    # A graph keeps its ShapeEnv, which may not keep the tracer, and with it the call that was traced.
+    listener = weakref.WeakMethod(on_guard)
+
+    def record_guard(prefix: str, condition: Any, forcing_spec: bool) -> None:
+        listen = listener()
+        # What FakeTensor's cache asks of its own entries is evaluated, and logged, but does not become a guard.
+        if listen is not None and "suppressed" not in prefix:
+            listen(condition)
+
+    shape_env._log_guard = record_guard
+    # With each symbol torch keeps the frame that asked for it, for its logs; the files that it passes over on the way
+    # there include its own tracer's and its code generator's, which would be imported for their names.
+    if _can_log_without_a_frame():
+        shape_env._get_user_frame = lambda: None
+    return shape_env
+
+
+@functools.cache
+def _can_log_without_a_frame() -> bool:
+    """True if torch can print where a guard comes from if it kept no frame (2.11 cannot)."""
+    try:
+        return bool(str(torch._guards.SLoc(None, None)))
+    except AttributeError:
+        return False
+
+
+def _begin_structured_trace() -> None:
+    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made, until somebody
+    # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
+    # be imported; or with a fake tensor of a subclass, which cannot be printed.
+    if is_trace_open():
+        return
+    try:
+        torch._logging._internal.trace_structured(
+            "artifact",
+            lambda: {"name": "nbcompile", "encoding": "string"},
+            payload_fn=lambda: "compiled by nbcompile",
+            suppress_context=True,
+        )
+    except OSError as error:  # the handler opens its file when the first record comes
+        give_up_trace()
+        logging.getLogger("nbcompile").warning("TORCH_TRACE: nothing is written: %s", error)
+
+
+def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
+    """Let ``item()`` of a fake tensor be a new symbol from here on; what held before."""
+    before: bool = shape_env.settings.allow_scalar_outputs
+    shape_env.settings = dataclasses.replace(shape_env.settings, allow_scalar_outputs=allowed)
+    return before
+
+
+@contextlib.contextmanager
+def scalar_outputs(shape_env: Any) -> Iterator[None]:
+    """The same for a while."""
+    before = allow_scalar_outputs(shape_env)
+    try:
+        yield
+    finally:
+        allow_scalar_outputs(shape_env, before)
+
+
+def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) -> bool:
+    """Write on a node which symbols its result is the first to have: sizes and numbers that only the run knows.
+
+    False: there are new symbols that the result does not show, so that nothing could say what they are.
+    """
+    # Symbols that an operator made while it ran, and that no node has shown so far.
+    if shape_env.pending_fresh_unbacked_symbols:
+        try:
+            bindings = symbolic_shapes().compute_unbacked_bindings(shape_env, example)
+        except symbolic_shapes().PendingUnbackedSymbolNotFound:
+            shape_env.pending_fresh_unbacked_symbols.clear()
+            return False
+        if bindings:
+            node.meta["unbacked_bindings"] = bindings
+    return True
+
+
+def forget_new_symbols(shape_env: Any) -> None:
+    """A trace was given up: no node will show the symbols that it met, and the next trace must not look for them."""
+    if shape_env is not None:
+        shape_env.pending_fresh_unbacked_symbols.clear()
+        shape_env.ignorable_fresh_unbacked_symbols.clear()
+
+
+def insert_runtime_asserts(module: torch.fx.GraphModule, shape_env: Any, name: str) -> None:
+    """Say each symbolic number once, in terms of the inputs; assert in the graph what only the run can check."""
+    asserts = importlib.import_module("torch.fx.passes.runtime_assert")
+    with torch._C._EnableTorchFunction():  # functions such as torch.sym_sum are given nodes of the graph
+        asserts.insert_deferred_runtime_asserts(module, shape_env, name)

@@ -1,0 +1,328 @@
+"""Comparisons while tracing: ``==``, ``<``, ``is``, of numbers, containers, objects and tensors.
+
+    compare("<", x.shape[0], 3)       a guard, if the size varies
+    equal([1, x], [1, x])             True, as the items are the same objects
+
+In torch: torch/_dynamo/variables/builtin.py (compare_op_handlers). Read next: nbcompile/tracing/calls/operations.py
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+
+from nbcompile.capture import arrays
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.operations import (
+    COMPARISONS,
+    GRAPH_VALUES,
+    MIRRORED,
+    Written,
+    behind_proxy,
+    by_method,
+    evaluated,
+    has_torch_function,
+    in_graph,
+    same_kind,
+    special,
+    unsupported,
+)
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
+from nbcompile.tracing.variables.identity import IdVariable
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
+from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable, items_for_set
+from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
+from nbcompile.tracing.variables.plain_values import compared
+from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.slices import SliceVariable
+from nbcompile.tracing.variables.strings import TextVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+
+def compare(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, written: Written | None = None
+) -> VariableTracker:
+    """``left < right`` and its like; ``==`` of anything."""
+    rule = COMPARISONS[symbol]
+    written = written or (symbol, left, right)
+    operate = functools.partial(compare, tracer, symbol, written=written)
+    if (found := by_method(tracer, rule, left, right, operate)) is not None:
+        return found
+    if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
+        return _compare_in_graph(tracer, symbol, left, right)
+    if (values := compared(tracer, left, right)) is not None:
+        return ConstantVariable(tracer.evaluate(rule.function, values))
+    if symbol in ("==", "!="):
+        return ConstantVariable(equal(tracer, left, right) is (symbol == "=="))
+    if left.is_constant() and right.is_constant():
+        return ConstantVariable(evaluated(tracer, rule.function, left, right, written))
+    if _is_like_a_set(left) and _is_like_a_set(right):
+        return _compare_sets(tracer, symbol, left, right)
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable) and same_kind(left, right):
+        return _compare_sequences(tracer, symbol, left, right)
+    return unsupported(tracer, *written)
+
+
+def _compare_in_graph(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    function = COMPARISONS[symbol].function
+    if _comparable_in_graph(tracer, left, right):
+        if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
+            return in_graph(tracer, MIRRORED[function], right, left)
+        return in_graph(tracer, function, left, right)
+    # A tensor never equals a string or a list: torch's ``__eq__`` gives up, and Python falls back to identity.
+    return ConstantVariable(symbol == "!=")
+
+
+def _comparable_in_graph(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    other = right if isinstance(left, GRAPH_VALUES) else left
+    if isinstance(other, GRAPH_VALUES) or has_torch_function(tracer, other):
+        return True
+    return other.is_constant() and isinstance(other.constant(), (int, float, complex, type(None)))
+
+
+def _is_like_a_set(value: VariableTracker) -> bool:
+    """True for sets, and for the keys and the items of a dict; its values are compared by identity."""
+    return isinstance(value, SetVariable) or (isinstance(value, DictViewVariable) and value.which != "values")
+
+
+def _compare_sets(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
+    if _compares_values(left) or _compares_values(right):
+        mine, theirs = len(items_for_set(tracer, left)), len(items_for_set(tracer, right))
+        # `a <= b` for views of items: each item of the smaller one is looked up in the larger one, as CPython does.
+        smaller, larger = (right, left) if symbol in (">", ">=") else (left, right)
+        holds = COMPARISONS[symbol].function(mine, theirs) and _is_subset(tracer, smaller, larger)
+    else:
+        # Sets compare by hash and equality, and the keys of the trackers have both.
+        holds = COMPARISONS[symbol].function(
+            *({item.hash_key(tracer) for item in items_for_set(tracer, each)} for each in (left, right))
+        )
+    return ConstantVariable(holds)
+
+
+def _compares_values(value: VariableTracker) -> bool:
+    """True for the items of a dict: one is found by its key alone, and its value is compared by ``==``."""
+    return isinstance(value, DictViewVariable) and value.which == "items"
+
+
+def _is_subset(tracer: Tracer, smaller: VariableTracker, larger: VariableTracker) -> bool:
+    return all(larger.contains(tracer, item) for item in items_for_set(tracer, smaller))
+
+
+def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
+    for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
+        # The first pair of items that differ decides, as for words in a dictionary.
+        if not equal_items(tracer, mine, theirs):
+            return compare(tracer, symbol, mine, theirs)
+    return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
+
+
+def _dtype_and_class(left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
+    """A dtype of NumPy's and the class that it is equal to, or not: ``np.dtype("float32") == np.float32``."""
+    one, other = (side.value if isinstance(side, (ConstantVariable, ClassVariable)) else None for side in (left, right))
+    pairs = arrays.is_dtype(one) and isinstance(other, type), arrays.is_dtype(other) and isinstance(one, type)
+    return (one, other) if any(pairs) else None
+
+
+def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``left == right`` where tracing can tell; a break where it cannot.
+
+    The order of the cases is that of Python: the first that knows both kinds of values decides.
+
+        [a, b] == [a, c]        containers compare item by item, and each pair of items begins here again
+        3 == 3.0                constants: Python itself is asked
+        x == 3, obj == other    values of the graph, and objects: ``__eq__`` is traced, or the built-in part compared
+        f == g                  functions, and whatever has only ``object.__eq__``: identity
+    """
+    left, right = behind_proxy(tracer, realise(tracer, left)), behind_proxy(tracer, realise(tracer, right))
+    verdict = _equal_containers(tracer, left, right)
+    if verdict is None:
+        verdict = _equal_constants(tracer, left, right)
+    if verdict is not None:
+        return verdict
+    if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):
+        return _equal_objects(tracer, left, right)
+    # ``obj.f`` makes a new method at each access: two methods are equal if they have the same object and function.
+    if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
+        return identical(left.owner, right.owner) and identical(left.function, right.function)
+    if isinstance(left, KnownCallable) and isinstance(right, KnownCallable):
+        return bool(left.value == right.value)
+    if not _compares_by_identity(left, right):
+        unsupported(tracer, "==", left, right)
+    return identical(left, right)
+
+
+def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool | None:
+    """Compare two containers of one kind by their items; None if they are none."""
+    if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
+        return _equal_sequences(tracer, left, right)
+    if isinstance(left, DictVariable) and isinstance(right, DictVariable):
+        return _equal_dicts(tracer, left, right)
+    if _is_like_a_set(left) and _is_like_a_set(right):
+        return bool(_compare_sets(tracer, "==", left, right).constant())
+    if isinstance(left, SliceVariable) and isinstance(right, SliceVariable):
+        return all(equal_items(tracer, *pair) for pair in zip(left.parts(), right.parts(), strict=True))
+    return None
+
+
+def _equal_sequences(tracer: Tracer, left: SequenceVariable, right: SequenceVariable) -> bool:
+    if not same_kind(left, right) or len(left.items) != len(right.items):
+        return False
+    return all(equal_items(tracer, *pair) for pair in zip(left.unpack(tracer), right.unpack(tracer), strict=True))
+
+
+def equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) -> bool:
+    """``==`` of two items of containers: as in CPython, one that is the same object is equal, even a NaN."""
+    return identical(mine, theirs) or equal(tracer, mine, theirs)
+
+
+def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> bool:
+    # To look at all keys guards them: another entry would be another answer.
+    left.keys(tracer), right.keys(tracer)
+    ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
+    if ordered and list(left.entries) != list(right.entries):
+        return False
+    return left.entries.keys() == right.entries.keys() and all(
+        equal_items(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
+    )
+
+
+def _equal_constants(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool | None:
+    """Compare two values that are known while tracing by asking Python; None if one is not known."""
+    if isinstance(left, IdVariable) and isinstance(right, IdVariable):
+        return is_same(tracer, left.value, right.value)
+    if left.is_constant() and right.is_constant():
+        return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
+    values = _dtype_and_class(left, right) or compared(tracer, left, right)
+    return None if values is None else bool(tracer.evaluate(operator.eq, values))
+
+
+def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """Compare values of which one is part of the graph, or an object with a class of the user's."""
+    if identical(left, right):
+        return True
+    if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
+        return compare(tracer, "==", left, right).truth(tracer)
+    # The user's __eq__, traced; else the builtin that the class extends (an int's value, a tuple's items).
+    found = special(tracer, COMPARISONS["=="], left, right)
+    if found is not None:
+        return found.truth(tracer)
+    parts = built_in_part(left), built_in_part(right)
+    return equal(tracer, *parts) if parts != (left, right) else False
+
+
+def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:
+    """True if ``==`` is ``is`` for two values that nothing above compares."""
+    if any(each.is_constant() and each.constant() is None for each in (left, right)):
+        return True  # None has no ``__eq__`` of its own: nothing is equal to it but itself
+    if any(isinstance(each, UntracedMethodVariable) for each in (left, right)):
+        return False  # another object at each look-up
+    kinds = (left.python_type(), right.python_type())
+    if kinds[0] is kinds[1] or any(isinstance(each, (UnknownVariable, TextVariable)) for each in (left, right)):
+        equalities: list[object] = [each.python_type().__eq__ for each in (left, right) if not each.is_constant()]
+        return all(each is object.__eq__ for each in equalities)
+    return True  # what two kinds of Python's own do not know of each other is unequal
+
+
+def missing_gradient() -> breaks.Unsupported:
+    """The break of a backward that asks whether a gradient is there."""
+    return breaks.unsupported(breaks.AUTOGRAD_FUNCTION, "", problem="its backward tells missing gradients from others")
+
+
+def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``, and that two inputs that are different objects stay so."""
+    if any(isinstance(each, SymbolicVariable) for each in (left, right)):
+        return _is_same_number(tracer, left, right)
+    same = identical(left, right)
+    if any(isinstance(each, TensorVariable) and each.may_be_missing for each in (left, right)):
+        raise missing_gradient()
+    if isinstance(left, ConstantVariable) and isinstance(right, ConstantVariable):
+        return _is_same_constant(tracer, left, right)
+    plain = (ConstantVariable, *GRAPH_VALUES)
+    # Results of the graph get no guard.
+    values = isinstance(left, plain) or isinstance(right, plain)
+    if same or values or left.source is None or right.source is None:
+        return same
+    # Two trackers may stand for one object: tuples have no identity of theirs. If tracing took the two inputs for two
+    # objects, ``is`` would answer True in a call with one object for both.
+    return _is_same_outside(tracer, left.source, right.source)
+
+
+def _is_same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVariable) -> bool:
+    """``is`` of two constants: those from outside may be equal and one object in this call, and two in the next."""
+    same = left.value is right.value
+    if left.source is None or right.source is None or left.source == right.source:
+        return same  # whether equal constants of the program are one object is up to CPython
+    # Python keeps one object for each small integer, truth value, empty text, ...: nothing to guard.
+    if type(left.value) is not type(right.value) or type(left.value) not in (int, float, complex, str, bytes):
+        return same
+    if (type(left.value) is int and left.value in SMALL) or left.value != right.value:
+        return same  # NaNs have guards already: containers compare them by identity, too
+    return _is_same_outside(tracer, left.source, right.source)
+
+
+def _is_same_outside(tracer: Tracer, left: Source, right: Source) -> bool:
+    """``is`` of two values from outside, which stay one object, or two."""
+    if tracer.real_value(left) is tracer.real_value(right):
+        tracer.guard(left, GuardKind.OBJECT_ALIASING, right)
+        return True
+    tracer.guard(None, GuardKind.NO_OBJECT_ALIASING, (left, right))
+    return False
+
+
+def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
+    """``n is 3`` of a symbolic number: Python keeps one object for each small integer and truth value."""
+    kind = left.python_type()
+    if left is right or kind is not right.python_type() or kind not in (int, bool, float):
+        return left is right
+    if kind is float:
+        one, other = left.source, right.source
+        return one is not None and other is not None and _is_same_outside(tracer, one, other)
+    if kind is bool:
+        return left.truth(tracer) is right.truth(tracer)  # True and False are one object each
+    if not compare(tracer, "==", left, right).truth(tracer):
+        return False
+    number = left if isinstance(left, ConstantVariable) else right
+    value = number.specialise() if isinstance(number, SymbolicVariable) else number.constant()
+    # Small integers are cached by CPython, and larger ones are new objects at each computation.
+    if value in SMALL or left.source is None or right.source is None:
+        return value in SMALL
+    return _is_same_outside(tracer, left.source, right.source)
+
+
+SMALL = range(-5, 257)
+"""Integers of which CPython has one object each."""
+
+
+def identical(left: VariableTracker, right: VariableTracker) -> bool:
+    """``left is right``."""
+    match left, right:
+        case _ if left is right:
+            return True
+        case TensorVariable(), TensorVariable():
+            return left.node is right.node or left.example is right.example
+        case ConstantVariable(), ConstantVariable():
+            return left.value is right.value
+        case (MethodVariable(), _) | (_, MethodVariable()):
+            return False  # a bound method is made anew by each access
+        case InstanceDictVariable(), InstanceDictVariable():
+            return identical(left.owner, right.owner)
+        case TupleVariable(), TupleVariable() if left.cls is right.cls is tuple:
+            return not left.items and not right.items  # there is one empty tuple
+        case (ObjectVariable(), _) if left.is_new():
+            return False  # an object that the program made is one tracker, which the first case would have found
+        case (_, ObjectVariable()) if right.is_new():
+            return False
+    # Both may represent one object that existed before: its trackers hold it under one of two names.
+    names = ("value", "function")
+    real = [getattr(operand, name) for operand in (left, right) for name in names if hasattr(operand, name)]
+    # A None there is no object: the tracker of a tuple has one only for a class with attributes.
+    known = len(real) == 2 and real[0] is not None and real[0] is real[1]
+    return known and not isinstance(left, (ConstantVariable, SymbolicVariable))

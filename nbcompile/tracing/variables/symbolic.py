@@ -1,0 +1,88 @@
+"""A number that is a node of the graph: a size that varies, or an element of a tensor.
+
+    x.shape[0] + 1      SymbolicVariable, a node operator.add, and a symbolic value s0 + 1
+
+In torch: torch/_dynamo/variables/tensor.py (SymNodeVariable). Read next: nbcompile/tracing/variables/tensor.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import torch
+import torch.fx
+
+from nbcompile.capture.recipe import Attribute, Call, FromSource, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
+
+
+class SymbolicVariable(VariableTracker):
+    """A number that stays symbolic: a size of a dynamic tensor, or computed from one."""
+
+    def __init__(self, node: torch.fx.Node, source: Source | None = None) -> None:
+        self.node = node
+        self.source = source
+
+    @property
+    def example(self) -> torch.SymInt | torch.SymFloat | torch.SymBool:
+        """The symbolic number."""
+        return self.node.meta["example_value"]
+
+    def python_type(self) -> type:
+        return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(self.example)]
+
+    def describe(self) -> str:
+        return "SymNodeVariable()"
+
+    def proxy(self) -> object:
+        return self.node
+
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        # A dict compares its keys, and two symbolic sizes may be equal in one call and not in the next.
+        return self.specialise()
+
+    def is_read_later(self) -> bool:
+        """True if the number has no value while it is traced: it comes out of a tensor, or is drawn."""
+        return not self.example.node.has_hint()
+
+    def specialise(self) -> int | float | bool:
+        """The concrete number, guarded from now on."""
+        convert: Callable[[object], int | float | bool] = self.python_type()
+        try:
+            return convert(self.example)
+        except RecursionError:
+            raise
+        except Exception as error:
+            raise breaks.unsupported(
+                breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(self.example)
+            ) from error
+
+    def truth(self, tracer: Tracer) -> bool:
+        try:
+            # ShapeEnv decides by the size of this call, and reports the condition, which becomes a guard.
+            return bool(self.example)
+        except RecursionError:
+            raise
+        except Exception as error:
+            raise breaks.unsupported(
+                breaks.SYMBOLIC_JUMP, f"attempted to jump with {self.describe()}", expression=str(self.example)
+            ) from error
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return ConstantVariable(self.specialise()).get_attribute(tracer, name)
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        if not isinstance(self.example, torch.SymFloat):
+            return reconstruction.graph_output(self.node)
+        # AOTAutograd makes constants of the floats that a graph returns; not so of tensors.
+        tensor = next((each for each in self.node.users if each.target is torch.scalar_tensor), None)
+        if tensor is None:
+            given = (self.node,), {"dtype": torch.float64}
+            tensor = reconstruction.tracer.output.apply("call_function", torch.scalar_tensor, *given)
+        return reconstruction.shared(self, lambda: Call(Attribute(reconstruction.graph_output(tensor), "item"), ()))

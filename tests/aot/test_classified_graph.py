@@ -1,0 +1,30 @@
+"""The joint graph, sorted into what needs a tangent and what does not."""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from nbcompile.aot.classified_graph import ClassifiedGraph, users
+
+
+def joint_graph() -> fx.Graph:
+    """The sine of a number, and its derivative."""
+    graph = fx.Graph()
+    x, tangent = graph.placeholder("primals_1"), graph.placeholder("tangents_1")
+    sine, cosine = graph.call_function(torch.sin, (x,)), graph.call_function(torch.cos, (x,))
+    graph.output((sine, graph.call_function(torch.mul, (tangent, cosine))))
+    return graph
+
+
+def test_what_depends_on_a_tangent_is_backward():
+    """The product needs the tangent; the cosine is neither a result nor depends on the tangent."""
+    classified = ClassifiedGraph(joint_graph(), 1)
+    assert {node.name for node in classified.backward} == {"tangents_1", "mul"}
+    assert {node.name for node in classified.forward} == {"primals_1", "sin"}
+
+
+def test_the_output_is_no_user():
+    """A result that nothing else reads has no users."""
+    (sine,) = ClassifiedGraph(joint_graph(), 1).results
+    assert list(users(sine)) == []

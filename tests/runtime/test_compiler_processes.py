@@ -1,0 +1,56 @@
+"""Processes of the C++ compiler."""
+
+import time
+
+import pytest
+
+from nbcompile.runtime import compiler_processes
+
+
+def test_the_process_group_dies_with_us(tmp_path):
+    """A compiler that is interrupted leaves no process behind."""
+    mark = tmp_path / "mark"
+    began = time.monotonic()
+    with pytest.raises(Exception, match="was stopped after 0.3 s"):
+        compiler_processes.run(["sh", "-c", f"(sleep 2; touch {mark}) & sleep 30"], "", timeout=0.3)
+    assert time.monotonic() - began < 5
+    time.sleep(2.2)
+    assert not mark.exists()
+
+
+def test_a_task_is_done_while_a_compiler_works_or_at_the_end():
+    """Once; what was to be done anyway is done as well, while the task waits for a compiler of its own."""
+    told = []
+
+    def compile_something(name):
+        compiler_processes.run(["sh", "-c", f"echo {name}"], "")
+        told.append(name)
+
+    compiler_processes.builds.concurrent_task = lambda: told.append("import")
+    with compiler_processes.builds.doing(lambda: compile_something("second")):
+        compile_something("first")
+    assert told == ["import", "second", "first"]
+    with compiler_processes.builds.doing(lambda: told.append("third")):
+        told.append("nothing is compiled")
+    assert told[3:] == ["nothing is compiled", "third"]
+    assert compiler_processes.builds.concurrent_task is None
+
+
+def test_a_task_is_left_where_the_block_fails():
+    """Nothing of it stays behind."""
+    with pytest.raises(ValueError, match="first"), compiler_processes.builds.doing(lambda: pytest.fail("it was done")):
+        raise ValueError("first")
+    assert compiler_processes.builds.concurrent_task is None
+
+
+def test_what_a_task_raises_is_no_fault_of_the_block():
+    """The block's own build is not told of it."""
+    told = []
+
+    def fails():
+        raise ValueError("the task")
+
+    with pytest.raises(ValueError, match="the task"), compiler_processes.builds.doing(fails):
+        compiler_processes.run(["sh", "-c", "echo first"], "")
+        told.append("the block went on")
+    assert told == ["the block went on"]

@@ -1,0 +1,27 @@
+"""Cells that functions share while they are traced."""
+
+from __future__ import annotations
+
+import torch
+
+import nbcompile
+
+
+def test_closures_share_a_cell():
+    """What one function writes into a cell, the other and the caller read."""
+
+    def counts(x):
+        count = 0
+
+        def add():
+            nonlocal count
+            count += 1
+
+        add()
+        add()
+        return x * count, lambda: count
+
+    x = torch.randn(3)
+    result, read = nbcompile.compile(counts, backend="eager", fullgraph=True)(x)
+    assert result.equal(x * 2)
+    assert read() == 2
