@@ -23,11 +23,11 @@ def with_members(leaf: Leaf, name: str) -> Leaf:
     text = f"___check_members({name if is_class else f'type({name})'}, {names:.80})"
 
     def holds(value: object) -> bool:
-        return leaf.holds(value) and unchanged(cast("type", value) if is_class else type(value))
+        return leaf.holds(value) and (unchanged(cast("type", value)) if is_class else unchanged.of_instance(value))
 
     def install(manager: Any) -> None:
         leaf.install(manager)
-        manager.add_lambda_guard(unchanged if is_class else lambda value: unchanged(type(value)), [text], None)
+        manager.add_lambda_guard(unchanged if is_class else unchanged.of_instance, [text], None)
 
     return replace(leaf, holds=holds, install=install, of_class=unchanged)
 
@@ -42,6 +42,12 @@ class Members:
         self._address = self._seen = 0
         self._now: Any = None
         """The version tag of the class at that address, read in place; valid only while the class is this one."""
+
+    def of_instance(self, value: object) -> bool:
+        """Return whether the members of a value's class are of these kinds now."""
+        # As below: a function more, for each entry that is asked, is what a call past the recompile limit waits for.
+        cls = type(value)
+        return (id(cls) == self._address and self._now.value == self._seen) or self(cls)
 
     def __call__(self, cls: type) -> bool:
         """Return whether the members are of these kinds now."""

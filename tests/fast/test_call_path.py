@@ -7,6 +7,8 @@ import contextlib
 import gc
 import sys
 import threading
+import types
+import warnings
 import weakref
 from unittest import mock
 
@@ -15,7 +17,7 @@ import torch
 
 import nbcompile
 from nbcompile.dispatch import cache
-from nbcompile.fast import fast_call
+from nbcompile.fast import call_path, fast_call
 
 pytestmark = pytest.mark.skipif(fast_call.tools() is None, reason="no compiler")
 
@@ -212,6 +214,27 @@ def test_stances_and_whoever_watches_are_heard(long_ways):
     assert len(long_ways) == 3
     compiled(x)
     assert len(long_ways) == 3
+
+
+def test_attempts_become_rare(monkeypatch):
+    """Past the recompile limit, where no entry accepts the calls, the guards of all entries are asked for at few calls."""
+    attempts, holder = [], types.SimpleNamespace(number=0)
+    original = call_path.FastCallInstaller._try_to_install
+    monkeypatch.setattr(
+        call_path.FastCallInstaller, "_try_to_install", lambda *given: (attempts.append(1), original(*given))
+    )
+
+    @nbcompile.compile(recompile_limit=2, dynamic=False)
+    def f(x):
+        return x * holder.number
+
+    x = torch.ones(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(600):
+            holder.number = number
+            assert f(x).tolist() == [number] * 3
+    assert 4 <= len(attempts) <= 10
 
 
 def test_reset_forgets_fast_calls():
