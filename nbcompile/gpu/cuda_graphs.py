@@ -9,6 +9,8 @@ outputs are large and still used; small outputs are copied (runtime/gpu_capture.
 (graph_pools.py): before a graph runs, the same is done for outputs of other graphs in memory that it may write. So no
 output is overwritten, however long it is kept, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
 
+Of several threads one after the other looks for a recording and replays it (turns.py).
+
 Where a graph cannot be recorded, it is launched as without the mode, and the record says why.
 
 In torch: torch/_inductor/cudagraph_trees.py. Read next: nbcompile/runtime/gpu_capture.h
@@ -29,6 +31,7 @@ from nbcompile import torch_internals
 from nbcompile.gpu import graph_pools
 from nbcompile.gpu.graph_pools import GraphPool
 from nbcompile.gpu.random_draws import Draw
+from nbcompile.gpu.turns import TURNS
 from nbcompile.ir.emitted import CaptureFacts
 from nbcompile.runtime import gpu_launcher
 from nbcompile.runtime.gpu_launcher import GpuLauncher
@@ -62,6 +65,21 @@ class RecordedGraph:
     draw: Callable[[], None] | None
 
 
+@dataclass(frozen=True, slots=True)
+class PlainLaunch:
+    """A call that is not replayed."""
+
+    program: LoadedGraph
+    inputs: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutToRecord:
+    """Inputs for which a graph is to be recorded."""
+
+    layout: tuple[Any, ...]
+
+
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class ReplayedProgram:
     """A compiled graph that is recorded when it is called again."""
@@ -92,17 +110,39 @@ class ReplayedProgram:
         # A replay bypasses the dispatcher: a mode of the user's would see no operator.
         if self.is_off or torch_internals.dispatch_mode_count():
             return self.program(inputs)
+        result = self._in_turn(lambda: self._tried(inputs), inputs)
+        if type(result) is LayoutToRecord:
+            result = self._recorded(inputs, result)
+        # Outside of the turn: operators of the user's may run for long.
+        if type(result) is PlainLaunch:
+            return result.program(result.inputs)
+        # Boxed call: the caller gave up its references.
+        inputs.clear()
+        return result
+
+    def _in_turn(self, attempt: Callable[[], Any], inputs: list[Any]) -> Any:
+        with TURNS.lock:
+            # Another thread has turned recordings off; a graph is being recorded; a finalizer during a replay.
+            if self.is_off or TURNS.is_taken:
+                return PlainLaunch(self.program, inputs)
+            TURNS.is_taken = True
+            try:
+                return attempt()
+            finally:
+                TURNS.is_taken = False
+
+    def _tried(self, inputs: list[Any]) -> Any:
+        """Outputs of a replay, or what else is to be done."""
         addressed, in_use = [], []
+        most = 0 if TURNS.are_several() else MAX_COPIED_BYTES
         # The newest first. A recording that does not run has written nothing, so the next one can be tried.
         for graph in self.graphs:
-            result = self._run(graph, inputs, MAX_COPIED_BYTES)
+            result = self._run(graph, inputs, most)
             if type(result) is not int:
-                # Boxed call: the caller gave up its references.
-                inputs.clear()
                 return result
             # The user records a graph: launches become part of it, another graph cannot.
             if result == IN_CAPTURE:
-                return self.program(inputs)
+                return PlainLaunch(self.program, inputs)
             # By reason, for the slower path below: the recording has other addresses, or its outputs are still used and
             # too large to be copied.
             addressed += [graph] if result == ADDRESS else []
@@ -115,11 +155,12 @@ class ReplayedProgram:
 
     def release(self) -> None:
         """Free the memory of all recordings; outputs that are still used keep theirs."""
-        self.graphs.clear()
-        self.previous_addresses.clear()
+        # Another thread may be going through the list: it gets no turn here, as it may wait for this one's memory.
+        self.graphs = []
+        self.previous_addresses = {}
 
     def _run(self, graph: RecordedGraph, inputs: list[Any], most: int) -> Any:
-        """Outputs of a replay, or the number of the reason why there was none."""
+        """Outputs of a replay, the number of the reason why there was none, or a launch after one that failed."""
         # Random tensors are filled first, by the function that the recording calls (graph.draw).
         given = [*inputs, *graph.buffers] if graph.buffers else inputs
         self.has_drawn = False
@@ -135,7 +176,7 @@ class ReplayedProgram:
         # Memory for an output that is moved is asked for before.
         if graph.draw is not None and not self.has_drawn:
             graph.draw()
-        return self.recorded_program(list(given))
+        return PlainLaunch(self.recorded_program, list(given))
 
     def _without_recording(self, inputs: list[Any], addressed: list[RecordedGraph], in_use: list[RecordedGraph]) -> Any:
         #     in use, and 4 recordings of this layout    replay the oldest of them, copy its outputs
@@ -150,27 +191,32 @@ class ReplayedProgram:
             return self._replayed(in_use[-1], inputs)
         if len(self.graphs) >= MAX_GRAPHS:
             self._note_once(f"skipping cudagraphs for further sizes: {MAX_GRAPHS} graphs are recorded")
-            return self.program(inputs)
+            return PlainLaunch(self.program, inputs)
         if addressed and not in_use:
             self._update_moved_inputs(addressed[-1], inputs, len(same_layout))
         elif not same_layout and layout not in self.previous_addresses:
-            return self._plain(inputs, layout)
-        graph = None if self.is_off else self._record(inputs, layout)
-        return self.program(inputs) if graph is None else self._replayed(graph, inputs)
+            self._remember(inputs, layout)
+            return PlainLaunch(self.program, inputs)
+        return PlainLaunch(self.program, inputs) if self.is_off else LayoutToRecord(layout)
 
     def _replayed(self, graph: RecordedGraph, inputs: list[Any]) -> Any:
-        result = self._run(graph, inputs, NO_LIMIT)
-        if type(result) is int:
-            return self.program(inputs)
-        inputs.clear()
-        return result
+        # What two threads use is not moved.
+        result = self._run(graph, inputs, 0 if TURNS.are_several() else NO_LIMIT)
+        return PlainLaunch(self.program, inputs) if type(result) is int else result
 
-    def _plain(self, inputs: list[Any], layout: tuple[Any, ...]) -> Any:
+    def _recorded(self, inputs: list[Any], wanted: LayoutToRecord) -> Any:
+        """Record, and replay that; a plain launch, where there is no recording."""
+        with TURNS.recording() as allowed:
+            graph = self._record(inputs, wanted.layout) if allowed else None
+        if graph is None:
+            return PlainLaunch(self.program, inputs)
+        return self._in_turn(lambda: self._replayed(graph, inputs), inputs)
+
+    def _remember(self, inputs: list[Any], layout: tuple[Any, ...]) -> None:
         # Sizes that never repeat would fill memory; to forget the others costs one plain call each.
         if len(self.previous_addresses) >= MAX_LAYOUTS_SEEN_ONCE:
             self.previous_addresses.clear()
         self.previous_addresses[layout] = _addresses(inputs)
-        return self.program(inputs)
 
     def _update_moved_inputs(self, graph: RecordedGraph, inputs: list[Any], same_layout: int) -> None:
         """Handle changed addresses: outputs of another recording get a recording each, other inputs are copied."""
@@ -181,7 +227,7 @@ class ReplayedProgram:
         is_output = self.gpu.module.is_output
         if same_layout >= MAX_GRAPHS_PER_LAYOUT or not all(is_output(inputs[at]) for at in moved):
             self.copied_positions.update(moved)
-            self.graphs.remove(graph)
+            self.graphs = [other for other in self.graphs if other is not graph]
         self.previous_addresses[graph.layout] = _addresses(inputs)
 
     def _record(self, inputs: list[Any], layout: tuple[Any, ...]) -> RecordedGraph | None:

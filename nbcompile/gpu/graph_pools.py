@@ -14,6 +14,7 @@ In torch: torch/_inductor/cudagraph_trees.py. Read next: nbcompile/runtime/gpu_g
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,33 +55,40 @@ class GraphPool:
 
     def drop(self) -> None:
         """A recording is gone; without any, the memory is given back."""
-        self.recordings -= 1
-        self.to_release += 1
-        _give_back()
+        with _changes:
+            self.recordings -= 1
+            self.to_release += 1
+            _give_back()
 
 
 _pools: list[GraphPool] = STATE.add("gpu.graph_pools._pools", [], Lifetime.PROCESS)
 """The newest last."""
+_changes = threading.RLock()
+"""Any thread may drop the last recording of a pool, while another one asks for it."""
 
 
 def pool_for(module: ModuleType, device: int) -> GraphPool:
     """A pool of the current stream for one more recording."""
-    for pool in reversed(_pools):
-        if pool.module is module and pool.device == device and pool.memory.ready():
-            break
-    else:
+    with _changes:
+        for pool in reversed(_pools):
+            if pool.module is module and pool.device == device:
+                # Counted before it is asked: a finalizer that runs meanwhile would give the memory back.
+                pool.recordings += 1
+                if pool.memory.ready():
+                    return pool
+                pool.recordings -= 1
         handle, release = torch_internals.new_memory_pool(), torch_internals.memory_pool_release()
-        pool = GraphPool(device, handle, module.make_pool(device), module, release)
+        pool = GraphPool(device, handle, module.make_pool(device), module, release, recordings=1)
         _pools.append(pool)
-    pool.recordings += 1
-    return pool
+        return pool
 
 
 def _give_back() -> None:
-    for pool in list(_pools):
-        # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): then it is asked
-        # again when the next graph is gone.
-        if pool.recordings == 0 and pool.memory.idle():
-            _pools.remove(pool)
-            for _ in range(pool.to_release):
-                pool.release(pool.device, pool.handle)
+    with _changes:
+        for pool in list(_pools):
+            # An output may be in memory that only the pool holds (free_unused in gpu_graph_memory.h): then it is asked
+            # again when the next graph is gone. A finalizer may have given the pool back since the list was copied.
+            if pool.recordings == 0 and pool.memory.idle() and pool in _pools:
+                _pools.remove(pool)
+                for _ in range(pool.to_release):
+                    pool.release(pool.device, pool.handle)

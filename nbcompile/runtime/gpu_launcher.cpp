@@ -214,7 +214,8 @@ int load(GpuKernel *kernel, int which, PyObject *made) {
 int need_unaligned(GpuKernel *kernel) {
   PyObject *made = PyObject_CallNoArgs(kernel->unaligned);
   if (!made) return -1;
-  int status = load(kernel, 1, made);
+  /* Another thread may have loaded it, while this one ran Python. */
+  int status = kernel->function[1] ? 0 : load(kernel, 1, made);
   Py_DECREF(made);
   return status;
 }

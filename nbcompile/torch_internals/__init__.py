@@ -107,6 +107,7 @@ from nbcompile.torch_internals.memory_pools import (
     MemoryPool,
     allocating_from,
     dispatch_mode_count,
+    in_backward_pass,
     memory_pool_release,
     new_memory_pool,
 )
@@ -243,6 +244,7 @@ __all__ = [
     "has_trace_folder",
     "has_unbacked_symbols",
     "hide_from_hook",
+    "in_backward_pass",
     "in_transform",
     "insert_runtime_asserts",
     "intern_string",

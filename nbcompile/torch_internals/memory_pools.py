@@ -44,3 +44,9 @@ def dispatch_mode_count() -> int:
     """Number of dispatch modes that are active in this thread."""
     count: int = torch._C._len_torch_dispatch_stack()
     return count
+
+
+def in_backward_pass() -> bool:
+    """Return whether this thread computes gradients at the moment."""
+    task: int = torch._C._current_graph_task_id()
+    return task != -1

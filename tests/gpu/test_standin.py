@@ -19,6 +19,7 @@ FOLDER = ROOT / "tests/gpu/standin"
 PROCESSES = {
     "launches": ("launches", "driver", "driver_results", "product_tuning", "descriptors"),
     "recordings": ("recording", "graph_memory", "faults", "user_kernels"),
+    "threads": ("threads",),
     "attention": ("attention", "flex_attention", "written_kernels"),
 }
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="the stand-in device needs a torch without CUDA")

@@ -2,7 +2,7 @@
  *
  *   memory      cuMemAlloc is malloc; each allocation is in a table, so that a launch can be checked against it
  *   modules     are recorded, not executed: a callback receives each image, and each launch
- *   streams     run at once, in order of the calls; an event of any kind is complete when it is recorded
+ *   streams     run at once, one launch after the other, a graph as a whole; an event of any kind is complete when it is recorded
  *   capture     between cuStreamBeginCapture and cuStreamEndCapture launches are kept with the values of their arguments, and
  *               run by cuGraphLaunch; a synchronisation meanwhile spoils the capture
  *   faults      standin_fail(function, result) makes the next call of one function return a CUresult, once
@@ -11,6 +11,7 @@
  *
  * In torch: nothing. Read next: nbcompile/gpu/standin/driver.py
  */
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,8 +36,14 @@ static char *log_text = NULL;
 static size_t log_used = 0, log_room = 0;
 static int logging = 1;
 
+/* The log and the table of allocations are those of all threads. No callback runs while it is held. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static void lock(void) { pthread_mutex_lock(&mutex); }
+static void unlock(void) { pthread_mutex_unlock(&mutex); }
+
 static void note(const char *format, ...) {
   if (!logging) return;
+  lock();
   if (log_room - log_used < 512) log_text = realloc(log_text, log_room = log_room * 2 + 4096);
   __builtin_va_list arguments;
   __builtin_va_start(arguments, format);
@@ -44,6 +51,7 @@ static void note(const char *format, ...) {
   __builtin_va_end(arguments);
   log_text[log_used++] = '\n';
   log_text[log_used] = 0;
+  unlock();
 }
 
 /* Errors after which a context cannot be used any more. */
@@ -144,30 +152,39 @@ CUresult cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   if (allocated + bytes > capacity) return OUT_OF_MEMORY;
   void *memory;
   if (posix_memalign(&memory, 512, bytes)) return OUT_OF_MEMORY;
+  lock();
   if (block_count == block_room) blocks = realloc(blocks, (block_room = 2 * block_room + 64) * sizeof(Block));
   blocks[block_count++] = (Block){(uint64_t)(uintptr_t)memory, bytes, context ? context - 1 : 0};
   allocated += bytes;
+  unlock();
   *address = (uint64_t)(uintptr_t)memory;
   note("allocate %zu", bytes);
   return SUCCESS;
 }
 CUresult cuMemFree_v2(uint64_t address) {
-  for (size_t i = 0; i < block_count; i++)
+  uint64_t bytes = 0;
+  lock();
+  for (size_t i = 0; i < block_count && !bytes; i++)
     if (blocks[i].start == address) {
-      allocated -= blocks[i].bytes;
-      note("free %llu", (unsigned long long)blocks[i].bytes);
-      free((void *)(uintptr_t)address);
+      bytes = blocks[i].bytes;
       blocks[i] = blocks[--block_count];
-      return SUCCESS;
     }
-  return INVALID_VALUE;
+  allocated -= bytes;
+  unlock();
+  if (!bytes) return INVALID_VALUE;
+  note("free %llu", (unsigned long long)bytes);
+  free((void *)(uintptr_t)address);
+  return SUCCESS;
 }
 CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) { *unused = capacity - allocated; *total = capacity; return SUCCESS; }
 void standin_set_capacity(uint64_t bytes) { capacity = bytes; }
 uint64_t standin_allocated(void) { return allocated; }
 size_t standin_blocks(Block *into, size_t most) {
-  for (size_t i = 0; i < block_count && i < most; i++) into[i] = blocks[i];
-  return block_count;
+  lock();
+  size_t count = block_count;
+  for (size_t i = 0; i < count && i < most; i++) into[i] = blocks[i];
+  unlock();
+  return count;
 }
 CUresult cuPointerGetAttribute(void *value, int attribute, uint64_t address) { *(uint64_t *)value = address; return SUCCESS; }
 
@@ -183,6 +200,7 @@ typedef struct { Node *first, *last; int count, invalid, executable; } Graph;
 static void (*on_load)(int module, const void *image) = NULL;
 static int (*on_launch)(int module, const char *name, const Launch *launch, const uint64_t *arguments) = NULL;
 static int (*count_arguments)(int module, const char *name) = NULL;
+static void (*on_turn)(int begins) = NULL; /* around a graph: nothing of another thread runs between two of its nodes */
 static int modules = 0;
 static long launches = 0;
 
@@ -191,6 +209,7 @@ void standin_set_callbacks(void (*load)(int, const void *), int (*launch)(int, c
   on_launch = launch;
   count_arguments = count;
 }
+void standin_set_turn(void (*turn)(int)) { on_turn = turn; }
 long standin_launches(void) { return launches; }
 
 CUresult cuModuleLoadData(Pointer *made, const void *image) {
@@ -310,9 +329,11 @@ CUresult cuLaunchKernel(Pointer function, unsigned gx, unsigned gy, unsigned gz,
 }
 
 static int is_allocated(uint64_t address, size_t bytes) {
-  for (size_t i = 0; i < block_count; i++)
-    if (blocks[i].start <= address && address + bytes <= blocks[i].start + blocks[i].bytes) return 1;
-  return 0;
+  int found = 0;
+  lock();
+  for (size_t i = 0; i < block_count && !found; i++) found = blocks[i].start <= address && address + bytes <= blocks[i].start + blocks[i].bytes;
+  unlock();
+  return found;
 }
 static CUresult copy_now(uint64_t into, uint64_t from, size_t bytes) {
   if (!is_allocated(into, bytes) || !is_allocated(from, bytes)) return INVALID_VALUE;
@@ -397,15 +418,17 @@ CUresult cuGraphLaunch(Pointer given, Pointer stream) {
   Graph *graph = given;
   if (!graph->executable) return INVALID_HANDLE;
   note("replay nodes %d stream %llu", graph->count, (unsigned long long)(uintptr_t)stream);
-  for (Node *node = graph->first; node; node = node->next) {
+  if (on_turn) on_turn(1);
+  CUresult result = SUCCESS;
+  for (Node *node = graph->first; node && !result; node = node->next) {
     node->launch.stream = stream;
-    CUresult result = node->kind == KERNEL ? execute(node->function, &node->launch, node->arguments)
-                      : node->kind == COPY ? copy_now(node->arguments[0], node->arguments[1], node->arguments[2])
-                                           : on_host ? on_host((int)node->arguments[0]) : SUCCESS;
-    if (ends_the_context(result)) lost = result;
-    if (result) return result;
+    result = node->kind == KERNEL ? execute(node->function, &node->launch, node->arguments)
+             : node->kind == COPY ? copy_now(node->arguments[0], node->arguments[1], node->arguments[2])
+                                  : on_host ? on_host((int)node->arguments[0]) : SUCCESS;
   }
-  return SUCCESS;
+  if (on_turn) on_turn(0);
+  if (ends_the_context(result)) lost = result;
+  return result;
 }
 CUresult cuGraphDestroy(Pointer given) {
   MAY_FAIL("cuGraphDestroy");

@@ -53,6 +53,7 @@ COUNT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
 
 
 ON_HOST = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+ON_TURN = ctypes.CFUNCTYPE(None, ctypes.c_int)
 
 
 class StandInDriver:
@@ -67,6 +68,7 @@ class StandInDriver:
         self.library.standin_blocks.restype = ctypes.c_size_t
         self._callbacks: tuple[object, ...] = ()
         self._host_function: object = None
+        self._turn: object = None
 
     @classmethod
     def build(cls, compiler: Compiler) -> StandInDriver:
@@ -114,6 +116,11 @@ class StandInDriver:
         self._host_function = ON_HOST(function)
         self.library.standin_set_host_function(self._host_function)
 
+    def set_turn(self, function: Callable[[int], None]) -> None:
+        """Set the function that is called before (1) and after (0) a graph."""
+        self._turn = ON_TURN(function)
+        self.library.standin_set_turn(self._turn)
+
     def capture_call(self, stream: int, number: int) -> bool:
         """Make a call of eager mode part of the capture of a stream; False: the stream is not capturing."""
         return bool(self.library.standin_capture_host(ctypes.c_void_p(stream), number))
@@ -129,6 +136,7 @@ class StandInDriver:
     def clear_callbacks(self) -> None:
         """Count launches, and execute nothing (to measure)."""
         self.library.standin_set_callbacks(None, None, None)
+        self.library.standin_set_turn(None)
 
     def fail(self, function: str, result: int, after: int = 0) -> None:
         """Make one call of a function return a CUresult: the next one, or one later."""
@@ -158,10 +166,13 @@ class StandInDriver:
 
     def blocks(self) -> list[tuple[int, int]]:
         """Address and bytes of every allocation, in order of the addresses."""
-        count = self.library.standin_blocks(None, 0)
-        found = (Block * max(count, 1))()
-        self.library.standin_blocks(found, count)
-        return sorted((each.start, each.bytes) for each in found[:count])
+        count, room = self.library.standin_blocks(None, 0), 0
+        # Another thread may allocate in between.
+        while count > room:
+            room = count
+            found = (Block * room)()
+            count = self.library.standin_blocks(found, room)
+        return sorted((each.start, each.bytes) for each in found[:count]) if room else []
 
     def log(self) -> tuple[str, ...]:
         """Log of the driver, one line a call, since the last :meth:`clear_log`."""

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 from typing import Any
 
 import numpy as np
 
+from nbcompile import torch_internals
 from nbcompile.gpu import cubins, elf, ptx, simulator
 from nbcompile.gpu.memory import Bytes, Fault, GlobalMemory
 from nbcompile.gpu.ptx import UnsupportedInstruction
@@ -37,10 +39,15 @@ class Executor:
         self.reasons: list[str] = []
         """Messages of the simulator about launches that failed."""
         self.check_races = False
+        # What a stream is asked for is done in order, whichever thread asks. Python's lock, as it is waited for without
+        # the interpreter's.
+        self.order = threading.RLock()
 
     def attach(self) -> None:
         """Run launches from now on."""
-        self.driver.set_callbacks(self._load, self._launch, self._count)
+        self.driver.set_callbacks(self._load, self._launch_in_order, self._count)
+        torch_internals.hide_from_hook(Executor._turn.__code__)
+        self.driver.set_turn(self._turn)
 
     def _load(self, module: int, address: int) -> None:
         # The driver is given an address without a length, as cuModuleLoadData is.
@@ -49,6 +56,16 @@ class Executor:
 
     def _count(self, module: int, name: bytes) -> int:
         return self.modules[module].image.parameters
+
+    def _turn(self, begins: int) -> None:
+        if begins:
+            self.order.acquire()
+        else:
+            self.order.release()
+
+    def _launch_in_order(self, module: int, name: bytes, how: LaunchConfiguration, arguments: Any) -> int:
+        with self.order:
+            return self._launch(module, name, how, arguments)
 
     def _launch(self, module: int, name: bytes, how: LaunchConfiguration, arguments: Any) -> int:
         cubin = self.modules[module]

@@ -1,0 +1,70 @@
+"""Turns of threads: CUDA graphs share memory, so they are replayed by one thread after the other.
+
+    with TURNS.lock: ...                  look for a recording, draw its random tensors, copy its inputs, replay it
+    with TURNS.recording() as allowed:    record a graph; what other threads call meanwhile is launched
+    TURNS.are_several()                   whether two threads call recorded graphs: then nothing is moved
+
+A replay is short and runs no code of the user's, so other threads wait for it. A recording runs operators of the user's
+in Python, which may wait for other threads: so nobody waits for a recording.
+
+While only one thread calls recorded graphs, what a replay would overwrite may be moved to other memory. Another thread
+may have read the old address already, and use it after the replay. So with two threads a graph whose outputs are still
+used is recorded once more, or launched.
+
+In torch: torch/_inductor/cudagraph_trees.py, which has trees for each thread. Read next: nbcompile/gpu/cuda_graphs.py
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from nbcompile import torch_internals
+from nbcompile.support.process_state import STATE, Lifetime
+
+
+@dataclass(slots=True)
+class Turns:
+    """Whose turn it is in this process."""
+
+    # Reentrant, for a finalizer that Python runs during a replay: it finds that the turn is taken.
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    is_taken: bool = False
+    """True while a graph is recorded, or while this thread replays one."""
+    _callers: dict[int, weakref.ref[threading.Thread]] = field(default_factory=dict)
+    _last: int = 0
+    _several: bool = False
+
+    @contextmanager
+    def recording(self) -> Iterator[bool]:
+        """Record inside, if the value is true."""
+        with self.lock:
+            allowed = not self.is_taken
+            self.is_taken = True
+        try:
+            yield allowed
+        finally:
+            if allowed:
+                self.is_taken = False
+
+    def are_several(self) -> bool:
+        """Note that this thread calls a recorded graph; return whether another one that still runs has."""
+        own = threading.get_ident()
+        if own == self._last and not self._several:
+            return False
+        # A backward pass is run by a thread of torch's, for which the thread that asked for it waits.
+        if not torch_internals.in_backward_pass():
+            self._callers[own] = weakref.ref(threading.current_thread())
+            self._last = own
+        for number, known in list(self._callers.items()):
+            thread = known()
+            if thread is None or not thread.is_alive():
+                self._callers.pop(number, None)
+        self._several = len(self._callers) > 1
+        return self._several
+
+
+TURNS: Turns = STATE.add("gpu.turns.TURNS", Turns(), Lifetime.PROCESS)
