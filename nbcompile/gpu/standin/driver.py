@@ -166,13 +166,13 @@ class StandInDriver:
 
     def blocks(self) -> list[tuple[int, int]]:
         """Address and bytes of every allocation, in order of the addresses."""
-        count, room = self.library.standin_blocks(None, 0), 0
+        count, capacity = self.library.standin_blocks(None, 0), 0
         # Another thread may allocate in between.
-        while count > room:
-            room = count
-            found = (Block * room)()
-            count = self.library.standin_blocks(found, room)
-        return sorted((each.start, each.bytes) for each in found[:count]) if room else []
+        while count > capacity:
+            capacity = count
+            found = (Block * capacity)()
+            count = self.library.standin_blocks(found, capacity)
+        return sorted((each.start, each.bytes) for each in found[:count]) if capacity else []
 
     def log(self) -> tuple[str, ...]:
         """Log of the driver, one line a call, since the last :meth:`clear_log`."""

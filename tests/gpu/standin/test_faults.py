@@ -269,13 +269,13 @@ def test_a_device_that_is_lost_in_a_replay_is_eagers_error(here, function, resul
 
 
 def test_without_memory_for_a_result_that_is_kept_graphs_are_given_up(here):
-    """Moving it fails, and so does a launch: torch's error; the result stays what it was, and later calls are right."""
+    """Moving it fails; a launch has the memory of the recording, which is gone; the result stays what it was."""
     compiled = replayed(3)
     x = torch.randn(8, 32, device="cuda")
     kept, more = compiled(x), x + 1
     here.driver.set_capacity(here.driver.allocated())
-    with pytest.raises(torch.OutOfMemoryError):
-        compiled(more)
+    found = compiled(more)
     here.driver.set_capacity()
+    torch.testing.assert_close(found, plus_one(more))
     torch.testing.assert_close(compiled(more), plus_one(more))
     torch.testing.assert_close(kept, plus_one(x))
