@@ -442,16 +442,20 @@ class _Lowering:
         return result
 
     def _returns_argument(self, node: fx.Node, result: Value) -> bool:
-        """Return whether an operator with a fresh result just copies an argument, as ``x * 1`` does."""
+        """Return whether a result that is fresh in eager mode gives what an argument has or is calculated from.
+
+        ``x * 1`` does, and so do ``x.flip(0).flip(0)``, of which the first is no view of ``x``, and
+        ``x.roll(1, 0)[1:]``, a view of what is fresh.
+        """
         schema = getattr(node.target, "_schema", None)
         view = self.build.view_of(result)
-        if node.target is aten._unsafe_view.default:
-            return False  # its base has no other user, so that sharing memory with it does not show
-        if view is None or schema is None or any(each.alias_info is not None for each in schema.returns):
+        if view is None or schema is None:
             return False
-        arguments = (self.values.get(each) for each in node.all_input_nodes)
-        views = (self.build.view_of(each) for each in arguments if isinstance(each, Value))
-        return any(each is not None and each.buffer == view.buffer for each in views)
+        # The base of an _unsafe_view has no other user, so that sharing memory with it does not show.
+        is_alias = node.target is aten._unsafe_view.default or any(each.alias_info for each in schema.returns)
+        arguments = [value for each in node.all_input_nodes if isinstance(value := self.values.get(each), Value)]
+        sources = [each for each in arguments if any(read.buffer == view.buffer for read in loads(each.body))]
+        return any(not is_alias or self.build.view_of(each) is None for each in sources)
 
     def _lower_copy_(self, node: fx.Node, target: Value, source: Value, *_: Any) -> Value:
         """Lower ``x.copy_(y)`` at the end of a graph: the result is stored in the argument's memory."""

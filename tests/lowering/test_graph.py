@@ -131,6 +131,32 @@ def test_a_clone_that_is_returned_is_a_copy():
         assert same is x and copy.data_ptr() != x.data_ptr()
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.flip(0).flip(0),
+        lambda x: x.rot90().rot90().rot90().rot90(),
+        lambda x: x.flip(0)[1:].flip(0),
+        lambda x: x.roll(1, 0).roll(-1, 0),
+        lambda x: x.roll(1, 0)[1:],
+        lambda x: x.roll(1, 0)[1:].t(),
+        lambda x: x.repeat(2, 1)[:3],
+        lambda x: x.tile(2, 2)[:3, :4],
+        lambda x: torch.cat([x, x])[3:],
+        lambda x: torch.diag_embed(x).diagonal(dim1=-2, dim2=-1),
+    ],
+)
+def test_elements_that_come_back_to_their_places_are_a_copy(function, dynamic):
+    """What eager mode computes into new memory is no view of the input, although its elements are at the input's."""
+    x = torch.arange(12.0).view(3, 4)
+    before = x.clone()
+    result = nbcompile.compile(function, dynamic=dynamic)(x)
+    assert torch.equal(result, function(x)) and result.stride() == function(x).stride()
+    result.add_(1)
+    assert torch.equal(x, before)
+
+
 def test_data_dependent_sizes_are_refused_by_name():
     """A size that depends on data is no program; the caller runs the graph as it is."""
 
