@@ -147,6 +147,9 @@ def test_what_is_known_is_not_generated():
     assert not excluded("v0 = b.roll(1)", known)
     assert "zeros" in excluded("v0 = torch.maximum(c, b)", known)
     assert not excluded("v0 = c.clamp(-1, 1)", known)
+    grids = {"d": torch.tensor([0.5, torch.nan]), "e": torch.tensor([0.5, -7.0])}
+    assert "grid" in TABLE[-2].pattern and excluded("v0 = F.grid_sample(b, d)", known | grids) == TABLE[-2].reason
+    assert not excluded("v0 = F.grid_sample(b, e)", known | grids)
     assert all(row.reason for row in TABLE)
 
 

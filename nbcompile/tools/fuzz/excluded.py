@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import torch
 
 Values = Sequence[torch.Tensor]
+HUGE = 1e6
+"""Above it, numbers are no coordinates of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,10 @@ def _has_subnormal(values: Values) -> bool:
     )
 
 
+def _has_huge(values: Values) -> bool:
+    return any(value.is_floating_point() and not bool((value.abs() < HUGE).all()) for value in values)
+
+
 def _has_nan(values: Values) -> bool:
     return any(value.is_floating_point() and bool(value.isnan().any()) for value in values)
 
@@ -98,6 +104,11 @@ TABLE = (
         r"<<|>>|_shift\(",
         _is_boolean,
         "eager shifts bool for a shift by a number; FakeTensor refuses it (torch.compile, too)",
+    ),
+    Exclusion(
+        r"grid_sampler?",
+        _has_huge,
+        "coordinates that are NaN, infinite or huge: eager samples the border, torch's decomposition gives 0",
     ),
     Exclusion(r"softshrink", _any, "zeros in whole vectors have no sign in eager (docs/exactness.md)"),
 )
