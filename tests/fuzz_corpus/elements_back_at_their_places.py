@@ -1,7 +1,7 @@
 # fuzz: kind=tensor seed=1019/tensor/1/4 backend=inductor dynamic=None stored=False size=1 approximate=False
-from nbcompile.tools.fuzz.program import tried
 
 import torch
+
 from nbcompile.tools.fuzz.layouts import make_tensor
 
 
