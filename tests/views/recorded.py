@@ -9,11 +9,13 @@ import contextlib
 import functools
 import linecache
 import tempfile
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 import nbcompile
+from nbcompile import api
 from nbcompile.record.model import Record
 from tests.views.sample_records import FILE
 
@@ -29,3 +31,17 @@ def recorded(source: str, function: str, *more: object, **options: Any) -> Recor
         record = nbcompile.explain(cell[function], **options)(torch.ones(8), *more).record
     nbcompile.reset()
     return record
+
+
+def recorded_calls(source: str, function: str, calls: Callable[[dict[str, Any]], list[tuple[object, ...]]]) -> Record:
+    """The record of several calls of a function, which ``calls`` makes of the cell's names."""
+    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
+    cell: dict[str, Any] = {"torch": torch, "__name__": "cell"}
+    exec(compile(source, FILE, "exec"), cell)
+    nbcompile.reset()
+    compiled, pen = nbcompile.compile(cell[function], backend="eager"), api.new_recorder(function)
+    with api.listening(pen):
+        for arguments in calls(cell):
+            compiled(*arguments)
+    nbcompile.reset()
+    return pen.record()

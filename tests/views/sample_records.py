@@ -647,6 +647,9 @@ def recompiled() -> Record:
     return Record("f", ENVIRONMENT, (first, second, third))
 
 
+LOOP_SOURCE = "def loop(x):\n    for step in range(3):\n        print(x.sum().item())\n    return x\n"
+
+
 def skipped() -> Record:
     """A frame that runs eagerly as a whole, and one whose compilation failed."""
     at = line(3, "loop", "print(x.sum().item())", "x.sum().item()")
@@ -657,7 +660,6 @@ def skipped() -> Record:
         (at,),
         "when attempting to trace CALL: a function call",
     )
-    source = "def loop(x):\n    for step in range(3):\n        print(x.sum().item())\n    return x\n"
     return Record(
         "loop",
         ENVIRONMENT,
@@ -667,11 +669,11 @@ def skipped() -> Record:
                 "loop",
                 FILE,
                 1,
-                source,
+                LOOP_SOURCE,
                 "skipped",
                 "first call",
                 breaks=(breaking,),
-                skip_reason="a graph break inside a loop: the whole frame runs eagerly",
+                skip_reason="graph break: graph break in loop",
                 instead=EAGER,
             ),
             CompiledFrame(
@@ -683,16 +685,18 @@ def skipped() -> Record:
                 "failed",
                 "first call",
                 called_from="0/0",
-                skip_reason="InternalError: no lowering for prims.frobnicate",
+                skip_reason="internal error of nbcompile: RuntimeError: no lowering for prims.frobnicate",
                 instead=EAGER,
             ),
         ),
     )
 
 
+STEP_SOURCE = "def step(self, x):\n    self.count += 1\n    return x @ self.weight\n"
+
+
 def mutating() -> Record:
     """Side effects that are replayed, and graphs that run through ATen."""
-    source = "def step(self, x):\n    self.count += 1\n    return x @ self.weight\n"
     two, three = line(2, "step", "self.count += 1"), line(3, "step", "return x @ self.weight")
     graph = Graph(
         "0/0.captured",
@@ -730,7 +734,7 @@ def mutating() -> Record:
         "step",
         FILE,
         1,
-        source,
+        STEP_SOURCE,
         "compiled",
         "first call",
         graph=graph,
@@ -744,11 +748,9 @@ def mutating() -> Record:
             notes=("no C++ compiler was found: the graph runs through ATen",),
         ),
         guards=(
-            Guard(
-                "0/0.g0", "EQUALS_MATCH", "L['self'].count", "L['self'].count == 0", "self.count is the int 0", (two,)
-            ),
+            Guard("0/0.g0", "EQUALS_MATCH", "L['self'].count", "L['self'].count == 0", "self.count equals 0", (two,)),
         ),
-        mutations=(Mutation("attribute", "L['self'].count", "self.count = 1", (two,)),),
+        mutations=(Mutation("SetAttribute", "self", "self.count = 1", (two,)),),
         residual="def step(self, x):\n"
         "    graph_out_0 = __compiled_fn_0(x, self.weight)\n    self.count = 1\n    return graph_out_0[0]\n",
     )

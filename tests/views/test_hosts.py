@@ -114,7 +114,7 @@ WORDS = {
     "break": ("graph break", "torch.save", "Live values carried over", "Explanation"),
     "nested": ("one cause, 3 frames ended by it", "goes on at line 13"),
     "mutating": ("Side effects", "self.weight"),
-    "skipped": ("InternalError: no lowering", "skipped"),
+    "skipped": ("no lowering for prims.frobnicate", "skipped"),
     "compiled": (
         "What if the call were another?",
         "x: shape",
