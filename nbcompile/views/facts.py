@@ -29,6 +29,7 @@ from nbcompile.record.model import (
     StackLine,
 )
 from nbcompile.views import costs, figures
+from nbcompile.views.refusals import SIZE, guard_of, refusal, refused_value
 
 # --- words -------------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]
         Cause(
             _about(record, same[0].failed_guards[0]),
             tuple(same),
-            tuple(dict.fromkeys(_refused_value(record, each) for frame in same for each in frame.failed_guards)),
+            tuple(dict.fromkeys(refused_value(record, each) for frame in same for each in frame.failed_guards)),
         )
         for same in groups.values()
     )
@@ -232,23 +233,13 @@ def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]
 
 def _about(record: Record, failed: FailedGuard) -> str:
     """The value that a refusal is about."""
-    no, guard = refusal(record, failed), _guard_of(record, failed)
+    no, guard = refusal(record, failed), guard_of(record, failed)
     if no.dimension:
         return f"{no.what}, dimension {no.dimension}"
     source = readable(failed.source or (guard.source if guard is not None else ""))
-    if size := _SIZE.fullmatch(source):
+    if size := SIZE.fullmatch(source):
         return f"size of tensor {size['tensor']!r}, dimension {size['dim']}"
     return source or no.what
-
-
-def _refused_value(record: Record, failed: FailedGuard) -> str:
-    no = refusal(record, failed)
-    return no.expected or no.what
-
-
-def _guard_of(record: Record, failed: FailedGuard) -> Guard | None:
-    every = (each for frame in record.frames for each in frame.guards)
-    return next((each for each in every if failed.guard and each.id == failed.guard), None)
 
 
 def environment(record: Record) -> str:
@@ -421,46 +412,6 @@ _ABOUT = {
     "NO_OBJECT_ALIASING": "(several values)",
 }
 """Subjects of the kinds of guards that are not about a single value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Parsed reason of a cache miss: the guard that failed, with expected and actual value."""
-
-    entry: str
-    what: str
-    expected: str
-    actual: str
-    dimension: str
-    condition: str
-    stack: tuple[StackLine, ...]
-
-
-# Texts of torch's C++ guards, which have no structure: "tensor 'x' size mismatch at index 0. expected 3, actual 4".
-_MISMATCH = re.compile(r"^(?:tensor )?(?P<what>.*?) (?P<aspect>\w+) mismatch(?: at index (?P<dim>\d+))?\. ")
-_SIZE = re.compile(r"(?P<tensor>.*)\.size\(\)\[(?P<dim>\d+)\]")
-_VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<actual>.*?)\.?$")
-
-
-def refusal(record: Record, failed: FailedGuard) -> Refusal:
-    """Split a failed guard's reason into the expected and the actual value."""
-    mismatch, values = _MISMATCH.match(failed.reason), _VALUES.search(failed.reason)
-    guard = _guard_of(record, failed)
-    return Refusal(
-        failed.compile_id,
-        f"{mismatch['aspect']} of tensor {mismatch['what']}" if mismatch else failed.reason.strip(),
-        _of_flag(failed.reason, 0) or (values["expected"] if values else failed.expected),
-        _of_flag(failed.reason, 1) or (values["actual"] if values else failed.actual),
-        (mismatch["dim"] or "") if mismatch else "",
-        guard.condition if guard else "",
-        failed.stack or (guard.stack if guard else ()),
-    )
-
-
-def _of_flag(reason: str, which: int) -> str:
-    """Parse ``requires_grad mismatch. expected requires_grad=0``, which omits the actual value."""
-    found = re.search(r"expected requires_grad=([01])$", reason)
-    return str(bool(int(found[1])) is (which == 0)) if found else ""
 
 
 def remedies(failed: FailedGuard) -> list[str]:

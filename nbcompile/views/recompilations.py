@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import Call, CompiledFrame, FailedGuard, Record
-from nbcompile.views import facts, figures, lines
+from nbcompile.views import facts, figures, lines, refusals
 from nbcompile.views.breaks import stack
 from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row, section, table, tag
 
@@ -111,7 +111,7 @@ def _cells(call: Call, entries: list[CompiledFrame], group: tuple[CompiledFrame,
 def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: bool) -> Markup:
     rows = []
     for failed in frame.failed_guards:
-        no = facts.refusal(record, failed)
+        no = refusals.refusal(record, failed)
         condition = fold("the guard", code(no.condition)) if no.condition not in ("", no.what) else None
         remedies = [tag("div", text, class_="n-quiet") for text in facts.remedies(failed)]
         expected = tag("td", code(no.expected) if no.expected else None, class_="n-want")
@@ -128,9 +128,9 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
 def _cause(record: Record, cause: facts.Cause) -> Markup:
     """Recompilations for which one value is the cause, as one table."""
     failed = cause.frames[0].failed_guards[0]
-    no = facts.refusal(record, failed)
+    no = refusals.refusal(record, failed)
     rows = [
-        row(tag("th", code(frame.id)), code(_what(facts.refusal(record, _newest(frame)))),
+        row(tag("th", code(frame.id)), code(_what(refusals.refusal(record, _newest(frame)))),
             "compiled" if frame.status == "compiled" else "ran eagerly")
         for frame in cause.frames
     ]  # fmt: skip
@@ -156,13 +156,13 @@ def _why(frame: CompiledFrame) -> str:
     return f"was not compiled, though the entries refused the call: it {facts.ended_by(frame, ())}"
 
 
-def read(no: facts.Refusal, frame: CompiledFrame) -> str:
+def read(no: refusals.Refusal, frame: CompiledFrame) -> str:
     """For a relation between sizes: what they were in the call that was refused."""
     found = {facts.readable(each.name): each.value for each in frame.readings}
     return ", ".join(f"{name} = {value}" for name, value in found.items() if "()" in name and name in no.what)
 
 
-def _what(no: facts.Refusal) -> str:
+def _what(no: refusals.Refusal) -> str:
     return f"{no.what}, dimension {no.dimension}" if no.dimension else no.what
 
 
@@ -255,7 +255,7 @@ def as_text(record: Record) -> Iterator[str]:
 def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
     yield from lines.wrapped(f"[{frame.id}] {frame.function} {_why(frame)}", "", "    ")
     for failed in frame.failed_guards:
-        no = facts.refusal(record, failed)
+        no = refusals.refusal(record, failed)
         yield from lines.wrapped(f"[{no.entry}] refused: {_what(no)}", "  ", "      ")
         if no.expected or no.actual:
             yield f"      expected {no.expected}, actual {no.actual}"

@@ -20,7 +20,7 @@ from itertools import islice
 
 from nbcompile.record import links, model
 from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFrame, Record, StackLine
-from nbcompile.views import facts, figures, mistakes
+from nbcompile.views import facts, figures, mistakes, refusals
 from nbcompile.views.facts import count
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
@@ -236,7 +236,7 @@ def _recompilations(record: Record) -> Iterator[Sentence]:
     causes: dict[object, list[Sentence]] = {}
     for frame in record.frames:
         if frame.failed_guards and frame.status == "compiled":
-            no = facts.refusal(record, frame.failed_guards[0])
+            no = refusals.refusal(record, frame.failed_guards[0])
             about = (frame.function, frame.failed_guards[0].source or no.what, no.dimension)
             causes.setdefault(about, []).append(Sentence(_refused(frame, no)))
     for first, *more in islice(causes.values(), FEW):
@@ -247,7 +247,7 @@ def _recompilations(record: Record) -> Iterator[Sentence]:
         yield Sentence("Other causes led to recompilations, too.")
 
 
-def _refused(frame: CompiledFrame, no: facts.Refusal) -> str:
+def _refused(frame: CompiledFrame, no: refusals.Refusal) -> str:
     values = f" (expected `{no.expected}`, got `{no.actual}`)" if no.expected and no.actual else ""
     where = f", dimension `{no.dimension}`" if no.dimension else ""
     compiled = "was loaded for other values" if frame.cause in FROM_STORE else "was compiled again"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
 import nbcompile
 from nbcompile.record import links
-from nbcompile.record.model import FailedGuard, Record, StackLine
+from nbcompile.record.model import StackLine
 from nbcompile.views import facts, sections
 from tests.views import sample_records as sample
 
@@ -25,41 +23,6 @@ def test_an_unknown_section_is_refused_by_name():
     """The message lists the sections that there are."""
     with pytest.raises(ValueError, match="no section is named 'grpah'; there are predict, summary, .*timings"):
         sections.chosen(["graph", "grpah"])
-
-
-@pytest.mark.parametrize(
-    ("reason", "said", "expected"),
-    [
-        ("tensor 'x' size mismatch at index 1. expected 3, actual 4", (), ("size of tensor 'x'", "3", "4", "1")),
-        ("tensor 'x' stride mismatch at index 0. expected 3, actual 4", (), ("stride of tensor 'x'", "3", "4", "0")),
-        (
-            "tensor 'x' dtype mismatch. expected Float, actual Double",
-            (),
-            ("dtype of tensor 'x'", "Float", "Double", ""),
-        ),
-        (
-            "tensor 'x' requires_grad mismatch. expected requires_grad=0",
-            ("", "a tensor"),
-            ("requires_grad of tensor 'x'", "False", "True", ""),
-        ),
-        ("L['k'] == 3", ("3", "4"), (..., "3", "4", "")),
-        ("something else", (), (..., "", "", "")),
-    ],
-)
-def test_a_refusal_is_taken_apart(reason, said, expected):
-    """What differed (the whole reason, where it has no known form), wanted, came, and at which dimension."""
-    no = facts.refusal(Record("f"), FailedGuard("0/0", reason, "", (), *said))
-    what = reason if expected[0] is ... else expected[0]
-    assert (no.what, no.expected, no.actual, no.dimension) == (what, *expected[1:])
-
-
-def test_a_refusal_names_its_guard_and_line():
-    """The guard's condition and the user's line are found by the guard's id."""
-    record = sample.recompiled()
-    failed = replace(record.frames[1].failed_guards[0], stack=())
-    no = facts.refusal(record, failed)
-    assert no.condition.startswith("check_tensor(L['x']")
-    assert no.stack[-1].line == 2
 
 
 def test_carets_stand_below_the_expression():

@@ -10,7 +10,6 @@ Read next: nbcompile/tracing/variables/objects.py
 
 from __future__ import annotations
 
-import collections
 import enum
 import itertools
 import types
@@ -30,7 +29,6 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
-from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     attention_params,
@@ -53,24 +51,21 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     warning_filters,
 )
 from nbcompile.tracing.calls.folding import fold
+from nbcompile.tracing.calls.object_creation import make
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
-from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
 from nbcompile.tracing.variables.getters import GETTERS, GetterVariable
 from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.lookup import BINDS, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable
-from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
-from nbcompile.tracing.variables.nn_module import NNModuleVariable
-from nbcompile.tracing.variables.objects import ObjectVariable, made_by
-from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.objects import made_by
+from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
 
@@ -234,86 +229,6 @@ def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
     if isinstance(class_lookup(type(cls), "__call__"), type):  # typing.TypedDict's is dict
         return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), None), arguments, keywords)
     return make(tracer, owner, arguments, keywords)
-
-
-def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """``type.__call__``."""
-    # ``__new__``, then ``__init__``, but only if ``__new__`` returned an instance of ``cls``.
-    cls = owner.value
-    tracer.note_member(owner.source, cls, "__new__")
-    tracer.note_member(owner.source, cls, "__init__")
-    new = class_lookup(cls, "__new__")
-    new = new.__func__ if isinstance(new, staticmethod) else new
-    if isinstance(new, types.FunctionType):
-        source = None if owner.source is None else AttrSource(owner.source, "__new__")
-        instance = realise(tracer, tracer.call(tracer.wrap(new, source), [owner, *arguments], keywords))
-    else:
-        instance = made_by(owner, new_object(tracer, cls, arguments))
-    init = class_lookup(cls, "__init__")
-    # ``object`` refuses arguments if neither method is overridden; the class of that name gives Python's words for it.
-    if (arguments or keywords) and new is object.__new__ and init is object.__init__:
-        tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
-    if isinstance(init, types.FunctionType) and issubclass(instance.python_type(), cls):
-        source = None if owner.source is None else AttrSource(owner.source, "__init__")
-        tracer.call(tracer.wrap(init, source), [instance, *arguments], keywords)
-    elif (
-        # The ``__init__`` of list, dict and set fills the object. A tuple and a number are complete after ``__new__``.
-        isinstance(instance, ObjectVariable)
-        and instance.base_items is not None
-        and not isinstance(instance.base_items, TupleVariable)
-    ):
-        instance.call_method(tracer, "__init__", arguments, keywords)
-    return instance
-
-
-def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> VariableTracker:
-    """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
-    builtin = builtin_base(cls)
-    known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
-    # A class in C may keep data that no attribute shows: such an object cannot be made of attributes.
-    # So does a subclass of defaultdict: the factory.
-    if not known or builtin is collections.defaultdict or (not cls.__flags__ & HEAP_TYPE and cls is not object):
-        raise breaks.unsupported(
-            breaks.UNSUPPORTED_CALL, f"{cls.__module__}.{cls.__qualname__}(...)", name=f"class {cls.__qualname__}"
-        )
-    context = _tracker(cls)(cls)
-    if builtin is tuple:
-        context.base_items = TupleVariable(realise(tracer, arguments[0]).unpack(tracer) if arguments else [])
-    elif builtin is list:
-        context.base_items = ListVariable([])
-    elif builtin is collections.deque:
-        context.base_items = DequeVariable([])
-    elif issubclass(builtin, dict):
-        context.base_items = DictVariable(tracer, [], cls=builtin)
-    elif builtin is set:
-        context.base_items = SetVariable(tracer, [])
-    elif builtin in SCALARS:
-        context.base_items = realise(tracer, tracer.call(tracer.wrap(builtin, None), arguments))
-        if not isinstance(context.base_items, ConstantVariable):
-            raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{cls.__qualname__}(...)", name=cls.__qualname__)
-    return context
-
-
-def _tracker(cls: type) -> type[ObjectVariable]:
-    if issubclass(cls, torch.nn.Module):
-        return NNModuleVariable
-    return FunctionModeVariable if is_plain_mode(cls) else ObjectVariable
-
-
-SCALARS = (int, float, complex, str, bytes)
-
-
-CONTAINERS = (list, dict, collections.OrderedDict, collections.defaultdict, collections.deque, set)
-
-
-def builtin_base(cls: type) -> type:
-    """The built-in class that lays out the object: the first one in the method order that makes its objects in C."""
-    return next(
-        base
-        for base in cls.__mro__
-        if isinstance(base.__dict__.get("__new__"), types.BuiltinFunctionType) or base in CONTAINERS
-        # A class written in Python inherits ``__new__`` from such a base: its memory layout is that base's.
-    )
 
 
 def bind(tracer: Tracer, owner: VariableTracker, cls: type, name: str) -> VariableTracker:

@@ -22,7 +22,8 @@ from nbcompile.capture.recipe import Recipe
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.frame.handlers.control import end_yield_from
 from nbcompile.tracing.frame.reconstruct_iterators import class_of, remade
-from nbcompile.tracing.frame.translator import Translator, first_line
+from nbcompile.tracing.frame.step_description import first_line
+from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable

@@ -46,12 +46,13 @@ from nbcompile.options import Options
 from nbcompile.record.model import StackLine, Step
 from nbcompile.torch_internals import operators as torch_operators
 from nbcompile.tracing import breaks, rules
-from nbcompile.tracing.calls import comparisons, construction, operations, overrides, text
+from nbcompile.tracing.calls import comparisons, construction, object_creation, operations, overrides, text
 from nbcompile.tracing.effects.side_effects import SideEffects
 from nbcompile.tracing.frame import callees
 from nbcompile.tracing.frame.handlers import calls, control, loads, operators  # noqa: F401  (fills the table of instructions)
 from nbcompile.tracing.frame.inlining import GeneratorVariable, inline
-from nbcompile.tracing.frame.translator import FrameResult, Translator, describe_argument
+from nbcompile.tracing.frame.step_description import describe_argument
+from nbcompile.tracing.frame.translator import FrameResult, Translator
 from nbcompile.tracing.graph.output_graph import OutputGraph
 from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
@@ -433,10 +434,10 @@ class Interpreter:
 
     def make(self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
         assert isinstance(cls, ClassVariable)
-        return construction.make(self, cls, arguments, keywords)
+        return object_creation.make(self, cls, arguments, keywords)
 
     def new_object(self, cls: type, arguments: Sequence[VariableTracker] = ()) -> VariableTracker:
-        return construction.new_object(self, cls, arguments)
+        return object_creation.new_object(self, cls, arguments)
 
     def local_variables(self) -> VariableTracker:
         frame = self.frames[-1]

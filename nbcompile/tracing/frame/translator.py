@@ -14,8 +14,6 @@ next: nbcompile/tracing/frame/interpreter.py, which ends the graph.
 
 from __future__ import annotations
 
-import functools
-import linecache
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,7 +21,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, NoReturn
 
 from nbcompile.bytecode.disassemble import disassemble
-from nbcompile.bytecode.instruction import Instruction, Label, argument_text, label_indices
+from nbcompile.bytecode.instruction import Instruction, Label, label_indices
 from nbcompile.bytecode.superinstructions import expand_superinstructions
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, ModuleSource, Source
@@ -40,6 +38,7 @@ from nbcompile.tracing.variables.observed import ObservedException
 
 if TYPE_CHECKING:
     from nbcompile.tracing.frame.protocol import FrameInterpreter
+from nbcompile.tracing.frame.step_description import LONGEST_CLAUSE, described, stack_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,7 @@ class Translator:
         while protection is not None and protection.target not in passed:
             passed.add(protection.target)
             begin = labels[protection.target]
-            if _is_except(self.view.instructions[begin : begin + _LONGEST_CLAUSE]):
+            if _is_except(self.view.instructions[begin : begin + LONGEST_CLAUSE]):
                 return True
             protection = self.view.instructions[begin].protection
         return False
@@ -328,66 +327,11 @@ class Translator:
 
     def describe_step(self) -> tuple[str, ...]:
         """The operand stack, for the record."""
-        return tuple(map(_described, self.stack))
+        return tuple(map(described, self.stack))
 
     def describe_locals(self) -> tuple[str, ...]:
         """The locals, for the record."""
-        return tuple(f"{name} = {_described(each)}" for name, each in self.locals.items())
-
-
-def _described(tracker: VariableTracker) -> str:
-    """A tracker for the record: a tensor by the name of its node."""
-    node = getattr(getattr(tracker, "realised", None) or tracker, "node", None)
-    return tracker.describe() if node is None else f"{type(tracker).__name__}({node})"
-
-
-def stack_line(code: CodeType, instruction: Instruction) -> StackLine:
-    """The source position of an instruction."""
-    position = instruction.position
-    return _stack_line(
-        code.co_filename,
-        position.line or code.co_firstlineno,
-        code.co_name,
-        position.column,
-        position.end_column,
-        position.end_line,
-        instruction.offset,
-    )
-
-
-def first_line(code: CodeType) -> StackLine:
-    """Line at which a function is defined."""
-    return _stack_line(code.co_filename, code.co_firstlineno, code.co_name, None, None, None, 0)
-
-
-@functools.lru_cache(maxsize=8192)
-def _stack_line(
-    file: str,
-    line: int,
-    function: str,
-    column: int | None,
-    end_column: int | None,
-    end_line: int | None,
-    offset: int,
-) -> StackLine:
-    text = linecache.getline(file, line).rstrip("\n")
-    stripped = text.lstrip()
-    indent = len(text) - len(stripped)
-    if column is None or end_column is None or not stripped:
-        return StackLine(file, line, function, stripped.rstrip(), offset=offset)
-    raw = text.encode()
-    begin = len(raw[:column].decode(errors="replace")) - indent
-    end = len(raw[:end_column].decode(errors="replace")) - indent if end_line == line else len(stripped.rstrip())
-    return StackLine(file, line, function, stripped.rstrip(), max(begin, 0), max(end, 0), offset)
-
-
-def describe_argument(instruction: Instruction) -> str:
-    """The instruction's argument as a listing shows it."""
-    return argument_text(instruction)
-
-
-_LONGEST_CLAUSE = 40
-"""Instructions between the begin of a handler and the comparison with the class that it is for."""
+        return tuple(f"{name} = {described(each)}" for name, each in self.locals.items())
 
 
 def _is_except(handler: Sequence[Instruction]) -> bool:

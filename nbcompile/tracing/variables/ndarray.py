@@ -22,14 +22,13 @@ from nbcompile import config
 from nbcompile.capture import arrays
 from nbcompile.capture.arrays import ArrayFunction, ArrayMethod
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
-from nbcompile.capture.source import AttrSource, Source
+from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-from nbcompile.tracing.variables.functions import SkippedVariable
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.tensor import TENSOR_METHODS, TensorVariable
 
@@ -120,7 +119,7 @@ class NdarrayVariable(VariableTracker):
             return self.length(tracer)
         if name == "__iter__":
             return self.iterate(tracer)
-        return apply(tracer, ArrayMethod(name), name, [self, *arguments], _renamed(name, keywords))
+        return apply(tracer, ArrayMethod(name), name, [self, *arguments], renamed(name, keywords))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
         return operate(tracer, operator.getitem, [self, key])
@@ -148,46 +147,6 @@ class NdarrayVariable(VariableTracker):
             return FromSource(self.source)
         to_numpy = Constant(TO_NUMPY[self.kind], f"to_{self.kind}")
         return reconstruction.shared(self, lambda: Call(to_numpy, (reconstruction.graph_output(self.tensor.node),)))
-
-
-class NumpyFunctionVariable(VariableTracker):
-    """A function of NumPy: a call is a node, if ``torch._numpy`` has that function."""
-
-    def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
-        self.value = value
-        self.source = source
-
-    def python_type(self) -> type:
-        return type(self.value)
-
-    def describe(self) -> str:
-        return "NumpyVariable()"
-
-    def hash_key(self, tracer: Tracer) -> Hashable:
-        return self.value
-
-    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        value = tracer.evaluate(getattr, (self.value, name))
-        if callable(value) and not isinstance(value, type):
-            reason = breaks.unsupported(breaks.NUMPY_METHOD, f"numpy function: {self.value}.{name}", name=name)
-            return SkippedVariable(value, reason, None if self.source is None else AttrSource(self.source, name))
-        return tracer.constant_or_wrap(value)
-
-    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        traceable = arrays.torch_function(self.value)
-        name = getattr(self.value, "__name__", str(self.value))
-        if traceable is None:
-            raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {self.value}", name=name)
-        known = traceable.__name__
-        if known in RANDOM:
-            return as_array(tracer.apply(ArrayFunction(traceable, known), arguments, keywords), known)
-        if any(isinstance(realise(tracer, each), TensorVariable) for each in arguments):
-            return _of_tensors(tracer, self.value, traceable, arguments, keywords)
-        target = ArrayFunction(traceable, known)
-        return apply(tracer, target, known, arguments, _renamed(known, keywords), self.value, keywords)
-
-    def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        return Constant(self.value, getattr(self.value, "__name__", "function"))
 
 
 def _is_known_array(tracker: VariableTracker) -> bool:
@@ -272,18 +231,6 @@ def _ones_like(value: VariableTracker) -> object:
     raise _Unknown
 
 
-def _of_tensors(
-    tracer: Tracer, function: object, traceable: Callable[..., object], arguments: Arguments, keywords: Keywords
-) -> VariableTracker:
-    """A function of NumPy on tensors: a ufunc gives a tensor, in eager mode, too."""
-    name = traceable.__name__
-    if name in DELEGATING:
-        raise breaks.unsupported(breaks.NUMPY_FUNCTION, f"numpy function: {function} of a tensor", name=name)
-    result = apply(tracer, ArrayFunction(traceable, name), name, arguments, _renamed(name, keywords))
-    is_ufunc = isinstance(function, arrays.numpy().ufunc)  # type: ignore[union-attr]
-    return result.tensor if is_ufunc and isinstance(result, NdarrayVariable) else result
-
-
 def make_scalar(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``np.float32(3)``."""
     result = apply(
@@ -335,7 +282,8 @@ def _plain(value: VariableTracker) -> VariableTracker:
     return ConstantVariable(known.name) if arrays.is_dtype(known) else value  # type: ignore[union-attr]
 
 
-def _renamed(name: str, keywords: Keywords) -> Keywords:
+def renamed(name: str, keywords: Keywords) -> Keywords:
+    """Keyword arguments, by the names that torch gives them."""
     return {KEYWORDS_OF_CLIP.get(key, key): each for key, each in keywords.items()} if name == "clip" else keywords
 
 

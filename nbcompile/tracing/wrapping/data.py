@@ -37,7 +37,8 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
-from nbcompile.tracing.variables.ndarray import Kind, NdarrayVariable, NumpyFunctionVariable
+from nbcompile.tracing.variables.ndarray import Kind, NdarrayVariable
+from nbcompile.tracing.variables.numpy_function import NumpyFunctionVariable
 from nbcompile.tracing.variables.plain_values import PlainValueVariable
 from nbcompile.tracing.variables.subclasses import PLAIN, SubclassVariable, is_traceable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable

@@ -1,0 +1,46 @@
+"""Guards that failed, as sentences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nbcompile.record.model import FailedGuard, Record
+from nbcompile.views import refusals
+from tests.views import sample_records as sample
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "expected"),
+    [
+        ("tensor 'x' size mismatch at index 1. expected 3, actual 4", (), ("size of tensor 'x'", "3", "4", "1")),
+        ("tensor 'x' stride mismatch at index 0. expected 3, actual 4", (), ("stride of tensor 'x'", "3", "4", "0")),
+        (
+            "tensor 'x' dtype mismatch. expected Float, actual Double",
+            (),
+            ("dtype of tensor 'x'", "Float", "Double", ""),
+        ),
+        (
+            "tensor 'x' requires_grad mismatch. expected requires_grad=0",
+            ("", "a tensor"),
+            ("requires_grad of tensor 'x'", "False", "True", ""),
+        ),
+        ("L['k'] == 3", ("3", "4"), (..., "3", "4", "")),
+        ("something else", (), (..., "", "", "")),
+    ],
+)
+def test_a_refusal_is_taken_apart(reason, said, expected):
+    """What differed (the whole reason, where it has no known form), wanted, came, and at which dimension."""
+    no = refusals.refusal(Record("f"), FailedGuard("0/0", reason, "", (), *said))
+    what = reason if expected[0] is ... else expected[0]
+    assert (no.what, no.expected, no.actual, no.dimension) == (what, *expected[1:])
+
+
+def test_a_refusal_names_its_guard_and_line():
+    """The guard's condition and the user's line are found by the guard's id."""
+    record = sample.recompiled()
+    failed = replace(record.frames[1].failed_guards[0], stack=())
+    no = refusals.refusal(record, failed)
+    assert no.condition.startswith("check_tensor(L['x']")
+    assert no.stack[-1].line == 2
