@@ -13,11 +13,13 @@ from __future__ import annotations
 from torch._C._dynamo import eval_frame, guards
 
 from nbcompile.torch_internals.distributed import (
+    answer_of_group,
     bucket_bytes,
     fakes_of,
     first_bucket_bytes,
     not_running_fake,
     parts_of,
+    registered_group,
     running_fake,
     sent_bytes,
     split_module,
@@ -194,6 +196,7 @@ __all__ = [
     "add_nan_guard",
     "allocating_from",
     "allow_scalar_outputs",
+    "answer_of_group",
     "aot_autograd",
     "artifact_logger",
     "artifacts_asked_for",
@@ -291,6 +294,7 @@ __all__ = [
     "real_tensors_allowed",
     "records_backward",
     "register_hook",
+    "registered_group",
     "restore_transforms",
     "rules_in_python",
     "running_fake",

@@ -40,6 +40,26 @@ def sent_bytes(value: object) -> int:
     return value.untyped_storage().nbytes()
 
 
+def answer_of_group(name: str, question: str) -> Any:
+    """What the process group of a name answers; "size", "rank", "group_name", "group_desc", "ranks", "tag"."""
+    module: Any = torch.distributed.distributed_c10d
+    group = module._resolve_process_group(name)
+    if question == "ranks":
+        return module.get_process_group_ranks(group)
+    if question == "tag":
+        return module._get_group_tag(group)
+    found = getattr(group, question)
+    return found() if callable(found) else found
+
+
+def registered_group(tag: str, ranks: list[int], stride: int) -> Any:
+    """The process group of this process among those of some ranks that there is already; None: there is none."""
+    module: Any = torch.distributed.distributed_c10d
+    rank = module.get_rank()
+    parts = [sorted(ranks[at : at + stride]) for at in range(0, len(ranks), stride)]
+    return next((module._find_pg_by_ranks_and_tag(tag, part) for part in parts if rank in part), None)
+
+
 def split_module(module: torch.fx.GraphModule, part_of: Callable[[torch.fx.Node], int]) -> torch.fx.GraphModule:
     """A graph of calls of the parts of a graph; nodes keep their names and parts the order of their operators."""
     splitter: Any = importlib.import_module("torch.fx.passes.split_module")

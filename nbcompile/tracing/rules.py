@@ -84,6 +84,7 @@ TRACED_TORCH = tuple(
         "_prims/",
         "sparse/",
         "distributed/",
+        "_utils.py",
         "utils/_device.py",
         "utils/_ordered_set.py",
         "utils/_typing_utils.py",

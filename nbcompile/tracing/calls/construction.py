@@ -34,6 +34,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     attention_params,
     autograd,
     builtins,
+    collectives,
     comptime,
     differentiation,
     families,

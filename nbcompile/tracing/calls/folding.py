@@ -77,10 +77,11 @@ def folds_of_process(*functions: object) -> None:
     by a later process. No guard compares it: what can change between two calls needs :func:`folds_with_guard`.
     """
     for function in functions:
-        handles(function)(functools.partial(_answered, function))
+        handles(function)(functools.partial(fold_of_process, function))
 
 
-def _answered(function: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+def fold_of_process(function: object, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """The meaning that :func:`folds_of_process` gives a function."""
     given, named, answer = _computed(tracer, function, arguments, keywords)
     tracer.assume_answer(function, given, named, answer)
     return tracer.constant_or_wrap(answer)

@@ -136,23 +136,6 @@ def _cuda_is_initialized(tracer: Tracer, arguments: Arguments, keywords: Keyword
     return fold(tracer, torch.cuda.is_initialized, arguments, keywords)
 
 
-def _of_group(question: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Answer of a process group, which never changes; the group is promised to be this one."""
-    group = arguments[0]
-    value = getattr(group, "value", None)
-    if len(arguments) > 1 or keywords or not isinstance(value, torch.distributed.ProcessGroup):
-        raise breaks.unsupported(breaks.SKIPPED_FUNCTION, str(question), name=str(question), file=torch.__file__)
-    if group.source is not None:
-        tracer.guard(group.source, GuardKind.ID_MATCH, value)
-    return ConstantVariable(question(value))
-
-
-if torch.distributed.is_available():
-    for _question in ("group_name", "group_desc"):
-        _getter = getattr(torch.distributed.ProcessGroup, _question).fget
-        handles(_getter)(functools.partial(_of_group, _getter))
-
-
 SAVED_HOOKS_ERROR: Any = torch._C._autograd._saved_tensors_hooks_get_disabled_error_message
 
 
@@ -162,8 +145,6 @@ folds_of_process(
     torch.cuda.is_available,
     torch.cuda.get_device_properties,
     torch._C._get_cublas_allow_tf32,
-    torch.distributed.get_rank,
-    torch.distributed.get_world_size,
     torch.accelerator.is_available,
     torch.accelerator.current_accelerator,
     torch.distributed.is_available,
@@ -261,7 +242,7 @@ def _size_question(name: str) -> None:
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Asked of the symbols themselves, now."""
         (value,) = (realise(tracer, each) for each in arguments)
-        asked = value.example if isinstance(value, SymbolicVariable) else value.constant()
+        asked = value.example if isinstance(value, (TensorVariable, SymbolicVariable)) else value.constant()
         try:
             return ConstantVariable(getattr(torch_internals.symbolic_shapes(), name)(asked))
         except Exception as error:

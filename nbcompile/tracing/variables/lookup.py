@@ -38,6 +38,8 @@ on data; torch.compile switches it off, too, for the whole process.
 """
 BINDS = (types.FunctionType, functools._lru_cache_wrapper)
 """Classes whose instances become methods when they are found on the class of an object."""
+INSTANCE_METHOD: type = type(vars(torch._C.Graph)["nodes"])
+"""The class of methods in C++ (pybind11's), which are a function in C and become methods as one in Python does."""
 PLAIN_SETTERS = frozenset((object.__setattr__, threading.local.__setattr__, types.SimpleNamespace.__setattr__))
 """Functions in C that store into the object's dict, and do nothing else."""
 CLASS_METHODS_IN_C = (torch_internals.AUTOGRAD_APPLY, vars(dict)["fromkeys"], vars(collections.OrderedDict)["fromkeys"])

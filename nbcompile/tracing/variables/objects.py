@@ -44,6 +44,7 @@ from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.lookup import (
     BINDS,
+    INSTANCE_METHOD,
     MISSING,
     PLAIN_SETTERS,
     accessor_in_c,
@@ -204,6 +205,10 @@ class ObjectVariable(VariableTracker):
         match found:
             case _ if isinstance(found, BINDS):
                 return MethodVariable(tracer.wrap(found, source), self)
+            case _ if isinstance(found, INSTANCE_METHOD):
+                # What the class has is promised already.
+                bound = None if self.source is None else AttrSource(self.source, name)
+                return MethodVariable(tracer.wrap(getattr(self.cls, name), None), self, bound)
             case staticmethod():
                 return tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__"))
             case classmethod():

@@ -1,0 +1,254 @@
+"""Collectives between processes, and what a process group answers.
+
+    all_gather_tensor(x, 0, group)      traced: all_gather_into_tensor(x, 2, "0"), wait_tensor
+    torch.distributed.all_reduce(y)     the functional operator, and a copy into y
+    group.size(), get_rank(group)       constants: the group is promised to be this one
+
+Not traced, so that eager mode's own call runs: what returns before it is done (``async_op``), a tensor that needs a
+gradient (eager mode's has none through a write in place), and arguments that eager mode refuses or converts.
+
+In torch: CollectiveFunctionRewriteVariable in torch/_dynamo/variables/functions.py,
+torch/_dynamo/variables/distributed.py. Read next: torch_functions.py
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.capture.guard import GuardKind
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.folding import fold_of_process
+from nbcompile.tracing.calls.registry import handles, handles_named
+from nbcompile.tracing.polyfills import collectives as polyfills
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.known_values import whole
+from nbcompile.tracing.variables.sequences import SequenceVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+MODULE = "torch.distributed.distributed_c10d"
+REDUCTIONS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
+Bound = dict[str, VariableTracker]
+
+
+def _refused(name: str, why: str) -> breaks.Unsupported:
+    context = f"module: {MODULE}, qualname: {name}, skip reason: {why}"
+    return breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=name, file=torch.distributed.__file__)
+
+
+# -- groups ------------------------------------------------------------------------------
+
+
+def _group_of(value: VariableTracker) -> Any:
+    """The process group that a tracker is for; None: it is no group."""
+    found = getattr(value, "value", None)
+    return found if isinstance(found, torch.distributed.ProcessGroup) else None
+
+
+def _of_group(question: str, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """Answer of a process group, which never changes; the group is promised to be this one."""
+    values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
+    group = _group_of(values[0]) if len(values) == 1 else None
+    if group is None:
+        raise _refused(question, "it is asked about no process group")
+    if values[0].source is not None:
+        tracer.guard(values[0].source, GuardKind.ID_MATCH, group)
+    asked = [group.group_name, question]
+    answer = torch_internals.answer_of_group(*asked)
+    if question not in ("group_name", "group_desc"):  # no other process may take them for its own
+        tracer.assume_answer(torch_internals.answer_of_group, asked, {}, answer)
+    return tracer.constant_or_wrap(answer)
+
+
+def _asked(question: str, name: str) -> None:
+    function: Any = getattr(torch.distributed.distributed_c10d, name)
+
+    @handles_named(MODULE, name)
+    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        """About a group, or about the default one, or about one that is named."""
+        values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
+        if len(values) == 1 and _group_of(values[0]) is not None:
+            return _of_group(question, tracer, values, {})
+        return fold_of_process(function, tracer, arguments, keywords)
+
+
+def _group_of_ranks(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """A group that is there already; to make one is a collective of its own."""
+    known: list[Any] = [each[0] for value in arguments if (each := whole(tracer, value)) is not None]
+    is_known = len(known) == 3 and not keywords
+    found = torch_internals.registered_group(*known) if is_known else None
+    if found is None:
+        raise _refused("_find_or_create_pg_by_ranks_and_tag", "a new group would be made")
+    tracer.depend_on_process("a process group of ranks")
+    return tracer.wrap(found, None)
+
+
+# -- collectives that write their arguments ------------------------------------------------
+
+
+def _bound(function: Callable[..., object], tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Bound:
+    """Arguments by name, if the call is one that can be traced."""
+    name = function.__name__
+    if not torch.distributed.is_initialized():
+        raise _refused(name, "there is no process group")
+    try:
+        bound = inspect.signature(function).bind(*arguments, **keywords).arguments
+    except TypeError as error:
+        raise _refused(name, str(error)) from error
+    given = {key: realise(tracer, value) for key, value in bound.items()}
+    group = given.setdefault("group", ConstantVariable(None))
+    if not (group.is_constant() and group.constant() is None) and _group_of(group) is None:
+        raise _refused(name, "the process is no member of the group")
+    asynchronous = given.get("async_op", ConstantVariable(False))
+    if not asynchronous.is_constant() or asynchronous.constant():
+        raise _refused(name, "async_op=True returns before it is done")
+    return given
+
+
+def _tensors(name: str, values: Sequence[VariableTracker]) -> None:
+    """Refuse tensors that eager mode refuses, converts, or differentiates in another way."""
+    examples = [value.example for value in values if isinstance(value, TensorVariable)]
+    if len(examples) != len(values):
+        raise _refused(name, "an argument is no tensor")
+    if torch.is_grad_enabled() and any(each.requires_grad for each in examples):
+        raise _refused(name, "no gradient goes through what it writes")
+    if any(each.is_sparse or each.is_complex() or not each.is_contiguous() for each in examples):
+        raise _refused(name, "a tensor is sparse, complex or not contiguous")
+    if len({(each.dtype, each.device) for each in examples}) > 1:
+        raise _refused(name, "tensors have different types or devices")
+
+
+def _reduction(name: str, given: Bound, tracer: Tracer) -> ConstantVariable:
+    """The reduction in words; a sum where none is given."""
+    if "op" not in given:
+        return ConstantVariable("sum")
+    kinds: Any = torch.distributed.ReduceOp
+    variable = given["op"]
+    value = variable.constant() if variable.is_constant() else getattr(variable, "value", None)
+    found = next((each for each in REDUCTIONS if getattr(kinds, each) == value), None)
+    if found is None:
+        raise _refused(name, f"the reduction is {value}")
+    if variable.source is not None:
+        tracer.guard(variable.source, GuardKind.EQUALS_MATCH, value)
+    return ConstantVariable(found.lower())
+
+
+def _write(tracer: Tracer, polyfill: Callable[..., object], *given: VariableTracker) -> VariableTracker:
+    tracer.call(tracer.wrap(polyfill, None), list(given))
+    return ConstantVariable(None)  # in eager mode, where nothing is left to wait for
+
+
+def _size(given: Bound) -> int:
+    return torch.distributed.get_world_size(_group_of(given["group"]))
+
+
+def _expect_sizes(name: str, holds: bool) -> None:
+    if not holds:  # an error in eager mode; with NCCL a dimension more for the ranks is none
+        raise _refused(name, "sizes do not fit")
+
+
+def _is_joined(whole_tensor: VariableTracker, part: VariableTracker, size: int) -> bool:
+    """True if a tensor is as large as the parts of all ranks, one after the other."""
+    assert isinstance(whole_tensor, TensorVariable)
+    assert isinstance(part, TensorVariable)
+    rows, *others = part.example.shape or (0,)  # a number is refused, too: there is no first dimension
+    return tuple(whole_tensor.example.shape) == (rows * size, *others)
+
+
+def _all_reduce(function: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = _bound(function, tracer, arguments, keywords)
+    _tensors(function.__name__, [given["tensor"]])
+    op = _reduction(function.__name__, given, tracer)
+    return _write(tracer, polyfills.all_reduce, given["tensor"], op, given["group"])
+
+
+def _all_gather_into(function: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = _bound(function, tracer, arguments, keywords)
+    output, sent, size = given["output_tensor"], given["input_tensor"], _size(given)
+    _tensors(function.__name__, [output, sent])
+    _expect_sizes(function.__name__, _is_joined(output, sent, size))
+    return _write(tracer, polyfills.all_gather_into, output, sent, ConstantVariable(size), given["group"])
+
+
+def _all_gather(function: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = _bound(function, tracer, arguments, keywords)
+    outputs, sent, size = given["tensor_list"], given["tensor"], _size(given)
+    if not isinstance(outputs, SequenceVariable):
+        raise _refused(function.__name__, "the results are no list")
+    items = [realise(tracer, each) for each in outputs.items]
+    _tensors(function.__name__, [*items, sent])
+    assert isinstance(sent, TensorVariable)
+    shapes = [
+        each.example.dim() > 0 and each.example.shape == sent.example.shape
+        for each in items
+        if isinstance(each, TensorVariable)
+    ]
+    _expect_sizes(function.__name__, all(shapes) and len(shapes) == size)
+    return _write(tracer, polyfills.all_gather, outputs, sent, ConstantVariable(size), given["group"])
+
+
+def _reduce_scatter_into(function: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = _bound(function, tracer, arguments, keywords)
+    output, sent, size = given["output"], given["input"], _size(given)
+    _tensors(function.__name__, [output, sent])
+    _expect_sizes(function.__name__, _is_joined(sent, output, size))
+    op = _reduction(function.__name__, given, tracer)
+    return _write(tracer, polyfills.reduce_scatter_into, output, sent, op, ConstantVariable(size), given["group"])
+
+
+def _all_to_all_single(function: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    given = _bound(function, tracer, arguments, keywords)
+    output, sent, size = given["output"], given["input"], _size(given)
+    _tensors(function.__name__, [output, sent])
+    assert isinstance(output, TensorVariable)
+    assert isinstance(sent, TensorVariable)
+    splits = [given.get(f"{side}_split_sizes", ConstantVariable(None)) for side in ("output", "input")]
+    for example, split in zip((output.example, sent.example), splits, strict=True):
+        known = whole(tracer, split)
+        sizes = known[0] if known else None
+        rows = sum(sizes) if isinstance(sizes, list | tuple) and sizes else example.shape[0] // size
+        parts = 1 if isinstance(sizes, list | tuple) and sizes else size
+        _expect_sizes(function.__name__, known is not None and bool(rows * parts == example.shape[0]))
+    return _write(tracer, polyfills.all_to_all_single, output, sent, *splits, ConstantVariable(size), given["group"])
+
+
+MEANINGS: dict[str, Callable[..., VariableTracker]] = {
+    "all_reduce": _all_reduce,
+    "all_gather_into_tensor": _all_gather_into,
+    "all_gather_single": _all_gather_into,
+    "_all_gather_base": _all_gather_into,
+    "all_gather": _all_gather,
+    "reduce_scatter_tensor": _reduce_scatter_into,
+    "reduce_scatter_single": _reduce_scatter_into,
+    "_reduce_scatter_base": _reduce_scatter_into,
+    "all_to_all_single": _all_to_all_single,
+}
+"""Functions of torch.distributed by name; torch 2.13 has some of them under two."""
+QUESTIONS = {
+    "get_rank": "rank",
+    "get_world_size": "size",
+    "get_process_group_ranks": "ranks",
+    "_get_group_size_by_name": "size",
+    "_get_group_tag": "tag",
+    "_resolve_group_name_by_ranks_and_tag": "group_name",
+}
+
+if torch.distributed.is_available():
+    for _name, _meaning in MEANINGS.items():
+        if (_function := getattr(torch.distributed.distributed_c10d, _name, None)) is not None:
+            handles_named(MODULE, _name)(functools.partial(_meaning, _function))
+    for _name, _question in QUESTIONS.items():
+        if hasattr(torch.distributed.distributed_c10d, _name):
+            _asked(_question, _name)
+    handles_named(MODULE, "_find_or_create_pg_by_ranks_and_tag")(_group_of_ranks)
+    for _question in ("group_name", "group_desc"):
+        handles(getattr(torch.distributed.ProcessGroup, _question).fget)(functools.partial(_of_group, _question))
+    for _question in ("size", "rank"):
+        handles(getattr(torch.distributed.ProcessGroup, _question))(functools.partial(_of_group, _question))
