@@ -182,13 +182,13 @@ def _all_gather(function: Any, tracer: Tracer, arguments: Arguments, keywords: K
     outputs, sent, size = given["tensor_list"], given["tensor"], _size(given)
     if not isinstance(outputs, SequenceVariable):
         raise _refused(function.__name__, "the results are no list")
-    items = [realise(tracer, each) for each in outputs.items]
+    items = [realise(tracer, item) for item in outputs.items]
     _tensors(function.__name__, [*items, sent])
     assert isinstance(sent, TensorVariable)
     shapes = [
-        each.example.dim() > 0 and each.example.shape == sent.example.shape
-        for each in items
-        if isinstance(each, TensorVariable)
+        item.example.dim() > 0 and item.example.shape == sent.example.shape
+        for item in items
+        if isinstance(item, TensorVariable)
     ]
     _expect_sizes(function.__name__, all(shapes) and len(shapes) == size)
     return _write(tracer, polyfills.all_gather, outputs, sent, ConstantVariable(size), given["group"])
