@@ -41,7 +41,7 @@ def sent_bytes(value: object) -> int:
 
 
 def answer_of_group(name: str, question: str) -> Any:
-    """What the process group of a name answers; "size", "rank", "group_name", "group_desc", "ranks", "tag"."""
+    """Answers of the process group of a name: "size", "rank", "group_name", "group_desc", "ranks", "tag"."""
     module: Any = torch.distributed.distributed_c10d
     group = module._resolve_process_group(name)
     if question == "ranks":
