@@ -23,6 +23,7 @@ from nbcompile.record.model import StackLine
 if TYPE_CHECKING:
     import torch.fx
 
+    from nbcompile.tracing.effects.attribute_dicts import AttributeDicts
     from nbcompile.tracing.graph.output_graph import OutputGraph
     from nbcompile.tracing.graph.override_state import OverrideState
     from nbcompile.tracing.variables.base import VariableTracker
@@ -58,6 +59,7 @@ class Effects(Protocol):
 
     order: list[Change | GlobalChange]
     deferred: list[VariableTracker]
+    attribute_dicts: AttributeDicts
     draws: list[Callable[[Reconstructor], Recipe]]
 
     def any(self) -> bool:

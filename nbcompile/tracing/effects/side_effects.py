@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nbcompile.capture.recipe import Recipe
+from nbcompile.tracing import breaks
+from nbcompile.tracing.effects.attribute_dicts import AttributeDicts
 from nbcompile.tracing.protocol import Change, GlobalChange, Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 
@@ -25,6 +27,7 @@ class SideEffects:
 
     def __init__(self) -> None:
         self.trackers: dict[int, VariableTracker] = {}
+        self.attribute_dicts = AttributeDicts()
         self.alive: list[object] = []
         """Keeps the objects behind the ids above from being collected."""
         self.changes_by_tracker: dict[int, Change] = {}
@@ -101,11 +104,19 @@ class SideEffects:
 
     def store_attribute(self, tracer: Tracer, owner: VariableTracker, name: str, value: VariableTracker) -> None:
         """``owner.name = value``."""
-        self._change(tracer, owner).attributes[name] = value
+        self._change_attribute(tracer, owner, name, value)
 
     def delete_attribute(self, tracer: Tracer, owner: VariableTracker, name: str) -> None:
         """``del owner.name``."""
-        self._change(tracer, owner).attributes[name] = None
+        self._change_attribute(tracer, owner, name, None)
+
+    def _change_attribute(
+        self, tracer: Tracer, owner: VariableTracker, name: str, value: VariableTracker | None
+    ) -> None:
+        if id(owner.identity()) in self.attribute_dicts.shared:
+            thing = "object that shares its __dict__ with another"
+            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{owner.describe()}.{name} = ...", name=thing)
+        self._change(tracer, owner).attributes[name] = value
 
     # -- items, cells, globals -----------------------------------------------------------
 

@@ -19,6 +19,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorMarks
 from nbcompile.capture.source import ArraySource, AttrSource, GlobalSource, ModuleSource, Scope, Source, resolve
+from nbcompile.tracing.frame.dict_guards import guard_dicts
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.inputs.dynamism import is_module_state
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
@@ -41,6 +42,7 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
     output = interpreter.output
     _guard_tensors(interpreter)
     _guard_changed(interpreter)
+    guard_dicts(interpreter)
     _guard_nans(interpreter)
     modes = tuple(torch_internals.function_modes())
     # These depend on no input: the state in which the process was when the frame was called.

@@ -37,7 +37,7 @@ from nbcompile.tracing.variables.base import (
 from nbcompile.tracing.variables.cells import CellVariable, cell_tracker
 from nbcompile.tracing.variables.class_facts import is_class_member
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 
@@ -132,6 +132,8 @@ class FunctionVariable(BaseFunctionVariable):
         overlay = tracer.side_effects.attribute(self, name)
         if overlay is not None:
             return overlay
+        if name == "__dict__":
+            return window_of(tracer, self, self.function.__dict__, self._lazy)
         # ``hasattr(f, name)`` was false: the trace went the way of the AttributeError, which must stay the same.
         if self.source is not None and not hasattr(self.function, name):
             tracer.guard(self.source, GuardKind.HASATTR, (name, False))
@@ -141,6 +143,9 @@ class FunctionVariable(BaseFunctionVariable):
             return ConstantVariable(value)
         if name == "__get__":
             return BuiltinGetVariable(self)
+        return self._lazy(tracer, name, value)
+
+    def _lazy(self, tracer: Tracer, name: str, value: object) -> VariableTracker:
         if self.source is None:
             return tracer.wrap(value, None)
         tracker = LazyVariable(value, AttrSource(self.source, name))

@@ -64,6 +64,18 @@ class InstanceDictVariable(DictVariable):
         return reconstruction.attribute(reconstruction.recipe(self.owner), "__dict__")
 
 
+def window_of(
+    tracer: Tracer, owner: VariableTracker, members: dict[str, object], look: Look | None = None
+) -> DictVariable:
+    """The window on a real object's dict: the same one each time."""
+    known = tracer.side_effects.known(members)
+    if isinstance(known, DictVariable):
+        return known
+    window = InstanceDictVariable(tracer, owner, members, look)
+    tracer.side_effects.remember(members, window)
+    return window
+
+
 class _Attributes(MutableMapping[Hashable, Entry]):
     """The entries: real attributes, with what was stored and deleted while tracing on top."""
 

@@ -83,7 +83,11 @@ class NNModuleVariable(ObjectVariable):
         stored = tracer.side_effects.attribute(self, store)
         if stored is None and not self.is_new():
             stored = tracer.side_effects.known(self.value.__dict__.get(store))
-        return stored if isinstance(stored, DictVariable) and (stored.changed or stored.source is None) else None
+        if not isinstance(stored, DictVariable) or not (stored.changed or stored.source is None):
+            return None
+        if self.source is not None and stored.source not in (None, AttrSource(self.source, store)):
+            tracer.guard(AttrSource(self.source, store), GuardKind.OBJECT_ALIASING, stored.source)  # another name of it
+        return stored
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         setter = self.on_class(tracer, "__setattr__")

@@ -40,7 +40,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.deques import DequeVariable, empty_deque
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, PolyfillVariable
-from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
+from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
 from nbcompile.tracing.variables.keys import TracedKey
 from nbcompile.tracing.variables.lookup import (
     BINDS,
@@ -180,7 +180,9 @@ class ObjectVariable(VariableTracker):
 
     def _dict(self, tracer: Tracer) -> VariableTracker:
         # A new object begins with an empty dict: everything in it was stored by the traced code.
-        return InstanceDictVariable(tracer, self, {} if self.is_new() else instance_dict(self.value), self._lazy)
+        if self.is_new():
+            return InstanceDictVariable(tracer, self, {}, self._lazy)
+        return window_of(tracer, self, instance_dict(self.value), self._lazy)
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
         if self.source is None or self.is_new() or not hasattr(self.value, "__dict__"):

@@ -36,6 +36,7 @@ from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import is_constant_value
 from nbcompile.tracing.variables.plain_values import is_plain_value
 from nbcompile.tracing.variables.type_forms import is_type_form
+from nbcompile.tracing.wrapping.attribute_dicts import wrap_noting_attributes
 from nbcompile.tracing.wrapping.callables import (
     wrap_callable,
     wrap_descriptor,
@@ -99,7 +100,7 @@ def wrap(tracer: Tracer, value: object, source: Source | None) -> VariableTracke
     # named tuple before a user's object, a known callable before a class.
     for accepts, make in ROWS:
         if accepts(value):
-            return make(tracer, value, source)
+            return wrap_noting_attributes(tracer, value, source, make)
     if source is not None:
         # Of an unknown kind only the class is known; the value can be passed on.
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))

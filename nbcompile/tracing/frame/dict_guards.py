@@ -1,0 +1,118 @@
+"""Guards that keep dicts and the attributes of objects apart where one of them changes.
+
+    def f(o, d): o.a = 5; return d["a"]      d is not o.__dict__, nor another object's
+
+In torch: nothing. Read next: nbcompile/tracing/wrapping/attribute_dicts.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterable
+from typing import cast
+
+import torch
+
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, GenericAttrSource, ItemSource, LocalSource, Source
+from nbcompile.tracing.effects.attribute_dicts import AttributeOwner
+from nbcompile.tracing.frame.interpreter import Interpreter
+from nbcompile.tracing.protocol import Change
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.lookup import class_lookup
+from nbcompile.tracing.variables.mappings import DictVariable
+from nbcompile.tracing.variables.nn_module import STORES
+
+Apart = dict[int, Source]
+"""Sources of dicts that must stay different objects, by the id of the real dict."""
+
+
+def guard_dicts(interpreter: Interpreter) -> None:
+    """Promise that a changed dict is not that of an object that is read, nor a changed object's a dict that is read."""
+    effects = interpreter.side_effects
+    effects.attribute_dicts.look_at_owners()
+    changes = [change for change in effects.order if isinstance(change, Change) and change.tracker.source is not None]
+    if not changes:
+        return
+    dicts = _plain_dicts(interpreter)
+    for change in changes:
+        source = change.tracker.source
+        if change.items and source is not None and source in dicts.values():
+            real = cast("dict[object, object]", interpreter.real_value(source))
+            _promise(interpreter, {id(real): source} | _readable(interpreter, real))
+    stored = {id(change.tracker.identity()) for change in changes if change.attributes}
+    changed = [owner for owner in effects.attribute_dicts.read if id(owner.tracker.identity()) in stored]
+    if changed:
+        others = _of_owners(_that_are_read(interpreter, effects.attribute_dicts.read), modules=False)
+        _promise(interpreter, others | dicts | _of_owners(changed, modules=True))
+
+
+def _plain_dicts(interpreter: Interpreter) -> Apart:
+    found: Apart = {}
+    for tracker in interpreter.side_effects.trackers.values():
+        if type(tracker) is DictVariable and tracker.source is not None and not _is_fresh(interpreter, tracker.source):
+            found[id(interpreter.real_value(tracker.source))] = tracker.source
+    return found
+
+
+def _is_fresh(interpreter: Interpreter, source: Source) -> bool:
+    """True of the dict of ``**named``, which Python makes for each call."""
+    code = interpreter.output.frame.code
+    if not code.co_flags & inspect.CO_VARKEYWORDS:
+        return False
+    index = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS)
+    return source == LocalSource(code.co_varnames[index])
+
+
+def _readable(interpreter: Interpreter, changed: dict[object, object]) -> Apart:
+    """Dicts of attributes that may be the changed one, whose keys are guarded: those of modules have certain keys."""
+    owners = _that_are_read(interpreter, interpreter.side_effects.attribute_dicts.read)
+    found = _of_owners(owners, modules="_parameters" in changed or "__name__" in changed)
+    for guard in interpreter.output.guards.values():
+        match guard.source:
+            case ItemSource(base=AttrSource(attribute=store) as base, key=name) if store in STORES and name in changed:
+                found[id(interpreter.real_value(base))] = base
+    return found
+
+
+def _that_are_read(interpreter: Interpreter, owners: Iterable[AttributeOwner]) -> list[AttributeOwner]:
+    """The owners of which the frame asked for an attribute, or for its absence."""
+    asked: set[Source] = set()
+    absence = (GuardKind.HASATTR, GuardKind.NOT_IN_GENERIC_DICT)
+    sources = [unread.source for unread in interpreter.output.left_unread]
+    for guard in interpreter.output.guards.values():
+        sources.append(guard.source)
+        if guard.kind in absence and guard.source is not None:
+            asked.add(guard.source)
+    for address in sources:
+        below = address
+        while isinstance(below, (ItemSource, AttrSource)):
+            below = below.base
+            asked.add(below)
+    return [owner for owner in owners if owner.tracker.source in asked]
+
+
+def _of_owners(owners: Iterable[AttributeOwner], *, modules: bool) -> Apart:
+    found: Apart = {}
+    for owner in owners:
+        members = owner.members()
+        if members is not None and (modules or not isinstance(owner.value, (torch.nn.Module, types.ModuleType))):
+            source = _dict_source(owner.tracker, type(owner.value))
+            if source is not None:
+                found.setdefault(id(members), source)
+    return found
+
+
+def _dict_source(tracker: VariableTracker, cls: type) -> Source | None:
+    if tracker.source is None:
+        return None
+    if inspect.isfunction(class_lookup(cls, "__getattribute__")):
+        return GenericAttrSource(tracker.source, "__dict__")
+    return AttrSource(tracker.source, "__dict__")
+
+
+def _promise(interpreter: Interpreter, apart: Apart) -> None:
+    distinct = tuple(dict.fromkeys(apart.values()))
+    if len(distinct) > 1:
+        interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, distinct)

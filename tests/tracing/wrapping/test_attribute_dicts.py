@@ -1,0 +1,198 @@
+"""A dict from outside that is an object's ``__dict__`` is that object's attributes, under both names, in every call."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import nbcompile
+
+
+class Plain:
+    """A class whose objects have a dict."""
+
+
+class Slotted:
+    """A class whose objects have a slot and a dict."""
+
+    __slots__ = ("__dict__", "slot")
+
+
+class Asking:
+    """A class that looks attributes up in Python."""
+
+    def __getattribute__(self, name: str) -> Any:
+        return object.__getattribute__(self, name)
+
+
+class Words(list):  # type: ignore[type-arg]
+    """A list with attributes."""
+
+
+MAKERS: dict[str, Callable[[], Any]] = {
+    "object": Plain,
+    "slots": Slotted,
+    "getattribute": Asking,
+    "namespace": types.SimpleNamespace,
+    "function": lambda: types.FunctionType((lambda: None).__code__, {}),
+    "partial": lambda: functools.partial(print),
+    "tensor": lambda: torch.ones(2),
+    "parameter": lambda: torch.nn.Parameter(torch.ones(2)),
+    "nn.Module": lambda: torch.nn.Linear(2, 2),
+    "module": lambda: types.ModuleType("of_its_own"),
+    "exception": lambda: ValueError("x"),
+    "list": Words,
+    "local": threading.local,
+}
+
+
+def store_then_read(o: Any, d: Any, x: Any) -> Any:
+    """Stores on the object."""
+    o.a = 5
+    return x + d["a"]
+
+
+def read_then_store(o: Any, d: Any, x: Any) -> Any:
+    """Stores in the dict."""
+    d["a"] = 5
+    return x + o.a
+
+
+def both(o: Any, d: Any, x: Any) -> Any:
+    """Stores under both names in turn."""
+    before = d["a"] + o.a
+    d["a"] = before
+    d["a"] += o.a
+    return x * d["a"]
+
+
+def whether(o: Any, d: Any, x: Any) -> Any:
+    """Asks for a name that the other one got."""
+    o.b = 5
+    return x + ("b" in d), len(d)
+
+
+def absent(o: Any, d: Any, x: Any) -> Any:
+    """Removes from the dict."""
+    d.pop("a")
+    return x + hasattr(o, "a")
+
+
+def removed(o: Any, d: Any, x: Any) -> Any:
+    """Deletes on the object."""
+    del o.a
+    return x, list(d)
+
+
+def through_vars(o: Any, d: Any, x: Any) -> Any:
+    """Has the dict under three names."""
+    vars(o)["a"] = 7
+    return x + d["a"], vars(o) is d
+
+
+PROGRAMS = (store_then_read, read_then_store, both, whether, absent, removed, through_vars)
+
+
+def played(function: Callable[..., Any], make: Callable[[], Any], calls: tuple[bool, ...]) -> list[object]:
+    """Results of calls, and what they leave; the dict is the object's own, or a copy."""
+    found: list[object] = []
+    for index, own in enumerate(calls):
+        o = make()
+        o.a = 1
+        d = o.__dict__ if own else dict(o.__dict__)
+        result = function(o, d, torch.ones(2) + index)
+        left = [{k: v for k, v in each.items() if k in ("a", "b")} for each in (o.__dict__, d)]
+        found.append((str(result), left))
+    return found
+
+
+@pytest.mark.parametrize("calls", [(True, True, False), (False, False, True, False)])
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_changes_show_under_both_names(program: Callable[..., Any], kind: str, calls: tuple[bool, ...]) -> None:
+    """What is stored on an object is read in a dict that is its ``__dict__``, and only where it is, in each call."""
+    nbcompile.reset()  # all kinds share the programs
+    compiled = nbcompile.compile(program, backend="eager")
+    assert played(compiled, MAKERS[kind], calls) == played(program, MAKERS[kind], calls)
+
+
+@pytest.mark.parametrize("calls", [(True, False), (False, True, False)])
+def test_two_objects_with_one_dict(calls: tuple[bool, ...]) -> None:
+    """What is stored on an object is read of another that has the same dict, and of no other."""
+
+    def program(left: Any, right: Any, x: Any) -> Any:
+        left.a = 5
+        right.b = left.a + right.a
+        return x + right.a, left.b if hasattr(left, "b") else x
+
+    def run(function: Callable[..., Any]) -> list[str]:
+        found = []
+        for shared in calls:
+            left, right = Plain(), Plain()
+            left.a = right.a = 1  # type: ignore[attr-defined]
+            if shared:
+                right.__dict__ = left.__dict__
+            found.append(str((function(left, right, torch.ones(2)), sorted(vars(left)), sorted(vars(right)))))
+        return found
+
+    assert run(nbcompile.compile(program, backend="eager")) == run(program)
+
+
+@pytest.mark.parametrize("store", ["_parameters", "_buffers", "_modules"])
+@pytest.mark.parametrize("calls", [(True, False), (False, True, False)])
+def test_dict_of_a_modules_members(store: str, calls: tuple[bool, ...]) -> None:
+    """What is stored in a dict that is a module's parameters, buffers or submodules is read as its attribute."""
+    new: Any = torch.nn.ReLU() if store == "_modules" else torch.nn.Parameter(torch.full((2,), 3.0))
+    old: Any = torch.nn.Tanh() if store == "_modules" else torch.nn.Parameter(torch.ones(2))
+
+    def program(module: Any, members: Any, x: Any) -> Any:
+        members["k"] = new
+        found = module.k
+        return found(x) if isinstance(found, torch.nn.Module) else x + found
+
+    def run(function: Callable[..., Any]) -> list[str]:
+        found = []
+        for own in calls:
+            module = torch.nn.Linear(2, 2)
+            members = getattr(module, store)
+            members["k"] = old
+            found.append(str(function(module, members if own else dict(members), torch.ones(2))))
+        return found
+
+    assert run(nbcompile.compile(program, backend="eager")) == run(program)
+
+
+def test_iterator_that_was_begun_before_the_object_was_met() -> None:
+    """A dict that turns out to be an object's goes on in the iterators and views that the program has of it."""
+
+    def program(o: Any, d: Any, x: Any) -> Any:
+        items, values = iter(d.items()), d.values()
+        name, _ = next(items)
+        o.a = 5
+        return x + sum(values), name, list(items)
+
+    def run(function: Callable[..., Any]) -> str:
+        o = types.SimpleNamespace(a=1, b=2)
+        return str(function(o, vars(o), torch.ones(2)))
+
+    assert run(nbcompile.compile(program, backend="eager")) == run(program)
+
+
+def test_dict_of_arguments_costs_no_guard() -> None:
+    """The dict of ``**named`` is made for each call, so it is no object's and has no guard that says so."""
+
+    def program(o: Any, x: Any, **named: Any) -> Any:
+        named["k"] = 2
+        return x + o.a + named["k"]
+
+    explained = nbcompile.explain(program, fullgraph=True)(types.SimpleNamespace(a=1), torch.ones(2), k=1)
+    assert explained.result.tolist() == [4.0, 4.0]
+    kinds = {guard.kind for guard in explained.record.frames[0].guards}
+    assert "TENSOR_MATCH" in kinds
+    assert "NO_OBJECT_ALIASING" not in kinds
