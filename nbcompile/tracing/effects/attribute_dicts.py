@@ -39,7 +39,7 @@ class AttributeOwner:
 
 @dataclass(slots=True)
 class AttributeDicts:
-    """What one trace knows of its objects' dicts."""
+    """Record of the objects of one trace by their dicts."""
 
     plain: set[int] = field(default_factory=set)
     """Ids of dicts from outside that were met as dicts."""
