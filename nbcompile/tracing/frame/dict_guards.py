@@ -42,6 +42,7 @@ def guard_dicts(interpreter: Interpreter) -> None:
             real = cast("dict[object, object]", interpreter.real_value(source))
             _promise(interpreter, {id(real): source} | _readable(interpreter, real))
     stored = {id(change.tracker.identity()) for change in changes if change.attributes}
+    # Dicts of modules that are read have keys that are guarded, which a plain dict of the program hardly has.
     changed = [owner for owner in effects.attribute_dicts.read if id(owner.tracker.identity()) in stored]
     if changed:
         others = _of_owners(_that_are_read(interpreter, effects.attribute_dicts.read), modules=False)

@@ -41,6 +41,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
     if isinstance(value, dict) and type(value).__dictoffset__ == 0:
         dicts.look_at_owners()
         owner = dicts.owners.get(id(value))
+        # Its owner may still come: the id is kept, and what is wrapped later is compared with it.
         if owner is None:
             dicts.plain.add(id(value))
             return make(tracer, value, source)
@@ -51,6 +52,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
     if isinstance(value, type) or not (type(value).__dictoffset__ or isinstance(tracker, ObjectVariable)):
         return tracker
     dicts.unread.append(AttributeOwner(value, tracker))
+    # Most frames have no plain dict from outside: there, no object's dict is looked at, and none is made by looking.
     if dicts.plain or isinstance(tracker, ObjectVariable):
         for owner in dicts.look_at_owners():
             _tie(tracer, owner)
@@ -68,6 +70,7 @@ def _tie(tracer: Tracer, owner: AttributeOwner) -> None:
     known = tracer.side_effects.known(members)
     if type(known) is not DictVariable:
         return
+    # Its items have been replaced by the program's own, which the object's attributes would have to be made to follow.
     if known.changed:
         _refuse("dict that is the __dict__ of an object")
     window = _window(tracer, owner)
