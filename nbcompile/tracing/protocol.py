@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Mutation, Recipe
@@ -23,7 +23,6 @@ from nbcompile.record.model import StackLine
 if TYPE_CHECKING:
     import torch.fx
 
-    from nbcompile.tracing.effects.attribute_dicts import AttributeDicts
     from nbcompile.tracing.graph.output_graph import OutputGraph
     from nbcompile.tracing.graph.override_state import OverrideState
     from nbcompile.tracing.variables.base import VariableTracker
@@ -54,13 +53,28 @@ class GlobalChange:
     stack: tuple[StackLine, ...]
 
 
+class ObjectDicts(Protocol):
+    """Objects from outside by their dicts: what effects/attribute_dicts.py keeps, whose owners know more than this."""
+
+    plain: set[int]
+    unread: list[Any]
+    owners: dict[int, Any]
+    shared: set[int]
+
+    def look_at_owners(self) -> list[Any]:
+        """Look at the dicts of objects that were met since, and return those objects."""
+
+
 class Effects(Protocol):
     """The changes that the traced code makes to objects, seen from a tracker (effects/side_effects.py)."""
 
     order: list[Change | GlobalChange]
     deferred: list[VariableTracker]
-    attribute_dicts: AttributeDicts
     draws: list[Callable[[Reconstructor], Recipe]]
+
+    @property
+    def attribute_dicts(self) -> ObjectDicts:
+        """Objects that were met, by the dict of their attributes."""
 
     def any(self) -> bool:
         """True if there is anything to replay."""

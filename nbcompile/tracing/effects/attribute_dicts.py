@@ -56,6 +56,7 @@ class AttributeDicts:
         found = []
         for owner in self.unread:
             members = owner.members()
+            # The first owner is kept: another object with the same dict is found by the difference.
             if members is not None:
                 self.owners.setdefault(id(members), owner)
                 found.append(owner)

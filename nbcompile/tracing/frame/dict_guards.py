@@ -44,6 +44,7 @@ def guard_dicts(interpreter: Interpreter) -> None:
     stored = {id(change.tracker.identity()) for change in changes if change.attributes}
     # Dicts of modules that are read have keys that are guarded, which a plain dict of the program hardly has.
     changed = [owner for owner in effects.attribute_dicts.read if id(owner.tracker.identity()) in stored]
+    # A later call could bring, as a plain dict or as another object, the very dict that changes here.
     if changed:
         others = _of_owners(_that_are_read(interpreter, effects.attribute_dicts.read), modules=False)
         _promise(interpreter, others | dicts | _of_owners(changed, modules=True))
@@ -87,6 +88,7 @@ def _that_are_read(interpreter: Interpreter, owners: Iterable[AttributeOwner]) -
         if guard.kind in absence and guard.source is not None:
             asked.add(guard.source)
     for address in sources:
+        # What is asked of ``o.a[0]`` was asked of ``o.a`` and of ``o``, too.
         below = address
         while isinstance(below, (ItemSource, AttrSource)):
             below = below.base
@@ -114,6 +116,7 @@ def _dict_source(tracker: VariableTracker, cls: type) -> Source | None:
 
 
 def _promise(interpreter: Interpreter, apart: Apart) -> None:
+    # Dicts that are the same in this call have one source, and one guard for all: apart in each later call.
     distinct = tuple(dict.fromkeys(apart.values()))
     if len(distinct) > 1:
         interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, distinct)

@@ -45,6 +45,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
         if owner is None:
             dicts.plain.add(id(value))
             return make(tracer, value, source)
+        # Remembered first: wrapping finds the window for this value and only adds the guard.
         window = _window(tracer, owner)
         tracer.side_effects.remember(value, window)
         return tracer.wrap(value, source)  # guards that it is that object's
