@@ -258,10 +258,13 @@ def donation_is_asked_for() -> bool:
 
 
 def _with_layout(gradient: Any, layout: TangentLayout) -> Any:
-    """Copy a gradient to the strides that the backward program was compiled for, if it has others."""
+    """Copy a gradient to the strides that the backward program was compiled for, if it has others, or bits."""
     size, stride, memory_format = layout
     if not isinstance(gradient, torch.Tensor):
         return gradient
+    # The program was compiled for plain memory: it would read other signs.
+    if gradient.is_neg() or gradient.is_conj():
+        gradient = gradient.resolve_conj().resolve_neg()
     if memory_format is not None:
         return gradient.contiguous(memory_format=memory_format)
     if size is None or stride is None or (gradient.shape == size and gradient.stride() == stride):

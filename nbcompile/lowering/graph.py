@@ -122,7 +122,7 @@ def lower(
         templates: matrix products are kernels, on a GPU (products.py); by node, the number of splits of the reduction.
 
     Raises:
-        UnsupportedGraph: a tensor is not strided, or a size depends on data.
+        UnsupportedGraph: a tensor is not strided or has the negative bit, or a size depends on data.
     """
     products.mark(graph_module.graph, device, refused or {}, templates)
     convolution_product.mark(graph_module.graph, device, refused or {}, templates)
@@ -575,6 +575,9 @@ def _storage(node: fx.Node) -> int | None:
 def _require_strided(node: fx.Node, tensor: torch.Tensor) -> None:
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
         raise UnsupportedGraph(f"{node.name} is not a strided tensor")
+    # The imaginary part of a conjugated tensor, say. A kernel would read the numbers without their other sign.
+    if tensor.is_neg():
+        raise UnsupportedGraph(f"{node.name} has the negative bit")
 
 
 def _require_known_sizes(node: fx.Node, predicted: Any) -> None:

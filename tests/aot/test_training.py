@@ -411,3 +411,22 @@ def test_a_transform_is_left_when_a_tracer_gives_up(learns):
     result = nbcompile.compile(f)(torch.randn(3, 4))
     assert torch._C._functorch.peek_interpreter_stack() is None
     assert result.requires_grad is learns
+
+
+def test_a_gradient_with_the_negative_or_conjugate_bit():
+    """A backward program reads the numbers of a gradient, not what its memory holds."""
+    real, imaginary = torch.randn(4), torch.randn(4)
+
+    def gradient(called, given, inputs):
+        inputs = [each.detach().clone().requires_grad_() for each in inputs]
+        return torch.autograd.grad(called(*inputs), inputs, given)
+
+    for function, given in (
+        (lambda x, y: torch.sin(x) * y, torch._neg_view(torch.randn(4))),
+        (lambda x, y: torch.complex(x.sin(), y), torch.randn(4, dtype=torch.complex64).conj()),
+        (lambda x, y: torch.view_as_complex(torch.stack((x, y * 2), -1)), torch.randn(4, dtype=torch.complex64).conj()),
+    ):
+        compiled = nbcompile.compile(function)
+        for now in (given.resolve_conj().resolve_neg(), given):
+            wanted = gradient(function, now, (real, imaginary))
+            torch.testing.assert_close(gradient(compiled, now, (real, imaginary)), wanted)

@@ -257,3 +257,34 @@ def test_derivatives_of_what_is_flipped():
         layer.zero_grad()
         nbcompile.compile(lambda x, last=last: last(layer(x)))(x).square().sum().backward()
         torch.testing.assert_close(layer.weight.grad, wanted)
+
+
+@pytest.mark.parametrize("compile_it", [nbcompile.compile, lambda f: nbcompile.compile(f, dynamic=True)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda z: torch.sin(z.imag) + 1,
+        lambda z: z.conj().imag * z.real,
+        lambda z: (z.imag[1:] * 2, torch.sort(z.imag).values),
+        lambda z: torch._neg_view(z.real).t()[0] + 1,
+        lambda z: z.imag.add_(1).sum() + z.real,
+    ],
+)
+@pytest.mark.parametrize("conjugated", [False, True])
+def test_the_negative_bit_is_read(function, compile_it, conjugated):
+    """Signs of a tensor whose memory holds the negated numbers are eager's, as an input or from a view inside."""
+    z = torch.randn(4, dtype=torch.complex64)
+    one, other = (each.conj() if conjugated else each for each in (z, z.clone()))
+    torch.testing.assert_close(compile_it(function)(one), function(other))
+    compiled = compile_it(lambda x: (x * 2, x.sum()))
+    for _ in range(2):
+        torch.testing.assert_close(compiled(z.conj().imag), (z.conj().imag * 2, z.conj().imag.sum()))
+
+
+def test_an_input_with_the_negative_bit_is_written():
+    """A write to such an input reaches the tensor that it is a view of."""
+    one = torch.randn(4, dtype=torch.complex64)
+    other = one.clone()
+    nbcompile.compile(lambda x: x.mul_(3).add_(1))(one.conj().imag)
+    other.conj().imag.mul_(3).add_(1)
+    torch.testing.assert_close(one, other)
