@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import platform
 import struct
 import sys
@@ -84,13 +85,19 @@ def encoded(target: Any, arguments: dict[str, Any]) -> Encoded | None:
 
 @functools.cache
 def _is_supported_here() -> bool:
-    return sys.platform == "linux" and platform.machine() == "x86_64"
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    # Symbols name no type of a result. The names of libstdc++'s types say that a tuple begins with its last item.
+    return _address(mangled("linalg_qr", [TENSOR_KIND, _TEXT_KIND])) is not None
 
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
     try:
-        return ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        # The one that torch has loaded: a second copy would have no operators, or other ones.
+        return ctypes.CDLL(
+            str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"), mode=os.RTLD_NOLOAD | os.RTLD_NOW
+        )
     except OSError:
         return None
 

@@ -6,6 +6,12 @@ nbcompile/runtime/direct.py
 
 from __future__ import annotations
 
+import _ctypes
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,3 +213,54 @@ def test_a_step_that_is_not_valid_is_refused() -> None:
         step = (4, print, (), None, (result,), (1, words, (), (0,), 1), None)
         with pytest.raises(ValueError, match="words"):
             module.make_program((((code, (3,), (1,)),), (step,), ((1, None),), ()), 2, True, (), print, print, None)
+
+
+def switches_while(call: Any) -> bool:
+    """Return whether another thread gets the GIL while ``call`` runs: Python itself takes it from nobody here."""
+    turns, ends, before = [0], threading.Event(), sys.getswitchinterval()
+
+    def count() -> None:
+        while not ends.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    sys.setswitchinterval(1000)
+    other = threading.Thread(target=count)
+    try:
+        other.start()
+        while not turns[0]:
+            time.sleep(0.001)
+        first = turns[0]
+        call()
+        return turns[0] != first
+    finally:
+        sys.setswitchinterval(before)
+        ends.set()
+        other.join()
+
+
+@here
+def test_the_gil_is_kept_for_small_arguments_and_results_alone() -> None:
+    """A step on few elements keeps the GIL, but not one that makes many of them."""
+    compiled = nbcompile.compile(lambda a, b: torch.cdist(a, b, p=1.0), fullgraph=True, dynamic=False)
+    small, large = torch.randn(8, 1), torch.randn(2000, 1)
+    for each in (small, large):
+        for _ in range(4):
+            compiled(each, each)
+    assert not any([switches_while(lambda: compiled(small, small)) for _ in range(3)])
+    assert any([switches_while(lambda: compiled(large, large)) for _ in range(20)])
+
+
+def test_another_library_of_the_name_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions are those of the library that torch has loaded; a second copy would have a dispatcher of its own."""
+    (tmp_path / "lib").mkdir()
+    shutil.copy(_ctypes.__file__, tmp_path / "lib" / "libtorch_cpu.so")
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "__init__.py"))
+    assert direct._library.__wrapped__() is None
+
+
+def test_a_library_with_another_standard_library_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order of a tuple in memory is libstdc++'s, whose names of types a symbol has to have."""
+    supported = direct._is_supported_here.__wrapped__
+    monkeypatch.setattr(direct, "_address", lambda symbol: None if "St17basic_string_view" in symbol else 4096)
+    assert not supported()
