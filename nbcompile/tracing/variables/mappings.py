@@ -30,12 +30,17 @@ from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, is
 Entry = tuple[VariableTracker, VariableTracker]
 
 
+def _empty(cls: type) -> dict[object, object]:
+    """One of Python's own without items: the program's class may ask for arguments."""
+    return collections.OrderedDict() if issubclass(cls, collections.OrderedDict) else {}
+
+
 def _over(
     owner: DictVariable, items: Sequence[VariableTracker], which: str, backwards: bool
 ) -> WatchingIteratorVariable:
     """An iterator over the keys, values or items of a dict, of the class that Python has for it."""
     step = reversed if backwards else iter
-    cls = type(step(getattr(owner.cls(), which)()))
+    cls = type(step(getattr(_empty(owner.cls), which)()))
     ordered = TupleVariable(items[::-1] if backwards else items)
     keys = [key for key, _ in owner.entries.values()]
     keys = keys[::-1] if backwards else keys
@@ -305,7 +310,7 @@ class DictViewVariable(ContainerVariable):
     def __init__(self, owner: DictVariable, which: str) -> None:
         self.owner = owner
         self.which = which
-        self.cls = type(getattr(owner.cls(), which)())
+        self.cls = type(getattr(_empty(owner.cls), which)())
 
     def describe(self) -> str:
         return f"Dict{self.which.capitalize()}Variable()"
@@ -416,7 +421,7 @@ class SetVariable(ContainerVariable):
         return None
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
-        items, cls = TupleVariable(self.unpack(tracer)), type(iter(self.cls()))
+        items, cls = TupleVariable(self.unpack(tracer)), type(iter(frozenset[object]()))
         message = "Set changed size during iteration"
         iterator = WatchingIteratorVariable(self, items, cls, lambda: len(self.members), message)
         return iterator.watching(lambda: frozenset(self.members))
