@@ -113,8 +113,12 @@ class SideEffects:
     def _change_attribute(
         self, tracer: Tracer, owner: VariableTracker, name: str, value: VariableTracker | None
     ) -> None:
+        thing = None
         if id(owner.identity()) in self.attribute_dicts.shared:
             thing = "object that shares its __dict__ with another"
+        elif name == "__dict__":  # all its attributes are others from here on
+            thing = "object that gets another __dict__"
+        if thing is not None:
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{owner.describe()}.{name} = ...", name=thing)
         self._change(tracer, owner).attributes[name] = value
 
