@@ -15,14 +15,15 @@ from typing import cast
 import torch
 
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, GenericAttrSource, ItemSource, LocalSource, Source
+from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, ModuleSource, Source
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing.effects.attribute_dicts import AttributeOwner
 from nbcompile.tracing.frame.interpreter import Interpreter
-from nbcompile.tracing.protocol import Change
-from nbcompile.tracing.variables.base import VariableTracker
-from nbcompile.tracing.variables.lookup import class_lookup
+from nbcompile.tracing.protocol import Change, GlobalChange
+from nbcompile.tracing.variables.lookup import dict_source
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.nn_module import STORES
+from nbcompile.tracing.variables.self_dicts import is_own_dict
 
 Apart = dict[int, Source]
 """Sources of dicts that must stay different objects, by the id of the real dict."""
@@ -32,12 +33,15 @@ def guard_dicts(interpreter: Interpreter) -> None:
     """Promise that a changed dict is not that of an object that is read, nor a changed object's a dict that is read."""
     effects = interpreter.side_effects
     effects.attribute_dicts.look_at_owners()
+    _guard_globals(interpreter)
     changes = [change for change in effects.order if isinstance(change, Change) and change.tracker.source is not None]
     if not changes:
         return
     dicts = _plain_dicts(interpreter)
     for change in changes:
         source = change.tracker.source
+        if source is not None:
+            _guard_own_dict(interpreter, source)
         if change.items and source is not None and source in dicts.values():
             real = cast("dict[object, object]", interpreter.real_value(source))
             _promise(interpreter, {id(real): source} | _readable(interpreter, real))
@@ -48,6 +52,27 @@ def guard_dicts(interpreter: Interpreter) -> None:
     if changed:
         others = _of_owners(_that_are_read(interpreter, effects.attribute_dicts.read), modules=False)
         _promise(interpreter, others | dicts | _of_owners(changed, modules=True))
+
+
+def _guard_globals(interpreter: Interpreter) -> None:
+    """Promise that no plain dict that is read is the globals of a module that changes."""
+    effects = interpreter.side_effects
+    scopes = {id(change.scope): change.scope for change in effects.order if isinstance(change, GlobalChange)}
+    dicts = _plain_dicts(interpreter) if scopes else {}
+    for scope in scopes.values():
+        name = str(scope.get("__name__"))
+        if interpreter.is_module_scope(name, scope):
+            for source in dicts.values():
+                # Two and two: dicts that are only read may be the same.
+                _promise(interpreter, {0: source, 1: AttrSource(ModuleSource(name), "__dict__")})
+
+
+def _guard_own_dict(interpreter: Interpreter, source: Source) -> None:
+    """Promise that a dict with attributes that changes does not become one that is its own ``__dict__``."""
+    real = interpreter.real_value(source)
+    cls = type(real)
+    if isinstance(real, dict) and cls.__dictoffset__ and cls.__flags__ & HEAP_TYPE and not is_own_dict(real):
+        _promise(interpreter, {0: source, 1: dict_source(source, cls)})
 
 
 def _plain_dicts(interpreter: Interpreter) -> Apart:
@@ -101,18 +126,10 @@ def _of_owners(owners: Iterable[AttributeOwner], *, modules: bool) -> Apart:
     for owner in owners:
         members = owner.members()
         if members is not None and (modules or not isinstance(owner.value, (torch.nn.Module, types.ModuleType))):
-            source = _dict_source(owner.tracker, type(owner.value))
+            source = owner.tracker.source
             if source is not None:
-                found.setdefault(id(members), source)
+                found.setdefault(id(members), dict_source(source, type(owner.value)))
     return found
-
-
-def _dict_source(tracker: VariableTracker, cls: type) -> Source | None:
-    if tracker.source is None:
-        return None
-    if inspect.isfunction(class_lookup(cls, "__getattribute__")):
-        return GenericAttrSource(tracker.source, "__dict__")
-    return AttrSource(tracker.source, "__dict__")
 
 
 def _promise(interpreter: Interpreter, apart: Apart) -> None:

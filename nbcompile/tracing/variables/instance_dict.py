@@ -71,6 +71,9 @@ def window_of(
     known = tracer.side_effects.known(members)
     if isinstance(known, DictVariable):
         return known
+    if type(members) is not dict:
+        thing = f"{type(members).__name__} that is the __dict__ of an object"
+        raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, thing, name=thing)
     window = InstanceDictVariable(tracer, owner, members, look)
     tracer.side_effects.remember(members, window)
     return window

@@ -22,7 +22,7 @@ import torch
 import torch.distributions
 
 from nbcompile import torch_internals
-from nbcompile.capture.source import ConstantSource, Source
+from nbcompile.capture.source import AttrSource, ConstantSource, GenericAttrSource, Source
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import rules
 from nbcompile.tracing.protocol import Tracer
@@ -94,6 +94,12 @@ def instance_dict(value: object) -> dict[str, object]:
     except AttributeError:
         return {}
     return members
+
+
+def dict_source(source: Source, cls: type) -> Source:
+    """The address of an object's ``__dict__``, past any ``__getattribute__`` in Python."""
+    in_python = isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
+    return (GenericAttrSource if in_python else AttrSource)(source, "__dict__")
 
 
 def class_overlay(tracer: Tracer, cls: type, name: str) -> VariableTracker | None:

@@ -352,7 +352,13 @@ class ObjectVariable(VariableTracker):
             tracer.call(tracer.wrap(setter, below), [tracer.wrap(found, source), self, value])
             return
         self._expect_room(tracer, setattr, name, None)
+        self._store(tracer, name, value)
+
+    def _store(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         tracer.side_effects.store_attribute(tracer, self, name, value)
+
+    def _remove(self, tracer: Tracer, name: str) -> None:
+        tracer.side_effects.delete_attribute(tracer, self, name)
 
     def _expect_room(self, tracer: Tracer, function: Callable[..., None], name: str, *value: object) -> None:
         """Refuse an attribute that is no slot of an object without a dict, in the words of this version of Python."""
@@ -393,7 +399,7 @@ class ObjectVariable(VariableTracker):
                 tracer.raise_exception(AttributeError, name)
         elif self._instance_attribute(tracer, name) is None:
             tracer.raise_exception(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
-        tracer.side_effects.delete_attribute(tracer, self, name)
+        self._remove(tracer, name)
 
     # -- calls and operators -------------------------------------------------------------
 

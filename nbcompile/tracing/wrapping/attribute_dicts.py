@@ -29,6 +29,7 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.namespaces import NamespaceVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.partial import PartialVariable
+from nbcompile.tracing.variables.self_dicts import SelfDictVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 Make = Callable[[Tracer, Any, Source | None], VariableTracker]
@@ -45,11 +46,17 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
         if owner is None:
             dicts.plain.add(id(value))
             return make(tracer, value, source)
+        if type(value) is not dict:  # it may do anything when it is asked
+            _refuse(f"{type(value).__name__} that is the __dict__ of an object")
         # Remembered first: wrapping finds the window for this value and only adds the guard.
         window = _window(tracer, owner)
         tracer.side_effects.remember(value, window)
         return tracer.wrap(value, source)  # guards that it is that object's
     tracker = make(tracer, value, source)
+    if isinstance(value, dict):
+        dicts.look_at_owners()
+        if id(value) in dicts.owners:
+            _refuse(f"{type(value).__name__} that is the __dict__ of an object")
     if isinstance(value, type) or not (type(value).__dictoffset__ or isinstance(tracker, ObjectVariable)):
         return tracker
     dicts.unread.append(AttributeOwner(value, tracker))
@@ -69,6 +76,8 @@ def _tie(tracer: Tracer, owner: AttributeOwner) -> None:
             _refuse("two objects with one __dict__")
         tracer.side_effects.attribute_dicts.shared |= {id(other.tracker.identity()), id(owner.tracker.identity())}
     known = tracer.side_effects.known(members)
+    if known is not None and type(members) is not dict and not isinstance(known, SelfDictVariable):
+        _refuse(f"{type(members).__name__} that is the __dict__ of an object")
     if type(known) is not DictVariable:
         return
     # Its items have been replaced by the program's own, which the object's attributes would have to be made to follow.

@@ -10,6 +10,7 @@ nbcompile/tracing/variables/sequences.py
 from __future__ import annotations
 
 import collections
+import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
@@ -21,6 +22,7 @@ from nbcompile.capture.source import (
     IteratorItemSource,
     KeySource,
     MappingSource,
+    ModuleSource,
     Source,
     ValueSource,
     mapping_behind,
@@ -117,6 +119,8 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     if is_namespace(tracer, value):
+        if source is not None:
+            _guard_namespace(tracer, value, source)
         return tracer.side_effects.remember(value, NamespaceVariable(tracer, cast("dict[str, object]", value), source))
     entries = [
         (
@@ -130,6 +134,15 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
     if isinstance(value, collections.defaultdict) and value.default_factory is not None:
         default = tracer.wrap(value.default_factory, None if source is None else AttrSource(source, "default_factory"))
     return tracer.side_effects.remember(value, DictVariable(tracer, entries, source, type(value), default))
+
+
+def _guard_namespace(tracer: Tracer, value: dict[object, object], source: Source) -> None:
+    """Promise that a dict is the globals that it is now: another dict would not show what is stored in them."""
+    name = str(value.get("__name__"))
+    if getattr(sys.modules.get(name), "__dict__", None) is value:
+        tracer.guard(source, GuardKind.OBJECT_ALIASING, AttrSource(ModuleSource(name), "__dict__"))
+    else:
+        tracer.guard(source, GuardKind.ID_MATCH, value)
 
 
 def _is_by_position(key: object) -> bool:

@@ -26,10 +26,11 @@ from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import SkippedVariable
-from nbcompile.tracing.variables.lookup import address_of, class_lookup
+from nbcompile.tracing.variables.lookup import address_of, class_lookup, dict_source
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.random_numbers import RandomVariable
+from nbcompile.tracing.variables.self_dicts import SelfDictVariable, is_own_dict
 from nbcompile.tracing.variables.triton_kernels import TritonKernelVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
@@ -112,6 +113,10 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
     kind = FunctionModeVariable if is_plain_mode(type(value)) else ObjectVariable
     if type(value) is random.Random:
         kind = RandomVariable
+    if is_own_dict(value):
+        kind = SelfDictVariable
+        if source is not None:
+            tracer.guard(dict_source(source, type(value)), GuardKind.OBJECT_ALIASING, source)
     tracker = kind(type(value), value, source)
     kinds: tuple[tuple[type, Any], ...] = (
         (list, wrap_sequence), (tuple, wrap_sequence), (dict, wrap_dict), (set, wrap_set),

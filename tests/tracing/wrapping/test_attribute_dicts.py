@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -196,3 +198,79 @@ def test_dict_of_arguments_costs_no_guard() -> None:
     kinds = {guard.kind for guard in explained.record.frames[0].guards}
     assert "TENSOR_MATCH" in kinds
     assert "NO_OBJECT_ALIASING" not in kinds
+
+
+class Counted(dict):  # type: ignore[type-arg]
+    """A dict of a class of its own."""
+
+
+@pytest.mark.parametrize("cls", [Counted, collections.defaultdict])
+def test_dict_of_another_class(cls: type) -> None:
+    """An object whose ``__dict__`` is a dict of another class shows changes under both names, too."""
+
+    def stores(o: Any, d: Any, x: Any) -> Any:
+        o.a = 5
+        return x + d["a"], d.get("other"), d["other"] if type(d) is collections.defaultdict else None
+
+    def reads(o: Any, d: Any, x: Any) -> Any:
+        d["a"] = 5
+        return x + o.a, type(vars(o)).__name__
+
+    def run(function: Callable[..., Any]) -> str:
+        o = Plain()
+        o.__dict__ = cls(int) if cls is collections.defaultdict else cls()
+        o.a = 1  # type: ignore[attr-defined]
+        return str((function(o, vars(o), torch.ones(2)), vars(o)))
+
+    for program in (stores, reads):
+        assert run(nbcompile.compile(program, backend="eager")) == run(program)
+
+
+@pytest.mark.parametrize("kind", ["object", "function", "nn.Module", "new"])
+def test_another_dict_for_an_object(kind: str) -> None:
+    """An object that gets another ``__dict__`` has the attributes of that one, and follows it."""
+
+    def replaces(o: Any, x: Any) -> Any:
+        o = Plain() if o is None else o
+        members = {**vars(o), "a": 3}
+        o.__dict__ = members
+        members["a"] += 1
+        return x + o.a, vars(o) is members
+
+    def deletes(o: Any, x: Any) -> Any:
+        del o.__dict__
+        return x + hasattr(o, "a")
+
+    def run(function: Callable[..., Any]) -> str:
+        o = None if kind == "new" else MAKERS[kind]()
+        if o is not None:
+            o.a = 1
+        return str(function(o, torch.ones(2)))
+
+    for program in (replaces, deletes) if kind == "object" else (replaces,):
+        assert run(nbcompile.compile(program, backend="eager")) == run(program)
+
+
+@pytest.mark.parametrize("calls", [(True, False, True), (False, True, False)])
+def test_globals_of_a_module(calls: tuple[bool, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dict that is a module's globals shows what is stored on the module, and only that one, in each call."""
+    module: Any = types.ModuleType("module_with_a")
+    monkeypatch.setitem(sys.modules, "module_with_a", module)
+
+    def stores(d: Any, x: Any) -> Any:
+        module.a = 5
+        return x + d["a"]
+
+    def reads(d: Any, x: Any) -> Any:
+        d["a"] = 5
+        return x + module.a
+
+    def run(function: Callable[..., Any]) -> list[str]:
+        found = []
+        for own in calls:
+            module.a = 1
+            found.append(str(function(vars(module) if own else dict(vars(module)), torch.ones(2))))
+        return found
+
+    for program in (stores, reads):
+        assert run(nbcompile.compile(program, backend="eager")) == run(program)
