@@ -110,14 +110,7 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
         return UnknownVariable(value, source)
     if source is not None:
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
-    kind = FunctionModeVariable if is_plain_mode(type(value)) else ObjectVariable
-    if type(value) is random.Random:
-        kind = RandomVariable
-    if is_own_dict(value):
-        kind = SelfDictVariable
-        if source is not None:
-            tracer.guard(dict_source(source, type(value)), GuardKind.OBJECT_ALIASING, source)
-    tracker = kind(type(value), value, source)
+    tracker = _kind_of(tracer, value, source)(type(value), value, source)
     kinds: tuple[tuple[type, Any], ...] = (
         (list, wrap_sequence), (tuple, wrap_sequence), (dict, wrap_dict), (set, wrap_set),
         (collections.deque, wrap_deque),
@@ -133,6 +126,17 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
                 tracer.guard(source, GuardKind.EQUALS_MATCH, value)
             tracker.base_items = ConstantVariable(_plain(scalar, value))
     return tracer.side_effects.remember(value, tracker)
+
+
+def _kind_of(tracer: Tracer, value: object, source: Source | None) -> type[ObjectVariable]:
+    """The class of an object's tracker."""
+    if type(value) is random.Random:
+        return RandomVariable
+    if is_own_dict(value):
+        if source is not None:
+            tracer.guard(dict_source(source, type(value)), GuardKind.OBJECT_ALIASING, source)
+        return SelfDictVariable
+    return FunctionModeVariable if is_plain_mode(type(value)) else ObjectVariable
 
 
 def _hides_its_length(value: object) -> bool:
