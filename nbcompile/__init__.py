@@ -68,6 +68,7 @@ with importing():
 if TYPE_CHECKING:
     from nbcompile import jupyter
     from nbcompile.fast import background
+    from nbcompile.fast.disk_cache.archives import load_cache_artifacts, save_cache_artifacts
 else:
     jupyter = lazy_import.module("nbcompile.jupyter")
     background = lazy_import.module("nbcompile.fast.background")
@@ -100,6 +101,7 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "leaf_function",
+    "load_cache_artifacts",
     "load_ipython_extension",
     "metrics",
     "minify",
@@ -110,6 +112,7 @@ __all__ = [
     "report",
     "reset",
     "run",
+    "save_cache_artifacts",
     "set_default_backend",
     "set_logs",
     "set_stance",
@@ -147,9 +150,11 @@ else:
         "ablate": lazy_import.module("nbcompile.tools.diagnose.ablate"),
         "compare": lazy_import.module("nbcompile.tools.compare"),
         "bisect": lazy_import.module("nbcompile.tools.diagnose.bisect"),
+        "load_cache_artifacts": lazy_import.module("nbcompile.fast.disk_cache.archives"),
         "minify": lazy_import.module("nbcompile.tools.diagnose.minify"),
         "profile": lazy_import.module("nbcompile.tools.profile"),
         "install": lazy_import.module("nbcompile.tools.replacement"),
+        "save_cache_artifacts": lazy_import.module("nbcompile.fast.disk_cache.archives"),
         "uninstall": lazy_import.module("nbcompile.tools.replacement"),
     }
 

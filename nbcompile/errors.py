@@ -210,6 +210,16 @@ class InvalidMetadataGuard(NbcompileError):
     """``__metadata_guard__`` of a tensor subclass cannot be asked whether two pieces of metadata are alike."""
 
 
+class InvalidArchive(NbcompileError, ValueError):
+    """Bytes that are no archive of compiled code, or a damaged one."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"Invalid cache artifacts: {reason}. Nothing was installed. Expected an archive that"
+            " `nbcompile.save_cache_artifacts()` or `python -m nbcompile cache save FILE` made."
+        )
+
+
 class RecompileError(NbcompileError):
     """``config.error_on_recompile``, and no entry accepts the call."""
 

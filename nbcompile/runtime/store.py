@@ -227,6 +227,13 @@ def entries(folder: Path) -> Iterator[least_used.StoredEntry]:
             yield least_used.entry(folder / inner / name for name in own)
 
 
+def used() -> list[Path]:
+    """The files of the entries that this process has fetched or built, without their checksums."""
+    folder = directory()
+    found = (folder / key[:2] / name for key in sorted(_used) for name in _names(folder / key[:2]) if name[:40] == key)
+    return [path for path in found if _ENTRY_NAME.fullmatch(path.name) and path.suffix != ".sha256"]
+
+
 def shrink(folder: Path, limit: int) -> None:
     """Throw away what was not used for longest, until the rest is within a limit in bytes."""
     now, removable = time.time(), []

@@ -113,3 +113,27 @@ def test_another_triton_compiles_again(store):
     second = run(store[0], mode="reduce-overhead", triton="2.0.0")
     assert not any(cause.startswith("loaded") for cause in second["causes"])
     assert second["workers"] > 0
+
+
+@pytest.mark.fast_path
+def test_an_archive_takes_graphs_of_kernels_to_an_empty_store(store, tmp_path):
+    """Cubins, launch plans, both graphs: another machine launches them without Triton and builds no kernel."""
+    folder, first = store
+    # The stand-in is a library in the store, and part of what is patched: the empty store has the same path.
+    aside, archive = folder.with_name(f"{folder.name}-aside"), str(tmp_path / "model.zip")
+    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(folder)}
+    environment.pop("NBCOMPILE_FRAMES_DIR", None)
+    words = [sys.executable, "-m", "nbcompile", "cache"]
+    subprocess.run([*words, "save", archive], check=True, capture_output=True, env=environment)
+    folder.rename(aside)
+    try:
+        folder.mkdir(mode=0o700)
+        copy_libraries(folder)
+        subprocess.run([*words, "load", archive], check=True, capture_output=True, env=environment)
+        second = run(folder, mode="reduce-overhead", unaligned=True)
+    finally:
+        folder.rename(tmp_path / "loaded")
+        aside.rename(folder)
+    assert all(cause.startswith("loaded") for cause in second["causes"]), second
+    assert (second["imported"], second["workers"]) == ([], 0)
+    assert (second["launches"], second["replays"]) == (first["launches"], first["replays"])

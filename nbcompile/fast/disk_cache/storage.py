@@ -40,6 +40,8 @@ _OF_THE_PROCESS = frozenset(
 _added = STATE.add("fast.disk_cache.storage._added", [0], Lifetime.PROCESS)
 _written: set[tuple[int, str]] = STATE.add("fast.disk_cache.storage._written", set(), Lifetime.PROCESS)
 """The entries that this process made, by process (a fork inherits the set) and name."""
+_used: set[Path] = STATE.add("fast.disk_cache.storage._used", set(), Lifetime.PROCESS)
+"""The entries that this process has loaded or made."""
 _warned: set[str] = STATE.add("fast.disk_cache.storage._warned", set(), Lifetime.PROCESS)
 
 
@@ -127,6 +129,7 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
         warn("refused", f"nothing is kept for the next process: {error}")
         return False
     _written.add((os.getpid(), name))
+    _used.add(where / f"{name}.json")
     # Each key keeps the entries that were used last.
     for path in _by_age(where, "*.json")[ENTRIES_OF_ONE_KEY:]:
         _remove(path)
@@ -143,7 +146,39 @@ def is_own(path: Path) -> bool:
 
 def touch(path: Path) -> None:
     """It was used now."""
+    _used.add(path)
     least_used.touch(path)
+
+
+def used() -> list[Path]:
+    """The files of the entries that this process has loaded or made, those that are gone by now left out."""
+    files = (file for path in sorted(_used) for file in (path.with_suffix(".page"), path))
+    return [file for file in files if file.is_file()]
+
+
+def contents(path: Path) -> bytes | None:
+    """The bytes of a complete file of the store, its checksum first; None if it is damaged or gone."""
+    try:
+        whole = store.read(path, store.LARGEST)
+    except (OSError, ValueError):
+        return None
+    return whole if is_complete(path, whole) else None
+
+
+def is_complete(path: Path, whole: bytes) -> bool:
+    """True of the bytes of a file that belongs at this path and has its checksum."""
+    checksum, _, text = whole.partition(b"\n")
+    return checksum == _checksum(path, text)
+
+
+def install(path: Path, whole: bytes) -> None:
+    """Write a complete file of another store, at the same place of this one.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(path, whole.partition(b"\n")[2])
 
 
 def size(where: Path | None = None) -> int:

@@ -3,6 +3,8 @@
     python -m nbcompile cache                where it is, how many entries, how large
     python -m nbcompile cache clear          delete all entries of nbcompile
     python -m nbcompile cache list --json    one entry a line
+    python -m nbcompile cache save FILE      pack all complete entries into a zip file, for other machines of this kind
+    python -m nbcompile cache load FILE      install the entries of such a file
 
 In torch: torch/_inductor/runtime/cache_dir_utils.py. Read next: nbcompile/fast/disk_cache/storage.py
 """
@@ -13,12 +15,13 @@ import argparse
 import contextlib
 import re
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from nbcompile import config
-from nbcompile.fast.disk_cache import storage, writer
+from nbcompile import config, errors
+from nbcompile.fast.disk_cache import archives, storage, writer
 from nbcompile.runtime import least_used, store
 from nbcompile.tools.commands import terminal
 
@@ -39,8 +42,11 @@ class Entry:
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Describe the command."""
-    parser = commands.add_parser("cache", help="what is stored on disk: show, list or clear it", allow_abbrev=False)
-    parser.add_argument("action", nargs="?", choices=("show", "list", "clear"), default="show", help="default: show")
+    text = "what is stored on disk: show, list or clear it, save it to a file or load one"
+    parser = commands.add_parser("cache", help=text, allow_abbrev=False)
+    actions = ("show", "list", "clear", "save", "load")
+    parser.add_argument("action", nargs="?", choices=actions, default="show", help="default: show")
+    parser.add_argument("file", nargs="?", help="of save and load: the archive; load only what you trust, it is code")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_cache)
 
@@ -48,6 +54,12 @@ def add(commands: argparse._SubParsersAction) -> None:
 def _cache(options: argparse.Namespace) -> int:
     # Entries are written in the background: what this process has begun belongs to the answer.
     writer.flush(timeout=writer.TIMEOUT)
+    if (options.action in ("save", "load")) != (options.file is not None):
+        expected = "expected the name of a file" if options.file is None else f"expected no file, got {options.file!r}"
+        print(f"nbcompile cache {options.action}: {expected}", file=sys.stderr)
+        return 2
+    if options.file is not None:
+        return _transfer(options)
     entries = list(find_entries())
     if options.action == "clear":
         removed = clear(entries)
@@ -64,6 +76,28 @@ def _cache(options: argparse.Namespace) -> int:
         terminal.print_json(summaries)
     else:
         _print_summaries(summaries, [entry for entry in entries if entry.unfinished])
+    return 0
+
+
+def _transfer(options: argparse.Namespace) -> int:
+    """Save the stores to a file, or load one; an error of the file is one line."""
+    path = Path(options.file)
+    try:
+        if options.action == "load":
+            artifacts = archives.load_cache_artifacts(path.read_bytes())
+        else:
+            functions, kernels = ([Path(e.path) for e in find_entries() if e.store == name] for name, _ in _folders())
+            content, artifacts = archives.pack(functions, kernels)
+            path.write_bytes(content)
+    except (OSError, errors.InvalidArchive) as error:
+        print(f"nbcompile cache {options.action}: {error}", file=sys.stderr)
+        return 1
+    if options.json:
+        terminal.print_json(asdict(artifacts))
+    else:
+        size = artifacts.size / least_used.MEGABYTE
+        counts = f"{artifacts.functions} files of functions and {artifacts.kernels} of kernels"
+        print(f"{'saved' if options.action == 'save' else 'loaded'} {counts}, {size:.1f} MiB: {path}")
     return 0
 
 

@@ -1,0 +1,297 @@
+"""Archives of compiled code: what one process saved, another one loads into an empty store; and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import config, errors
+from nbcompile.fast.disk_cache import archives, storage, writer
+from nbcompile.runtime import store
+
+PROGRAM = """
+import json, sys, pathlib
+import torch, nbcompile
+from nbcompile.record.recorder import Recorder
+if sys.argv[1] == "load":
+    loaded = nbcompile.load_cache_artifacts(pathlib.Path(sys.argv[2]).read_bytes())
+    assert loaded.functions and loaded.kernels and loaded.size, loaded
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 4))
+def f(x):
+    y = net(x)
+    print("between", file=sys.stderr)
+    return torch.softmax(y, -1)
+def of_any_size(x):
+    return x.sin() * x.shape[0]
+recorder = Recorder("f")
+with recorder.listening():
+    x = torch.ones(2, 4, requires_grad=True)
+    nbcompile.compile(f)(x)[0, 0].backward()
+    gradient, x.grad = x.grad, None
+    f(x)[0, 0].backward()
+    assert torch.allclose(x.grad, gradient)
+    for size in (3, 5, 7):
+        x = torch.ones(size)
+        assert torch.allclose(nbcompile.compile(of_any_size)(x), of_any_size(x))
+if sys.argv[1] == "save":
+    pathlib.Path(sys.argv[2]).write_bytes(nbcompile.save_cache_artifacts())
+compiled = [name for name in ("nbcompile.driver.stages", "nbcompile.lowering", "sympy") if name in sys.modules]
+print(json.dumps([compiled, [frame.cause.startswith("loaded") for frame in recorder.frames]]))
+"""
+
+
+def run(folder: Path, *arguments: str, program: str = PROGRAM) -> str:
+    """What a program prints in a process of its own, over a store in a folder."""
+    environment = {key: value for key, value in os.environ.items() if key != "NBCOMPILE_FRAMES_DIR"}
+    environment |= {"NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_WARM_START": "1"}
+    command = [sys.executable, "-c", program, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory) -> Path:
+    """A folder with a store that one process has filled, and the archive that it saved."""
+    folder = tmp_path_factory.mktemp("here")
+    compiled, loaded = json.loads(run(folder / "store", "save", str(folder / "model.zip")))
+    assert compiled
+    assert not any(loaded)
+    return folder
+
+
+@pytest.mark.fast_path
+def test_an_archive_takes_compiled_code_to_an_empty_store(here, tmp_path):
+    """Graphs with gradients, a resume function, symbolic sizes: nothing is compiled; what was loaded is passed on."""
+    second = str(tmp_path / "second.zip")
+    again = PROGRAM.replace('if sys.argv[1] == "save"', "if True").replace(
+        "pathlib.Path(sys.argv[2]).write_bytes", "pathlib.Path(sys.argv[3]).write_bytes"
+    )
+    runs = [
+        run(tmp_path / "two", "load", str(here / "model.zip"), second, program=again),
+        run(tmp_path / "three", "load", second),
+    ]
+    for compiled, loaded in map(json.loads, runs):
+        assert compiled == []
+        assert all(loaded)
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``python -m nbcompile cache ...`` over the store in a folder."""
+    environment = {key: value for key, value in os.environ.items() if key != "NBCOMPILE_FRAMES_DIR"}
+    environment["NBCOMPILE_CACHE_DIR"] = str(folder)
+    words = [sys.executable, "-m", "nbcompile", "cache", *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.mark.fast_path
+def test_the_command_moves_whole_stores(here, tmp_path):
+    """``cache save`` packs what is there, ``cache load`` installs it, and the program finds all of it."""
+    file = str(tmp_path / "store.zip")
+    saved = command(here / "store", "save", file, "--json")
+    loaded = command(tmp_path / "there", "load", file, "--json")
+    assert (saved.returncode, loaded.returncode) == (0, 0), saved.stderr + loaded.stderr
+    assert json.loads(saved.stdout) == json.loads(loaded.stdout)
+    compiled, found = json.loads(run(tmp_path / "there", "load", file))
+    assert compiled == []
+    assert all(found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "code"),
+    [
+        (["save"], "expected the name of a file", 2),
+        (["list", "x.zip"], "expected no file, got 'x.zip'", 2),
+        (["load", "absent.zip"], "No such file", 1),
+        (["load", __file__], "Invalid cache artifacts: File is not a zip file. Nothing was installed.", 1),
+    ],
+    ids=["no file", "a file for list", "absent", "no archive"],
+)
+def test_wrong_use_of_the_command_is_one_line(tmp_path, arguments, said, code):
+    """The line says what was expected; there is no traceback."""
+    ran = command(tmp_path, *arguments)
+    assert ran.returncode == code
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.fixture
+def stores(tmp_path, monkeypatch):
+    """Empty stores of the test's own, in this process."""
+    nbcompile.reset()
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
+    monkeypatch.setattr(storage, "_used", set())
+    monkeypatch.setattr(store, "_used", set())
+    with config.patch(warm_start=True):
+        yield tmp_path / "store"
+
+
+def saved() -> bytes:
+    """The archive of one compiled function."""
+    nbcompile.compile(lambda x: x.sin() + 1)(torch.ones(3))
+    content = nbcompile.save_cache_artifacts()
+    assert content is not None
+    return content
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """The contents of all files below a folder, by name."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_process_that_compiled_nothing_saves_nothing(stores):
+    """None, as torch's function returns."""
+    assert nbcompile.save_cache_artifacts() is None
+
+
+@pytest.mark.fast_path
+def test_an_archive_holds_the_stores_files(stores, monkeypatch, tmp_path):
+    """All files that a process used, byte for byte, also the checksums, which are made again."""
+    content = saved()
+    writer.flush()
+    before = files(stores)
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "other"))
+    artifacts = nbcompile.load_cache_artifacts(content)
+    after = files(tmp_path / "other")
+    assert {name: before[name] for name in after} == after
+    assert [name for name in before.keys() - after.keys() if name.startswith("frames")] == []
+    assert artifacts.functions == sum(name.startswith("frames") for name in after)
+    assert artifacts.kernels > 0
+
+
+@pytest.mark.fast_path
+def test_an_archive_replaces_what_is_damaged(stores):
+    """Loading an archive over a damaged store mends it."""
+    content = saved()
+    writer.flush()
+    whole = files(stores)
+    damaged = [path for path in stores.rglob("*") if path.suffix in (".json", ".so")]
+    for path in damaged:
+        path.write_bytes(b"damaged")
+    nbcompile.load_cache_artifacts(content)
+    assert {name: text for name, text in files(stores).items() if name.endswith(".so")} == {
+        name: text for name, text in whole.items() if name.endswith(".so")
+    }
+    assert all(storage.contents(path) for path in storage.directory().rglob("*.json"))
+
+
+def archive_of(*members: tuple[str, bytes]) -> bytes:
+    """A zip file."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, whole in members:
+            archive.writestr(zipfile.ZipInfo(name), whole)
+    return buffer.getvalue()
+
+
+KEY = "0" * 40
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"kernels/../{KEY}.so",
+        f"/kernels/{KEY}.so",
+        f"kernels/{KEY}.so/x",
+        f"kernels/{KEY}...so",
+        f"kernels/{KEY}.so.sha256",
+        f"kernels/{KEY}",
+        f"kernels/{KEY.replace('0', 'G')}.so",
+        f"functions/{KEY}/../../{KEY}.json",
+        f"functions/../{KEY}.json",
+        f"functions/{KEY}/{KEY}.py",
+        "",
+        "x",
+        f"kernels/{KEY}.so\n",
+    ],
+)
+def test_names_that_are_not_of_the_stores_are_refused(stores, name):
+    """Nothing is written for an archive with one such name, whatever else is in it."""
+    content = archive_of((f"kernels/{KEY}.cpp", b"int x;"), (name, b"x"))
+    with pytest.raises(errors.InvalidArchive, match="Nothing was installed"):
+        nbcompile.load_cache_artifacts(content)
+    assert not stores.exists()
+
+
+@pytest.mark.fast_path
+def test_damage_anywhere_is_refused_or_harmless(stores, monkeypatch, tmp_path):
+    """With a byte of an archive changed nothing is installed, or the very same files; cut off, nothing."""
+    content = saved()
+    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path / "whole"))
+    nbcompile.load_cache_artifacts(content)
+    whole = files(tmp_path / "whole")
+    refused = 0
+    for step in range(24):
+        folder = tmp_path / f"damaged{step}"
+        monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(folder))
+        position = step * (len(content) - 1) // 23
+        damaged = content[:position] + bytes([content[position] ^ 0x55]) + content[position + 1 :]
+        try:
+            nbcompile.load_cache_artifacts(damaged)
+        except errors.InvalidArchive:
+            refused += 1
+            assert not folder.exists()
+        else:
+            assert set(files(folder).items()) <= set(whole.items())
+        with pytest.raises(errors.InvalidArchive):
+            nbcompile.load_cache_artifacts(content[:position])
+    assert refused > 12
+
+
+def test_an_entry_with_another_entrys_file_is_refused(stores, monkeypatch, tmp_path):
+    """The checksum of a function's file holds its name: the file of another one does not pass."""
+    text = b'{"a": 1}'
+    own = store.checksum(f"{KEY}/{KEY[:20]}.json", text).encode() + b"\n" + text
+    artifacts = nbcompile.load_cache_artifacts(archive_of((f"functions/{KEY}/{KEY[:20]}.json", own)))
+    assert (artifacts.functions, artifacts.kernels) == (1, 0)
+    with pytest.raises(errors.InvalidArchive, match="does not have its checksum"):
+        nbcompile.load_cache_artifacts(archive_of((f"functions/{KEY}/{'1' * 20}.json", own)))
+
+
+def test_archives_that_are_too_large_are_refused_unread(stores):
+    """The sizes that the members promise are added up first."""
+    content = archive_of(*((f"kernels/{digit * 40}.so", bytes(1 << 19)) for digit in "0123456789"))
+    with (
+        config.patch(warm_start_megabytes=1, kernel_store_megabytes=1),
+        pytest.raises(errors.InvalidArchive, match="expected at most 2097152 bytes of files, got 5242880"),
+    ):
+        nbcompile.load_cache_artifacts(content)
+    assert not stores.exists()
+
+
+def test_a_member_that_promises_too_little_is_refused(stores):
+    """Data that unpack to more than the header says, as in a zip bomb, are read no further than that."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo(f"kernels/{KEY}.so"), bytes(1 << 22), zipfile.ZIP_DEFLATED)
+    content = buffer.getvalue().replace((1 << 22).to_bytes(4, "little"), (16).to_bytes(4, "little"))
+    with pytest.raises(errors.InvalidArchive, match="CRC"):
+        nbcompile.load_cache_artifacts(content)
+    assert not stores.exists()
+
+
+def test_two_files_of_one_name_are_refused(stores):
+    """Which of the two would be installed is not decided."""
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        content = archive_of((f"kernels/{KEY}.so", b"one"), (f"kernels/{KEY}.so", b"two"))
+    with pytest.raises(errors.InvalidArchive, match="is there twice"):
+        nbcompile.load_cache_artifacts(content)
+
+
+def test_equal_stores_make_equal_archives(stores):
+    """No date and no order of the disk is in an archive."""
+    nbcompile.load_cache_artifacts(archive_of(*((f"kernels/{digit * 40}.cpp", b"x") for digit in "0123")))
+    paths = store.used()
+    assert archives.pack([], paths) == archives.pack([], paths)
+    assert len(paths) == 4
