@@ -67,7 +67,8 @@ def test_a_large_unit_is_built_by_several_compilers(compiler, monkeypatch):
             commands.append(given)
         return together(given, *more)
 
-    monkeypatch.setattr(compiler_processes, "run_together", noted)
+    monkeypatch.setattr(compiler_processes, "run_together", noted)  # of the link
+    monkeypatch.setattr(toolchain, "run_together", noted)  # of the pieces
     monkeypatch.setattr(cpp.os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     source = unit(functions(9, cpp.PIECE // 2))
     library = cpp.load(source, compiler)
