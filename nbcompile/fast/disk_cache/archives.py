@@ -88,11 +88,11 @@ def pack(functions: Iterable[Path], kernels: Iterable[Path]) -> tuple[bytes, Cac
     """Pack files of the two stores; those that are damaged, or that another process has removed, are left out."""
     buffer, counts, size = io.BytesIO(), [0, 0], 0
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for store_of, members in enumerate((_functions(functions), _kernels(kernels))):
+        for kind, members in enumerate((_functions(functions), _kernels(kernels))):
             for name, whole in members:
                 # One date for all: equal stores make equal archives.
                 archive.writestr(zipfile.ZipInfo(name), whole, zipfile.ZIP_DEFLATED)
-                counts[store_of] += 1
+                counts[kind] += 1
                 size += len(whole)
     return buffer.getvalue(), CacheArtifacts(counts[0], counts[1], size)
 
@@ -126,13 +126,13 @@ def _checked(content: bytes) -> dict[Path | tuple[str, str], bytes]:
         _check_size(members)
         found: dict[Path | tuple[str, str], bytes] = {}
         for member in members:
-            place = _place(member.filename)
+            destination = _destination(member.filename)
             whole = _content(archive, member)
-            if isinstance(place, Path) and not storage.is_complete(place, whole):
+            if isinstance(destination, Path) and not storage.is_complete(destination, whole):
                 raise errors.InvalidArchive(f"{member.filename!r} does not have its checksum")
-            if place in found:
+            if destination in found:
                 raise errors.InvalidArchive(f"{member.filename!r} is there twice")
-            found[place] = whole
+            found[destination] = whole
     return found
 
 
@@ -158,8 +158,8 @@ def _check_size(members: list[zipfile.ZipInfo]) -> None:
         raise errors.InvalidArchive(f"expected at most {limit} bytes of files, got {size}")
 
 
-def _place(name: str) -> Path | tuple[str, str]:
-    """The place of a member in the stores: names of ours only, so that none leads out of them."""
+def _destination(name: str) -> Path | tuple[str, str]:
+    """The destination of a member in the stores: names of ours only, so that none leads out of them."""
     function, kernel = FUNCTION.fullmatch(name), KERNEL.fullmatch(name)
     if function:
         return storage.folder(function[1]) / function[2]

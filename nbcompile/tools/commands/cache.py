@@ -29,6 +29,10 @@ OWN_NAMES = re.compile(r"[0-9a-f]{8,64}(\.[\w.]+)?")
 """File names that the two stores give; nothing else is deleted."""
 
 
+TRANSFERS = ("save", "load")
+"""Actions that need a file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One file of a store; or the folder of a build whose process was killed."""
@@ -44,7 +48,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     """Describe the command."""
     text = "what is stored on disk: show, list or clear it, save it to a file or load one"
     parser = commands.add_parser("cache", help=text, allow_abbrev=False)
-    actions = ("show", "list", "clear", "save", "load")
+    actions = ("show", "list", "clear", *TRANSFERS)
     parser.add_argument("action", nargs="?", choices=actions, default="show", help="default: show")
     parser.add_argument("file", nargs="?", help="of save and load: the archive; load only what you trust, it is code")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -54,11 +58,7 @@ def add(commands: argparse._SubParsersAction) -> None:
 def _cache(options: argparse.Namespace) -> int:
     # Entries are written in the background: what this process has begun belongs to the answer.
     writer.flush(timeout=writer.TIMEOUT)
-    if (options.action in ("save", "load")) != (options.file is not None):
-        expected = "expected the name of a file" if options.file is None else f"expected no file, got {options.file!r}"
-        print(f"nbcompile cache {options.action}: {expected}", file=sys.stderr)
-        return 2
-    if options.file is not None:
+    if options.file is not None or options.action in TRANSFERS:
         return _transfer(options)
     entries = list(find_entries())
     if options.action == "clear":
@@ -81,6 +81,10 @@ def _cache(options: argparse.Namespace) -> int:
 
 def _transfer(options: argparse.Namespace) -> int:
     """Save the stores to a file, or load one; an error of the file is one line."""
+    if options.file is None or options.action not in TRANSFERS:
+        expected = "expected no file" if options.file else "expected the name of a file"
+        print(f"nbcompile cache {options.action}: {expected}", file=sys.stderr)
+        return 2
     path = Path(options.file)
     try:
         if options.action == "load":

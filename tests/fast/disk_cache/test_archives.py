@@ -111,7 +111,7 @@ def test_the_command_moves_whole_stores(here, tmp_path):
     ("arguments", "said", "code"),
     [
         (["save"], "expected the name of a file", 2),
-        (["list", "x.zip"], "expected no file, got 'x.zip'", 2),
+        (["list", "x.zip"], "nbcompile cache list: expected no file", 2),
         (["load", "absent.zip"], "No such file", 1),
         (["load", __file__], "Invalid cache artifacts: File is not a zip file. Nothing was installed.", 1),
     ],
