@@ -37,7 +37,7 @@ def test_the_launcher_is_built_once_though_two_threads_ask(monkeypatch):
         go_on.wait(60)
         return real(command, source, timeout)
 
-    monkeypatch.setattr(extension.toolchain, "run", run)
+    monkeypatch.setattr(compiler_processes, "run", run)
     thread = prebuild.start()
     assert begun.wait(60)
     asked = []
@@ -97,7 +97,7 @@ def test_a_compiler_that_refuses_is_no_failure_of_the_thread(monkeypatch):
     """The build that fails ahead is asked for again by whoever needs it, and only then told."""
     if not isinstance(toolchain.find(), toolchain.Compiler):
         pytest.skip("no compiler")
-    monkeypatch.setattr(extension.toolchain, "run", lambda *_: (1, "refused"))
+    monkeypatch.setattr(compiler_processes, "run", lambda *_: (1, "refused"))
     raised = []
     monkeypatch.setattr(threading, "excepthook", raised.append)
     prebuild.start().join(60)
