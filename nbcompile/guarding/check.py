@@ -129,9 +129,9 @@ def _build(
         # Of equal guards the first stays.
         unique = {_deduplication_key(guard, known): guard for guard in reversed(complete)}
         ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
+        groups = () if group_guards is None else tuple(group_guards(ordered, known))
     compared = frozenset(_compared_sources(ordered))
     tree = GuardTree(frame, known, compared)
-    groups = () if group_guards is None else tuple(group_guards(ordered, known))
     # The tree of each guard: that of its group, or the main one.
     trees = dict.fromkeys(map(id, ordered), tree)
     types: dict[int, GuardTree] = {}
