@@ -109,6 +109,10 @@ DIFFERENCES = (
         "the value is NaN either way",
     ),
     Difference(
+        "grid_coordinates", "bilinear `grid_sample`, padded by zeros, with coordinates that are NaN or infinite", "NaN", "0.0",
+        "such a point is outside of the image, and its weight is replaced by 0; `torch.compile` gives 0.0 as well",
+    ),
+    Difference(
         "large_quotient", "`%` and `fmod` of float32, float64 and bfloat16 whose quotient is too large for the type (`1.0 % 1e-40`)",
         "NaN in whole vectors; the remainder after the last whole vector", "the remainder",
         "the vectors of eager divide first; `torch.compile` gives infinity for some of them",

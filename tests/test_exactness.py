@@ -150,6 +150,20 @@ def nan_window():
     assert ((place >= 0) & (place < 6)).all()
 
 
+def grid_coordinates():
+    """Zeros in place of NaN; in the other modes the same as eager's."""
+    image = torch.rand(2, 3, 5, 4)
+    for number in (float("nan"), float("inf"), -float("inf")):
+        grid = torch.full((2, 3, 2, 2), number)
+        for mode in ("bilinear", "nearest", "bicubic"):
+            found, wanted = run(functools.partial(F.grid_sample, mode=mode, align_corners=False), image, grid)
+            if mode == "bilinear":
+                assert wanted.isnan().all()
+                assert (found == 0).all()
+            else:
+                assert torch.equal(found.nan_to_num(7), wanted.nan_to_num(7))
+
+
 def large_quotient():
     """The remainder is what NumPy makes it, and eager's where that is a number."""
     x = torch.tensor([1.0, -3.0, 3e38, 5e-40, 0.0] * 8)
@@ -180,6 +194,7 @@ CHECKS = {
         sums,
         large_variance,
         nan_window,
+        grid_coordinates,
         large_quotient,
         strides,
     )

@@ -28,7 +28,7 @@ from nbcompile.support.process_state import STATE, Lifetime
 
 @dataclass(slots=True)
 class Turns:
-    """Whose turn it is in this process."""
+    """State of the turns in this process: the lock, whether a turn is taken, and the threads that called."""
 
     # Reentrant, for a finalizer that Python runs during a replay: it finds that the turn is taken.
     lock: threading.RLock = field(default_factory=threading.RLock)

@@ -97,3 +97,22 @@ def test_other_numbers_in_the_same_tensors():
         optimiser.step()
         torch.testing.assert_close(call(x), net(x))
     assert len(graphs) == 1
+
+
+def test_a_function_mode_does_not_see_how_guards_are_divided():
+    """A mode that counts is asked for what the program calls, as in eager mode: layouts of guarded tensors are no calls."""
+
+    class Counts(torch.overrides.TorchFunctionMode):
+        def __init__(self):
+            self.calls = 0
+
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            self.calls += 1
+            return func(*args, **(kwargs or {}))
+
+    net, counted = Net(), []
+    for function in (net, compiled(net)[0]):
+        with Counts() as mode:
+            function(x)
+        counted.append(mode.calls)
+    assert counted[0] == counted[1] > 0

@@ -11,7 +11,8 @@ settings are those of its key, as between two processes of one machine; elsewher
 Nothing is written before every member has a name of ours, a size within the limits and its checksum (zip's own, for a
 kernel). A checksum shows damage, not the author: kernels are machine code that this process will run.
 
-In torch: torch/compiler/_cache.py (save_cache_artifacts). Read next: nbcompile/fast/disk_cache/storage.py
+In torch: torch/compiler/__init__.py (save_cache_artifacts), torch/compiler/_cache.py.
+Read next: nbcompile/fast/disk_cache/storage.py
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Guards as data, and back into guards of the process that reads them.
+"""Writer and reader of the guards of an entry on disk: JSON, in the form that each kind has.
 
-    TYPE_MATCH L['self']     its class in words; read: the class of the value there now, if the words are the same
-    EQUALS_MATCH L['k']      3
-    GLOBAL_STATE             what torch tells of grad mode, autocast, default dtype, threads, ...
+    write(guards) -> [["TYPE_MATCH", address of L['self'], its class in words], ["EQUALS_MATCH", ..., 3], ...]
 
-No object is made from data: what a guard expects is taken from the call at hand, after it was seen to be what
-the entry says. So the guard tree is built exactly as it was by the process that compiled (guarding/check.py), over
-values that are equal in all that it looks at.
+The forms are in guarding/encodings/stored_forms.py. The guard tree is built exactly as it was by the process that
+compiled (guarding/check.py), over values that are equal in all that it looks at.
 
 In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next: nbcompile/fast/disk_cache/programs.py
 """

@@ -247,7 +247,7 @@ def global_state(values: PageValues, prepared: Ambient, scope: Scope) -> Tree:
 
 def _state() -> dict[str, Atom]:
     guard: Any = torch_guards.GlobalStateGuard()
-    if not hasattr(guard, "__getstate__"):  # an older torch tells nothing but whether it changed
+    if not hasattr(guard, "__getstate__"):  # an older torch says only whether it changed
         raise NotExpressible
     state = json.loads(guard.__getstate__())
     state["default_dtype"] = str(torch.get_default_dtype())

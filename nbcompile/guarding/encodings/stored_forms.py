@@ -2,10 +2,10 @@
 
     TYPE_MATCH L['self']     its class in words; read: the class of the value there now, if the words are the same
     EQUALS_MATCH L['k']      3
-    GLOBAL_STATE             what torch tells of grad mode, autocast, default dtype, threads, ...
+    GLOBAL_STATE             torch's state of grad mode, autocast, default dtype, threads, ...
 
-No object is made from data: what a guard expects is taken from the call at hand, after it was seen to be what
-the entry says. How an object is described is the entry's (``fast/disk_cache/stored_guards.py``).
+No object is made from data: what a guard expects is taken from the current call, once it is what the entry
+says. How an object is described is the entry's (``fast/disk_cache/stored_guards.py``).
 
 In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next: nbcompile/guarding/encodings/table.py
 """

@@ -7,17 +7,7 @@ import torch
 import torch.distributed as dist
 
 import nbcompile
-
-if not (dist.is_available() and dist.is_gloo_available()):
-    pytest.skip("this torch has no gloo", allow_module_level=True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def group():
-    """A process group of this process alone."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
+from tests.support.one_rank import one_rank  # noqa: F401 - a fixture of every test here
 
 
 def graphs_of(function, *inputs):

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import torch.distributed as dist
 
 from nbcompile.tracing.polyfills import collectives
-
-if not (dist.is_available() and dist.is_gloo_available()):
-    pytest.skip("this torch has no gloo", allow_module_level=True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def group():
-    """A process group of this process alone."""
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
+from tests.support.one_rank import one_rank  # noqa: F401 - a fixture of every test here
 
 
 def test_each_writes_what_torchs_function_writes():
