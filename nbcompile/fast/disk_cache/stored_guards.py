@@ -1,8 +1,8 @@
 """Writer and reader of the guards of an entry on disk: JSON, in the form that each kind has.
 
-    write(guards) -> [["TYPE_MATCH", address of L['self'], its class in words], ["EQUALS_MATCH", ..., 3], ...]
+    write(guards) -> [["TYPE_MATCH", 0, class of L['self'] in words], ["EQUALS_MATCH", 1, 3], ...]
 
-The forms are in guarding/encodings/stored_forms.py. The guard tree is built exactly as it was by the process that
+The second item is the number of the guard's source in the entry. The forms are in guarding/encodings/stored_forms.py. The guard tree is built exactly as it was by the process that
 compiled (guarding/check.py), over values that are equal in all that it looks at.
 
 In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next: nbcompile/fast/disk_cache/programs.py
