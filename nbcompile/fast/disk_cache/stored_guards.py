@@ -2,8 +2,9 @@
 
     write(guards) -> [["TYPE_MATCH", 0, class of L['self'] in words], ["EQUALS_MATCH", 1, 3], ...]
 
-The second item is the number of the guard's source in the entry. The forms are in guarding/encodings/stored_forms.py. The guard tree is built exactly as it was by the process that
-compiled (guarding/check.py), over values that are equal in all that it looks at.
+The second item is the number of the guard's source in the entry; the forms of the third are in
+guarding/encodings/stored_forms.py. The guard tree is built exactly as it was by the process that compiled
+(guarding/check.py), over values that are equal in all that it looks at.
 
 In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next: nbcompile/fast/disk_cache/programs.py
 """
