@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "gpu_table.h"
@@ -211,10 +212,18 @@ int load(GpuKernel *kernel, int which, PyObject *made) {
   return 0;
 }
 
+/* Held while code is loaded that several threads may need at the same time. */
+std::recursive_mutex loading;
+
 int need_unaligned(GpuKernel *kernel) {
   PyObject *made = PyObject_CallNoArgs(kernel->unaligned);
   if (!made) return -1;
-  /* Another thread may have loaded it, while this one ran Python. */
+  /* A driver may let another thread run Python before the load is over, so Python's own lock does not order the loads. A
+   * thread waits without Python's lock: who loads may need it. */
+  std::unique_lock<std::recursive_mutex> turn(loading, std::defer_lock);
+  Py_BEGIN_ALLOW_THREADS;
+  turn.lock();
+  Py_END_ALLOW_THREADS;
   int status = kernel->function[1] ? 0 : load(kernel, 1, made);
   Py_DECREF(made);
   return status;

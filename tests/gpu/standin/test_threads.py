@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import nbcompile
+from nbcompile.gpu import elf
 
 THREADS, CALLS = 4, 4
 MODES = ("default", "reduce-overhead")
@@ -166,8 +168,15 @@ def test_threads_that_record_at_the_same_time(here):
     assert any(line.startswith("replay") for line in here.driver.log())
 
 
-def test_pointers_of_other_alignment_in_many_threads(here):
-    """The code for them is loaded once, whoever needs it first."""
+def test_pointers_of_other_alignment_in_many_threads(here, monkeypatch):
+    """The code for them is loaded once, whoever needs it first, also if the others run Python while it is loaded."""
+    length = elf.length
+
+    def length_after_others_ran(head: bytes) -> int:
+        time.sleep(0.05)
+        return length(head)
+
+    monkeypatch.setattr(elf, "length", length_after_others_ran)
     compiled = nbcompile.compile(lambda x: torch.sin(x) * 2)
     compiled(torch.ones(64, device="cuda"))
     base = torch.randn(65, device="cuda")
