@@ -103,6 +103,8 @@ def _match_scores(node: object, module: fx.GraphModule, matched: _Scores, shape:
         return _match_mask(scores, (condition, True, _constant(filler, module)), module, matched, shape)
     if node.target is aten.where.self:
         return _match_where(node, module, matched, shape)
+    #     softmax( where(mask, (q @ k) * scale + bias, -inf) ) @ v        matched from the softmax to the left:
+    #     steps = (mask, bias), then scale, then the product
     # The walk goes up from the softmax. A scale met before this addition multiplies the bias, too: (q @ k + bias) * s.
     if node.target is aten.add.Tensor and not node.kwargs and matched.scale == 1.0:
         return _match_bias(node, module, matched, shape)
@@ -116,6 +118,7 @@ def _add_scale(scores: _Scores, node: fx.Node) -> _Scores:
 
 def _match_where(node: fx.Node, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
     condition, *pair = node.args
+    # Either branch may hold the scores: ``where(keep, scores, -inf)`` and ``where(drop, -inf, scores)``.
     for scores, other, masks_where_true in ((pair[1], pair[0], True), (pair[0], pair[1], False)):
         filler = _constant(other, module)
         if filler is not None:
@@ -135,6 +138,7 @@ def _match_mask(
 
 
 def _match_bias(node: fx.Node, module: fx.GraphModule, matched: _Scores, shape: torch.Size) -> _Scores | None:
+    # Addition commutes: whichever operand has all the elements may be the scores. The other one may be broadcast.
     for scores, bias in (node.args, node.args[::-1]):
         if isinstance(bias, fx.Node) and isinstance(scores, fx.Node) and _value(scores).shape == _value(node).shape:
             with_bias = replace(matched, steps=(*matched.steps, bias))
@@ -179,6 +183,7 @@ def _match_product(weights: fx.Node) -> fx.Node | None:
     while len(node.users) == 1:
         (user,) = node.users
         if user.target is aten.bmm.default:
+            # ``users`` has a node once, however often it is an argument: bmm(weights, weights) is no attention.
             return user if user.args[0] is node and user.args[1] is not node else None
         if user.target not in _VIEWS_AND_COPIES or _value(user).shape[-2:] != _value(weights).shape[-2:]:
             return None

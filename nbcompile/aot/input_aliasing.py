@@ -41,6 +41,7 @@ _data_ptr = torch.Tensor.data_ptr
 
 def has_aliased_wrapper(inputs: Sequence[Any]) -> bool:
     """Return whether a wrapper subclass among the inputs shares a storage with another input."""
+    # Two wrappers count as well: ``_storages`` looks through each to the tensors that it holds.
     tensors = [each for each in inputs if isinstance(each, torch.Tensor)]
     wrappers = [each for each in tensors if torch_internals.is_wrapper(each)]
     return any(
@@ -86,6 +87,7 @@ def with_alias_check(
     # The mutated inputs come first: _overlap compares them with each other, and all others with them only.
     positions = [position for position, _ in (*check.written, *check.read)]
     extents = [extent for _, extent in (*check.written, *check.read)]
+    # Equal addresses imply equal ranges only if no extent depends on a size of the call.
     is_static, count = None not in extents, len(check.written)
     known: tuple[tuple[int, ...] | None, bool] = (None, False)
 

@@ -26,6 +26,7 @@ Number = Any
 def same_layout(one: torch.Tensor, other: torch.Tensor) -> bool:
     """Return whether two tensors of one storage have the same elements in the same order, now and in later calls."""
     pairs = list(zip(_layout(one), _layout(other), strict=False))
+    # No guard on an unbacked size is possible: there equal formulas are equal, and all others count as different.
     if one.dim() != other.dim() or any(torch_internals.is_unbacked(number) for pair in pairs for number in pair):
         return one.dim() == other.dim() and all(str(first) == str(second) for first, second in pairs)
     # All examples first: a guard on one pair would be in vain if the next one differs.
@@ -40,6 +41,8 @@ def share_bytes(first: torch.Tensor, second: torch.Tensor) -> bool:
         return True
     if first.numel() == 0 or second.numel() == 0:  # a guard, as each size that is 0 has already
         return False
+    # If they overlap in this call already, the answer is right
+    # for every call; only "apart" needs a guard to stay true.
     return _share_bytes_now(first, second) or not _stay_apart(_Region(first), _Region(second))
 
 
@@ -79,6 +82,7 @@ def _stay_apart(first: _Region, second: _Region) -> bool:
     """Guard that two regions which are apart stay so; False if no guard is known that says it."""
     while True:
         for lower, upper in ((first, second), (second, first)):
+            # Of symbols, ``_now`` compares the examples, and ``bool`` of a comparison adds it as a guard.
             if _now(lower.end()) <= _now(upper.start):
                 return bool(lower.end() <= upper.start)
         # Rows of one matrix: where both have the same steps from row to row, and all else fits between two rows, only
@@ -91,9 +95,12 @@ def _stay_apart(first: _Region, second: _Region) -> bool:
             return False
         first.drop(one)
         second.drop(other)
+        # First by the examples of both, and then as guards: one that was added in vain would cause recompilations.
         for lower, upper in ((first, second), (second, first)):
             if _now(upper.end() - lower.start) > _now(one[0]):
                 return False
+        #     row 0   |ffff....ss|   the first region is in f, the second in s
+        #     row 1   |ffff....ss|   apart, if each ends before the other begins again, one step of the rows later
         if not (one[0] == other[0] and one[1] == other[1]):
             return False
         if not all(bool(upper.end() - lower.start <= one[0]) for lower, upper in ((first, second), (second, first))):
@@ -104,6 +111,8 @@ def _stay_apart(first: _Region, second: _Region) -> bool:
 
 
 def _share_bytes_now(first: torch.Tensor, second: torch.Tensor) -> bool:
+    # A byte of both: start + sum of (times * step) is equal in the two, so that the steps of one minus those of
+    # the other add up to the distance of their starts. One row of the search is (step, fewest times, most times).
     first_steps, second_steps = _steps(first), _steps(second)
     distance = _start(second) - _start(first)
     # In the first a step is taken 0 to n times, in the second as well: as one sum, -m to n times.
@@ -131,6 +140,7 @@ def _start(tensor: torch.Tensor) -> int:
 
 def _steps(tensor: torch.Tensor) -> dict[int, int]:
     """Largest number of times of each step in memory, by its size in bytes."""
+    # The bytes of one element are steps of size 1: views of two dtypes may share a part of an element.
     steps = {1: tensor.element_size() - 1} if tensor.element_size() > 1 else {}
     for stride, size in _dimensions(tensor):
         step = stride * tensor.element_size()

@@ -46,8 +46,11 @@ def _reads_what_it_writes(node: torch.fx.Node) -> bool:
         return False
     name = name_of_target(node).partition(".")[0]
     operands = _nodes((node.args, node.kwargs))
+    # Which operand is written depends on the function and on its flags: any two that overlap are too many.
     if name in _NORMS:
         return any(_overlap(one, other) for one, other in itertools.combinations(operands, 2))
+    # Eager updates the tensors of the list one after the other: one that is in it twice is updated
+    # from its new value the second time, and a functional graph would compute both from the old one.
     if name.startswith("_foreach_") and name.endswith("_"):
         written = _nodes(node.args[:1])
         return len(set(written)) < len(written)
@@ -69,10 +72,13 @@ def _assigns_what_it_reads(node: torch.fx.Node) -> bool:
         return False
     parts = torch.fx.node.map_arg(index, lambda node: node.meta.get("example_value"))
     if not all(map(_makes_view, parts if isinstance(parts, tuple) else (parts,))):
+        # Elements here and there: where they are is known at run time only, so all of the target counts as written.
+        # A mask among the indices is read first in eager, too, which turns it into positions before it writes.
         numbers = [one for one in _nodes(index) if getattr(one.meta.get("example_value"), "dtype", None) != torch.bool]
         return any(_overlap(target, one) for one in [*numbers, *_nodes(value)])
     written = _part(target.meta["example_value"], parts)
     sources = [read for read in _nodes(value) if not set(storages(target)).isdisjoint(storages(read))]
+    # Basic indexing: the written part is a view. ``a[1:] = a[1:]`` copies each number to itself, and is exact.
     return bool(sources) and (
         written is None or any(_overlaps_elsewhere(written, read.meta.get("example_value")) for read in sources)
     )

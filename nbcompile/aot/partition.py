@@ -86,10 +86,14 @@ def partition_joint_graph(
         if static_inputs is None
         else _min_cut(graph, {graph.inputs[at] for at in static_inputs})
     )
+    # A partition with a saved value that is no tensor (a tuple of results, whose getitems were banned as well)
+    # is given up: autograd keeps tensors for the backward, and AOTAutograd then partitions the graph itself.
     if saved is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in saved):
         return None
     sizes = [node for node in graph.inputs if is_size(node)]
     forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes)
+    # What is recomputed is in neither list: ``_extract`` puts it right before
+    # its first use, so that it is live for as short a time as possible.
     derived = [node for node in graph.nodes if node in graph.backward]
     backward = _extract([*sizes, *saved, *graph.tangents], graph.gradients, derived)
     return forward, backward, len(saved), len(sizes)
@@ -134,6 +138,8 @@ def _cost(node: torch.fx.Node, graph: ClassifiedGraph) -> float:
     if not isinstance(value, torch.Tensor):
         return math.inf  # it is no tensor: a tuple of results is saved by its getitems
     size = _bytes(value) * DISTANCE_FACTOR ** max(1, min(graph.distance[node], MAX_RECOMPUTED_CHAIN))
+    # Some reader that cannot be in the value's own kernel makes the forward
+    # store it anyway: saving it then costs the backward's read alone.
     in_memory = node.op == "placeholder" or not all(_can_fuse(node, user) for user in node.users)
     return size if in_memory else 2 * size
 
@@ -173,6 +179,7 @@ def _is_recomputable(node: torch.fx.Node) -> bool:
     if node.target is operator.getitem or _is_view(node):
         return True
     target = node.target
+    # A second draw would give other numbers: the generator has moved on between forward and backward.
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
     return torch.Tag.pointwise in target.tags or target.overloadpacket in RECOMPUTABLE_OPS
@@ -224,6 +231,7 @@ def _banned_residuals(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> set
     """
     first_materialised: dict[torch.fx.Node, float] = {}
     """Position of the first operator that reads a value, or what is fused from it, from memory."""
+    # Backwards: the users of a node have their positions before it needs them.
     for node in reversed(graph.nodes):
         later_users = [user for user in users(node) if user in graph.forward]
         first_materialised[node] = min(
@@ -286,6 +294,8 @@ def _ancestors(results: Iterable[torch.fx.Node], inputs: Collection[torch.fx.Nod
 
 
 def _copy(root: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
+    # An explicit stack, as a chain of recomputed values may be longer than Python's
+    # recursion limit. A node that two others need is pushed twice, and copied once.
     worklist = [] if root in copies else [root]  # a gradient that the forward computed needs nothing else
     while worklist:
         node = worklist[-1]

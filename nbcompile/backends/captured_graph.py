@@ -52,6 +52,8 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
     backend = lookup(options.backend, mode=options.mode, options=options.backend_options)
     scope = frame.scope()
     backend = _split_for_ddp(backend, graph, scope)
+    # Addresses are read by ordinary attribute access: a subclass
+    # with __torch_function__ among the inputs would see it.
     with torch._C.DisableTorchFunction():
         overridden = any(torch_internals.is_overriding(resolve(each.source, scope)) for each in graph.inputs)
         inputs = _example_inputs(graph, scope)
@@ -63,6 +65,7 @@ def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., obj
     with torch_internals.without_function_modes():
         compiled = compile_graph(backend, graph, inputs)
     requested = list(_requested_sizes(graph, scope))
+    # After the general code: it is what runs for every size that no condition names.
     if requested:
         compiled = specialised(compiled, requested, lambda *inputs: backend(graph.module, list(inputs)))
     if not intercepted:

@@ -90,8 +90,10 @@ def buckets_of(graph: torch.fx.Graph, sizes: Mapping[torch.fx.Node, int], cap: i
         current.parameters[:0] = (parameter.name for parameter in read)
         current.size += sum(sizes[parameter] for parameter in read)
         current.nodes.append(node)
+        # Backwards the end of a transform comes before its beginning: in between the number is larger than 0.
         transforms += _ends_transform(node) - _begins_transform(node)
         needed.discard(node)
+        # Every part may have the graph's inputs and attributes; what is computed has to be handed over.
         needed.update(each for each in node.all_input_nodes if each.op not in ("placeholder", "get_attr"))
     if len(buckets) > 1 and not buckets[0].size:
         # Operators before the first parameter are worth no part of their own.
@@ -185,6 +187,8 @@ def _compile_parts(
                     compiled_artifact.collecting() as artifact,
                 ):
                     compiled = compile_part(part, given)
+                # The captured part gives the next one its examples: fakes
+                # have no memory that compiled kernels could read.
                 values[node] = part(*given)
                 node.op, node.target = "call_function", _named(compiled, f"compiled_{node.target}")
                 compiled_parts.append(CompiledPart(node.target, artifact))

@@ -111,8 +111,10 @@ def _numbers(loss: LinearCrossEntropy) -> Iterator[str]:
     yield f"is_wanted = (column[None, :] == wanted[:, None]) & (wanted[:, None] != {loss.ignored})"
     yield "picked += tl.sum(tl.where(is_wanted, logits, 0.0), 1)"
     yield "summed += tl.sum(tl.where(is_class, logits, 0.0), 1)"
+    # Columns beyond the last class have weight 0 in the sum of exponentials.
     yield "logits = tl.where(is_class, logits, float('-inf'))"
     yield "now = tl.maximum(largest, tl.max(logits, 1))"
+    # Where all logits so far are minus infinity, their difference would be NaN.
     yield "base = tl.where(now == float('-inf'), 0.0, now)"
     yield "total = total * tl.exp(largest - base) + tl.sum(tl.exp(logits - base[:, None]), 1)"
     yield "largest = now"

@@ -69,9 +69,13 @@ def describe_factor(
     offset, dimensions = factor.index[0], [batch, *sides] if batch else [*sides]
     strides = [_stride(offset, loops) for loops in dimensions]
     start = offset.xreplace({loop.variable: indexing.ZERO for loop in itertools.chain(*dimensions)})
+    # All must be strides of the whole index: what is left over (a
+    # gather, a second term of a variable) has no place in a descriptor.
     known = [stride for stride in strides if stride is not None]
     if len(known) < len(strides) or _remaining(offset - start, dimensions, known):
         return None
+    # The engine copies along adjacent elements: where those are along the rows of
+    # the tile, the sides are exchanged, and the tile is transposed after the load.
     is_transposed = indexing.is_one(known[-2]) and not indexing.is_one(known[-1])
     if is_transposed:
         dimensions[-2:], known[-2:] = dimensions[:-3:-1], known[:-3:-1]
@@ -82,6 +86,7 @@ def describe_factor(
 
 def _are_aligned(start: Index, strides: Sequence[Index], size: int) -> bool:
     """Return whether the copy engine takes these strides: 0, as of an expanded dimension, is none of them."""
+    # Known numbers alone: a symbolic stride may be a multiple of 16 bytes in this call, and not in the next one.
     numbers = [indexing.constant(value) for value in (start, *strides)]
     return all(number is not None and number * size % BYTES == 0 for number in numbers) and all(numbers[1:])
 

@@ -51,6 +51,7 @@ def following(node: fx.Node) -> Epilogue:
     nodes: list[fx.Node] = []
     operands: list[fx.Node] = []
     last, result = node, node.meta["val"]
+    # A value that somebody else reads has to be in memory as well: the chain ends with it.
     while len(last.users) == 1:
         (user,) = last.users
         others = [argument for argument in user.args if isinstance(argument, fx.Node) and argument is not last]
@@ -88,6 +89,7 @@ def _is_covered(operand: fx.Node, result: torch.Tensor) -> bool:
 
 def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:
     """Iterate over lines; ``total`` becomes the result, in float32 unless the last operator's type is another one."""
+    # The product is rounded to its dtype before an operator reads it, as if it had been stored.
     yield f"total = {_rounded('total', product.meta['val'].dtype)}"
     last, names = product, dict(zip(epilogue.operands, epilogue.parameters, strict=True))
     for at, (operand, name) in enumerate(names.items()):

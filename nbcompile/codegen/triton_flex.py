@@ -135,6 +135,9 @@ def _step(flex: Flex, size: ProductTile, *, asks_mask: bool) -> Iterator[str]:
     yield f'raw = tl.dot(rows, keys, input_precision="ieee") * {flex.scale!r}'
     shape = f"[{size.rows}, {size.columns}]"
     yield from scores(flex, shape, f"is_row & (j < {sizes.keys})", f"j < {sizes.keys}", asks_mask=asks_mask)
+    # The softmax in one pass (online): what was summed up is rescaled whenever a larger score comes.
+    #     now = max(largest, scores)
+    #     total = total * exp(largest - now) + sum of exp(scores - now)       and the result alike
     yield "now = tl.maximum(largest, tl.max(scores, 1))"
     # A row that saw no key yet has minus infinity, which must not be subtracted from itself.
     yield "base = tl.where(now == float('-inf'), 0.0, now)"
@@ -151,6 +154,7 @@ def _step(flex: Flex, size: ProductTile, *, asks_mask: bool) -> Iterator[str]:
 
 def _store_results(flex: Flex) -> Iterator[str]:
     sizes, out, rows = flex.sizes, flex.strides["out"], tile(flex, 0).rows
+    # A row all of whose keys are masked has the result 0, not 0 / 0.
     yield "safe = tl.where(total == 0.0, 1.0, total)"
     element = f"b.to(tl.int64) * {out[0]} + h.to(tl.int64) * {out[1]} + {offset_text('i', 'e[None, :]', out)}"
     mask = f"is_row & (e[None, :] < {sizes.value_width})"
@@ -184,6 +188,7 @@ def emit_combination(flex: Flex, name: str, splits: int) -> str:
     writer = begin(name, COMBINED)
     for line in (
         "row = tl.program_id(0)",
+        # tl.arange takes powers of two only: the rest is masked.
         f"split = tl.arange(0, {power_of_two(splits)})",
         f"e = tl.arange(0, {width})",
         f"at = (split * {of_rows} + row).to(tl.int64)",

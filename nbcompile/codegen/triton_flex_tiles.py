@@ -171,6 +171,7 @@ def emit_steps(
         bounds: Where the loop begins, and where it ends at the latest.
     """
     columns = int(tile.partition(", ")[2].partition(")")[0])
+    # A block may be larger than the tensor: torch's mask for "all" has one that is larger than any.
     steps = -(-min(size, most) // columns)
     writer.line(f"count = tl.load({blocks.counts} + {blocks.count(number)}) * {steps}")
     end = f"tl.minimum(count, {bounds[1]})" if bounds[1] else "count"

@@ -27,6 +27,8 @@ _TYPES = {
 """Types of numbers that are computed."""
 _LOADED = {**_TYPES, **dict.fromkeys((torch.int8, torch.uint8, torch.int16), "tl.int32")}
 """Types of elements of buffers."""
+# Triton divides integers as C does, toward zero, and Python downward: the
+# two differ where the signs differ and the division leaves a remainder.
 _SIGNS = "(({0} % {1} != 0) & (({0} < 0) != ({1} < 0)))"
 _TEXTS = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "neg": "(-{0})", "abs": "tl.abs({0})",
@@ -112,6 +114,7 @@ def results(
             case "call_function" if _name(node) == "zeros_and_scatter":
                 values[node] = _scattered(node, values)
             case "call_function":
+                # A line for each node, so that what two nodes read is computed once.
                 values[node] = f"{prefix}{len(lines)}"
                 lines.append(f"{values[node]} = {_call(node, values, mask, shape)}")
             case _:
@@ -154,6 +157,8 @@ def _call(node: fx.Node, values: dict[fx.Node, Any], mask: str, shape: str) -> s
         number = node.args[-1] if _CONSTANTS[name] is None else _CONSTANTS[name]
         return f"tl.full([1, 1], {_text(values, number)}, {kind})"
     texts = [_text(values, argument) for argument in node.args if not isinstance(argument, torch.dtype)]
+    # Operands get the type of the result, as eager promotes them. The result
+    # of a comparison is a truth value, which operands must not become.
     if name not in _COMPARISONS and name not in _OF_TRUTH_VALUES and not name.startswith("bitwise"):
         texts = [_as(text, kind) for text in texts]
     if name in ("div", "floor_divide", "remainder"):
@@ -186,6 +191,7 @@ def _as(text: str, kind: str) -> str:
 def _division(node: fx.Node, name: str, texts: Sequence[str], *, is_float: bool) -> str:
     mode = "floor" if name == "floor_divide" else node.kwargs.get("rounding_mode")
     if name == "div" and mode is None:
+        # ``/`` of float32 numbers is an approximation on the device.
         return f"tl.div_rn({texts[0]}, {texts[1]})" if is_float else f"({texts[0]} / {texts[1]})"
     if is_float:
         raise NoTriton(f"a function of attention with {name} in floating point")

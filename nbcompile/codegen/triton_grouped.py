@@ -42,6 +42,7 @@ class GroupedProduct:
 
     def tiles(self, tile: ProductTile) -> tuple[int, int]:
         """Number of tiles along rows and columns: where these are divided, as many as there may be."""
+        # Every group may leave one tile partly empty, so that at most one tile is added for each.
         down, across = -(-self.rows // tile.rows), -(-self.columns // tile.columns)
         return down + self.groups * (self.divided == ROWS), across + self.groups * (self.divided == COLUMNS)
 
@@ -86,6 +87,10 @@ def emit(
 def _tile_of_group(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
     """The group of a program's tile, where the tile begins, and where the group ends."""
     block, number = (tile.rows, "row_tile") if product.divided == ROWS else (tile.columns, "column_tile")
+    # Each program walks along the offsets until the tiles of the groups before it add up to its own number:
+    #     offsets 10, 10, 33; tiles of 16 rows      tile 0: rows 0 to 9 of group 0
+    #     group 1 has no rows, and no tile          tile 1: rows 10 to 25 of group 2; tile 2: rows 26 to 32
+    # A program that finds none keeps the number of groups as its group, and does nothing.
     yield "before = 0"
     yield "taken = 0"
     yield f"group = {product.groups}"

@@ -148,6 +148,8 @@ def tensor_instruction(tools: Tools, slot: int, tensor: torch.Tensor) -> Instruc
 
 
 def _reads_states(tools: Tools) -> bool:
+    # A wrong offset would give one answer throughout: each state
+    # is read while it is absent, present, and absent again.
     hooks = tools.check((), [("NO_HOOKS", -1, 0, 0, None)])
     modes = tools.check((), [("NO_MODES", -1, 0, 0, None)])
     keys = tools.check((), [("KEYS_OF_THREAD", -1, 0, 0, tools.key_difference(thread_keys()))])

@@ -58,6 +58,7 @@ def _import() -> None:
 @functools.cache
 def start(sources: tuple[Path, ...] = SOURCES) -> threading.Thread:
     """Begin, once in a process."""
+    # A daemon: a process that ends meanwhile does not wait for a compiler. Its draft is no entry of the store yet.
     thread = threading.Thread(target=_build, args=(sources,), name="nbcompile: builds ahead", daemon=True)
     thread.start()
     return thread

@@ -71,6 +71,7 @@ def mark(module: fx.GraphModule, device: torch.device | None, multiprocessors: C
 def _forward(node: fx.Node, module: fx.GraphModule, multiprocessors: Callable[[], int]) -> FlexForward:
     given: Any = node.args
     query, key, value, score, blocks, scale, options, *buffers = given
+    # Of the three results (output, logarithms of the sums, largest scores) the kernels store the first two.
     used = {user.args[1] for user in node.users}
     if not used <= {0, 1}:
         raise NoLowering("whose largest scores are asked for")
@@ -136,6 +137,8 @@ def _backward(node: fx.Node, module: fx.GraphModule) -> FlexGradients:
     derivative = getattr(module, joint.target)
     arguments = tensors | {"out": out, "sums": sums}
     backwards = []
+    # Two kernels with two orders: the query's gradient adds up over blocks of keys,
+    # those of keys and values over blocks of rows, for which torch has lists of its own.
     for of_rows in (False, True):
         lists = _listed(blocks, len(OF_KEYS) * of_rows)
         flex = _flex(tensors, strides, functions, _block_mask(blocks, lists), float(scale), buffers)

@@ -204,6 +204,7 @@ def _add(own: _RankEntries, entry: Entry, problems: Problems) -> None:
         case name if name in WANTED:
             frame.texts[name] = entry.payload
         case name if name.endswith(("_ORIGINAL_BYTECODE", "_MODIFIED_BYTECODE")):
+            # The name begins with that of the function; ORIGINAL and MODIFIED have equally many letters.
             frame.texts[name[-len("ORIGINAL_BYTECODE") :]] = entry.payload
 
 

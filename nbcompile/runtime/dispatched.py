@@ -76,6 +76,7 @@ def _arguments(schema: Any, step: Call) -> dict[str, Any] | None:
 def _is_pure(target: torch._ops.OpOverload, arguments: dict[str, Any]) -> bool:
     """Return whether a call writes to nothing, draws no random numbers, and returns new tensors alone."""
     schema = target._schema
+    # Attention is tagged for its dropout: with a probability of 0 it draws nothing.
     draws = torch.Tag.nondeterministic_seeded in target.tags and arguments.get("dropout_p") != 0
     return (
         bool(schema.returns)
@@ -98,11 +99,14 @@ def _encode(kind: Any, value: object, numbers: list[Any]) -> bool:
             numbers += (TENSOR + optional, slot)
         case "IntType", RuntimeSize(at):
             numbers += (PLAIN + optional, (at,))
+        # ``type``, as True is an int, too, and the schema means a number.
         case "IntType", int() if type(value) is int:
             numbers += (PLAIN + optional, value)
         case "BoolType", bool():
             numbers += (PLAIN + optional, int(value))
         case "FloatType", float() | int():
+            # Every value is a word of 64 bits to the dispatcher (StableIValue
+            # in torch/csrc/stable): a float is sent as its bits.
             numbers += (PLAIN + optional, struct.unpack("q", struct.pack("d", value))[0])
         case "ListType", list() | tuple():
             numbers += (LIST + optional, len(value))

@@ -71,6 +71,7 @@ def _are_apart(plan: LaunchPlan, ordered: list[Call], targets: Mapping[str, Any]
     given: set[int] = set()
     for step in plan.steps:
         if isinstance(step, Call) and step in ordered:
+            # As the first argument a token is order, and nothing is lost with it; anywhere else it would be a value.
             given.update(_slots(step.arguments[:1]))
             taken.update(_slots((step.arguments[2:], dict(step.keywords))))
         elif isinstance(step, Call):
@@ -84,9 +85,12 @@ def _is_token(target: Any, result: ExternResult) -> bool:
 
 def _itself(step: Any) -> Call | None:
     """The call of an operator whose effect is ordered; None for what makes or ends a token."""
+    # _make_token() has no argument, and _sink_tokens([token]) one.
     if len(step.arguments) < 2:
         return None
     operator = step.arguments[1]
+    #     with_effects(token, op, ...) -> (token, result)          path (1,)   becomes ()
+    #                                  -> (token, first, second)   path (2,)   becomes (1,)
     several = isinstance(operator, torch._ops.OpOverload) and len(operator._schema.returns) > 1
     results = tuple(
         replace(result, path=(result.path[0] - 1, *result.path[1:]) if several else result.path[1:])

@@ -120,6 +120,8 @@ def _compile(
         "-x", "none", "-o", str(target), f"-L{libraries}", "-Wl,--no-as-needed", *linked, f"-Wl,-rpath,{libraries}",
     )  # fmt: skip
     if sys.platform == "darwin":
+        # Its linker has no such option, and must leave the
+        # interpreter's symbols to be found when the module is loaded.
         command = tuple(word for word in command if word != "-Wl,--no-as-needed") + ("-undefined", "dynamic_lookup")
     status, output = compiler_processes.run(command, source)
     if status:

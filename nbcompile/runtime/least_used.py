@@ -64,6 +64,8 @@ def shrink(entries: Iterable[StoredEntry], limit: int) -> list[StoredEntry]:
     for one in waiting:
         if excess <= 0:
             break
+        # Another process that shrinks the store now removes the same
+        # entries: a file that is gone already counts as removed.
         for file in one.files:
             with contextlib.suppress(OSError):
                 file.unlink()

@@ -74,6 +74,7 @@ class PlanEncoder:
             # The first number of a step is its kind in launcher.c.
             case AllocateSlot(slot, shape):
                 return (0, slot, *self.shape(shape))
+            # Before the case of the CPU, whose pattern fits this launch, too.
             case Launch(name, slots, sizes, grid) if name in self.on_gpu:
                 return (7, self.on_gpu[name], slots, _numbers(sizes), (number(grid),), name)
             case Launch(name, slots, sizes):

@@ -78,6 +78,8 @@ class _Order:
         """For each unit, the number of the first collective that needs it; what none needs comes after all others."""
         collectives = [at for at, unit in enumerate(self.given) if is_collective(self._only(unit))]
         ranks = [len(collectives)] * len(self.given)
+        # In the order in which they are issued: what an earlier collective
+        # needs has its rank already, and so has all that is reached through it.
         for rank, collective in enumerate(collectives):
             worklist = [collective]
             while worklist:
@@ -108,6 +110,8 @@ class _Order:
         for user, needed in enumerate(self.needs):
             for one in needed:
                 users.setdefault(one, []).append(user)
+        # Kahn's algorithm with a heap: of the units all of whose
+        # needs have run, the one with the lowest priority is next.
         ready = [self._priority(unit) for unit, count in enumerate(missing) if not count]
         heapq.heapify(ready)
         while (at := self._next(ready)) is not None:

@@ -67,6 +67,8 @@ def outcome(call: Call, entry: CompiledFrame, compiled: CompiledFrame | None) ->
     """Outcome of an entry for a call: ``hit``, ``compiled``, ``refused`` (a guard fails), or "" if not checked."""
     if call.entry == entry.id:
         return "compiled" if call.compiled else "hit"
+    # Reasons are known only of a call that compiled: it asked every entry.
+    # A hit ends the walk, and the entries behind it were not asked.
     refused = compiled is not None and any(each.compile_id == entry.id for each in compiled.failed_guards)
     return "refused" if refused else ""
 

@@ -42,6 +42,8 @@ class Sentence:
 
 def of(record: Record) -> list[Sentence]:
     """The summary in words."""
+    # In the order of a reader's questions: did my program fail, was it compiled, what
+    # runs now, where does a graph end, why was it compiled again, what ran eagerly?
     sentences = [*_mistake(record), Sentence(outcome(record), figures.of_sentence(record))]
     sentences += _work(record)
     sentences += islice(_through_aten(record), FEW)
@@ -260,6 +262,7 @@ def _training_step(record: Record) -> Iterator[Sentence]:
     for distinct in links.distinct_breaks(record):
         calls = (distinct.cause.callee, *(line.code for line in distinct.cause.stack))
         met |= dict.fromkeys(name for name in _AFTER_FORWARD if any(re.search(rf"\.{name}\b", text) for text in calls))
+    # A method called ``step`` may be of any object: two of the names, or a backward pass, are a training step.
     if len(met) < 2 and "backward" not in met:
         return
     names = ", ".join(f"`{name}`" for name in _AFTER_FORWARD if name in met)

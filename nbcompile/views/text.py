@@ -69,6 +69,7 @@ def render(
         return whole
     shown = next((text for most in SHORTENED if len(text := _joined(pages, most)) <= limit - len(shortened)), "")
     if not shown:
+        # Even the shortest blocks are too many (thousands of frames): the text ends after a whole line.
         shown = text[: limit - len(shortened)].rpartition("\n")[0] + "\n"
     return shown + shortened
 

@@ -188,6 +188,7 @@ class Query:
         """Value of a call, as a cell."""
         call = self.calls[self.frames.index(frame)]
         if field.kind in ("shape", "stride"):
+            #     reads = (rank, size 0, ..., size n, stride 0, ..., stride n)
             half = len(field.reads) // 2
             reads = field.reads[1 : 1 + half] if field.kind == "shape" else field.reads
             return "(" + ", ".join(call[each].value for each in reads if each in call) + ")"
@@ -206,6 +207,7 @@ class Query:
     def data(self, fields: Iterable[Field]) -> dict[str, Any]:
         """Data of the script; guarded values are indices, trees are lists."""
         number = {name: index for index, name in enumerate(self.names)}
+        # In the order in which entries are checked.
         newest = tuple(reversed(self.frames))
         values: Pool = Pool()
         tests: Pool = Pool()

@@ -127,6 +127,7 @@ def contains(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, va
     if isinstance(expected, ExpectedKey):
         return False  # the instruction would keep the key alive
     key, wanted = expected
+    # A look-up finds what is equal: 1 in {True}. The predicate in Python compares the types, too.
     if leaf.guard.kind is GuardKind.SET_CONTAINS and has_lookalikes(key):
         return False
     if type(value) not in (dict, set, frozenset) or not is_hashed_in_c(key) or not (wanted or type(value) is dict):
@@ -165,6 +166,7 @@ def marking(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, val
 def tensor_property(writer: InstructionWriter, leaf: Leaf, slot: int, expected: Any, value: object) -> bool:
     if type(value) not in PLAIN:
         return False
+    # The class comes first: reading the property of a subclass may run Python.
     writer.emit("OF_CLASS", slot, address=id(type(value)), key=type(value))
     writer.emit("ASK", slot, key=leaf.holds)
     return True

@@ -82,6 +82,7 @@ def of_value(take: Callable[[Any], object]) -> Form:
     """
 
     def read(stored: EntryReader) -> object:
+        # The guard holds the object of this process, not a copy: identity is compared with it at later calls.
         expected = take(stored.value())
         stored.expect_same(stored.describe(expected), stored.data)
         return expected
@@ -95,6 +96,7 @@ def of_process(describe_state: Callable[[], Any], expected: object = None) -> Fo
     def read(stored: EntryReader) -> object:
         try:
             now = describe_state()
+        # A state that cannot be written (a transform is active) cannot be that of an entry, which was.
         except NotStorable as reason:
             raise Unreadable(str(reason)) from None
         stored.expect_same(now, stored.data)

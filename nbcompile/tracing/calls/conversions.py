@@ -99,6 +99,7 @@ def _specialised(value: VariableTracker) -> VariableTracker:
 def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> VariableTracker:
     """``str(value)`` or ``repr(value)`` (conversion ``"r"``) of what is no constant."""
     if isinstance(value, ObjectVariable):
+        # ``str`` falls back to ``__repr__``, never the other way round.
         for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
             if value.has_special(tracer, name):
                 return tracer.call_special(value, name, [])

@@ -60,6 +60,7 @@ def is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[
             if issubclass(value.cls, cls) or is_marked(tracer, value, cls):
                 return True
         elif cls.__module__ == "torch" and cls.__name__.endswith("Tensor") and cls is not torch.Tensor:
+            # ``torch.FloatTensor`` and the like are no classes of any tensor: their names say dtype and device.
             if example.type() == f"torch.{cls.__name__}":
                 return True
         elif is_nominal(value.cls, cls) and tracer.evaluate(issubclass, (value.cls, cls)):

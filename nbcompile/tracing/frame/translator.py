@@ -142,6 +142,7 @@ class Translator:
         handler = instruction_table.HANDLERS.get(instruction.opcode)
         if handler is None:
             raise self._annotated(
+                # No handler, no guess: the graph ends before the instruction, and CPython runs it.
                 breaks.unsupported(breaks.UNSUPPORTED_INSTRUCTION, instruction.opcode, name=instruction.opcode)
             )
         try:
@@ -161,6 +162,8 @@ class Translator:
 
     def _annotated(self, error: breaks.Unsupported) -> breaks.Unsupported:
         """Error with the line of the user's code in which it happened, noted by the innermost frame."""
+        # The error passes through ``step`` of every caller on its way out:
+        # only the innermost frame, which is the first, notes where it is.
         if not error.stack:
             error.stack = self.interpreter.stack()
             error.callee = self.interpreter.callee()
@@ -170,6 +173,7 @@ class Translator:
 
     def _note_context(self, error: VariableTracker) -> None:
         """``__context__``: what was being handled when the exception was raised."""
+        # A bare ``raise`` raises what is being handled: an exception is not its own context.
         handling = self.handled[-1] if self.handled else None
         if isinstance(error, ExceptionVariable) and error.context is None and handling not in (None, error):
             error.context = handling
@@ -181,6 +185,10 @@ class Translator:
             return False
         if isinstance(error, ExceptionVariable):
             error.traceback = error.traceback or TracebackVariable()
+        # As CPython unwinds: the stack is cut to the depth in the
+        # exception table, then the operands of the handler are pushed.
+        #     [exit, a, b]   depth 1, lasti   ->   [exit, offset, error]
+        # Blocks whose exit was in the part that is gone have been left.
         del self.stack[protection.depth :]
         while self.contexts and self.contexts[-1].depth >= protection.depth:
             self.contexts.pop()
@@ -220,9 +228,12 @@ class Translator:
 
     # -- the operand stack ---------------------------------------------------------------
 
+    # A value that is loaded is a LazyVariable until an instruction looks at it: what is only
+    # stored, passed on or returned gets no guard. In torch: torch/_dynamo/variables/lazy.py.
     def push(self, value: VariableTracker) -> None:
         """Onto the operand stack."""
         self.stack.append(value)
+        # Rows above the top are out of date until the next push; operands() reads those below it.
         self.pushed_by[len(self.stack)] = self.current
 
     def pop(self) -> VariableTracker:
@@ -263,6 +274,8 @@ class Translator:
     def load_global(self, name: str) -> VariableTracker:
         """A global, or a builtin."""
         interpreter = self.interpreter
+        # In the order of Python's look-up, on the state of the traced program: what it has stored (a change
+        # without a value is a deletion, and uncovers the builtin), what is in the module, the builtins.
         change = interpreter.side_effects.load_global(self.scope, name)
         if change is not None and change.value is not None:
             return change.value
@@ -289,11 +302,15 @@ class Translator:
                 scope = AttrSource(self.globals_base, "__globals__")
             else:
                 return None
+            # A global of that name, added by a later call, would hide the builtin.
             self.interpreter.guard(scope, GuardKind.DICT_CONTAINS, (name, False))
         return BuiltinSource(name) if members is frame.builtins and name not in frame.globals else None
 
     def global_source(self, name: str) -> Source:
         """The address of a global of this frame's module."""
+        # From the most to the least durable address: globals of the frame itself,
+        # those of an imported module, those of a function that is reached from the
+        # frame; else the value has no address, and the compiled code holds the object.
         if self.scope is self.interpreter.output.frame.globals:
             return GlobalSource(name)
         module = self.scope.get("__name__")

@@ -51,6 +51,8 @@ class DtypeTrial(TorchDispatchMode):
         if isinstance(func, torch._ops.OpOverload):
             values = tree_leaves((args, keywords))
             if _is_worth_trying(func, [value for value in values if isinstance(value, torch.Tensor)]):
+                # Sizes are not in the key, so that a trial serves many calls:
+                # refusals depend on dtypes and numbers of dims.
                 key = (func, *keywords, *map(_kind, values))
                 if key not in self.refusals:
                     self.refusals[key] = _try(func, args, keywords)
@@ -98,6 +100,7 @@ def _try(function: torch._ops.OpOverload, arguments: tuple[Any, ...], keywords: 
     is_small = is_small and sum(tensor.numel() for tensor in tensors) <= _LARGE
     # ``x.new_full((100_000, 100_000), 1)``: the numbers are sizes of a result that is never needed.
     is_small = is_small and math.prod(max(value, 1) for value in values if type(value) is int) <= _LARGE_RESULT
+    # A trial must not move the user's generator.
     is_random = torch.Tag.nondeterministic_seeded in function.tags
     with (
         torch_internals.real_dispatch(),

@@ -63,6 +63,7 @@ class Dynamism:
     def _context(self, value: torch.Tensor, name: str, fixed: bool) -> Any:
         if value.is_nested and value.layout is torch.strided:  # what a nested tensor of layout jagged is a view of
             raise breaks.unsupported(breaks.STRIDED_NESTED_INPUT, name)
+        # As each dim has its own row, one tensor may mix constants, symbols and marks.
         dims = [self._dim(value, name, dim, fixed) for dim in range(value.dim())]
         base = value._base
         # A view is faked through its base, so that both share memory. A base with static sizes still needs a context if
@@ -110,6 +111,8 @@ class Dynamism:
             (differed, "automatic dynamic", SymbolicDim(_MARK_AS[config.automatic_dynamic_shapes_mark_as])),
         ):
             if holds:
+                # For messages: the reason is what a user sees beside the
+                # symbol, and the mark decides what it may be guarded on.
                 self.origins[f"{name}.size()[{dim}]"] = origin
                 return marked
         # No row held. ``dynamic=True``: a duck size, which shares its symbol with dims of equal size; else a constant.

@@ -175,6 +175,8 @@ def apply(
         raise breaks.unsupported(breaks.NDARRAY_METHOD, f"{name} of a scalar that is known", name=name)
     result = as_array(tracer.apply(target, values, named), name)
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
+        # ``torch._numpy`` promotes dtypes by its own rules. NumPy itself is asked, with
+        # ones in place of the data, so that the answer depends on dtypes and sizes alone.
         from_numpy = _numpy_result(
             tracer, original, arguments, keywords if original_keywords is None else original_keywords
         )
@@ -197,6 +199,8 @@ def _with_numpy_dtype(
     wanted = arrays.torch_dtype(from_numpy)
     if wanted is result.dtype():
         return result
+    # The node is made anew, with the dtype as its part: a conversion behind
+    # it would come after the operands were rounded to the smaller type.
     tracer.output.erase(result.tensor.node)
     return as_array(tracer.apply(replace(target, dtype=wanted), values, named), target.name)
 

@@ -57,6 +57,7 @@ class SetTable:
         return self.keys.pop()
 
     def _own(self) -> None:
+        # Copy on write: a borrowed set is the program's own, and tracing must not change it.
         if self.borrowed:
             self.keys, self.borrowed = _clone(self.keys), False
         self.derived = True
@@ -86,6 +87,7 @@ class SetTable:
         result = SetTable(self.keys, self.sources)
         result._note(given := list(others))
         if result.keys is not None:
+            # The method of the built-in type: a subclass of the program's may have another one.
             keys = getattr(_base(result.keys), method)(result.keys, *(other.keys for other in given))
             result.keys = keys if type(keys) is cls else cls(keys)
         return result

@@ -118,6 +118,7 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
     for base, make in kinds:
         if isinstance(value, base):
             tracker.base_items = make(tracer, value, source)
+            # The items were remembered as the tracker of this object; that is to be the one below.
             tracer.side_effects.forget(value)
     scalars: tuple[Any, ...] = (int, float, complex, str, bytes)
     for scalar in scalars:
