@@ -46,6 +46,7 @@ def _argument(folded: Instruction, number: int, opcode: str) -> tuple[int | None
             return None, folded.argval[number]
         case "LOAD_CONST":
             return folded.arg, folded.argval
+        # ``x[a:b]`` has no step: the slice is built of two operands.
         case "BUILD_SLICE":
             return 2, 2
         case _:

@@ -118,6 +118,7 @@ SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch
 @functools.lru_cache(maxsize=4096)
 def skip_reason(filename: str) -> str | None:
     """Reason why the code of a file is not inlined; None if it is."""
+    # Polyfills are traced as if the program had them; nothing else of the compiler may get into a user's graph.
     if filename.startswith(NBCOMPILE):
         return None if filename.startswith((POLYFILLS, ANNOTATIONS)) else "the compiler itself"
     if config.dont_skip_tracing and not filename.startswith(COMPILERS_OF_TORCH):
@@ -152,6 +153,7 @@ def is_caught(code: types.CodeType) -> str | None:
     """
     filename = code.co_filename
     if filename.startswith((TORCH, NBCOMPILE)):
+        # A compiled module or optimizer begins with a function of these files.
         allowed = filename.startswith(
             (os.path.join(TORCH, "nn", "modules"), os.path.join(TORCH, "optim"), os.path.join(TORCH, "distributions"))
         )

@@ -124,6 +124,7 @@ def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer
 
 @handles(pow)
 def _pow(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    # Two arguments are the operator, which may be given tensors or symbols; three are whole numbers.
     return (
         operations.binary(tracer, "**", realise(tracer, arguments[0]), realise(tracer, arguments[1]))
         if len(arguments) == 2 and not keywords

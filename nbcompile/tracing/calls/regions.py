@@ -104,6 +104,7 @@ def _nested_region(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
 
 def _installed_once(tracer: Tracer, traced: TracedBody) -> torch.fx.Node:
     """The node of the region's graph: an equal one that is installed already, or its own."""
+    # The newest first: layers in a row call one region, and a model has many.
     for name, module in reversed(tracer.output.modules.items()):
         if name.startswith("subgraph_") and nested_regions.are_equal(module.graph, traced.body.graph):
             return tracer.output.installed(name)

@@ -21,6 +21,8 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.functions import Handler
 
+# The keys are addresses (``id``), as a value may have a ``__hash__`` of its own or none. Each row
+# also holds its value: were it freed, another object could get its address, and with it the handler.
 _HANDLERS: dict[object, tuple[object, Handler]] = {}
 _NAMED: dict[tuple[str, str], Handler] = {}
 _OF_CLASSES: dict[type, Callable[..., VariableTracker]] = {}

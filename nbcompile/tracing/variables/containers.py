@@ -87,6 +87,8 @@ class ContainerVariable(VariableTracker):
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
         if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
+            # Called as a method, an operator returns NotImplemented; only
+            # the operator itself goes on to ask the other operand.
             if len(arguments) == 1 and _returns_not_implemented(
                 self.cls, name, realise(tracer, arguments[0]).python_type()
             ):
@@ -98,6 +100,8 @@ class ContainerVariable(VariableTracker):
         named = {key: realise(tracer, value) for key, value in keywords.items()}
         try:
             result = method(tracer, *given, **named)
+        # The wrong number of arguments is the program's error, with Python's
+        # text; any other TypeError is ours, and is raised as it is.
         except TypeError:
             self._refuse_arguments(tracer, method, given, named)
             raise

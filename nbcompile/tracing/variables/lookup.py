@@ -106,6 +106,7 @@ def class_overlay(tracer: Tracer, cls: type, name: str) -> VariableTracker | Non
     """Value that the traced code stored on a class or one of its bases, or that counts while it is traced."""
     for base in cls.__mro__:
         stored = tracer.side_effects.attribute_of(base, name) or WHILE_TRACED.get((base, name))
+        # A class that has the name hides what was stored on those after it in the order.
         if stored is not None or name in base.__dict__:
             return stored
     return None

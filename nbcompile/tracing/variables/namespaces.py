@@ -85,6 +85,7 @@ class _Globals(MutableMapping[Hashable, Entry]):
     def _real(self, name: str) -> VariableTracker:
         if name not in self.looked_at:
             value = self.scope[name]
+            # A module has hundreds of globals: only those that an instruction looks at become guards.
             source = self.source
             self.looked_at[name] = (
                 self.tracer.wrap(value, None) if source is None else LazyVariable(value, ItemSource(source, name))

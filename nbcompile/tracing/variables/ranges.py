@@ -100,6 +100,7 @@ class RangeIteratorVariable(SequenceIteratorVariable):
 
     def next_item(self, tracer: Tracer) -> VariableTracker | None:
         left = self.left()
+        # An iterator of the program's own: that it has moved on is a side effect.
         if self.source is not None and not self.is_exhausted:
             tracer.side_effects.mark_mutated(tracer, self)
         if not left:

@@ -102,6 +102,7 @@ class SubclassVariable(TensorVariable):
         return super().call_method(tracer, name, arguments, keywords)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        # An input is given back as the very object that came in, which ``as_subclass`` would not do.
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         arguments = (reconstruction.graph_output(self.node), Constant(self.cls, self.cls.__name__))
