@@ -37,6 +37,7 @@ def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
     A fixed point: a write is live if it goes to the storage of a live node, and then its operands are live, too.
     """
     live: set[torch.fx.Node] = set()
+    # Inputs are roots as well: what is written to their memory is seen after the call.
     worklist = [node for node in graph.nodes if node.op in ("output", "placeholder", "get_attr")]
     writes = [node for node in graph.nodes if mutated_argument(node) is not None]
     while worklist:

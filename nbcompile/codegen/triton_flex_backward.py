@@ -161,12 +161,15 @@ def _change(backward: FlexBackward, shape: str, *, asks_mask: bool, adds: bool =
     inside = f"(i < {flex.sizes.rows}) & (j < {flex.sizes.keys})"
     yield from scores(flex, shape, inside, "inside", asks_mask=asks_mask)
     yield "weights = tl.exp(scores - base)"
+    # The derivative of a softmax is weights * (change - sum of weights * change). That sum, over a
+    # whole row, equals the sum of result * gradient, so that it is known before the first tile (delta).
     yield "change = weights * (change - expected)"
     arguments = ("raw", "b", "h", "i", "j", "change")
     found, lines = results(backward.joint, arguments, flex.score_buffers, "inside", shape, "g")
     yield from lines
     mask = "inside & allowed" if asks_mask else "inside"
     for number in backward.captured if adds else ():
+        # The graph returns gradients of the function's five arguments, and then of its tensors.
         gradient = found[len(arguments) - 1 + number]
         if not isinstance(gradient, Scatter):
             raise NoTriton("a tensor that a function of attention reads without an index")

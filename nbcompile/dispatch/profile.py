@@ -44,6 +44,7 @@ def file() -> Path | None:
 
 def name_of(code: CodeType) -> str:
     """Name of a function across processes: its source location and a hash of its code."""
+    # With the bytecode: a line of an edited file may be that of another function.
     return f"{code.co_filename}:{code.co_firstlineno}:{code.co_name}:{code.co_code.hex()[:32]}"
 
 

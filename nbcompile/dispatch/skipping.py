@@ -129,6 +129,7 @@ def frame_skip_reason(frame: Frame, caller: CodeType | None = None) -> str | Non
         return "it is disabled, what it calls is not (torch.compiler.disable(recursive=False))"
     if config.disable:
         return "nbcompile is disabled (config.disable)"
+    # The mode is to see every operator, and a kernel shows it none.
     if torch._C._len_torch_dispatch_stack() > 0:
         return "a torch dispatch mode is active"
     if not touches_tensors(frame):

@@ -40,9 +40,12 @@ def _floored(a: Expr, b: Expr, narrow: Round) -> Expr:
     signs_differ = apply("ne", apply("lt", b, zero), apply("lt", left, zero))
     is_one_less = apply("logical_and", apply("ne", left, zero), signs_differ)
     whole = apply("where", is_one_less, narrow(whole - 1.0), whole)
+    # ``whole`` is a whole number but for rounding: one slightly
+    # below it was meant to be that number, not the next lower one.
     down = apply("floor", whole)
     down = apply("where", apply("gt", narrow(whole - down), 0.5), down + 1.0, down)
     down = apply("where", apply("eq", whole, zero), apply("copysign", zero, quotient), down)
+    # By zero: the infinity or NaN of the plain quotient.
     return apply("where", apply("eq", b, zero), quotient, down)
 
 

@@ -122,6 +122,7 @@ def _backward(build: Builder, marked: FlexGradients, node: fx.Node, given: dict[
     ]  # fmt: skip
     captured: list[Value | None] = [None] * len(of_buffers)
     for name, number in marked.captured.items():
+        # Programs added to float32 numbers, atomically: they are rounded once, here.
         found, dtype = results[name][0], of_buffers[number].dtype
         captured[number] = Value(
             dtype, found.device, found.size, cast(found.body, compute_dtype(dtype)), found.from_nodes
