@@ -124,6 +124,8 @@ def _reason_of_place(linear: fx.Node, loss: fx.Node) -> str:
         return "a transform of torch.func is applied"
     if _value(loss).dtype != _value(linear).dtype:
         return "the loss is in another type, as under autocast"
+    # The layer moves down to the loss. What is between must neither write
+    # a tensor that it reads nor change a mode that it was called in.
     nodes = list(linear.graph.nodes)
     for node in nodes[nodes.index(linear) + 1 : nodes.index(loss)]:
         if _has_effect(node):

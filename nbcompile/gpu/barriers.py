@@ -151,6 +151,7 @@ def _end_phase(state: State, instruction: Instruction, barrier: MemoryBarrier) -
     """Let copies arrive, and begin the next phase, if all is there that the phase waits for."""
     if barrier.pending > 0:
         return
+    # A phase ends when both counts are used up: the threads that were to arrive, and the bytes that were announced.
     size = sum(copy.values.size for copy in barrier.copies)
     if size > barrier.bytes or barrier.pending < 0:
         raise Fault(f"{state.describe(instruction)}: more arrives at an mbarrier than it waits for")

@@ -31,6 +31,7 @@ def counts(tile: ProductTile, shape: Shape, chip: Chip) -> Iterator[int]:
     programs = shape.batch * -(-shape.rows // tile.rows) * -(-shape.columns // tile.columns)
     number = 2
     while number <= MOST_PARTS and shape.depth >= number * LEAST_STEPS * tile.depth:
+        # Two programs for each multiprocessor keep it busy; more parts would only be more to add.
         if programs * number > 2 * chip.multiprocessors:
             return
         yield number

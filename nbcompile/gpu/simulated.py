@@ -266,6 +266,7 @@ def copied(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     for tensor in tensors:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in storages:
+            # By storage: tensors that overlap have to overlap in the copies, too.
             storages[storage.data_ptr()] = torch.empty(0, dtype=torch.uint8).set_(storage).clone()
         whole = storages[storage.data_ptr()].untyped_storage()
         view = torch.empty(0, dtype=tensor.dtype)

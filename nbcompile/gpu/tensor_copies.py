@@ -89,6 +89,7 @@ def replace(state: State, instruction: Instruction, active: Array) -> None:
 
 def _copy_map(state: State, instruction: Instruction, active: Array) -> None:
     """A whole warp copies one map."""
+    # One map for each warp, not one for each thread: the first thread's addresses count.
     what, first = state.describe(instruction), np.nonzero(active)[0][::WARP]
     offsets = state.block[first] * state.shared_bytes + state.address(instruction.operands[1])[first].astype(np.int64)
     content = state.shared.load(offsets, MAP_BYTES, state.actors(first), what)
@@ -133,6 +134,7 @@ def copy(state: State, instruction: Instruction, active: Array) -> None:
         case "commit_group":
             state.bulk_committed = state.bulk_committed + active
         case "wait_group":
+            # ``wait_group n``: all but the last n groups that a thread has closed are over.
             pending = int(instruction.operands[0])
             state.outgoing = [
                 copy
@@ -183,6 +185,8 @@ def _box(found: TensorMap, start: int, first: list[int]) -> Box:
         step *= found.box[dimension]
     offsets = start + np.asarray(linear)
     if found.swizzle > 16:
+        # The number of the row of 128 bytes, modulo the chunks of a swizzled row, is combined (exclusive or)
+        # with the number of the chunk, so that the rows of one column of the tile are in different banks.
         offsets = offsets ^ ((offsets >> 7) % (found.swizzle // 16) << 4)
     return Box(offsets, np.asarray(addresses), inside)
 

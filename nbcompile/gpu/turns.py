@@ -53,6 +53,7 @@ class Turns:
     def are_several(self) -> bool:
         """Note that this thread calls a recorded graph; return whether another one that still runs has."""
         own = threading.get_ident()
+        # The usual case, without the dict: the thread that called last calls again.
         if own == self._last and not self._several:
             return False
         # A backward pass is run by a thread of torch's, for which the thread that asked for it waits.

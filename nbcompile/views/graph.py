@@ -71,6 +71,7 @@ def picture(function: str, graph: Graph, found: links.FrameLinks, failed: str = 
     arrangement = dot.arrange(shown) if shown else None
     if arrangement is None:
         return None
+    # After the layout, which is the same with and without a mark.
     shown = tuple(replace(box, kind="failed") if failed in box.nodes else box for box in shown)
     names = tuple(node_names(found, *box.nodes) for box in shown)
     inputs = sum(node.op == "placeholder" for node in graph.nodes)

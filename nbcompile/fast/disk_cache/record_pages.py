@@ -41,6 +41,7 @@ def rewrite(
     resumes: str,
 ) -> None:
     """Fill this process's page from the one that is kept."""
+    # Ids in the page begin with the compile id of the process that wrote it (0/1.n3): here they are under this one's.
     kept = read(_renamed(content, str(content["id"]), draft.compile_id))
     entries = {each.name: getattr(kept, each.name) for each in fields(kept) if each.name != "compiled_graph"}
     draft.write(**{**entries, "failed_guards": failed, "called_from": called_from, "resumes": resumes})

@@ -38,6 +38,7 @@ def make(rows: list[Any], sources: list[Source], known: SourceCache) -> None:
     Raises:
         Unreadable: it is another function now.
     """
+    # All are looked up before the first is called: a state that is half made would be worse than a new trace.
     functions = [_found(description) for description, *_ in rows]
     for function, (_, owner, group, lists) in zip(functions, rows, strict=True):
         empty: list[list[object]] = [[] for _ in range(lists)]

@@ -85,6 +85,7 @@ def _backward(
     of_scores = weights * (of_weights - (grad * out.float()).sum(-1, keepdim=True))
     of_query = of_scores @ _for_heads(key, query) * scale
     of_key = of_scores.mT @ query.float() * scale
+    # Heads of the query that share keys add to one gradient.
     shared = (query.size(0), key.size(1), -1)
     of_key, of_value = (grad.unflatten(1, shared[1:]).sum(2) for grad in (of_key, of_value))
     return of_query, of_key, of_value, of_scores
@@ -133,6 +134,7 @@ def efficient(
     seed = torch.tensor(_new_seed(dropout_p))
     out, sums = _forward(query, key, value, _Options(attn_bias, dropout_p, is_causal, scale), seed)
     rows = -(-query.size(2) // ROWS_OF_SUMS) * ROWS_OF_SUMS if compute_log_sumexp else 0
+    # Rows that were added are infinite: exp(score - inf) is 0, whatever a kernel reads there.
     kept = torch.full((*sums.shape[:2], rows), math.inf)
     if rows:
         kept[..., : query.size(2)] = sums

@@ -72,6 +72,8 @@ def play_unit(
         programs += program.size
         if outcome.difference is not None:
             for differing, difference in apart(program, outcome):
+                # A cause that this unit has met already is only counted:
+                # reducing a program costs hundreds of compiles.
                 seen = {*known, *(earlier["cause"] for earlier in found)}
                 found.append(_described(differing, difference, seen, ask_about_new))
     seconds = round(_processor_seconds() - began, 3)
