@@ -156,6 +156,8 @@ def emit_vector_loop(emitter: KernelEmitter, nest: Nest, begin: str, end: str, u
     writer.insert(shared_at, shared)
     writer.line(f"i64 {variable} = {begin};")
     first = ", 0" if accumulators else ""
+    #     | unroll * W | unroll * W | W | W | rest |       vectors of a row
+    #       0, 1, ...    0, 1, ...    0   0   0            the accumulators that they go to
     # The main loop calls the step with a constant accumulator number: each call is inlined with its own registers.
     if unroll > 1:
         calls = " ".join(f"step(All{{}}, {variable}{f' + {at}*W' if at else ''}, {at});" for at in range(unroll))
@@ -192,6 +194,8 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
     writer = emitter.writer
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     unroll = accumulator_count(nest)
+    #     chunks    | 0 | 1 | 2 | ...    taken by threads, each with accumulators of its own
+    #     result    ((0 + 1) + 2) + ...  in this order, whichever was done first
     # The number of chunks does not depend on the number of threads: floating-point addition is not associative, so
     # another split would give another result. Chunks begin at multiples of W (whole_vectors). Only the first loop is
     # split. With several loops a chunk is some iterations of the outermost, each with whole rows.

@@ -130,6 +130,9 @@ def _build(
         unique = {_deduplication_key(guard, known): guard for guard in reversed(complete)}
         ordered = sorted(unique.values(), key=lambda guard: _order(guard, known))
         groups = () if group_guards is None else tuple(group_guards(ordered, known))
+    #     root ── L['x']        a manager for each source, below that of its owner; the guards on a value are its leaves
+    #          ── L['self']     ___unchanged(L['self'])  ──>  the tree of a group, from L['self'] on, behind a cache
+    #          ── relations     which values are one object or two, and the conditions on sizes
     compared = frozenset(_compared_sources(ordered))
     tree = GuardTree(frame, known, compared)
     # The tree of each guard: that of its group, or the main one.

@@ -251,6 +251,7 @@ OLDER_REASON = re.compile(r"^Reason: (?:Unsupported: )?(.*)$", re.MULTILINE)
 
 def graph_break(identity: str, text: str) -> Break:
     """A break out of torch's message."""
+    # What follows is torch's own stack, in which lines of other messages may be quoted.
     own = text.partition("\nTraceback (most recent call last)")[0]
     lines = _lines(own)
     own = "\n".join(lines)

@@ -166,6 +166,8 @@ def pretended(chip: Chip) -> Iterator[None]:
         "is_bf16_supported": lambda *_, **__: True,
     }  # fmt: skip
     with contextlib.ExitStack() as stack:
+        # Both ways of asking: torch.cuda's functions, and the
+        # interface by which Inductor asks about any kind of device.
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, answer))
             of_interface = name.removeprefix("_") if name.endswith("exchange_device") else name
@@ -251,6 +253,7 @@ def _run(text: str, inputs: Sequence[Any], chip: Chip, launches: list[PeerLaunch
         def wait(self, scope: dict[str, Any]) -> None:
             del scope
 
+    # The wrapper's memory is the CPU's, from which the simulator copies to that of its GPU.
     text = text.replace("torch._C._dynamo.guards._empty_strided_cuda", "torch._C._dynamo.guards._empty_strided_cpu")
     text = text.replace("from torch._C import _cuda_getCurrentRawStream as get_raw_stream", "get_raw_stream = int")
     text = text.replace("device='cuda:0'", "device='cpu'").replace("device='cuda'", "device='cpu'")

@@ -79,6 +79,8 @@ def watch() -> Iterator[Watch]:
     prior = {name: (list(logger.handlers), logger.propagate) for name, logger in loggers.items()}
     try:
         for name, logger in loggers.items():
+            # Instead of torch's own handlers, not beside them: who
+            # compares compilers wants no log of one of them printed.
             logger.handlers, logger.propagate = [listeners[name]], False
         yield watched
     finally:
@@ -101,6 +103,7 @@ def observe(function: Callable[..., object], **options: object) -> Callable[...,
             graphs.append((compile_id(), graph_entry(compile_id(), module)))
             return module.forward
 
+        # An entry of an earlier call would be hit, and nothing would be compiled.
         torch._dynamo.reset()
         with watch() as watched:
             result = torch.compile(function, backend=keep, **options)(*args, **keywords)  # type: ignore[call-overload]

@@ -67,6 +67,10 @@ class GraphBreakWriter:
 
     def end_with_graph_break(self, end: GraphBreak, mutations: tuple[recipes.Mutation, ...]) -> None:
         """Settle the live values, replay the side effects, run the broken instruction, and call the resume function."""
+        #     graph_out_0 = ...                             what lives on, settled
+        #     self.calls = 3                                side effects
+        #     result = save(graph_out_0, path)              the broken instruction
+        #     return torch_dynamo_resume_in_f(result, ...)  the rest of the function
         # The order matters. What lives on is assigned to locals first, then the side effects run, then the broken
         # instruction: neither of them can change a local, but both can change the objects that expressions read.
         carried = [self.carry(point) for point in end.resume]

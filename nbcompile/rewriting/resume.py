@@ -174,6 +174,9 @@ def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
     name = f"{'torch_dynamo_resume' if point.end is None else 'comprehension'}_in_{point.function}_at_{line}"
+    #     prologue        puts back cells, moved variables and the operand stack; enters ``with`` blocks
+    #     JUMP_FORWARD    only if something that can still be reached comes before the target
+    #     body            the instructions of the original that can still be reached, in their order
     code, offsets = assemble_with_offsets(
         [*prologue, *body],
         original,

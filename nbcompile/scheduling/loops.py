@@ -88,6 +88,7 @@ def _sort_by_stride(kernel: Kernel) -> Kernel:
         # What a nest loads is more than what is stored once for it. Caches of a CPU forgive either order.
         addresses = _in_nests(kernel) or addresses
 
+    #     y[i0 + 8*i1] = x[i0 + 8*i1]        i0 weighs 1 + 1, i1 weighs 8 + 8: for i1, then for i0
     # The sum of the strides over all accesses. The loop with the largest goes outside, so that the innermost one
     # makes the smallest steps in memory.
     def weight(loop: Loop) -> int:
@@ -152,6 +153,7 @@ def _merge_loops(kernel: Kernel) -> Kernel:
 
 
 def _are_contiguous(kernel: Kernel, outer: Loop, inner: Loop) -> bool:
+    #     x[1024*i0 + i1], i1 < 1024        1024 == 1 * 1024: one loop over 1024 * (iterations of i0)
     for index, _ in indices(kernel):
         symbols = index.free_symbols
         if outer.variable not in symbols and inner.variable not in symbols:

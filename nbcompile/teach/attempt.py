@@ -56,6 +56,7 @@ class TimeLimitExceeded(BaseException):
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
     """Raise :class:`TimeLimitExceeded` in this thread when the time is over."""
+    # Python runs handlers of signals in the main thread only; in another thread the exception is set from outside.
     if threading.current_thread() is threading.main_thread():
         before = signal.signal(signal.SIGALRM, _time_is_over)
         signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
@@ -128,6 +129,7 @@ def _uses_compiler(function: types.FunctionType) -> bool:
     if any(map(is_compiled, values)):
         return True
     modules = [value for value in values if value is torch or value is nbcompile]
+    # Constants as well: ``getattr(torch, "compile")``.
     words = {word for code in _codes(function.__code__) for word in (*code.co_names, *code.co_consts) if word.__hash__}
     return "compile" in words and bool(modules or words & {"torch", "nbcompile"})
 

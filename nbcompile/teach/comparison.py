@@ -26,6 +26,7 @@ def expect_equal(
         Refusal: results, printed text, or what became of the arguments differ.
     """
     for number, arguments in enumerate(calls, 1):
+        # Copies for each, as either may write to its arguments.
         expected = attempt(reference, copy.deepcopy(arguments))
         actual = attempt(function, copy.deepcopy(arguments))
         expect_same_outcome(actual, expected, f"call {number}" if len(calls) > 1 else "the call", prints)

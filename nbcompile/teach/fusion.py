@@ -74,6 +74,8 @@ def read(exercise: Exercise) -> tuple[Operators, Record]:
 def count_bytes(operators: Operators, kernels: list[list[str]]) -> int:
     """Bytes that the kernels read and write."""
     total = 0
+    # Inside of a kernel a value is in a register: it is loaded only if it
+    # comes from outside, and stored only if somebody outside reads it.
     for kernel in kernels:
         inside = {operators.names[name] for name in kernel}
         loads = {source for node in inside for source in operators.nodes[node].inputs} - inside
@@ -132,6 +134,7 @@ def _partitions(names: list[str]) -> Iterator[list[list[str]]]:
     if not names:
         yield []
         return
+    # The first name is in a kernel of its own, or joins one of those that the rest is divided into.
     first, rest = names[0], names[1:]
     for kernels in _partitions(rest):
         yield [[first], *kernels]

@@ -19,7 +19,6 @@ from typing import Any
 
 import torch
 
-# The frame hook (PEP 523) and the guard tree live in torch's C extension.
 from nbcompile.support.context_variables import bound
 from nbcompile.torch_internals import interrupts
 from nbcompile.torch_internals.hooks import without_function_modes

@@ -15,8 +15,6 @@ from typing import Any
 
 import torch
 
-# The frame hook (PEP 523) and the guard tree live in torch's C extension.
-
 
 @dataclass(frozen=True, slots=True)
 class PytreeNode:

@@ -22,8 +22,6 @@ import torch._guards
 import torch.fx
 from torch.fx import graph_module
 
-# The frame hook (PEP 523) and the guard tree live in torch's C extension.
-
 
 def fake_tensor() -> ModuleType:
     """FakeTensorMode: tensors without data. Its first use imports 0.9 s of torch."""

@@ -19,7 +19,6 @@ import torch._guards
 import torch._logging._internal
 import torch.fx
 
-# The frame hook (PEP 523) and the guard tree live in torch's C extension.
 from nbcompile.torch_internals.modules import fake_tensor, symbolic_shapes
 
 

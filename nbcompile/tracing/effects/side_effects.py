@@ -132,6 +132,9 @@ class SideEffects:
         # The check for bodies of operators comes first: what a body may not change must not be recorded.
         tracer.output.may_change(owner)
         self.log.append(owner)
+        #     self.calls += 1; xs.append(y); self.done = True
+        #     order    self: calls, done | xs       replayed object by object, in the order of their first change
+        #     log      self, xs, self               every change, to tell if one came after a certain moment
         change = self.changes_by_tracker.get(id(owner.identity()))
         if change is None:
             change = Change(owner, tracer.stack())
