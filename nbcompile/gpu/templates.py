@@ -309,10 +309,12 @@ def _predicted(tile: ProductTile, shape: Shape, chip: Chip, moved: int, reached:
     seconds = predict(tile, shape, chip, moved).seconds
     if not tile.descriptors:
         return _slower(seconds, reached)
+    # _slower divides by TEMPLATE_REACHED: the quotient puts DESCRIBED_REACHED in its place.
     return DESCRIPTOR_SECONDS + _slower(seconds, reached * DESCRIBED_REACHED / TEMPLATE_REACHED)
 
 
 def _slower(seconds: float, reached: float = 1.0) -> float:
+    # A launch takes as long for a slow kernel as for a fast one: only the rest is scaled.
     return LAUNCH_SECONDS + (seconds - LAUNCH_SECONDS) / (TEMPLATE_REACHED * reached)
 
 

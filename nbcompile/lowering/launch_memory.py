@@ -115,6 +115,13 @@ def _find_rebuilt(group: Group) -> None:
 
 def _follow(group: Group, level: fx.Node, result: fx.Node) -> None:
     """Follow a result from the view that was written to the base."""
+    # From the view that was written up to the base, one step a
+    # turn; each step needs the node that puts the result back:
+    #      base                     slice_scatter(base, up, ...)      is the base after the launch
+    #       | slice                  ^
+    #      above                    up = slice_scatter(above, r, ...)
+    #       | slice                  ^
+    #      level (the argument)     r, the launch's result for it
     while level is not group.base:
         above = _above(level)
         if not _is_same(level, above):  # as after detach
@@ -228,6 +235,8 @@ def memory_of(
 def _whole(build: Builder, launch: fx.Node, group: Group, values: Mapping[fx.Node, Any]) -> Value:
     base = group.base
     value: Value = values[base]
+    # The launch may write the memory that is there, if nothing needs its old content: memory that only launches
+    # have written is this graph's own, and an input gets the result in the end (copy_), whichever way it takes.
     is_mine = _buffer(value) in build.written_by_launches
     ends = _ends(build.launch_inputs.get(base, base), group)
     if (is_mine or ends) and _is_last_reader(launch, group, values, ends):

@@ -46,6 +46,7 @@ from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed
 
 aten = torch.ops.aten
+# What torch writes for an end that is left out: x[1:] is slice(x, 0, 1, 2**63 - 1).
 _TO_THE_END = 2**63 - 1
 
 
@@ -76,6 +77,8 @@ def _with_inferred(size: tuple[Index, ...], old: tuple[Index, ...]) -> tuple[Ind
     if not any(extent == -1 for extent in size):
         return size
     known = product(extent for extent in size if extent != -1)
+    # One size of -1 is allowed. The quotient of the products, not of the
+    # sizes one by one: cancel removes common symbols, (6*s0) / (2*s0) is 3.
     missing = sympy.cancel(product(old) / known) if known != 0 else ZERO
     return tuple(missing if extent == -1 else extent for extent in size)
 
@@ -92,6 +95,8 @@ def _regrouped(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[Index]:
     ranges = {loop_variable(n): extent for n, extent in enumerate(new)}
     # Within a group: the new position becomes one linear index, which is divided into the old dimensions.
     for old_group, new_group in _groups(old, new):
+        # A dimension of size 1 has the index 0. Its variable would be right as well, but two
+        # indices that are equal would not look so, and fusion compares them as they are written.
         variables = [ZERO if is_one(new[at + n]) else loop_variable(at + n) for n in range(len(new_group))]
         coordinate = flatten(variables, new_group)
         position += unflatten(coordinate, old_group, ranges)
@@ -135,6 +140,8 @@ def _smaller(one: Index, two: Index) -> bool:
     if first is not None and second is not None:
         return first < second
     difference = sympy.expand(two - one)
+    # 1, the product before a group's first size, is taken for smaller than any symbolic
+    # product. Only an unbacked size may be 0, and then no element is looked for.
     return bool(difference.is_positive) or known_number(one) == 1
 
 
@@ -142,6 +149,7 @@ def _smaller(one: Index, two: Index) -> bool:
 def permute(_: Builder, x: Value, dims: Sequence[int]) -> Value:
     """The dimensions in another order."""
     order = [dimension(dim, x.ndim) for dim in dims]
+    # The inverse of the order: x.permute(2, 0, 1)[i0, i1, i2] is x[i1, i2, i0].
     position: list[Index] = [ZERO] * x.ndim
     for new, old in enumerate(order):
         position[old] = loop_variable(new)
@@ -193,6 +201,7 @@ def unsqueeze(_: Builder, x: Value, dim: int) -> Value:
     """A dimension of size 1 put in."""
     at = dim % (x.ndim + 1)
     size = [*x.size[:at], ONE, *x.size[at:]]
+    # The variable of the new dimension is in no index: it has only one value.
     return reindexed(x, size, [loop_variable(n + (n >= at)) for n in range(x.ndim)])
 
 
@@ -277,6 +286,7 @@ def split(_: Builder, x: Value, sizes: Any, dim: int = 0) -> tuple[Value, ...]:
         piece_size = known_number(index(sizes))
         if piece_size is None or extent is None:
             raise NoLowering("a split into a symbolic number of pieces")
+        # An empty dimension is one piece without elements; a piece size of 0 is allowed for such a dimension only.
         sizes = [min(piece_size, extent - at) for at in range(0, extent, piece_size)] if piece_size and extent else [0]
     pieces: list[Value] = []
     start: Index = ZERO
@@ -402,6 +412,7 @@ def repeat(_: Builder, x: Value, repeats: Sequence[Any]) -> Value:
     old = (*[ONE] * missing, *x.size)
     size = [extent * count for extent, count in zip(old, times, strict=True)]
     ranges = {loop_variable(at): extent for at, extent in enumerate(size)}
+    # x of 3, three times: element i0 of 9 is x[i0 % 3].
     position = [
         ZERO if is_one(old[at]) else loop_variable(at) if is_one(times[at])
         else remainder(loop_variable(at), old[at], ranges)
@@ -481,6 +492,7 @@ def constant_pad(build: Builder, x: Value, pad: Sequence[Any], value: Any = 0) -
     """A border of one number around (negative: elements cut off)."""
     before, after = [ZERO] * x.ndim, [ZERO] * x.ndim
     amounts = indices(pad)
+    # torch pads the last dimension first: (left, right, top, bottom, ...).
     for n in range(len(amounts) // 2):
         before[x.ndim - 1 - n], after[x.ndim - 1 - n] = amounts[2 * n], amounts[2 * n + 1]
     size = tuple(one + extent + two for one, extent, two in zip(before, x.size, after, strict=True))

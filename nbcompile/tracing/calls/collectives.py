@@ -104,6 +104,8 @@ def _bound(function: Callable[..., object], tracer: Tracer, arguments: Arguments
         raise _refused(name, str(error)) from error
     given = {key: realise(tracer, value) for key, value in bound.items()}
     group = given.setdefault("group", ConstantVariable(None))
+    # In a process that is no member of a group, torch gives the number GroupMember.NON_GROUP_MEMBER
+    # for it, and eager mode's call returns at once with a warning: nothing for a graph.
     if not (group.is_constant() and group.constant() is None) and _group_of(group) is None:
         raise _refused(name, "the process is no member of the group")
     asynchronous = given.get("async_op", ConstantVariable(False))
@@ -154,6 +156,9 @@ def _expect_sizes(name: str, holds: bool) -> None:
         raise _refused(name, "sizes do not fit")
 
 
+#      all_gather_into      output [size * n, ...]   the inputs [n, ...] of all ranks, one after the other
+#      reduce_scatter       output [n, ...]          this rank's part of the sum of the inputs [size * n, ...]
+#      all_to_all           part k of the input goes to rank k; without split sizes, all parts are equally long
 def _is_joined(whole_tensor: VariableTracker, part: VariableTracker, size: int) -> bool:
     """True if a tensor is as large as the parts of all ranks, one after the other."""
     assert isinstance(whole_tensor, TensorVariable)

@@ -46,6 +46,9 @@ def convert(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords)
         return ConstantVariable(tracer.evaluate(cls, *_as_given(plain, arguments, keywords)))
     if len(values) == 1 and (number := _graph_number(tracer, cls, values[0])) is not None:
         return number
+    # What is left to convert with a symbol among it (int(text, s0), bytes(s0)) gives no
+    # symbol: the number becomes a constant, with a guard. Only str of a number without a
+    # value yet can wait: to_text makes it a template that is filled after the graph has run.
     if any(isinstance(value, SymbolicVariable) and not (cls is str and value.is_read_later()) for value in values):
         return convert(tracer, cls, *_as_given([_specialised(value) for value in values], arguments, keywords))
     if len(values) > 1:
@@ -84,6 +87,7 @@ def _object_as(tracer: Tracer, cls: type, value: VariableTracker) -> VariableTra
     if cls is str:
         return to_text(tracer, value, "")
     if isinstance(value, ObjectVariable):
+        # CPython's order (PyNumber_Long, PyNumber_Float): of a class with both methods, __index__ is not called.
         for name in (_CONVERSIONS[cls], "__index__"):
             if value.has_special(tracer, name):
                 return tracer.call_special(value, name, [])
@@ -165,6 +169,8 @@ def one(tracer: Tracer, function: object, method: str, arguments: Arguments) -> 
         return tracer.apply(operator.abs if function is abs else function, (value, *rest))
     if isinstance(value, SymbolicVariable):
         return tracer.apply(operator.abs if function is abs else function, (value, *rest))
+    # Of these special methods tensors have __abs__ only: math.floor and
+    # math.ceil then make a float, which reads the data, and round refuses.
     if isinstance(value, TensorVariable):
         name = method.strip("_")
         raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"{name}({value.describe()})", name=name, types="Tensor")

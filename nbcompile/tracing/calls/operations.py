@@ -73,6 +73,7 @@ BINARY: dict[str, Operator] = {
     "|": Operator(operator.or_, "__or__", "__ror__", operator.ior, "__ior__"),
     "^": Operator(operator.xor, "__xor__", "__rxor__", operator.ixor, "__ixor__"),
 }
+# A comparison's reflected method is that of the mirrored comparison: for a < b, Python asks b.__gt__(a) last.
 COMPARISONS: dict[str, Operator] = {
     "<": Operator(operator.lt, "__lt__", "__gt__"),
     "<=": Operator(operator.le, "__le__", "__ge__"),
@@ -293,6 +294,8 @@ def special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Variab
             result = realise(tracer, tracer.call_special(owner, name, [other]))  # NotImplemented passes the question on
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
+        # A class in C, or a tracker's own operator, answers here: the other operand
+        # is not asked any more, and the caller goes on with the values themselves.
         elif takes(owner, name, other):
             return None
     return None
