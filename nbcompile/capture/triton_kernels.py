@@ -88,6 +88,7 @@ class _Walk:
     def function(self, function: Any) -> list[Any]:
         """A function of Triton's language, or one that Triton runs while it compiles."""
         if id(function) in self.seen:
+            # The number says which of the functions that were described before.
             return ["seen", self.seen[id(function)]]  # it calls itself, or two call it
         self.seen[id(function)] = len(self.seen)
         parameters = [self._parameter(parameter) for parameter in getattr(function, "params", ())]
@@ -133,6 +134,8 @@ def _reached(function: Any) -> Iterator[tuple[str, Any]]:
     cells = zip(python.__code__.co_freevars, python.__closure__ or (), strict=True)
     scope = {**python.__globals__, **{name: cell.cell_contents for name, cell in cells}}
     for path in _paths(function.src):
+        #      sizes.BLOCK     the module sizes: followed, not described;  its BLOCK: described
+        #      Table.ROWS      the class Table and its ROWS: both described
         name, *rest = path.split(".")
         if name not in scope:
             continue  # a function of Python's, or nothing: then Triton refuses the kernel

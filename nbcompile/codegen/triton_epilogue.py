@@ -83,6 +83,7 @@ def _is_covered(operand: fx.Node, result: torch.Tensor) -> bool:
         return False
     sizes = [*value.shape, *value.stride()]
     own = list(shape)[len(shape) - value.dim() :]
+    # Aligned at the right, as broadcasting does: (columns), (rows, columns) and (1, columns) cover (rows, columns).
     fits = all(extent in (1, size) for extent, size in zip(value.shape, own, strict=True))
     return fits and all(isinstance(number, int) for number in sizes)
 
@@ -118,6 +119,9 @@ def _read(loaded: str, operand: fx.Node, node: fx.Node) -> str:
 
 
 def _terms(value: torch.Tensor) -> Iterator[str]:
+    #      3 dimensions    group, row, column
+    #      2                      row, column
+    #      1                           column      and row * 0, for the tile's shape
     positions = ("group.to(tl.int64)", "row.to(tl.int64)", "column")[3 - value.dim() :]
     strides = (step if extent > 1 else 0 for extent, step in zip(value.shape, value.stride(), strict=True))
     # Also a dimension that is broadcast has its place: the tile has both sides.

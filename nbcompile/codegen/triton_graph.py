@@ -183,6 +183,7 @@ def _kind(node: fx.Node, name: str) -> str:
 
 def _as(text: str, kind: str) -> str:
     """The text of a value in a type; a plain number is one of Triton's."""
+    # The text of a number is one of Python's, which has no .to(): tl.full makes it a value of the type.
     digits = text.lstrip("-").replace(".", "").replace("e-", "").replace("e+", "").isdigit()
     is_number = digits or text in ("True", "False") or text.startswith("float(")
     return f"tl.full([1, 1], {text}, {kind})" if is_number else f"({text}).to({kind})"

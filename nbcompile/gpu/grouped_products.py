@@ -49,6 +49,7 @@ def mark(module: fx.GraphModule, device: torch.device | None, autotuner: Autotun
     """Give each grouped product of a GPU its kernel, or the reason why it has none."""
     for node in module.graph.find_nodes(op="call_function", target=OPERATOR):
         epilogue = following(node)
+        # A graph may be lowered several times, with other choices: marks of the last time must not stay.
         for marked in (node, *epilogue.nodes):
             marked.meta.pop(KERNEL, None)
             marked.meta.pop(INSIDE, None)
@@ -111,6 +112,10 @@ def _described(node: fx.Node, result: torch.Tensor) -> GroupedProduct | str:
     if any(0 in value.shape for value in given) or given[2].stride() != (1,):
         return "without elements, or with offsets that are not adjacent"
     one, other, (groups,) = given[0], given[1], given[2].shape
+    # What the offsets divide:
+    #      ROWS       (rows, depth) @ (groups, depth, columns)      a group is some rows of the left factor
+    #      COLUMNS    (groups, rows, depth) @ (depth, columns)      some columns of the right one
+    #      SUM        (rows, depth) @ (depth, columns)              a part of the sum: one result for each group
     divided = SUM if one.dim() == other.dim() else ROWS if one.dim() == 2 else COLUMNS
     strides = (_strides(value) for value in (one, other, result))
     return GroupedProduct(divided, groups, one.shape[-2], other.shape[-1], one.shape[-1], *strides)
@@ -123,6 +128,7 @@ def _strides(value: torch.Tensor) -> tuple[int, int, int]:
 
 def _shape(product: GroupedProduct) -> Shape:
     """The product of one group, if all are of the same size."""
+    # Rounded up: how the offsets divide the dimension is known when the kernel runs, equal groups are assumed.
     rows, columns, depth = (
         -(-size // product.groups) if product.divided == divided else size
         for divided, size in ((ROWS, product.rows), (COLUMNS, product.columns), (SUM, product.depth))

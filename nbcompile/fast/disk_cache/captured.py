@@ -87,6 +87,7 @@ def _module(rows: list[list[Any]], targets: list[Any], kernels: KernelTable) -> 
         called = targets[target] if op == "call_function" else target
         given = tuple(_read_part(each, nodes) for each in args)
         named = {name: _read_part(each, nodes) for name, each in keywords.items()}
+        # The numbers in torch's table of Triton kernels are those of this process.
         if torch_internals.is_kernel_launch(called):
             named |= kernels.numbers_here(named["kernel_idx"], named["constant_args_idx"])
         nodes.append(graph.create_node(op, called, given, named))

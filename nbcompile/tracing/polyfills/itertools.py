@@ -32,6 +32,7 @@ def chain_from_iterable(iterables: Iterable[Iterable[Any]]) -> Iterator[Any]:
 
 def product(*iterables: Iterable[Any], repeat: int = 1) -> Iterator[tuple[Any, ...]]:
     """``itertools.product``."""
+    # Each argument is gone through many times, so all items are taken first.
     pools = [tuple(each) for each in iterables] * repeat
     results: list[list[Any]] = [[]]
     for pool in pools:
@@ -63,6 +64,8 @@ def islice(iterable: Iterable[Any], *bounds: int | None) -> Iterator[Any]:
     wanted = start
     index = 0
     iterator = iter(iterable)
+    # Items are taken up to the stop, also those that the step leaps over,
+    # and none behind it: who goes on with the iterator finds the rest.
     while stop is None or index < stop:
         item = next(iterator, _MISSING)
         if item is _MISSING:
@@ -91,10 +94,12 @@ def accumulate(
 
 def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tuple[Any, ...]]:
     """``itertools.zip_longest``."""
+    # An iterator that is exhausted becomes None, and is not asked again: one that would go on later must not.
     iterators: list[Any] = [iter(each) for each in iterables]
     left = len(iterators)
     while left:
         row = []
+        # The row in which the last iterators end holds only fill values, and is dropped: `left` is 0 then.
         for index, iterator in enumerate_(iterators):
             item = _MISSING if iterator is None else next(iterator, _MISSING)
             if item is _MISSING:
@@ -146,6 +151,9 @@ def combinations(iterable: Iterable[Any], r: int) -> Iterator[tuple[Any, ...]]:
     chosen = list(range(r))
     while r <= len(pool):
         yield tuple([pool[index] for index in chosen])
+        # The next combination in order, of positions in the pool (r = 3 of 5):
+        #      0 1 2    0 1 3    0 1 4    0 2 3    0 2 4    0 3 4    1 2 3 ...
+        # The last position that is not at its end moves on by one, and those behind it follow without a gap.
         position = r - 1
         while position >= 0 and chosen[position] == position + len(pool) - r:
             position -= 1
@@ -213,6 +221,8 @@ def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) ->
     item = next(iterator, _MISSING)
     value = item if item is _MISSING or key is None else key(item)
 
+    # A group is over when it is asked for items after the next group has
+    # begun: `number` is the group's own, `groups` that of the latest.
     def group(wanted: Any, number: int) -> Iterator[Any]:
         nonlocal item, value
         while number == groups and item is not _MISSING and (value is wanted or wanted == value):
@@ -240,6 +250,9 @@ def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
     iterator = iter(iterable)
     queues: list[list[Any]] = [[] for _ in range(n)]
 
+    #      taken from the iterator        a b c d
+    #      the first copy gave all        waiting: []
+    #      the second one gave a, b       waiting: [c, d]
     def follow(waiting: list[Any]) -> Iterator[Any]:
         while True:
             if not waiting:

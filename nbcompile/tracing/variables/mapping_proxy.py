@@ -57,6 +57,7 @@ class MappingProxyVariable(VariableTracker):
         return self.mapping.truth(tracer)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        # A proxy that the program was given is given back as that object, not as a new window on the same dict.
         if self.source is not None:
             return super().recipe(reconstruction)
         return Call(Constant(types.MappingProxyType, "MappingProxyType"), (reconstruction.recipe(self.mapping),))

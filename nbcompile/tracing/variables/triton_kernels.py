@@ -95,7 +95,10 @@ class TritonKernelVariable(VariableTracker):
         unknown = given.keys() - set(names) - set(OPTIONS)
         if unknown or len(arguments) > len(names):
             raise self._refused(f"it has no parameter {', '.join(sorted(unknown)) or 'for the last argument'}")
+        # A default only fills what neither the call nor a heuristic has given.
         given = {name: tracer.constant_or_wrap(value) for name, value in defaults.items()} | given
+        # A grid may be a function of the constants (lambda meta:
+        # ...): with tuning it is called once for each configuration.
         grids = [self._blocks(tracer, grid, given, config) for config in _configurations(kernel)]
         _specialise_constants(function, given)
         graph_arguments, constants = self._divided(given)
@@ -109,6 +112,8 @@ class TritonKernelVariable(VariableTracker):
             "tma_descriptor_metadata": {},
             "kwargs": graph_arguments,
         }
+        # The numbers in torch's table mean something in this process only. A kernel with
+        # an address is looked up there again when the entry is loaded by another process.
         if source is None:
             tracer.depend_on_process(f"it launches the Triton kernel {function.__name__}, which it made itself")
         else:
@@ -168,6 +173,7 @@ def _obstacle(kernel: Any) -> str:
         return "it is tuned by two decorators"
     if kinds[-1] != "JITFunction":
         return f"there is a {kinds[-1]} around it"
+    # Above the tuner the values are the same for all configurations, and are computed here, once.
     if "Autotuner" in kinds and "Heuristics" in kinds[kinds.index("Autotuner") :]:
         return "triton.heuristics below triton.autotune compute their values for each configuration"
     return next((reason for layer in layers(kernel) if (reason := _tuning_obstacle(layer))), "")

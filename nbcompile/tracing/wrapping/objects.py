@@ -40,6 +40,8 @@ from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_se
 
 def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTracker:
     """A class: itself, no other."""
+    # A class with the same attributes is not enough: what the
+    # trace knows of methods and bases is of this very object.
     if source is not None and not isinstance(source, ConstantSource):
         tracer.guard(source, GuardKind.ID_MATCH, value)
     address = address_of(value) if source is None else source
@@ -120,6 +122,7 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
             tracker.base_items = make(tracer, value, source)
             # The items were remembered as the tracker of this object; that is to be the one below.
             tracer.side_effects.forget(value)
+    # Of an object of a subclass, operators take the plain number or text inside (built_in_part).
     scalars: tuple[Any, ...] = (int, float, complex, str, bytes)
     for scalar in scalars:
         if isinstance(value, scalar):
