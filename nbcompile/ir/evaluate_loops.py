@@ -95,6 +95,7 @@ class Scope:
                 if mask is not None:
                     # A masked-out element may have an index outside of the buffer: element 0 is loaded in its place.
                     indices = tuple(torch.where(mask, index, 0) for index in indices)
+                    # The buffer may have no element 0 either.
                     if not mask.any():
                         return torch.zeros([1] * len(self.shape), dtype=dtype)
                 result = self.load(buffer, indices)

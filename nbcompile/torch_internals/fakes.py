@@ -27,6 +27,8 @@ from nbcompile.torch_internals.symbols import NamedSource, symbolic_float, symbo
 
 
 def _lower_version_count_by_1(tensor: torch.Tensor) -> torch.Tensor:
+    # Autograd keeps the counter's value with each tensor that it
+    # saves, and refuses the backward where it has changed since.
     version = max(tensor._version - 1, 0)
     torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))
     return tensor
@@ -221,6 +223,7 @@ def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) 
 
     Only int64 and float64 mean the same in Python and in a tensor; what ``item()`` of others gives is unbacked.
     """
+    # On a GPU item() would wait for all work that was given to it so far.
     if type(tensor) is not torch.Tensor or tensor.dim() or tensor.device.type != "cpu":
         return None
     if tensor.dtype not in (torch.int64, torch.float64) or tensor.layout is not torch.strided:

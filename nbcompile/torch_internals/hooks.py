@@ -91,6 +91,7 @@ def without_frame_hook() -> Iterator[None]:
 def hide_from_hook(code: CodeType) -> None:
     """Run frames of this code, and all that they call, without the frame hook: they are compiled already."""
     skip = eval_frame._FrameAction.SKIP
+    # The first action is for the frame itself, the second one for the frames that it calls.
     eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(skip, skip))
 
 

@@ -93,6 +93,8 @@ def _look() -> str | None:
         for name in own:
             if name not in cls.__dict__ and name not in HARMLESS:
                 return f"{_text[cls]}.{name}"
+    # CPython sets the version to 0 with a change, until something
+    # is looked up: an accepted 0 would accept the change.
     _accepted[0] = version or None
     return None
 
@@ -106,6 +108,8 @@ def _is_by_somebody_else(value: Any) -> bool:
 
 _inherited: MappingProxyType[str, object] = torch._C.TensorBase.__dict__
 _text: dict[type, str] = {torch.nn.Parameter: "torch.nn.Parameter", torch.Tensor: "torch.Tensor"}
+# Replaced before this module was imported: compared with a new object, which it never is. A new
+# name that somebody put there before is left out, and so is as allowed as one that comes later.
 _own: dict[type, dict[str, object]] = {
     cls: {
         name: object() if name in _inherited and _is_by_somebody_else(value) else value

@@ -112,6 +112,7 @@ class _Autocast(NamedTuple):
 
 def _autocast() -> _Autocast:
     devices = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in _DEVICES}
+    # torch has no function that only tells the nesting: one more, and then one less, which returns it.
     torch.autocast_increment_nesting()
     return _Autocast(devices, torch.is_autocast_cache_enabled(), torch.autocast_decrement_nesting())
 
@@ -122,6 +123,7 @@ def _restore_autocast(before: _Autocast) -> None:
         torch.set_autocast_dtype(name, dtype)
     torch.set_autocast_cache_enabled(before.caches)
     for _ in range(_autocast().nesting - before.nesting):
+        # As autocast's __exit__: the outermost block empties the cache of converted weights.
         if torch.autocast_decrement_nesting() == 0:
             torch.clear_autocast_cache()
 

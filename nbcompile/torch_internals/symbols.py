@@ -84,6 +84,8 @@ def symbolic_context(
     context_class = shapes.StatefulSymbolicContext
     if inside is not None:
         context_class = functools.partial(shapes.SubclassSymbolicContext, inner_contexts=inside)
+    # INFER_STRIDE: a stride that follows from the sizes is an expression of their symbols. A symbol of
+    # its own would leave open whether the tensor is dense: each question about that would be a guard.
     return context_class(
         dynamic_sizes=[sizes[each.size] for each in dims],
         dynamic_strides=[kinds.DYNAMIC if each.stride_varies else kinds.INFER_STRIDE for each in dims],
@@ -135,6 +137,7 @@ def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFl
 def example_of(size: int | torch.SymInt) -> int:
     """The value of a size when the graph was captured, without a guard that it stays so."""
     if isinstance(size, torch.SymInt):
+        # An unbacked size has no value: 1 is taken.
         return int(size.node.hint or 1)
     return size
 
@@ -212,9 +215,11 @@ def floats_to_be_constant(error: BaseException) -> set[str] | None:
 def has_symbolic_floats(shape_env: Any) -> bool:
     """True if a float of the frame is a symbol, in this graph or in another."""
     symbols = () if shape_env is None else shape_env.backed_var_to_val
+    # "zf" is torch's prefix for them (torch/utils/_sympy/symbol.py).
     return any(str(symbol).startswith("zf") for symbol in symbols)
 
 
+# 2 <= x and x <= 9  ->  2 <= x <= 9
 _BOUNDS = re.compile(r"^(\S+) <= (.+) and \2 <= (\S+)$")
 
 

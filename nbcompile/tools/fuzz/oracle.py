@@ -200,6 +200,9 @@ def _unstable(program: Program, expected: ObservedRun) -> bool:
 def _is_rounding(program: Program, expected: ObservedRun, compiler: Compiler | None) -> bool:
     """Return whether the compiled result is as close to eager's as eager with random rounding errors is."""
     found = _compiled(program, compiler)
+    #      eager        x -> f(x) -> g(f(x))                what is right
+    #      jittered     x -> f(x)(1+e1) -> g(...)(1+e2)     some times: how rounding errors grow in this program
+    #      compiled     may be MAGNIFIED times as far from eager as these are
     jittered = []
     for seed in range(JITTERED):
         with Jitter(seed):
@@ -248,6 +251,7 @@ class Jitter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        # A view is in the memory of its argument, which was perturbed already.
         if func._schema.name.partition("::")[2].rstrip("_") in EXACT or any(
             output.alias_info is not None and not output.alias_info.is_write for output in func._schema.returns
         ):

@@ -62,6 +62,7 @@ def reduced(program: Program, difference: Difference, seconds: float = 20.0) -> 
     best, shown = program, difference
     tree = ast.parse(program.source)
     progress = True
+    # Each kind of change may make others possible: all again, until a whole round changes nothing.
     while progress and time.process_time() < until:
         progress = False
         for propose in (_without, _unwrapped, _simplified):
