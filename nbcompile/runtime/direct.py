@@ -133,6 +133,10 @@ def _kind(real: Any) -> Kind | str:
 
 def mangled(name: str, kinds: list[Kind | str]) -> str:
     """The symbol of ``at::_ops::NAME::call`` for arguments of these types (the Itanium C++ ABI)."""
+    #      _ZN2at4_ops9linalg_qr4callE      at::_ops::linalg_qr::call
+    #      RKNS_6TensorE                    at::Tensor const&: S_ is the first name so far, at
+    #      St17basic_string_viewIc...E      std::basic_string_view<char, ...>
+    # Names so far are numbered from S_, S0_, S1_ on.
     known = ["at", "at::_ops", f"at::_ops::{name}"]
     parts = [_passed(kind, known) for kind in kinds]
     return f"_ZN2at4_ops{len(name)}{name}4callE{''.join(parts) or 'v'}"
@@ -194,6 +198,9 @@ def _again(name: str, known: list[str]) -> str:
 class _Places:
     """Words of a call, each with its place: integers from 0, doubles from 6, the stack from 14."""
 
+    #      0 ... 5       rdi rsi rdx rcx r8 r9       integers and addresses
+    #      6 ... 13      xmm0 ... xmm7               doubles
+    #      14 ...        the stack                   what does not fit, or is passed in memory
     def __init__(self) -> None:
         self.code: list[Any] = []
         self.texts: list[str] = []

@@ -55,6 +55,10 @@ UNFINISHED = 3600.0
 JUST_USED = 60.0
 """Seconds after its last use in which no process removes an entry: between finding and loading a file."""
 
+#      nbcompile/9f/9f2c....so                     an entry
+#               9f/9f2c....so.sha256               its checksum
+#               9f/9f2c77aa-0123456789abcdef/      a build that goes on, or was killed
+#               9f/9f2c77aa-x1y2z3ab.draft         a checksum that is being written
 _FOLDER_OF_ENTRIES = re.compile(r"[0-9a-f]{2}")
 _ENTRY_NAME = re.compile(r"([0-9a-f]{40})\.[\w.]+")
 _FOLDER_OF_A_BUILD = r"[0-9a-f]{8}-[0-9a-f]{16}"

@@ -172,6 +172,7 @@ def _tried(command: tuple[str, ...]) -> Compiler | NoCompiler:
     return NoCompiler(trouble.strip().partition("\n")[0])
 
 
+# What kernels need, in one program: GCC's vectors, OpenMP where its flag is given, a function that is exported.
 PROOF = """
 typedef float lanes __attribute__((vector_size(16)));
 extern "C" __attribute__((visibility("default"))) int answer(int n) {
