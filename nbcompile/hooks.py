@@ -75,7 +75,7 @@ class Hooks:
     trace_inference: Callable[..., InferenceGraph | None] = nothing
     """Trace a graph without gradients in one pass; None: AOTAutograd traces it."""
     trace_joint: Callable[..., JointGraph | None] = nothing
-    """The same for a graph with gradients."""
+    """Trace a graph with gradients in one pass; None: AOTAutograd traces it."""
     group_guards: Callable[[Sequence[Guard]], GroupGuards | None] = nothing
     """Group guards below modules, so that a group is evaluated only after something changed."""
     size_conditions: Callable[[Sequence[Guard]], Conditions | None] = nothing

@@ -62,7 +62,7 @@ class BackendOptions:
     max_autotune: bool = False
     """On a GPU: kernels of ours are candidates beside the library's, for matrix products."""
     max_autotune_gemm: bool = False
-    """The same, for matrix products alone."""
+    """On a GPU: kernels of ours are candidates for matrix products."""
     max_autotune_gemm_backends: str = "ATEN,TRITON,CPP"
     """Candidates of a matrix product: the library (``ATEN``), our kernels (``TRITON``). Others are not looked at."""
     cuda_graphs: bool = False

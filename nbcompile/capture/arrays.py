@@ -202,13 +202,13 @@ def to_array(tensor: torch.Tensor) -> object:
 
 
 def to_scalar(tensor: torch.Tensor) -> object:
-    """The same of what NumPy gives as a scalar: the sum of an array, one of its items."""
+    """A graph's output as one of NumPy's scalars, which the sum of an array is, or one of its items."""
     array: Any = to_array(tensor)
     return array[()]
 
 
 def to_number(tensor: torch.Tensor) -> object:
-    """The same of what is a number of Python's: ``a.item()``."""
+    """A graph's output as a number of Python's: ``a.item()``."""
     array: Any = to_array(tensor)
     return array.item()
 

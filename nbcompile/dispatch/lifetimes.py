@@ -48,7 +48,7 @@ _states: list[tuple[ReferenceType[CodeType], Sized]] = STATE.add("dispatch.lifet
 
 
 def keep(*things: object) -> None:
-    """These are out of use; they live on for calls that came across them before."""
+    """Keep things that are out of use alive, for calls that came across them before."""
     _kept.extend(things)
     pending.append(None)
 

@@ -86,7 +86,7 @@ class ReplayedProgram:
 
     program: LoadedGraph
     recorded_program: LoadedGraph
-    """The same with random tensors as its last arguments."""
+    """The program in the form that is recorded: random tensors are its last arguments."""
     draws: tuple[Draw, ...]
     gpu: GpuLauncher
     device: int

@@ -47,7 +47,7 @@ class Part:
     given: tuple[int, ...]
     """Slots that it returns."""
     drawn: Drawn | None
-    """The same to be recorded; None: it is launched."""
+    """The steps in the form in which they are recorded; None: they are launched."""
     written: tuple[tuple[int, str], ...] = ()
     """Position of each argument that it writes to, and the user's line that does."""
 

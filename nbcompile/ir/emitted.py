@@ -225,7 +225,7 @@ class LaunchPlan:
     attributes: tuple[tuple[str, TensorShape], ...] = ()
     """Tensors that the graph itself holds, by path; their slots follow the inputs'."""
     single: bool = False
-    """It returns its one output and not a tuple."""
+    """True if the plan returns its one output and not a tuple."""
     values: tuple[Value, ...] = ()
     """The numbers that each call computes before its launches, each from earlier ones."""
     gpu: int = -1

@@ -57,7 +57,7 @@ def convolution(build: Builder, image: Value, weight: Value, bias: Value | None,
 def convolution_backward(
     build: Builder, grad: Value, image: Value, weight: Value, _bias: Any, *rest: Any
 ) -> tuple[Value | None, ...]:
-    """The same of the gradients."""
+    """The gradients of a convolution."""
     *geometry, mask = rest
     results = () if build.node is None else build.node.meta["val"]
     planes = _in_planes(build, (image, weight, grad), geometry, results)

@@ -102,7 +102,7 @@ def scatter(build: Builder, x: Value, dim: int, ids: Value, source: Any) -> Valu
 
 @lowering(aten.scatter.reduce, aten.scatter.value_reduce)
 def scatter_with(build: Builder, x: Value, dim: int, ids: Value, source: Any, *, reduce: str) -> Value:
-    """The same, added or multiplied."""
+    """``x[ids[i, j], j] += source[i, j]``, or ``*=``"""
     if x.dtype == torch.bool:
         raise NoLowering(f"scatter with {reduce} of torch.bool")
     return _along(build, x, dim, ids, source, _KINDS[reduce])
@@ -110,7 +110,7 @@ def scatter_with(build: Builder, x: Value, dim: int, ids: Value, source: Any, *,
 
 @lowering(aten.scatter_add.default)
 def scatter_add(build: Builder, x: Value, dim: int, ids: Value, source: Value) -> Value:
-    """The same, added."""
+    """``x[ids[i, j], j] += source[i, j]``"""
     return _along(build, x, dim, ids, source, _sum_kind(x))
 
 

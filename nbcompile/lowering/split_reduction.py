@@ -179,7 +179,7 @@ def in_parts(
 
 
 def _parts_first(split: Value) -> Value:
-    """The same with the parts as first dimension: partial results of adjacent columns are adjacent, too."""
+    """Move the parts to the first dimension: partial results of adjacent columns are then adjacent, too."""
     last = split.ndim - 1
     kept = [loop_variable(at) for at in range(1, last)]
     size = (split.size[last - 1], *split.size[: last - 1], split.size[last])

@@ -56,7 +56,7 @@ class Guard:
     condition: str
     """The check as Python text: ``len(L['xs']) == 3``."""
     words: str = ""
-    """The same in plain words: ``xs has 3 items``."""
+    """The check in plain words: ``xs has 3 items``."""
     stack: tuple[StackLine, ...] = ()
     """User stack of the code that needed the guard."""
     test: str = ""

@@ -66,7 +66,7 @@ class Refusal:
 
     @property
     def name(self) -> str:
-        """The same as the user writes it."""
+        """The value's address as the user writes it."""
         return shortened(expression(self.source))
 
     def with_tensor(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Frame | None:
@@ -99,7 +99,7 @@ class Refusal:
 def advise(
     failed: FailedGuard, entry: CompiledFrame | None, frame: Frame, options: Options, dynamism: Dynamism
 ) -> FailedGuard:
-    """The same with advice."""
+    """The failed guard with advice."""
     if entry is None or not failed.guard:
         text = _GONE if failed.actual == GONE else _OTHER_BACKEND
         return replace(failed, advice=Advice(text, False))
@@ -110,7 +110,7 @@ def advise(
 
 
 def with_limit(failed: FailedGuard, name: str, value: int) -> FailedGuard:
-    """The same where a limit forbids another entry: if so many are meant, it can be raised."""
+    """The failed guard where a limit forbids another entry, with the advice to raise it if so many are meant."""
     raised = f"config.{name} = {2 * value}, if so many versions are meant"
     before = failed.advice
     return replace(failed, advice=Advice(f"{before.text}; or {raised}", before.verified) if before else Advice(raised))

@@ -42,11 +42,11 @@ class Slide:
     content: Markup
     lines: int
     needs_code: bool = False
-    """It asks about the code of its cell, which is shown above it."""
+    """True if the content asks about the code of its cell, which is shown above it."""
 
     @property
     def is_short(self) -> bool:
-        """It may follow other content on the same slide."""
+        """True if the content may follow other content on the same slide."""
         return self.lines <= MAX_FOLLOWING_LINES
 
 

@@ -94,7 +94,7 @@ def allow_scalar_outputs(shape_env: Any, allowed: bool = True) -> bool:
 
 @contextlib.contextmanager
 def scalar_outputs(shape_env: Any) -> Iterator[None]:
-    """The same for a while."""
+    """Inside, ``item()`` of a fake tensor is a new symbol."""
     before = allow_scalar_outputs(shape_env)
     try:
         yield

@@ -70,7 +70,7 @@ class SymbolicDim:
 def symbolic_context(
     dims: Sequence[SymbolicDim], expression: str, base: Any, inside: dict[str, Any] | None = None
 ) -> Any:
-    """The same for a whole tensor; it remembers its symbols.
+    """The sizes and strides that a whole tensor gets, for ShapeEnv; the context remembers its symbols.
 
     Args:
         dims: of the tensor itself.

@@ -622,7 +622,7 @@ class Unsupported(Exception):
     needs_frame: bool = False
     """The function that it is in runs as it is, whole: the call of it is what breaks."""
     is_final: bool = False
-    """It is an error for the user: no break is allowed here."""
+    """True if the break is an error for the user: none is allowed here."""
     cause: Unsupported | None = None
     """The break that was met first, where this one only says why nothing can resume after it."""
     operands: tuple[Operand, ...] = ()

@@ -101,7 +101,7 @@ class Effects(Protocol):
         """Value that the traced code stored under a name, or None."""
 
     def attribute_of(self, real: object, name: str) -> VariableTracker | None:
-        """The same, of a real class, function or module."""
+        """Value that the traced code stored under a name of a real class, function or module, or None."""
 
     def stored_attributes(self, owner: VariableTracker) -> dict[str, VariableTracker | None]:
         """All attributes that it stored on an object; None: deleted."""

@@ -31,7 +31,7 @@ class Word:
 
     text: str
     mark: str
-    """The same; empty in a literal, whose brackets and commas mean nothing."""
+    """The text where it is syntax; empty in a literal, whose brackets and commas mean nothing."""
     is_name: bool
     """A name of something, and no property."""
     is_key: bool = False

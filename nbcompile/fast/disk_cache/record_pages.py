@@ -52,7 +52,7 @@ def rewrite(
 
 
 def _renamed(content: Any, before: str, after: str) -> Any:
-    """The same with every id under another compile id."""
+    """A page's content with every id under another compile id."""
     if isinstance(content, dict):
         return {name: _renamed(value, before, after) for name, value in content.items()}
     if isinstance(content, list):

@@ -145,7 +145,7 @@ def is_own(path: Path) -> bool:
 
 
 def touch(path: Path) -> None:
-    """It was used now."""
+    """Note that an entry was used now."""
     _used.add(path)
     least_used.touch(path)
 

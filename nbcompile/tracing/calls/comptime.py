@@ -163,7 +163,7 @@ class ComptimeContext:
         return ComptimeValue(self._tracer, found)
 
     def parent(self) -> ComptimeContext:
-        """The same, seen from the caller of the frame."""
+        """The context of the frame's caller."""
         return ComptimeContext(self._tracer, self._depth + 1)
 
     def graph_break(self, msg: str = "ComptimeContext.graph_break") -> None:

@@ -375,7 +375,7 @@ for _function, _meaning in (
 
 @handles(torch.nn.Module.__getattr__)
 def _member(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Also where a module's own ``__getattr__`` calls it."""
+    """The member of a module, also where the module's own ``__getattr__`` asks for it."""
     owner, name = (realise(tracer, each) for each in arguments)
     assert isinstance(owner, NNModuleVariable)
     found = owner.member(tracer, str(name.constant()))

@@ -55,7 +55,7 @@ def ask(tracer: Tracer, function: object, arguments: Arguments, keywords: Keywor
 def ask_about_node(
     tracer: Tracer, op: str, target: Any, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker | None:
-    """The same of what would become a node."""
+    """Result of a call that would become a node, as a mode or the classes of the arguments override it; or None."""
     state = tracer.overrides
     owners = list(overriding(tracer, (*arguments, *keywords.values()))) if state.ask_classes else []
     if not owners and not state.in_mode():
@@ -174,7 +174,7 @@ class _Probe:
 
 
 class _TensorProbe(_Probe, torch.Tensor):
-    """The same of a tensor."""
+    """A probe that is a tensor."""
 
 
 @functools.cache

@@ -70,7 +70,7 @@ class Reconstruction:
         self.visible: set[int] | None = None
         """At a break: ids of what the rest of the program can still get at. None: all of it."""
         self.named: set[int] | None = None
-        """The same, less what only a loop has: the iterator on the stack."""
+        """Ids of what is visible by a name: without the iterator of a loop, which only the stack has."""
 
     def recipe(self, tracker: VariableTracker) -> Recipe:
         """Recipe of one value."""

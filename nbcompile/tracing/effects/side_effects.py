@@ -82,7 +82,7 @@ class SideEffects:
         return self.attribute_of(owner.identity(), name)
 
     def attribute_of(self, real: object, name: str) -> VariableTracker | None:
-        """The same, of a real class, function or module."""
+        """Value that the traced code stored under a name of a real class, function or module, or None."""
         # By the real object: all trackers of one class or function share its changes.
         change = self.changes_by_tracker.get(id(real))
         return None if change is None else change.attributes.get(name)

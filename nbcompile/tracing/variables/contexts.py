@@ -35,7 +35,7 @@ class ContextVariable(VariableTracker):
 
     cls: type = object
     keeps_state = True
-    """It remembers on itself what it found: one from outside is entered by Python, not here."""
+    """True if the manager remembers on itself what it found: Python enters one from outside, not the tracer."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source

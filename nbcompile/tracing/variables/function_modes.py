@@ -45,7 +45,7 @@ def is_plain_mode(cls: type) -> bool:
 
 
 def push(tracer: Tracer, mode: VariableTracker) -> None:
-    """It is asked from now on, before the others."""
+    """Push a mode: it is asked from now on, before the others."""
     tracer.overrides.modes.append(mode)
 
 
