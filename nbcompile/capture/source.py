@@ -457,7 +457,7 @@ def remaining(iterator: object) -> Sequence[object]:
 
 
 def iterator_item(iterator: object, index: int) -> object:
-    """One of them."""
+    """An item that an iterator has left, by its position."""
     return remaining(iterator)[index]
 
 

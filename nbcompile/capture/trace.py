@@ -195,12 +195,12 @@ class Trace:
     graph: CapturedGraph | None
     """None where no operator was met."""
     guards: Callable[[], tuple[Guard, ...]]
-    """Asked for when the backend has run: it may have had to know a size, too."""
+    """Called when the backend has run, which may have had to know a size, too."""
     mutations: tuple[Mutation, ...]
     exit: Return | GraphBreak
     inlined: tuple[str, ...] = ()
     symbols: Callable[[], tuple[Symbol, ...]] = tuple
-    """Asked for like the guards."""
+    """Called when the backend has run, as ``guards`` is."""
     assumed: Assumptions = field(default_factory=Assumptions)
     release: Callable[[], object] = tuple
     """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""

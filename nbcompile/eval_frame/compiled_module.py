@@ -149,7 +149,7 @@ class CompiledModule(torch.nn.Module):
         delattr(self._modules["_orig_mod"], name)
 
     def __dir__(self) -> list[str]:
-        """The module's names, too."""
+        """Names of the wrapper, and of the module that it wraps."""
         return sorted({*super().__dir__(), *dir(self._modules["_orig_mod"])})
 
     def __len__(self) -> int:

@@ -54,7 +54,7 @@ class AttentionShape:
 
 @dataclass(frozen=True, slots=True)
 class AttentionChoice:
-    """Predicted seconds of both."""
+    """Predicted seconds of a fused kernel, and of separate ones."""
 
     fused: float
     """Infinite where there is no such kernel."""
@@ -76,7 +76,7 @@ class AttentionChoice:
 
 
 def choose(shape: AttentionShape, chip: Chip) -> AttentionChoice:
-    """Predict both."""
+    """Predict the time of a fused kernel, and of two products with a kernel between them."""
     bandwidth = REACHED * chip.bytes_per_second
     query, keys = (shape.heads * count * shape.width * shape.element_bytes for count in (shape.rows, shape.keys))
     # A program has 128 rows of one head; what has no program multiplies nothing.

@@ -32,11 +32,11 @@ class Costs:
     line: int
     """Line of the generated module; 0 if unknown."""
     instructions: int = 0
-    """Executed, by whole warps."""
+    """Number of executed instructions, by whole warps."""
     requests: int = 0
     """Accesses to global memory, by whole warps."""
     sectors: int = 0
-    """Moved for them."""
+    """Number of sectors that are moved for the accesses."""
     least_sectors: int = 0
     """Least number of sectors that would hold the bytes used."""
     passes: int = 0

@@ -290,7 +290,7 @@ class _Worker:
         return not select.select([self.connection], [], [], 0)[0]
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection: the process ends."""
         with contextlib.suppress(OSError):
             self.lines.close()
         self.connection.close()

@@ -85,7 +85,7 @@ class Bytes:
     was_written: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        """Nobody has used it."""
+        """At the beginning no thread has read or written any byte."""
         size = self.content.size if self.check_races else 0
         self.writer = np.full(size, NOBODY, np.int64)
         self.reader = np.full(size, NOBODY, np.int64)
@@ -245,7 +245,7 @@ class GlobalMemory:
         return self.starts[self.scratch]
 
     def copy_bytes_in(self, content: Array, name: str) -> int:
-        """Its position among all."""
+        """Copy bytes behind all tensors; the position of the new one among them."""
         # A gap between tensors makes an access past the end a fault, where on a GPU it would mostly
         # read what happens to be allocated next.
         start = FIRST_ADDRESS if not self.ends else -(-(self.ends[-1] + GAP) // ALIGNMENT) * ALIGNMENT

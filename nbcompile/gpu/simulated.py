@@ -65,7 +65,7 @@ class Launch:
     kernel: EmittedKernel
     built: MachineCode
     grid: int
-    """Blocks."""
+    """Number of blocks."""
     lines: Mapping[int, costs.Costs]
     """By the line of the kernel's module."""
     times: predict.Times

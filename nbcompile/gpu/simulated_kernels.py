@@ -33,9 +33,9 @@ class SimulatedKernel:
     """Name of the call in the plan."""
     chip: Chip
     launches: list[simulated.Launch]
-    """Gets each launch."""
+    """Each launch is appended to it."""
     ready: MutableMapping[str, simulated.ReadyKernel]
-    """Gets the compiled kernel, by name."""
+    """Compiled kernels by name; each is added when it is compiled."""
     seconds: float = float("inf")
     """A simulation may take so long."""
     chosen: dict[object, int] = field(default_factory=dict)

@@ -128,7 +128,7 @@ def leaky_relu_backward(grad: Expr, x: Expr, negative_slope: float, self_is_resu
 
 @pointwise(aten.hardtanh.default)
 def hardtanh(x: Expr, min_val: float = -1.0, max_val: float = 1.0) -> Expr:
-    """Between two bounds."""
+    """``x``, clamped between two bounds."""
     return apply("minimum", max_val, apply("maximum", min_val, x))
 
 

@@ -121,13 +121,13 @@ def amin(build: Builder, x: Value, dim: Dims = (), keepdim: bool = False) -> Val
 
 @lowering(aten.max.default)
 def max_all(build: Builder, x: Value) -> Value:
-    """The largest of all."""
+    """The largest of all elements."""
     return amax(build, x)
 
 
 @lowering(aten.min.default)
 def min_all(build: Builder, x: Value) -> Value:
-    """The smallest of all."""
+    """The smallest of all elements."""
     return amin(build, x)
 
 

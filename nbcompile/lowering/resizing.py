@@ -252,7 +252,7 @@ def _reflected(coordinate: Index, extent: Index) -> Index:
 
 
 def _repeated(coordinate: Index, extent: Index) -> Index:
-    """Not beyond the ends."""
+    """An index, clamped to the ends of a dimension."""
     return Min(Max(coordinate, index(0)), extent - 1)
 
 

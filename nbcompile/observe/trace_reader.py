@@ -88,7 +88,7 @@ class _RankEntries:
     strings: dict[int, str] = field(default_factory=dict)
     torch: str = ""
     ours: bool = False
-    """nbcompile wrote it."""
+    """True if nbcompile wrote the trace."""
 
     @property
     def is_complete(self) -> bool:

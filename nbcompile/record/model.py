@@ -481,7 +481,7 @@ class Symbol:
 
     @property
     def unbacked(self) -> bool:
-        """Only the run knows it."""
+        """True if only the run knows the number."""
         return not self.hint
 
 

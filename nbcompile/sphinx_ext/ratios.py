@@ -41,7 +41,7 @@ class Ratios(SphinxDirective):
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        """Draw them."""
+        """Draw the ratios."""
         try:
             found = [read(line) for line in self.content if line.strip()]
         except ValueError as error:

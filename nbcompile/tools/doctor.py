@@ -45,7 +45,7 @@ class Check:
 
 
 def examine() -> tuple[Check, ...]:
-    """Look for everything."""
+    """Check all that nbcompile needs or can use."""
     stores = (_kernel_store(), _function_store())
     return (_python(), _torch(), _compiler(), _layout(), _triton(), _gpu(), *stores, _environment())
 

@@ -271,7 +271,7 @@ def attention_backends() -> tuple[list[Any], list[int]]:
 
 
 def set_attention_backends(state: tuple[list[Any], list[int]]) -> None:
-    """Allow just these."""
+    """Allow these implementations of attention and no others."""
     if state != attention_backends():
         torch.nn.attention._sdpa_kernel(state[0])
         torch._C._set_sdp_priority_order(state[1])

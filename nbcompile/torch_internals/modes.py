@@ -52,7 +52,7 @@ def modes() -> Modes:
 
 
 def restore_modes(before: Modes) -> None:
-    """Make them what they were."""
+    """Make the modes what they were."""
     # Compared by identity and put back as a whole: an interrupted ``with`` may have left any of them.
     if not _same(_python_dispatch._get_current_dispatch_mode_stack(), before.dispatch):
         while torch._C._len_torch_dispatch_stack():
@@ -103,7 +103,7 @@ def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
 
 
 class _Autocast(NamedTuple):
-    """Its state in one thread."""
+    """The state of autocast in one thread."""
 
     devices: dict[str, tuple[bool, torch.dtype]]
     caches: bool

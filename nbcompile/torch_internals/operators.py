@@ -65,7 +65,7 @@ TRANSFORM_STEPS: dict[str, tuple[str, ...]] = {
 
 @functools.cache
 def transform_steps() -> frozenset[object]:
-    """The functions themselves."""
+    """The functions of ``TRANSFORM_STEPS``."""
     modules = {name: importlib.import_module(name) for name in TRANSFORM_STEPS if not name.startswith("torch._C.")}
     found = []
     for name, steps in TRANSFORM_STEPS.items():
@@ -107,7 +107,7 @@ def operators() -> Iterator[Callable[..., object]]:
 
 @functools.cache
 def operator_ids() -> frozenset[int]:
-    """Identities of all of them."""
+    """Identities of all functions that are operators."""
     every = list(operators())
     # Kept alive: the id of an object that is freed may become that of another one.
     _KEPT.extend(every)

@@ -96,7 +96,7 @@ def _ending(ended: child_process.ProcessResult) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """The child."""
+    """Run in the child process."""
     order = json.loads(arguments[0])
     folder, first = Path(order["folder"]), os.getpid()
     clock = threading.Timer(order["seconds"], os._exit, (TOO_LONG,))

@@ -222,7 +222,7 @@ class Translator:
         )
 
     def jump(self, target: Label | None) -> None:
-        """Go on elsewhere."""
+        """Go on at a label."""
         assert target is not None
         self.pc = self.view.labels[target]
 
@@ -231,7 +231,7 @@ class Translator:
     # A value that is loaded is a LazyVariable until an instruction looks at it: what is only
     # stored, passed on or returned gets no guard. In torch: torch/_dynamo/variables/lazy.py.
     def push(self, value: VariableTracker) -> None:
-        """Onto the operand stack."""
+        """Push a value onto the operand stack."""
         self.stack.append(value)
         # Rows above the top are out of date until the next push; operands() reads those below it.
         self.pushed_by[len(self.stack)] = self.current

@@ -46,7 +46,7 @@ class DtypeTrial(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> object:
-        """Try it, and run it."""
+        """Try an operator on small real tensors, once for each combination of dtypes, and run it."""
         keywords = kwargs or {}
         if isinstance(func, torch._ops.OpOverload):
             values = tree_leaves((args, keywords))

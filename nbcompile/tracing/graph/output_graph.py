@@ -353,7 +353,7 @@ class OutputGraph:
         return enter(*settings), node
 
     def exit_autocast(self, mode: object, entered: torch.fx.Node) -> None:
-        """Leave it."""
+        """Leave autocast, now and in the graph."""
         leave = torch.amp.autocast_mode._exit_autocast
         node = self.graph.create_node("call_function", leave, (entered,), {})
         node.meta[EXAMPLE] = None
@@ -371,7 +371,7 @@ class OutputGraph:
         return entered, node
 
     def exit_inference_mode(self, mode: object, entered: torch.fx.Node) -> None:
-        """Leave it."""
+        """Leave inference mode, now and in the graph."""
         leave = torch.autograd.grad_mode._exit_inference_mode
         node = self.graph.create_node("call_function", leave, (entered,), {})
         node.meta[EXAMPLE] = None

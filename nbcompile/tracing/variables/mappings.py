@@ -300,7 +300,7 @@ class DictVariable(ContainerVariable):
         return Call(Constant(self.cls, self.cls.__name__), (recipe,))
 
     def entry_recipes(self, reconstruction: Reconstructor) -> list[Recipe]:
-        """Key, value, key, value..."""
+        """Recipes of all keys and values in turn: key, value, key, value..."""
         return [reconstruction.recipe(part) for entry in self.entries.values() for part in entry]
 
 
@@ -368,7 +368,7 @@ class SetVariable(ContainerVariable):
         self.source = source
         self.cls = cls
         self.table = table or table_of(set if issubclass(cls, set) else frozenset, self.members.items())
-        """Knows the order."""
+        """The table of CPython's set, which knows the order of the members."""
         self.before: dict[Hashable, VariableTracker] | None = None
         """The members of a set from outside when the frame was entered."""
 

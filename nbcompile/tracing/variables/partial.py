@@ -131,7 +131,7 @@ class PartialVariable(VariableTracker):
         return PartialVariable(self.function, TupleVariable(given), DictVariable(tracer, merged.values()))
 
     def named(self, tracer: Tracer) -> dict[str, Entry]:
-        """Its keywords, by name."""
+        """The partial's keywords, by name."""
         assert isinstance(self.keywords, DictVariable)
         keys = self.keywords.keys(tracer)
         return {str(key.constant()): (key, self.keywords.get_item(tracer, key)) for key in keys}

@@ -25,7 +25,7 @@ from nbcompile.tracing.variables.tensor import TensorMethodVariable, TensorVaria
 
 
 class WrapperVariable(TensorVariable):
-    """Such a tensor, whole."""
+    """A tensor that wraps others, as a whole."""
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         found = class_lookup(self.cls, name)

@@ -39,7 +39,7 @@ from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_se
 
 
 def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTracker:
-    """A class: itself, no other."""
+    """A class, guarded to be this one."""
     # A class with the same attributes is not enough: what the
     # trace knows of methods and bases is of this very object.
     if source is not None and not isinstance(source, ConstantSource):
