@@ -117,6 +117,9 @@ def _training_metadata_of(aot_metadata: Any, without_gradient: Sequence[int]) ->
         detached_inputs=[at for at in without_gradient if info[at].requires_grad and not info[at].is_leaf],
         view_outputs=list(aot_metadata.unsafe_view_out_indices),
         non_differentiable_outputs=[at for at, each in enumerate(outputs) if not each.requires_grad],
+        # What the forward program returns:
+        #      outputs ...   | tensors, checked   | tensors, not checked   | numbers
+        #      forward_returns of them            saved for the backward program
         saved_checked=aot_metadata.tensors_saved_for_backwards_with_vc_check_slice,
         saved_unchecked=aot_metadata.tensors_saved_for_backwards_no_vc_check_slice,
         saved_numbers=aot_metadata.symints_saved_for_backwards_slice,

@@ -131,6 +131,7 @@ def install() -> StandIn:
 def on_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """A CPU tensor that shares the memory of one on the device."""
     storage = tensor.untyped_storage()
+    # Without bytes there is no address to share.
     if not storage.nbytes():
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
     # The device's memory is the CPU's: nothing is copied, so that an operator that writes to its

@@ -151,6 +151,7 @@ class ComptimeContext:
         self._depth = depth
 
     def _frame(self, stacklevel: int) -> Translator:
+        # The frame that is traced at the moment is the last one; its callers are before it.
         return cast("FrameInterpreter", self._tracer).frames[-1 - self._depth - stacklevel]
 
     def get_local(self, name: str, *, stacklevel: int = 0) -> ComptimeValue:

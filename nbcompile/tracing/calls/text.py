@@ -27,6 +27,7 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 def format_value(tracer: Tracer, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
     """``format(value, specification)``."""
+    # A number with a value is in the text as that value, which is guarded: the text is a constant of the graph.
     if isinstance(value, SymbolicVariable) and not value.is_read_later():
         value = ConstantVariable(value.specialise())
     if value.is_constant() and specification.is_constant():

@@ -43,6 +43,7 @@ def zip_(*iterables: Iterable[Any], strict: bool = False) -> Iterator[tuple[Any,
 def _check_zip_ended(iterators: list[Iterator[Any]], index: int) -> None:
     if index > 0:
         raise ValueError(f"zip() argument {index + 1} is shorter than argument{'s 1-' if index > 1 else ' '}{index}")
+    # The first one has ended: all others must be at their ends, too.
     for position in range(1, len(iterators)):
         if next(iterators[position], _MISSING) is not _MISSING:
             raise ValueError(
@@ -208,6 +209,7 @@ def call_until(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
     """The iterator of ``iter(function, sentinel)``."""
     while True:
         value = function()
+        # As PyObject_RichCompareBool: identity first, then equality with the sentinel on the left.
         if value is sentinel or sentinel == value:
             return
         yield value

@@ -184,6 +184,8 @@ def function_text(frame: Translator, function: VariableTracker) -> str:
 
 def _called(frame: Translator, instruction: Instruction) -> VariableTracker:
     """The function whose keywords are gathered: below them are its arguments, from 3.13 on a NULL, and itself."""
+    #      3.11, 3.12     NULL   f      arguments   dict         the operand stack of f(*arguments, **a, **b)
+    #      3.13           f      NULL   arguments   dict         when b is merged; instruction.arg is 1
     below = frame.stack[-(instruction.arg or 1) - 2]
     return frame.stack[-(instruction.arg or 1) - 3] if isinstance(below, NullVariable) else below
 
