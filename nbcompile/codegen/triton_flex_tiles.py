@@ -170,6 +170,8 @@ def emit_steps(
         tile: Their text in a tile that begins with 0: ``tl.arange(0, 64)[None, :]``.
         bounds: Where the loop begins, and where it ends at the latest.
     """
+    #      listed blocks     5           2           7            count 3, each of 128 keys (size)
+    #      step              0     1     2     3     4     5      tiles of 64 keys (columns): 2 steps for a block
     columns = int(tile.partition(", ")[2].partition(")")[0])
     # A block may be larger than the tensor: torch's mask for "all" has one that is larger than any.
     steps = -(-min(size, most) // columns)

@@ -66,6 +66,7 @@ def _forward(query: Tensor, key: Tensor, value: Tensor, options: _Options, seed:
     """Result and logarithms of the sums of exponentials, in float32."""
     scores = _scores(query, key, options)
     sums = scores.logsumexp(-1)
+    # A row that may see no key has the sum log(0): -inf - -inf would be NaN, and exp(-inf - 0) is 0.
     weights = (scores - sums.masked_fill(sums == -math.inf, 0).unsqueeze(-1)).exp()
     return (weights * _kept(weights.shape, options.dropout, seed)) @ _for_heads(value, query), sums
 
@@ -82,6 +83,7 @@ def _backward(
     grad = grad.float()
     of_value = (weights * kept).mT @ grad
     of_weights = grad @ _for_heads(value, query).mT * kept
+    # The derivative of the softmax: w * (dw - sum of w * dw over the row), and this sum is that of grad * out.
     of_scores = weights * (of_weights - (grad * out.float()).sum(-1, keepdim=True))
     of_query = of_scores @ _for_heads(key, query) * scale
     of_key = of_scores.mT @ query.float() * scale

@@ -53,6 +53,8 @@ def _set_default_dtype(tracer: Tracer, arguments: Arguments, keywords: Keywords)
 def _set_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     given = [realise(tracer, each) for each in (*arguments, *keywords.values())]
     modes = tracer.overrides.modes
+    # As DeviceContext.__enter__ (torch/utils/_device.py): the mode of the default
+    # device is at the bottom of the stack, below those that a with block has entered.
     if modes and issubclass(modes[0].python_type(), DeviceContext):
         modes.pop(0)
     device: Any = given[0].constant()
@@ -70,6 +72,7 @@ def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords
     if of_device is None:
         return ConstantVariable(torch.get_default_device())
     device: Any = realise(tracer, of_device.get_attribute(tracer, "device")).constant()
+    # As torch.get_default_device: a device without a number has that of a tensor which is made there.
     return ConstantVariable(torch.tensor([], device=device).device)
 
 

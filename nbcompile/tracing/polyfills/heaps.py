@@ -83,6 +83,8 @@ def _greater(left: Any, right: Any) -> Any:
 
 
 def _heapify(heap: list[Any], before: Callable[[Any, Any], Any]) -> None:
+    # Children before their parents. C takes a list of more than 2500 items in another order of
+    # subtrees, one after the other as they are in the cache: the same comparisons, and the same list.
     index = list.__len__(heap) // 2
     while index > 0:
         index -= 1
@@ -107,6 +109,9 @@ def _replace(heap: list[Any], item: Any, before: Callable[[Any, Any], Any]) -> A
 
 def _rise(heap: list[Any], top: int, index: int, before: Callable[[Any, Any], Any]) -> None:
     """Move an item up, past each parent that it comes before."""
+    #             0
+    #          1     2          the children of item k are items 2 * k + 1 and 2 * k + 2
+    #         3 4   5 6
     while index > top:
         parent = (index - 1) // 2
         item, above = _item(heap, index), _item(heap, parent)
