@@ -147,13 +147,13 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
 
     def explained(*positional: Any, **keywords: Any) -> Explanation:
         name = getattr(function, "__name__", type(function).__name__)
-        pen = new_recorder(name, _target(arguments.get("options")))
+        frame_recorder = new_recorder(name, _target(arguments.get("options")))
         try:
-            with listening(pen):
+            with listening(frame_recorder):
                 returned = compiled(*positional, **keywords)
         except Exception as error:  # noqa: BLE001 - it is kept, for whoever wants the result
-            return explanation.Explanation(pen.record(), exception=error)
-        return explanation.Explanation(pen.record(), returned=returned, latest=pen.record)
+            return explanation.Explanation(frame_recorder.record(), exception=error)
+        return explanation.Explanation(frame_recorder.record(), returned=returned, latest=frame_recorder.record)
 
     return explained
 
@@ -170,15 +170,15 @@ def new_recorder(function: str, target: str = "") -> recorder.Recorder:
 
 
 @contextmanager
-def listening(pen: recorder.Recorder) -> Iterator[recorder.Recorder]:
+def listening(frame_recorder: recorder.Recorder) -> Iterator[recorder.Recorder]:
     """Record what is compiled inside of the block, and the exception that ends it."""
-    with pen.listening():
+    with frame_recorder.listening():
         try:
-            yield pen
+            yield frame_recorder
         except SystemExit:  # a program's way to end
             raise
         except BaseException as error:
-            pen.raised = entries.raised(error)
+            frame_recorder.raised = entries.raised(error)
             raise
 
 

@@ -32,8 +32,8 @@ PERIOD = 0.25
 class Status:
     """Watches a recorder while its ``with`` block runs."""
 
-    def __init__(self, pen: Recorder, shell: InteractiveShell) -> None:
-        self._pen = pen
+    def __init__(self, frame_recorder: Recorder, shell: InteractiveShell) -> None:
+        self._frame_recorder = frame_recorder
         self._in_notebook = getattr(shell, "kernel", None) is not None
         self._ends = threading.Event()
         self._handle: DisplayHandle | None = None
@@ -70,7 +70,7 @@ class Status:
 
     def _watch(self) -> None:
         while not self._ends.wait(PERIOD):
-            phase = self._pen.active
+            phase = self._frame_recorder.active
             elapsed = 0.0 if phase is None else time.perf_counter() - phase.began
             if phase is not None and elapsed >= PATIENCE:
                 self._show(line_of(phase, elapsed))

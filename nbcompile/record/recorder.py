@@ -1,4 +1,4 @@
-"""The pen: stages write what they did; none reads it back.
+"""Recorder of compilations: stages write what they did; none reads it back.
 
 A :class:`Recorder` collects finished frames; a :class:`FrameDraft` is the page
 being written for the frame that is compiled right now. Both accept everything

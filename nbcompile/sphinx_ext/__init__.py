@@ -21,6 +21,7 @@ from nbcompile.sphinx_ext.break_pages import write_pages
 from nbcompile.sphinx_ext.course_table import CourseTable
 from nbcompile.sphinx_ext.differences import Differences
 from nbcompile.sphinx_ext.failed_pages import stop_if_a_page_failed
+from nbcompile.sphinx_ext.literal_examples import keep_examples
 from nbcompile.sphinx_ext.module_map import ModuleMap
 from nbcompile.sphinx_ext.outputs import share_assets, write_assets
 from nbcompile.sphinx_ext.ratios import Ratios
@@ -44,6 +45,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write_pages)
     app.add_css_file("nbcompile-docs.css")
     app.add_js_file("nbcompile-docs.js")
+    app.connect("autodoc-process-docstring", keep_examples)
     app.connect("env-updated", stop_if_a_page_failed)
     app.connect("html-page-context", share_assets)
     app.connect("build-finished", write_assets)

@@ -206,11 +206,11 @@ def trace(
         Refusal: a call raises, though it does not in eager mode.
     """
     compiled = api.compile(function, backend=backend, isolate_recompiles=True)
-    pen = api.new_recorder(getattr(function, "__name__", "f"))
-    with config.patch(warm_start=False, **settings), api.listening(pen):
+    frame_recorder = api.new_recorder(getattr(function, "__name__", "f"))
+    with config.patch(warm_start=False, **settings), api.listening(frame_recorder):
         for arguments in calls:
             attempt(compiled, arguments)
-    return pen.record()
+    return frame_recorder.record()
 
 
 def renewed(function: types.FunctionType) -> types.FunctionType:

@@ -29,10 +29,10 @@ def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
     with config.patch(warm_start=False):
         for arguments in exercise.arguments():
             compiled(*arguments)
-        pen = api.new_recorder("f")
-        with api.listening(pen):
+        frame_recorder = api.new_recorder("f")
+        with api.listening(frame_recorder):
             attempt.attempt(compiled, answer)
-    record = pen.record()
+    record = frame_recorder.record()
     failed = [failure for frame in record.frames for failure in frame.failed_guards]
     wanted = exercise.parameters["wants"]
     if wanted == "hit":

@@ -32,15 +32,15 @@ class Report:
 
     def __init__(self, path: str | Path, title: str = "") -> None:
         self.path = Path(path).absolute()  # the program may change the working directory
-        self._pen = api.new_recorder(title or self.path.stem)
+        self._frame_recorder = api.new_recorder(title or self.path.stem)
         self._listening = ExitStack()
-        self._listening.enter_context(self._pen.listening())
+        self._listening.enter_context(self._frame_recorder.listening())
         atexit.register(self.close)
 
     @property
     def record(self) -> Record:
         """The record so far, as data."""
-        return self._pen.record()
+        return self._frame_recorder.record()
 
     def close(self) -> None:
         """Stop listening and write the file; again: nothing."""
