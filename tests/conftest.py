@@ -37,6 +37,16 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture
+def nothing_compiled() -> Iterator[None]:
+    """A test begins without compiled code, and no size that another test called with is symbolic; it leaves none."""
+    import nbcompile  # no test of this folder needs it before
+
+    nbcompile.reset()
+    yield
+    nbcompile.reset()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """On the reference path there is nothing to find out about the mechanisms that it switches off."""
     if item.get_closest_marker("fast_path") and os.environ.get("NBCOMPILE_REFERENCE", "0") not in ("", "0"):

@@ -8,6 +8,7 @@ import torch._dynamo
 
 import nbcompile
 from nbcompile import config
+from tests.support.graphs import Graphs
 
 DIFFERENT = {"skip_nnmodule_hook_guards"}
 """Settings whose default is not torch's, and says why in its docstring."""
@@ -16,13 +17,9 @@ DIFFERENT = {"skip_nnmodule_hook_guards"}
 def graphs_of(function, *arguments, **options):
     """How many graphs one call of a freshly compiled function leads to, and what it returned."""
     nbcompile.reset()
-    captured = []
+    captured = Graphs()
 
-    def backend(module, _):
-        captured.append(module)
-        return module.forward
-
-    result = nbcompile.compile(function, backend=backend, **options)(*arguments)
+    result = nbcompile.compile(function, backend=captured, **options)(*arguments)
     return len(captured), result
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -13,6 +12,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+from tests.support.processes import command
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -58,7 +59,7 @@ def test_entry_points_load(group):
 
 def test_help_lists_the_targets():
     """`make` alone names every target that the README tells people to run."""
-    listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = command("make", "-s", folder=ROOT).stdout
     told = set(re.findall(r"\bmake (\w+)", (ROOT / "README.md").read_text()))
     assert {"tour", "test", "docs", "lint", "bench"} <= told
     assert told <= set(re.findall(r"make (\w+)", listed))
@@ -69,13 +70,10 @@ def test_importing_is_quiet_and_leaves_no_hook():
     code = (
         "import sys, nbcompile; print([m for m in sys.modules if m.startswith(('torch._dynamo', 'torch._inductor'))])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = command(sys.executable, "-c", code, folder=ROOT)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
 def test_the_storeys_hold():
     """The import-linter contracts of pyproject.toml are kept."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-logo"], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    command(Path(sys.executable).with_name("lint-imports"), "--no-logo", folder=ROOT)

@@ -6,7 +6,7 @@
 A row cannot say more than its test does: the text is the test's docstring, and
 the outcome is read off its decorators.
 
-In torch: nothing. Read next: tests/behaviour/support.py
+In torch: nothing. Read next: tests/support/watched.py
 """
 
 from __future__ import annotations

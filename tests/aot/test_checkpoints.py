@@ -13,7 +13,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 import nbcompile
 from nbcompile import backends
 from nbcompile.aot import checkpoints
-from tests.aot.observed import agrees_with_eager
+from tests.support.observed import agrees_with_eager
 
 WEIGHT = torch.nn.Parameter(torch.linspace(-1, 1, 9).view(3, 3))
 

@@ -12,7 +12,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 import nbcompile
 from nbcompile import backends
-from tests.aot.capturing import Captured, capture, check, compiled, copies, fake_examples
+from tests.support.captured import Captured, capture, check, compiled, copies, fake_examples
 
 LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 each_backend = pytest.mark.parametrize("backend", LADDER)

@@ -9,7 +9,7 @@ from torch.library import Library, custom_op
 
 import nbcompile
 from nbcompile import errors
-from tests.aot.observed import agrees_with_eager
+from tests.support.observed import agrees_with_eager
 
 
 @custom_op("nbcompile_tests::square", mutates_args=())

@@ -8,7 +8,7 @@ import torch
 import nbcompile
 from nbcompile.aot.decompositions import NAMES, default_table
 from nbcompile.lowering.registry import LOWERINGS
-from tests.aot.capturing import capture, compiled
+from tests.support.captured import capture, compiled
 
 
 @pytest.mark.parametrize("name", NAMES)

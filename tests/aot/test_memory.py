@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.aot.observed import agrees_with_eager
+from tests.support.observed import agrees_with_eager
 
 
 def some(*shape):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.aot.observed import agrees_with_eager
+from tests.support.observed import agrees_with_eager
 
 RATE = {"lr": 0.1}
 STEPS = {

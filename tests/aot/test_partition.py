@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,7 +13,8 @@ from nbcompile.aot import compile, partition, passes
 from nbcompile.aot.decompositions import default_table
 from nbcompile.errors import GeneratedCodeWarning
 from nbcompile.fast import joint_tracer
-from tests.aot.capturing import capture, fake_examples
+from tests.support.captured import capture, fake_examples
+from tests.support.processes import python
 
 aten = torch.ops.aten
 
@@ -194,8 +192,7 @@ print([name for name in ("torch._functorch.aot_autograd", "torch._functorch.part
 @pytest.mark.fast_path
 def test_a_training_step_does_not_import_autograds_tracer():
     """A pure training step is recorded and cut here."""
-    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.strip() == "[]"
+    assert python(IMPORTS).strip() == "[]"
 
 
 def writes_to_a_row(x):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.fx
 
 from nbcompile.aot import passes
+from tests.support.processes import python
 
 aten = torch.ops.aten
 
@@ -113,5 +111,4 @@ print(sorted(name for name in sys.modules if name.startswith("torch._inductor.")
 
 def test_training_does_not_import_inductor():
     """Looking for equal nodes is no reason to import Inductor's lowerings and templates (1.1 s)."""
-    done = subprocess.run([sys.executable, "-c", TRAINING], capture_output=True, text=True, timeout=300, check=True)
-    assert "torch._inductor.lowering" not in done.stdout
+    assert "torch._inductor.lowering" not in python(TRAINING)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch.fx
@@ -13,6 +10,7 @@ from hypothesis import given, settings, strategies as st
 import nbcompile
 from nbcompile import torch_internals
 from nbcompile.aot.sizes import SizeNodes, UnknownSize
+from tests.support.processes import python
 
 
 def symbols(*values):
@@ -123,8 +121,7 @@ print("torch._functorch.aot_autograd" in sys.modules)
 @pytest.mark.fast_path
 def test_a_second_size_does_not_import_autograds_tracer():
     """Graphs with symbolic sizes and without gradients are recorded in one go; AOTAutograd's import takes 1.4 s."""
-    done = subprocess.run([sys.executable, "-c", SECOND_SIZE], capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.strip() == "False"
+    assert python(SECOND_SIZE).strip() == "False"
 
 
 def test_outputs_tell_which_sizes_vary():

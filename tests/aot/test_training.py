@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import nbcompile
-from tests.aot.observed import agrees_with_eager
+from tests.support.observed import agrees_with_eager
 
 
 def network():

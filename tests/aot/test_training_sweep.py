@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import nbcompile
-from tests.aot.observed import agrees_with_eager, is_as_near_as_eager
+from tests.support.observed import agrees_with_eager, is_as_near_as_eager
 
 IMAGE, ROWS, WORDS = (2, 4, 8, 8), (5, 8), (3, 6)
 NETWORKS = {

@@ -8,7 +8,7 @@ import torch
 from nbcompile import backends, errors
 from nbcompile.backends import aten_graph
 from nbcompile.runtime import toolchain
-from tests.aot.capturing import capture, compiled, recorded_graph
+from tests.support.captured import capture, compiled, recorded_graph
 
 
 def test_verification_accepts_what_is_right():

@@ -8,7 +8,7 @@ import torch
 import nbcompile
 from nbcompile import backends, errors
 from nbcompile.recording import graph_record
-from tests.aot.capturing import capture, compiled, recorded_graph
+from tests.support.captured import capture, compiled, recorded_graph
 
 
 def test_a_mode_or_an_option_that_does_not_exist_is_an_error_at_once():

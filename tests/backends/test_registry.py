@@ -13,7 +13,7 @@ from torch._guards import TracingContext
 import nbcompile
 from nbcompile import backends, errors
 from nbcompile.backends import registry
-from tests.aot.capturing import capture, compiled
+from tests.support.captured import capture, compiled
 
 
 def counting(module, examples):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.counting import counts, guards, kinds, ones, reasons
-from tests.behaviour.support import same, watch
+from tests.support.counts import counts, guards, kinds, ones, reasons
+from tests.support.watched import same, watch
 
 x = torch.ones(3)
 G = torch.full((3,), 2.0)

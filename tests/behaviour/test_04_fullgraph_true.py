@@ -11,7 +11,7 @@ import torch
 
 import nbcompile
 from nbcompile.observe import torch_logs
-from tests.behaviour.support import report_of, same, watch
+from tests.support.watched import report_of, same, watch
 
 x = torch.ones(3)
 GB = torch._dynamo.graph_break

@@ -8,7 +8,7 @@ import torch
 
 import nbcompile
 from nbcompile.observe import torch_logs
-from tests.behaviour.support import asserting, report_of, same, watch
+from tests.support.watched import asserting, report_of, same, watch
 
 x = torch.ones(3)
 G = torch.ones(2)

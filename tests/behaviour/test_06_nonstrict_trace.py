@@ -5,7 +5,7 @@ import torch
 import torch.utils._pytree as pytree
 
 import nbcompile
-from tests.behaviour.support import report_of, same, watch
+from tests.support.watched import report_of, same, watch
 
 x = torch.ones(3)
 GB = torch._dynamo.graph_break

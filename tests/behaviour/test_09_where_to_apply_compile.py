@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import CountingBackend, same, watch
+from tests.support.watched import Graphs, same, watch
 
 x = torch.ones(2, 3)
 
@@ -43,7 +43,7 @@ def test_GB_2_and_3_count_and_place():
 
 def test_WA_3_in_place():
     """In place: None is returned; class and state_dict keys stay; `_compiled_call_impl` is set."""
-    model, backend = Model(), CountingBackend()
+    model, backend = Model(), Graphs()
     keys = list(model.state_dict())
     assert nbcompile.compile_module_(model, backend=backend) is None
     assert type(model) is Model
@@ -123,7 +123,7 @@ def test_WA_8_hooks(in_place):
         seen = []
         model.register_forward_hook(lambda module, given, result: seen.append(tuple(result.shape)) or result * 2)
         expected = model(x)
-        backend = CountingBackend()
+        backend = Graphs()
         nbcompile.reset()
         with nbcompile.config.patch(wrap_top_frame=wrapped):
             compiled = model

@@ -1,14 +1,11 @@
 """Section 10: disable (DI)."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import report_of, same, watch
+from tests.support.processes import python
+from tests.support.watched import report_of, same, watch
 
 x = torch.ones(3)
 GB = torch._dynamo.graph_break
@@ -106,11 +103,7 @@ def test_DI_7_switched_off():
         same(f(x), x * 0)
         assert f.graphs == []
     program = "import nbcompile; f = lambda x: x; print(nbcompile.compile(f) is f)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
-        env=os.environ | {"TORCH_COMPILE_DISABLE": "1"},
-    )  # fmt: skip
-    assert done.stdout.strip() == "True"
+    assert python(program, TORCH_COMPILE_DISABLE="1").strip() == "True"
 
 
 def test_DI_8_backend_errors():

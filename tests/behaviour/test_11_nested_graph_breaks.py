@@ -5,7 +5,7 @@ import torch
 
 import nbcompile
 from nbcompile.record import links
-from tests.behaviour.support import same, watch
+from tests.support.watched import same, watch
 
 x = torch.ones(3)
 GB = torch._dynamo.graph_break

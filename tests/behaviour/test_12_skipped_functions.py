@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import report_of, same, watch
+from tests.support.watched import report_of, same, watch
 
 x = torch.ones(3)
 GB = torch._dynamo.graph_break

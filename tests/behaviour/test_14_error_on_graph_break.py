@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import CountingBackend, differs, same, watch
+from tests.support.watched import Graphs, differs, same, watch
 
 x = torch.ones(3)
 GB = torch._dynamo.graph_break
@@ -39,7 +39,7 @@ class TestBoth:
         def g(x):
             return allowed(x)
 
-        backend = CountingBackend()
+        backend = Graphs()
         f = E(True)(nbcompile.compile(g, backend=backend))
         same(f(x), x + 3)
         assert backend.operators == ["add", "add"]
@@ -53,7 +53,7 @@ class TestBoth:
                 GB()
             return x + 2
 
-        backend = CountingBackend()
+        backend = Graphs()
         f = E(True)(nbcompile.compile(g, backend=backend))
         same(f(x), x + 3)
         assert backend.operators == ["add", "add"]

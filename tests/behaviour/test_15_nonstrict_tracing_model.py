@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tests.behaviour.support import operators, same, watch
+from tests.support.graphs import operators
+from tests.support.watched import same, watch
 
 x = torch.ones(3)
 G = torch.ones(3)

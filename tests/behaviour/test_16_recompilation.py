@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.counting import counted, counts, guards, ones, reasons
-from tests.behaviour.support import watch
+from tests.support.counts import counted, counts, guards, ones, reasons
+from tests.support.watched import watch
 
 GB = torch._dynamo.graph_break
 x = torch.ones(3)

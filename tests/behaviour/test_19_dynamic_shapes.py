@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.counting import counts, guards, ones, reasons
-from tests.behaviour.support import same, watch
+from tests.support.counts import counts, guards, ones, reasons
+from tests.support.watched import same, watch
 
 
 def marked(*size, dim=0, **bounds):

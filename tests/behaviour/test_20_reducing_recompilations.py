@@ -6,8 +6,8 @@ from torch._dynamo.decorators import mark_unbacked
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 import nbcompile
-from tests.behaviour.counting import counted, counts, guards, ones, reasons
-from tests.behaviour.support import same, watch
+from tests.support.counts import counted, counts, guards, ones, reasons
+from tests.support.watched import same, watch
 
 x = torch.ones(5)
 

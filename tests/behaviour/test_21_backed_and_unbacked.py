@@ -3,8 +3,8 @@
 import torch
 
 import nbcompile
-from tests.behaviour.counting import counted, counts, ones, reasons
-from tests.behaviour.support import same, watch
+from tests.support.counts import counted, counts, ones, reasons
+from tests.support.watched import same, watch
 
 
 def test_BU_1_backed_and_unbacked():

@@ -8,8 +8,8 @@ from torch._dynamo.decorators import mark_unbacked
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 import nbcompile
-from tests.behaviour.counting import guards
-from tests.behaviour.support import same, watch
+from tests.support.counts import guards
+from tests.support.watched import same, watch
 
 
 def marked(size):

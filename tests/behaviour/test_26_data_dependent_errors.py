@@ -12,7 +12,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 import nbcompile
-from tests.behaviour.support import differs, same, watch
+from tests.support.watched import differs, same, watch
 
 five = torch.tensor([5])  # of dimension 1: the number in an input of dimension 0 is known (test_GE_3_a_known_number)
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.counting import counts
-from tests.behaviour.support import differs, same, watch
+from tests.support.counts import counts
+from tests.support.watched import differs, same, watch
 
 x = torch.ones(3)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import CountingBackend, differs, report_of, same, watch
+from tests.support.watched import Graphs, differs, report_of, same, watch
 
 x = torch.ones(3)
 GB = torch._dynamo.graph_break
@@ -270,7 +270,7 @@ def test_FN_12_skip():
 
 def test_FN_14_default_backend():
     """set_default_backend is meant by compile without a backend; None is inductor again; unknown names are refused."""
-    backend = CountingBackend()
+    backend = Graphs()
     nbcompile.set_default_backend(backend)
     try:
         assert nbcompile.get_default_backend() is backend
@@ -351,7 +351,7 @@ class TestStances:
 
     def test_FN_16_force_backend(self, set_stance):
         """force_backend replaces the backend, under the default stance only."""
-        f, other = watch(lambda x: x + 1), CountingBackend()
+        f, other = watch(lambda x: x + 1), Graphs()
         with set_stance("default", force_backend=other):
             same(f(x), x + 1)
         assert (len(f.graphs), len(other)) == (0, 1)

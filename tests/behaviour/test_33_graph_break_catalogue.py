@@ -15,7 +15,7 @@ import torch
 
 import nbcompile
 from nbcompile.tracing import breaks
-from tests.behaviour.support import same, watch
+from tests.support.watched import same, watch
 
 x = torch.ones(3)
 outside = torch.ones(3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
 import sys
 import time
 
@@ -26,6 +25,7 @@ from benchmarks import (
     ulp,
     workloads,
 )
+from tests.support.processes import command
 
 
 def row(compiler, value, failure=""):
@@ -100,8 +100,7 @@ def test_models_and_sizes_may_be_chosen(monkeypatch, tmp_path):
 def test_a_task_tells_its_results_line_by_line():
     """A task in a process of its own measures eager and reports a compiler that is not there."""
     job = {"task": "per_call", "compilers": ["eager"], "rounds": 1, "threads": 1}
-    command = [sys.executable, "-m", "benchmarks.tasks", json.dumps(job)]
-    done = subprocess.run(command, cwd=bench.ROOT, capture_output=True, text=True, check=True)
+    done = command(sys.executable, "-m", "benchmarks.tasks", json.dumps(job), folder=bench.ROOT)
     told = bench._told(done.stdout)
     assert [each["name"] for each in told] == ["3 operators, 4 elements", "the same, requires_grad"]
     assert all(0 < each["value"] < 0.1 for each in told)

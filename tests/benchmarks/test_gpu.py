@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 from benchmarks.gpu import __main__ as command, fifty, report
 from benchmarks.gpu.programs import KERNELS, MODELS, SMALL
+from tests.support import processes
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,21 +61,14 @@ def test_what_the_time_does_not_allow_is_left_for_the_next_run(ran, tmp_path, ca
 
 def test_an_unknown_part_is_refused():
     """With the names of those that there are."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", "kernel"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
+    done = processes.command(sys.executable, "-m", "benchmarks.gpu", "kernel", folder=ROOT, status=2)
     assert "there is no part kernel: doctor, launches, checks" in done.stderr
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_the_way_out_is_named():
     """``make gpu`` on a laptop says that the stand-in needs none."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", "--one", "doctor"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
+    done = processes.command(sys.executable, "-m", "benchmarks.gpu", "--one", "doctor", folder=ROOT, status=1)
     assert "make gpu STANDIN=1" in done.stderr.splitlines()[-1]
 
 
@@ -125,11 +118,7 @@ def test_there_are_as_many_as_promised():
 @pytest.mark.skipif(torch.version.cuda is not None, reason="the stand-in device needs a torch without CUDA")
 def test_a_part_runs_on_the_stand_in():
     """The doctor's part launches a kernel through the stand-in driver, and says what is there."""
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.gpu", "--standin", "--one", "doctor"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    processes.command(sys.executable, "-m", "benchmarks.gpu", "--standin", "--one", "doctor", folder=ROOT)
     (row,) = map(json.loads, (ROOT / "build/gpu-standin/doctor.jsonl").read_text().splitlines())
     assert row["chip"] == "sm_90"
     assert row["kernels"]

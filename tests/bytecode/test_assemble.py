@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import sys
 import time
 import types
@@ -17,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 from nbcompile.bytecode.assemble import assemble, assemble_with_offsets
 from nbcompile.bytecode.disassemble import disassemble, exception_table
 from nbcompile.bytecode.instruction import Instruction, Label, Position, Protection, label_indices
+from tests.support.processes import command
 
 LIBRARY = Path(random.__file__).parent
 HERE = Path(__file__).parents[2]
@@ -256,11 +256,7 @@ print("BROKEN", sorted(str(test).split()[0] for test, _ in result.failures + res
 
 def run_cpython_test(name: str, runner: str) -> tuple[int, str]:
     """How many tests ran, and which did not pass."""
-    done = subprocess.run(
-        [sys.executable, "-B", "-W", "ignore", "-c", runner, str(HERE), name],
-        capture_output=True, text=True, timeout=400, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{name} ended with {done.returncode}:\n{done.stderr[-2000:]}"
+    done = command(sys.executable, "-B", "-W", "ignore", "-c", runner, HERE, name)
     ran = next(line for line in done.stdout.splitlines() if line.startswith("RAN"))
     return int(ran.split()[1]), next(line for line in done.stdout.splitlines() if line.startswith("BROKEN"))
 

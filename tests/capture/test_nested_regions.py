@@ -6,6 +6,7 @@ import torch.fx
 
 import nbcompile
 from nbcompile.capture import nested_regions
+from tests.support.graphs import Graphs
 
 
 @torch.compiler.nested_compile_region
@@ -39,13 +40,9 @@ def writes_twice(x):
 
 def captured(function, *arguments):
     """The graph of a function, as a backend gets it."""
-    graphs = []
+    graphs = Graphs()
 
-    def keep(module, examples):
-        graphs.append(module)
-        return module.forward
-
-    nbcompile.compile(function, backend=keep, fullgraph=True)(*arguments)
+    nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
     return graphs[0]
 
 

@@ -8,9 +8,9 @@ import torch
 from nbcompile import config
 from nbcompile.codegen import cpp
 from nbcompile.codegen.triton import NoTriton
-from tests import targets
 from tests.cases.cases import CASES, WRITTEN_OTHERWISE_BY_AOTAUTOGRAD, expected_and_head, made
 from tests.codegen import steps_shown
+from tests.support import targets
 
 
 @pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="graphs as torch 2.13 writes them")

@@ -9,7 +9,7 @@ import torch
 
 from nbcompile.codegen import cpp
 from nbcompile.codegen.accumulators import REDUCTIONS, SCANS
-from tests.codegen import programs
+from tests.support import schedules, targets
 
 X = torch.randn(5, 64)
 
@@ -17,14 +17,14 @@ X = torch.randn(5, 64)
 @pytest.mark.parametrize("kind", ["sum", "max", "min", "prod", "argmax", "argmin"])
 def test_each_reduction_has_its_class_and_begins_with_its_identity(kind):
     """And all its accumulators do: those that combine nothing must not change the result."""
-    source = cpp.emit(programs.reduction(X, kind)).source
+    source = cpp.emit(schedules.reduction(X, kind)).source
     count = int(re.search(r"_acc\[(\d+)\] = ", source)[1])
     assert source.count(f"{REDUCTIONS[kind]}::identity<") >= count > 1
 
 
 def test_accumulators_are_combined_as_a_tree():
     """log2(count) steps wait for one another, not count - 1."""
-    source = cpp.emit(programs.reduction(X, "sum")).source
+    source = cpp.emit(schedules.reduction(X, "sum")).source
     joined = next(line for line in source.split("\n") if "reduce_lanes<Sum" in line)
     assert "Sum::join(Sum::join(" in joined
 
@@ -33,7 +33,7 @@ def test_accumulators_give_what_eager_gives():
     """With fewer elements than accumulators have lanes, too."""
     for length in (1, 3, 17, 64):
         x = torch.randn(5, length)
-        (total,) = programs.run(programs.reduction(x, "max"), [x])
+        (total,) = targets.run_cpp(schedules.reduction(x, "max"), [x])
         assert torch.equal(total, x.amax(1))
 
 

@@ -13,8 +13,8 @@ from nbcompile.codegen import cpp
 from nbcompile.lowering.graph import lower
 from nbcompile.runtime import toolchain
 from nbcompile.scheduling.plan import schedule
-from tests.codegen.programs import compiler
 from tests.codegen.test_cpp import compiled
+from tests.support.targets import compiler
 
 R = torch.randn
 SHAPES = [(7, 3), (65, 16), (130, 100), (64, 128), (200, 257), (3, 1025), (129, 1)]

@@ -15,8 +15,9 @@ from nbcompile.ir.expr import OPERATIONS, Apply, Constant
 from nbcompile.lowering.graph import lower
 from nbcompile.runtime import program
 from nbcompile.scheduling.plan import schedule
-from tests.codegen.programs import compiler, pointwise, reduction, run
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
+from tests.support.schedules import pointwise, reduction
+from tests.support.targets import compiler, run_cpp
 
 FLOATS = [torch.float32, torch.float64]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
@@ -117,7 +118,7 @@ def test_every_operation_on_every_dtype(dtype):
         if to != dtype:
             bodies[f"cast_to_{str(to)[6:]}"] = cast_to(to)
     planned = pointwise(given_, bodies)
-    for name, ours, eager in zip(bodies, run(planned, given_), evaluate.run(planned, given_), strict=True):
+    for name, ours, eager in zip(bodies, run_cpp(planned, given_), evaluate.run(planned, given_), strict=True):
         if ours.dtype.is_floating_point:
             # digamma: eager's own float32 version is not exact to more than this.
             relative = {"digamma": 1e-5, "ndtr": 6e-7, "gelu": 6e-7}.get(name, 3e-7)
@@ -142,7 +143,7 @@ def test_reductions(dtype, columns):
     for kind in kinds:
         planned = reduction(matrix, kind, columns, torch.float32 if dtype == torch.bfloat16 else None)
         for each in inputs:
-            torch.testing.assert_close(run(planned, [each])[0], evaluate.run(planned, [each])[0], equal_nan=True)
+            torch.testing.assert_close(run_cpp(planned, [each])[0], evaluate.run(planned, [each])[0], equal_nan=True)
 
 
 @pytest.mark.parametrize("columns", [False, True], ids=["rows", "columns"])
@@ -151,14 +152,14 @@ def test_a_sum_that_overflows_is_infinite(columns):
     matrix = torch.zeros(3, 64 * 6)
     matrix[:, [1, 65, 150]] = 3e38
     matrix = matrix.t().contiguous() if columns else matrix
-    ours = run(reduction(matrix, "sum", columns), [matrix])[0]
+    ours = run_cpp(reduction(matrix, "sum", columns), [matrix])[0]
     assert torch.equal(ours, torch.full_like(ours, torch.inf))
 
 
 def test_a_long_sum_is_cut_in_chunks_and_stays_exact():
     """A sum of a million values is split among threads and errs no more than eager's."""
     row = torch.rand(1, 1_000_003)
-    (ours,) = run(reduction(row, "sum"), [row])
+    (ours,) = run_cpp(reduction(row, "sum"), [row])
     exact = row.double().sum(1)
     assert abs(ours.double() - exact).item() <= 2 * abs(row.sum(1).double() - exact).item() + 0.1
 
@@ -322,7 +323,7 @@ def test_places_of_narrow_values_take_narrow_lanes(dim):
         _, plan = programs(function, tensor)
         (kernel,) = cpp.emit(plan).kernels
         assert f"W = {lanes};" in kernel.source
-        for ours, eager in zip(run(plan, [tensor]), _flat(function(tensor)), strict=True):
+        for ours, eager in zip(run_cpp(plan, [tensor]), _flat(function(tensor)), strict=True):
             torch.testing.assert_close(ours, eager, rtol=0, atol=0, equal_nan=True)
 
 

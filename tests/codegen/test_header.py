@@ -6,7 +6,7 @@ import pytest
 
 from nbcompile.codegen.header import HEADER, declarations, header_for
 from nbcompile.runtime import toolchain
-from tests.codegen.programs import compiler
+from tests.support.targets import compiler
 
 
 def test_what_is_not_used_is_left_out():

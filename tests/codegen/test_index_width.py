@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nbcompile.codegen.index_width import fits_in_32_bits
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 
 def fits(function, *inputs, **how) -> bool:

@@ -8,7 +8,7 @@ import nbcompile
 from nbcompile import config
 from nbcompile.codegen.header import HEADER
 from nbcompile.runtime import processor, toolchain
-from tests.codegen.programs import compiler
+from tests.support.targets import compiler
 
 torch.manual_seed(0)
 

@@ -22,7 +22,7 @@ from nbcompile.ir.emitted import AllocateSlot, Call, Convolve, Launch, Multiply,
 from nbcompile.lowering.graph import lower
 from nbcompile.runtime import program
 from nbcompile.scheduling.plan import schedule
-from tests.codegen.programs import compiler
+from tests.support.targets import compiler
 
 R = torch.randn
 HELD = R(6, 5)

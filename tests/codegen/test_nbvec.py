@@ -12,8 +12,8 @@ import torch
 
 from nbcompile.codegen.header import HEADER
 from nbcompile.runtime import cpp
-from tests.codegen.programs import compiler
 from tests.exactness import BOUNDS, DOUBLE, FEW, SINGLE
+from tests.support.targets import compiler
 
 LONG = {
     "erf": mpmath.erf, "erfc": mpmath.erfc, "ndtr": lambda x: mpmath.erfc(-x / mpmath.sqrt(2)) / 2,

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import conv2d, cross_entropy, embedding, gelu, layer_norm, max_pool2d, pad, silu
 
 from nbcompile.codegen import cpp, triton
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 R = torch.randn
 

@@ -1,11 +1,8 @@
 """Generated Triton computes what eager computes, and compiles for a GPU that is not here."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.support.processes import python
 
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
@@ -15,7 +12,7 @@ from nbcompile.codegen import triton as generator, triton_values
 from nbcompile.ir import evaluate
 from nbcompile.ir.expr import OPERATIONS, Apply
 from nbcompile.runtime import triton as runtime
-from tests.codegen.programs import pointwise, reduction
+from tests.support.schedules import pointwise, reduction
 
 def check(planned, tensors, name):
     ours, = runtime.load(generator.emit(planned)).positional(*tensors)
@@ -51,7 +48,7 @@ from triton.compiler import ASTSource
 from nbcompile.codegen import triton as generator, triton_values
 from nbcompile.ir.expr import OPERATIONS, Apply
 from nbcompile.runtime import triton as runtime
-from tests.codegen.programs import pointwise, reduction
+from tests.support.schedules import pointwise, reduction
 
 def build(planned):
     emitted = generator.emit(planned)
@@ -83,7 +80,7 @@ from triton.compiler import ASTSource
 from nbcompile.codegen import triton as generator, triton_values
 from nbcompile.ir import evaluate
 from nbcompile.runtime import triton as runtime
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 torch.manual_seed(0)
 x, ids, rows = torch.randn(8, 6), torch.tensor([3, 0, 3, 7, -1]), torch.randn(5, 6)
@@ -118,13 +115,7 @@ for function, inputs in [(CASES[0][0], (numbers.to(torch.int8), ids, numbers[:5]
 
 def in_a_process(program, tmp_path, **environment):
     """Triton reads TRITON_INTERPRET when it is imported: a process of its own."""
-    root = Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=280, check=False,
-        env={**os.environ, "PYTHONPATH": str(root), "NBCOMPILE_CACHE_DIR": str(tmp_path), **environment},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    return python(program, **{"NBCOMPILE_CACHE_DIR": tmp_path, **environment})
 
 
 def test_numbers_in_the_interpreter(tmp_path):

@@ -10,8 +10,8 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 from nbcompile.codegen import triton as generator
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests import targets
-from tests.lowering.programs import check, programs, traced
+from tests.support import targets
+from tests.support.lowered import check, programs, traced
 
 KINDS = {
     "sum": lambda x: x.sum(0), "product": lambda x: (x / 4).prod(0), "largest": lambda x: x.amax(0),

@@ -11,8 +11,8 @@ from nbcompile.codegen import triton_descriptors
 from nbcompile.codegen.triton_products import product_of
 from nbcompile.ir.kernel import Kernel, ProductTile
 from nbcompile.scheduling import schedule
-from tests import targets
 from tests.lowering.test_products import lowered, on_the_cpu
+from tests.support import targets
 
 
 def described(function, *inputs):

@@ -12,7 +12,7 @@ import nbcompile
 from nbcompile.codegen import triton
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 LAST, FIRST, NONE = "evict_last", "evict_first", ""
 PROGRAMS = {

@@ -14,8 +14,8 @@ from nbcompile.gpu import simulated
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.ir import evaluate
 from nbcompile.ir.buffer import Extern
-from tests.lowering.programs import externs, traced
 from tests.lowering.test_one_pass import interpreted, planned_for_a_gpu
+from tests.support.lowered import externs, traced
 
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2]
 FNUZ = [torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]

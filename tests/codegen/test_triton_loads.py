@@ -9,7 +9,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 from nbcompile.codegen import triton as generator
 from nbcompile.codegen.machine_model import EARLY_REGISTERS
-from tests.lowering.programs import check, programs
+from tests.support.lowered import check, programs
 
 
 def source(function, *inputs) -> str:

@@ -11,7 +11,7 @@ from nbcompile.codegen import triton as generator
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
 from tests.codegen.test_triton_loads import source
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 
 def test_all_passes_over_a_row_load_first():

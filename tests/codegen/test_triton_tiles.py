@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile.codegen import triton_tiles
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 
 def found(function, *inputs):

@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from nbcompile.codegen import cpp
-from tests.codegen import programs, steps_shown
+from tests.codegen import steps_shown
+from tests.support import schedules
 
 
 def wrapper_of(*tensors, **bodies):
     """The wrapper of one kernel for each body."""
-    return cpp.emit(programs.pointwise(tensors, bodies)).wrapper
+    return cpp.emit(schedules.pointwise(tensors, bodies)).wrapper
 
 
 X = torch.randn(3, 4)
@@ -51,7 +52,7 @@ def test_a_single_result_is_still_a_tuple():
 @pytest.mark.parametrize("change", ["drop", "swap"])
 def test_a_text_of_another_plan_is_found_out(change):
     """A step that is missing, or two in another order: the comparison that each page of tests/cases makes sees it."""
-    program = cpp.emit(programs.pointwise((X, X), {"first": lambda x, y: x + y, "second": lambda x, y: x * y}))
+    program = cpp.emit(schedules.pointwise((X, X), {"first": lambda x, y: x + y, "second": lambda x, y: x * y}))
     steps_shown.compare(program.wrapper, program.plan)
     steps = list(program.plan.steps)
     if change == "drop":

@@ -6,7 +6,6 @@ import _thread
 import asyncio
 import gc
 import signal
-import subprocess
 import sys
 import threading
 import weakref
@@ -25,6 +24,9 @@ from nbcompile.capture.source import LocalSource, resolve
 from nbcompile.dispatch import cache, hook, skipping
 from nbcompile.guarding.check import build_check
 from nbcompile.torch_internals import eval_frame
+from tests.support.graphs import Graphs
+from tests.support.processes import python
+from tests.support.threads import in_threads
 
 
 @pytest.fixture(autouse=True)
@@ -153,8 +155,7 @@ print([frame.function for frame in explained.record.frames])
 
 def test_the_first_use_of_torch_dynamo_in_a_skipped_frame():
     """``torch._dynamo`` is imported when a program asks for it: none of its own frames are looked at then."""
-    shown = subprocess.run([sys.executable, "-c", FIRST_USE], capture_output=True, text=True, check=True).stdout
-    assert shown.splitlines()[-1] == "['f']"
+    assert python(FIRST_USE).splitlines()[-1] == "['f']"
 
 
 def test_run_only_uses_entries_and_compiles_nothing():
@@ -315,16 +316,8 @@ def test_the_hook_belongs_to_its_thread():
     callback = hook.FrameCallback(Compiler("look"), "test")
     callback.call(look, (torch.ones(1),), {})
     assert seen == [None]
-    results: list[float] = []
-
-    def work():
-        results.extend(callback.call(plus_one, (torch.ones(1),), {"k": k}).item() for k in range(1, 6))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    calls = in_threads(lambda number: [callback.call(plus_one, (torch.ones(1),), {"k": k}).item() for k in range(1, 6)])
+    results = [result for found in calls for result in found]
     # Who waited while another thread compiled the same runs eagerly, that once: eager is 2, and our compiled code 11.
     assert len(results) == 20 and set(results) <= {11, 2}
     assert callback.call(plus_one, (torch.ones(1),), {"k": 1}).item() == 11
@@ -334,16 +327,12 @@ def test_it_nests_inside_and_around_the_real_compiler():
     """torch.compile below us and above us both work, and neither uses an entry of the other."""
     compiler = Compiler("around", "both")
     callback = hook.FrameCallback(compiler, "eager")
-    graphs: list[object] = []
-
-    def backend(module, inputs):
-        graphs.append(module)
-        return module.forward
+    graphs = Graphs()
 
     def inner(x, k=5):
         return x * 3 + k
 
-    real = torch.compile(inner, backend=backend)
+    real = torch.compile(inner, backend=graphs)
 
     def around(x):
         return plus_one(x) + real(x)
@@ -356,7 +345,7 @@ def test_it_nests_inside_and_around_the_real_compiler():
 
     ours = torch._dynamo.disable(lambda x: callback.call(plus_one, (x,), {}))
 
-    @torch.compile(backend=backend)
+    @torch.compile(backend=graphs)
     def above(x):
         return ours(x) * 2
 

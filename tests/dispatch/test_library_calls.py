@@ -10,6 +10,7 @@ import torch
 
 import nbcompile
 from nbcompile.dispatch import library_calls, skipping
+from tests.support.graphs import Graphs
 
 
 def test_its_text_can_be_read():
@@ -58,28 +59,20 @@ def test_modules_of_one_name():
 
 def test_modules_of_one_structure():
     """A new module of the same classes and sizes finds the entry of the first, as in torch."""
-    graphs = []
-
-    def backend(module, _examples):
-        graphs.append(module)
-        return module.forward
+    graphs = Graphs()
 
     for _ in range(3):
         net, x = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()), torch.randn(1, 3)
-        assert torch.equal(nbcompile.compile(net, backend=backend)(x), net(x))
+        assert torch.equal(nbcompile.compile(net, backend=graphs)(x), net(x))
     assert len(graphs) == 1
 
 
 def test_modules_of_another_structure():
     """More of them than the limit of recompilations are all compiled."""
-    graphs = []
-
-    def backend(module, _examples):
-        graphs.append(module)
-        return module.forward
+    graphs = Graphs()
 
     for width in range(1, nbcompile.config.recompile_limit + 3):
-        nbcompile.compile(torch.nn.Linear(width, 2), backend=backend)(torch.randn(1, width))
+        nbcompile.compile(torch.nn.Linear(width, 2), backend=graphs)(torch.randn(1, width))
     assert len(graphs) == nbcompile.config.recompile_limit + 2
 
 

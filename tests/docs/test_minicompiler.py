@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import Watched
+from tests.support.watched import Watched
 
 PAGE = Path(__file__).parents[2] / "docs/minicompiler.md"
 

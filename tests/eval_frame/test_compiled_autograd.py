@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -14,6 +12,7 @@ from torch._dynamo import compiled_autograd
 
 import nbcompile
 import nbcompile.config
+from tests.support.processes import python
 
 
 class Doubled(torch.autograd.Function):
@@ -171,6 +170,4 @@ def test_without_torchs_recorder_the_setting_says_so():
         assert "torch._dynamo.compiled_autograd" not in sys.modules
         print([str(each.message) for each in said])
     """)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.count("is not loaded. Import it before compiling") == 1
+    assert python(script).count("is not loaded. Import it before compiling") == 1

@@ -8,6 +8,7 @@ import torch
 
 import nbcompile
 from nbcompile.eval_frame.compiled_module import CompiledModule
+from tests.support.graphs import Graphs
 
 
 class Net(torch.nn.Module):
@@ -91,13 +92,9 @@ def test_length_and_truth_are_the_modules(both):
 
 def test_the_context_compiles_another_function_with_the_same_options():
     """``dynamo_ctx`` is a decorator with the options of the compiled module."""
-    seen = []
+    seen = Graphs()
 
-    def backend(module, _):
-        seen.append(module)
-        return module.forward
-
-    compiled = nbcompile.compile(Net(), backend=backend)
+    compiled = nbcompile.compile(Net(), backend=seen)
     assert torch.equal(compiled.dynamo_ctx(lambda x: x + 1)(torch.ones(2)), torch.full((2,), 2.0))
     assert len(seen) == 1
 

@@ -4,17 +4,14 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 def graphs_of(function, x):
     """The result of a call of a compiled function, and the graphs that it leads to."""
-    found = []
+    found = Graphs()
 
-    def backend(module, _):
-        found.append(module)
-        return module.forward
-
-    return nbcompile.compile(function, backend=backend)(x), found
+    return nbcompile.compile(function, backend=found)(x), found
 
 
 @pytest.mark.parametrize(("recursive", "expected"), [(True, 0), (False, 1)])

@@ -6,17 +6,7 @@ import torch
 import nbcompile
 from nbcompile.eval_frame import stances
 from nbcompile.options import Options
-
-
-class Counting:
-    """A backend that keeps its graphs."""
-
-    def __init__(self):
-        self.graphs = []
-
-    def __call__(self, module, _):
-        self.graphs.append(module)
-        return module.forward
+from tests.support.graphs import Graphs
 
 
 @pytest.mark.parametrize(
@@ -25,12 +15,12 @@ class Counting:
 )
 def test_a_stance_decides_whether_something_new_is_compiled(stance, expected):
     """After one entry for size 2, a call with size 3 compiles a second graph only under the default stance."""
-    backend = Counting()
+    backend = Graphs()
     compiled = nbcompile.compile(lambda x: x * 2, backend=backend, dynamic=False)
     compiled(torch.ones(2))
     with nbcompile.set_stance(stance):
         assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
-    assert len(backend.graphs) == expected
+    assert len(backend) == expected
 
 
 def test_a_recompilation_can_be_an_error():
@@ -45,14 +35,14 @@ def test_a_recompilation_can_be_an_error():
 
 def test_the_first_call_can_run_eagerly():
     """``eager_then_compile`` runs the first call of a function eagerly, and a size that changed is symbolic at once."""
-    backend = Counting()
+    backend = Graphs()
     compiled = nbcompile.compile(lambda x: x * 2, backend=backend)
     with nbcompile.set_stance("eager_then_compile"):
         compiled(torch.ones(2))
-        assert backend.graphs == []
+        assert len(backend) == 0
         compiled(torch.ones(3))
         compiled(torch.ones(4))
-    assert len(backend.graphs) == 1
+    assert len(backend) == 1
 
 
 def test_a_name_that_is_no_stance_is_an_error():

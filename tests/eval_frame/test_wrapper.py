@@ -11,6 +11,7 @@ from nbcompile import hooks
 from nbcompile.dispatch import library_calls
 from nbcompile.eval_frame import wrapper
 from nbcompile.options import Options
+from tests.support.graphs import Graphs
 
 
 def double(x: torch.Tensor) -> torch.Tensor:
@@ -70,13 +71,9 @@ def test_the_path_of_calls_is_replaced_once_there_is_a_faster_one(monkeypatch):
 
 def test_run_compiles_nothing_new():
     """``run`` uses an entry that exists, and runs any other call eagerly: no second graph."""
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module, _):
-        graphs.append(module)
-        return module.forward
-
-    compiled = nbcompile.compile(double, backend=backend, dynamic=False)
+    compiled = nbcompile.compile(double, backend=graphs, dynamic=False)
     compiled(torch.ones(2))
     ran = nbcompile.run(compiled)
     assert torch.equal(ran(torch.ones(2)), torch.full((2,), 2.0))

@@ -6,7 +6,6 @@ In torch: nothing; every call goes through the hook.
 import contextlib
 import gc
 import sys
-import threading
 import types
 import warnings
 import weakref
@@ -18,6 +17,8 @@ import torch
 import nbcompile
 from nbcompile.dispatch import cache
 from nbcompile.fast import call_path, fast_call
+from tests.support.graphs import Graphs
+from tests.support.threads import in_threads
 
 pytestmark = pytest.mark.skipif(fast_call.tools() is None, reason="no compiler")
 
@@ -239,16 +240,12 @@ def test_attempts_become_rare(monkeypatch):
 
 def test_reset_forgets_fast_calls():
     """After reset() a call compiles anew."""
-    graphs = []
-
-    def backend(module, examples):
-        graphs.append(module)
-        return module.forward
+    graphs = Graphs()
 
     def f(x):
         return x * 2
 
-    compiled = nbcompile.compile(f, backend=backend)
+    compiled = nbcompile.compile(f, backend=graphs)
     for _ in range(4):
         compiled(torch.ones(3))
     nbcompile.reset()
@@ -258,11 +255,7 @@ def test_reset_forgets_fast_calls():
 
 def test_an_object_that_dies_takes_its_fast_call_with_it():
     """What a guard recognises by identity may die and another come to lie in its place."""
-    graphs = []
-
-    def backend(module, examples):
-        graphs.append(module)
-        return module.forward
+    graphs = Graphs()
 
     def helper():
         return 1
@@ -272,7 +265,7 @@ def test_an_object_that_dies_takes_its_fast_call_with_it():
     def f(x):
         return x * holder["f"]()
 
-    compiled, x = nbcompile.compile(f, backend=backend), torch.ones(3)
+    compiled, x = nbcompile.compile(f, backend=graphs), torch.ones(3)
     for _ in range(4):
         both(f, compiled, x)
     gone = weakref.ref(helper)
@@ -303,17 +296,13 @@ def test_a_break_is_gone_on_from(long_ways):
 
 def test_two_wrappers_share_what_is_compiled():
     """Another compile() of the same function finds the entries, and takes its own fast call to them."""
-    graphs = []
-
-    def backend(module, examples):
-        graphs.append(module)
-        return module.forward
+    graphs = Graphs()
 
     def f(x):
         return x * 2
 
     for _ in range(2):
-        compiled = nbcompile.compile(f, backend=backend)
+        compiled = nbcompile.compile(f, backend=graphs)
         for _ in range(4):
             both(f, compiled, torch.ones(3))
     assert len(graphs) == 1
@@ -335,11 +324,7 @@ def test_threads_take_it_at_once():
             if not torch.equal(compiled(x), f(x)):
                 wrong.append(number)
 
-    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for each in workers:
-        each.start()
-    for each in workers:
-        each.join()
+    in_threads(work)
     assert not wrong
 
 

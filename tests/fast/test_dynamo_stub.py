@@ -5,12 +5,13 @@ program that never compiles must not import torch._dynamo.
 """
 
 import json
-import subprocess
 import sys
 import textwrap
 
 import pytest
 import torch
+
+from tests.support.processes import command, python
 
 BEGIN = """
 import sys, torch, nbcompile
@@ -49,8 +50,8 @@ def run(*programs):
         os.waitpid(child, 0)
     """)
     told = json.dumps([textwrap.dedent(each) for each in programs])
-    done = subprocess.run([sys.executable, "-c", text], input=told, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    done = command(sys.executable, "-c", text, given=told)
+    assert "Traceback" not in done.stderr, done.stderr
 
 
 @pytest.mark.compiles
@@ -109,8 +110,7 @@ assert dynamo_stub.is_stub()
 from torch._dynamo.source import AttrSource, LocalSource
 assert isinstance(AttrSource(LocalSource("x"), "y"), AttrSource)
 """
-    done = subprocess.run([sys.executable, "-c", BEGIN + program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    python(BEGIN + program)
 
 
 SYMBOLIC = """
@@ -134,8 +134,7 @@ heavy = [name for name in sys.modules if name.startswith(("torch._dynamo.", "tor
 assert set(heavy) == {"torch._dynamo.source", "torch._dynamo.config"} and dynamo_stub.is_stub(), heavy
 """
     )
-    done = subprocess.run([sys.executable, "-c", BEGIN + program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    python(BEGIN + program)
 
 
 def test_names_of_symbols_stay_what_they_are():
@@ -242,9 +241,5 @@ assert source.ConstantSource is torch._dynamo.source.ConstantSource
 
 def test_nothing_is_replaced_that_is_there():
     """A program that imported torch._dynamo keeps it."""
-    done = subprocess.run(
-        [sys.executable, "-c", "import torch._dynamo as real\n" + BEGIN.rpartition("assert")[0]
-         + "assert type(real) is type(torch) and torch._dynamo is real"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    begin = "import torch._dynamo as real\n" + BEGIN.rpartition("assert")[0]
+    python(begin + "assert type(real) is type(torch) and torch._dynamo is real")

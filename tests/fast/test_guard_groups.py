@@ -6,13 +6,11 @@ import torch
 import nbcompile
 from nbcompile.dispatch import cache
 from nbcompile.fast import guard_cache
+from tests.support.graphs import Graphs
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 x = torch.ones(2, 4)
-
-
-@pytest.fixture(autouse=True)
-def nothing_compiled_before():
-    nbcompile.reset()
 
 
 class Net(torch.nn.Module):
@@ -27,13 +25,9 @@ class Net(torch.nn.Module):
 
 
 def compiled(net):
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module, examples):
-        graphs.append(module)
-        return module.forward
-
-    return nbcompile.compile(net, backend=backend, dynamic=False), graphs
+    return nbcompile.compile(net, backend=graphs, dynamic=False), graphs
 
 
 @pytest.mark.skipif(guard_cache.maker() is None, reason="no compiler, or dicts have no versions")

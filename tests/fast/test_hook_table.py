@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 from nbcompile import hooks
 from nbcompile.fast import call_path, hook_table
+from tests.support.processes import python
 
 
 def test_importing_nbcompile_installs_the_table():
@@ -21,8 +19,7 @@ def test_mechanisms_are_imported_when_they_are_needed():
         "import sys, nbcompile; print(sorted({'nbcompile.fast.background', 'nbcompile.fast.inference_tracer', "
         "'nbcompile.fast.joint_tracer', 'nbcompile.fast.prebuild', 'nbcompile.runtime.conditions'} & {*sys.modules}))"
     )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    assert python(program).strip() == "[]"
 
 
 def test_conditions_on_sizes_are_compiled_only_where_there_are_any():

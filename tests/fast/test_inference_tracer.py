@@ -5,17 +5,15 @@ In torch: test/functorch/test_aotdispatch.py. Read next: tests/aot/test_compile.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 
 import nbcompile
 from nbcompile.aot.decompositions import default_table
 from nbcompile.fast import inference_tracer
-from tests.aot.capturing import capture
-from tests.aot.observed import agrees_with_eager
+from tests.support.captured import capture
+from tests.support.observed import agrees_with_eager
+from tests.support.processes import python
 
 
 def add_in_place(x, y):
@@ -189,8 +187,7 @@ assert graph_break is sys.modules["torch._dynamo.decorators"].graph_break
 @pytest.mark.compiles
 def test_an_optimizers_step_needs_no_aotautograd():
     """Nor torch's tracer, although it calls torch._dynamo.graph_break; once that is itself, the step goes on."""
-    done = subprocess.run([sys.executable, "-c", STEP], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
+    python(STEP)
 
 
 def asserted(x):

@@ -2,11 +2,8 @@
 
 import copy
 import ctypes
-import os
 import pickle
-import subprocess
 import sys
-import threading
 import weakref
 
 import pytest
@@ -16,6 +13,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 import nbcompile
 from nbcompile.fast import output_pool
 from nbcompile.runtime import launcher, toolchain
+from tests.support.processes import python
+from tests.support.threads import in_threads
 
 ROWS = 512  # times 1024 floats are 2 MiB
 
@@ -227,11 +226,7 @@ def test_several_threads(compiled):
             if not torch.equal(y, expected):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    in_threads(work)
     assert not wrong
 
 
@@ -312,12 +307,7 @@ def test_what_operators_free_is_not_given_back_to_the_system():
 
     Then eight times 4 MiB in a call, 8,192 pages, are not made again. (Not every system counts those that are.)
     """
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True, env={**os.environ, **more}
-        )
-        for more in ({}, {"NBCOMPILE_OUTPUT_POOL_MEGABYTES": "0"})
-    ]
-    (faults, mapped), (_, mapped_without) = (map(int, each.stdout.split()) for each in told)
+    printed = [python(FAULTS, **more) for more in ({}, {"NBCOMPILE_OUTPUT_POOL_MEGABYTES": "0"})]
+    (faults, mapped), (_, mapped_without) = (map(int, text.split()) for text in printed)
     assert (mapped, mapped_without) == (0, 1)
     assert faults < 8192 // 4

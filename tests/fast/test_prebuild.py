@@ -3,7 +3,6 @@
 In torch: tests of the compile workers, test/inductor/test_async_compile.py.
 """
 
-import subprocess
 import sys
 import threading
 
@@ -13,6 +12,7 @@ import torch
 import nbcompile
 from nbcompile.fast import guard_cache, prebuild
 from nbcompile.runtime import compiler_processes, extension, launcher, store, toolchain
+from tests.support.processes import python
 
 
 @pytest.fixture(autouse=True)
@@ -167,8 +167,7 @@ from nbcompile.fast import prebuild
 {program}
 print(*(name for name in prebuild.MODULES if name in sys.modules))
 """
-    answer = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True)
-    return answer.stdout.split()
+    return python(whole).split()
 
 
 @pytest.mark.compiles

@@ -10,10 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -29,6 +26,7 @@ from nbcompile.dispatch import cache
 from nbcompile.record import codec, recorder
 from tests.peer import harness
 from tests.peer.program import programs
+from tests.support.processes import python
 
 STEP = 40
 GUARDS_OF_THE_TRACER = {"batches_of_different_sizes", "convolution", "split_heads"}
@@ -177,10 +175,7 @@ print("stubbed" if type(sys.modules.get("torch._dynamo")).__module__.startswith(
 
 @functools.cache
 def child(reference: str) -> str:
-    environment = {**os.environ, "NBCOMPILE_REFERENCE": reference}
-    return subprocess.run(
-        [sys.executable, "-c", CHILD], capture_output=True, text=True, check=True, env=environment
-    ).stdout.strip()
+    return python(CHILD, NBCOMPILE_REFERENCE=reference).strip()
 
 
 def test_the_environment_chooses_the_reference_path() -> None:

@@ -10,7 +10,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 from nbcompile.codegen import triton as generator
 from nbcompile.gpu import cubins
 from nbcompile.gpu.chip import CHIPS
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 KERNELS = {
     "pointwise": (lambda x, y: torch.relu(x * y + 1), (torch.randn(1 << 16), torch.randn(1 << 16)), 40, 1.0),

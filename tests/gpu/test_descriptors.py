@@ -17,16 +17,12 @@ from nbcompile.ir.kernel import ProductTile
 from nbcompile.record.recorder import Recorder
 from tests.gpu import products
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 OURS = {
     "target": "sm_90", "max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON", "simulation_seconds": 600.0,
 }  # fmt: skip
 TILE = ProductTile(64, 64, 32, 4, 3, descriptors=True)
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """No test makes the sizes of another one symbolic."""
-    nbcompile.reset()
 
 
 def half(*size: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:

@@ -10,6 +10,8 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 import nbcompile
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 ON_SM_90 = {"target": "sm_90"}
 
 
@@ -17,12 +19,6 @@ def divided(x, y):
     """Every quotient and remainder."""
     down = torch.floor_divide(x, y), torch.remainder(x, y)
     return *down, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y)
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """No test makes the sizes of another one symbolic."""
-    nbcompile.reset()
 
 
 def explained(function, *inputs):

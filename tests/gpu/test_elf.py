@@ -11,7 +11,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 from nbcompile.codegen import triton as generator
 from nbcompile.gpu import cubins, elf
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 
 def emitted_kernel(function, *inputs):

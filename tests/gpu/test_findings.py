@@ -20,7 +20,7 @@ from nbcompile.runtime.triton import compile_options
 from nbcompile.scheduling import schedule
 from tests.gpu import budgets
 from tests.gpu.test_capture_limits import reason
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 GPU = torch.device("cuda", 0)
 

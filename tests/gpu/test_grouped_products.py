@@ -10,14 +10,10 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
 import nbcompile
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 OURS = {"target": "sm_90", "max_autotune": True, "max_autotune_gemm_backends": "TRITON", "simulation_seconds": 300.0}
 OPERATOR = torch.ops.aten._grouped_mm.default
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """No test makes the sizes of another one symbolic."""
-    nbcompile.reset()
 
 
 def tensors(*sizes):

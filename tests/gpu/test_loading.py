@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 import torch
 
 from tests.gpu.libraries import copy_libraries
+from tests.support.processes import command, python
 
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="the stand-in device needs a torch without CUDA")
@@ -71,16 +70,8 @@ with device.standin() as here:
 
 def run(folder, **how):
     """The program in a process of its own."""
-    environment = {
-        **os.environ,
-        "NBCOMPILE_CACHE_DIR": str(folder),
-        "NBCOMPILE_FRAMES_DIR": str(folder / "frames"),
-        "NBCOMPILE_WARM_START": "1",
-    }
-    command = [sys.executable, "-c", PROGRAM, json.dumps(how)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    found = json.loads(ran.stdout.splitlines()[-1])
+    where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": folder / "frames", "NBCOMPILE_WARM_START": "1"}
+    found = json.loads(python(PROGRAM, json.dumps(how), **where).splitlines()[-1])
     assert found["reasons"] == []
     assert found["launches"] > 0
     return found
@@ -121,15 +112,14 @@ def test_an_archive_takes_graphs_of_kernels_to_an_empty_store(store, tmp_path):
     folder, first = store
     # The stand-in is a library in the store, and part of what is patched: the empty store has the same path.
     aside, archive = folder.with_name(f"{folder.name}-aside"), str(tmp_path / "model.zip")
-    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(folder)}
-    environment.pop("NBCOMPILE_FRAMES_DIR", None)
+    where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": None}
     words = [sys.executable, "-m", "nbcompile", "cache"]
-    subprocess.run([*words, "save", archive], check=True, capture_output=True, env=environment)
+    command(*words, "save", archive, **where)
     folder.rename(aside)
     try:
         folder.mkdir(mode=0o700)
         copy_libraries(folder)
-        subprocess.run([*words, "load", archive], check=True, capture_output=True, env=environment)
+        command(*words, "load", archive, **where)
         second = run(folder, mode="reduce-overhead", unaligned=True)
     finally:
         folder.rename(tmp_path / "loaded")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.machine_code import MachineCode
+from tests.support.processes import python
 
 CHIP = CHIPS["sm_90"]
 
@@ -33,5 +31,4 @@ def test_what_is_used_up_first_limits_the_blocks(threads, shared_bytes, register
 def test_a_process_that_launches_does_not_import_triton():
     """The predictions, the candidates of products and the graphs on a GPU are imported without Triton."""
     source = "import sys, nbcompile.gpu.predict, nbcompile.gpu.templates, nbcompile.gpu.launched; print('triton' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["False"]
+    assert python(source).split() == ["False"]

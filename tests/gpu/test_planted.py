@@ -24,7 +24,7 @@ from nbcompile.gpu.target import DEVICE
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 torch.manual_seed(0)
 X, Y = torch.randn(6, 1000), torch.randn(6, 1000)

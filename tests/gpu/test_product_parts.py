@@ -15,14 +15,10 @@ from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.product_times import Shape
 from nbcompile.ir.kernel import ProductTile
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 OPTIONS = {"target": "sm_90", "max_autotune": True, "simulation_seconds": 300.0}
 TILE = ProductTile(64, 64, 64, 4, 4)
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """No test makes the sizes of another one symbolic."""
-    nbcompile.reset()
 
 
 def test_few_rows_and_columns_of_a_long_sum_are_two_kernels():

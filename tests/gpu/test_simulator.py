@@ -13,7 +13,7 @@ from nbcompile.codegen import triton as generator
 from nbcompile.gpu import costs, cubins, ptx, simulator
 from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.gpu.memory import Fault, GlobalMemory
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 ROWS, COLUMNS = 6, 1000
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+
+from tests.support.processes import command
 
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
@@ -28,10 +29,9 @@ pytestmark = pytest.mark.skipif(torch.version.cuda is not None, reason="the stan
 def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
     """The tests of some files, in a process that has the stand-in device."""
     files = [str(FOLDER / f"test_{file}.py") for file in PROCESSES[name]]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, *files]
-    environment = {**os.environ, "NBCOMPILE_STANDIN": "1"}
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=580, check=False)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *options, *files]
+    variables = {"NBCOMPILE_STANDIN": "1", "PYTEST_XDIST_WORKER": None}
+    return command(sys.executable, *words, folder=ROOT, status=None, **variables)
 
 
 def test_every_file_is_in_a_process():

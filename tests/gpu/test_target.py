@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -19,14 +16,11 @@ from nbcompile.backends import aten_graph, gpu as gpu_backend
 from nbcompile.gpu import cubins, simulator
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.lowering import split_reduction
+from tests.support.processes import python
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 ON_SM_90 = {"target": "sm_90"}
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """No test makes the sizes of another one symbolic."""
-    nbcompile.reset()
 
 
 def explained(function, *inputs, options=ON_SM_90, **how):
@@ -389,6 +383,4 @@ print(found.kernels[0].gpu.moved, "triton" in sys.modules)
 
 def test_this_process_neither_imports_triton_nor_asks_for_a_compiler(tmp_path):
     """Triton works in a process of its own, while this one traces; nothing is compiled for this machine."""
-    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path)}
-    ran = subprocess.run([sys.executable, "-c", COLD], capture_output=True, text=True, check=False, env=environment)
-    assert ran.stdout == f"{2 * 64 * 100 * 4} False\n", ran.stderr[-2000:]
+    assert python(COLD, NBCOMPILE_CACHE_DIR=tmp_path) == f"{2 * 64 * 100 * 4} False\n"

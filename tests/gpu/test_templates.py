@@ -16,14 +16,10 @@ from nbcompile.gpu.product_times import Shape
 from nbcompile.ir.kernel import ProductTile
 from tests.gpu import products
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 OURS = {"target": "sm_90", "max_autotune_gemm": True, "max_autotune_gemm_backends": "TRITON"}
 WIDE = ProductTile(64, 64, 32, 4, 3)
-
-
-@pytest.fixture(autouse=True)
-def forgetful():
-    """No test makes the sizes of another one symbolic."""
-    nbcompile.reset()
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
 from tests.gpu.libraries import copy_libraries
+from tests.support.processes import python
 
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
@@ -142,15 +140,12 @@ else:
 
 def run(folder, how="standin"):
     """The program in a process of its own."""
-    environment = {
-        **os.environ, "NBCOMPILE_CACHE_DIR": str(folder / "store"), "NBCOMPILE_FRAMES_DIR": str(folder / "frames"),
-        "NBCOMPILE_WARM_START": "1", "TRITON_CACHE_DIR": str(folder / "triton"),
+    where = {
+        "NBCOMPILE_CACHE_DIR": folder / "store", "NBCOMPILE_FRAMES_DIR": folder / "frames", "NBCOMPILE_WARM_START": "1",
+        "TRITON_CACHE_DIR": folder / "triton",
     }  # fmt: skip
     (folder / "program.py").write_text(PROGRAM)
-    command = [sys.executable, str(folder / "program.py"), str(folder), how]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    return json.loads(ran.stdout.splitlines()[-1])
+    return json.loads(python(folder / "program.py", folder, how, **where).splitlines()[-1])
 
 
 def write(folder, edits=()):

@@ -5,7 +5,7 @@ import torch
 
 import nbcompile
 from nbcompile.guarding.relations import relation
-from tests.behaviour.support import watch
+from tests.support.watched import watch
 
 SPLIT = {
     "L['n'] == 2": ("L['n']", "2"),

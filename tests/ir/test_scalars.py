@@ -13,7 +13,7 @@ import torch.nn.functional as F
 import nbcompile
 from nbcompile.ir import scalars
 from nbcompile.ir.expr import Constant, apply
-from tests.lowering.programs import check, require_equal
+from tests.support.lowered import check, require_equal
 
 NAN, INF = math.nan, math.inf
 NUMBERS = (0, 0.0, -0.0, 0j, complex(-0.0, 0.0), complex(0.0, -0.0), False, 1, 1.0, True, 1 + 0j, NAN, -NAN, INF, -INF)

@@ -10,7 +10,7 @@ from nbcompile.ir.expr import Apply, Constant, Load, Local, apply, cast, cost, s
 from nbcompile.ir.index import loop_variable
 from nbcompile.ir.printer import print_expr, print_program, print_schedule
 from nbcompile.ir.verify import InvalidIR, verify_expr, verify_program, verify_schedule
-from tests.codegen.programs import pointwise
+from tests.support.schedules import pointwise
 
 I0, I1 = loop_variable(0), loop_variable(1)
 X = Load("x", (I0, I1), torch.float32)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.lowering.programs import check
+from tests.support.lowered import check
 
 torch.manual_seed(0)
 x, y, v = torch.randn(8, 16), torch.randn(8, 16), torch.randn(16)

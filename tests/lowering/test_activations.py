@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.lowering.families import check_family, every_way, x
-from tests.lowering.programs import check
+from tests.support.lowered import check
 
 FAMILIES = {
     "activations": (

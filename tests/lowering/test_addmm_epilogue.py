@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.lowering.programs import check, externs
+from tests.support.lowered import check, externs
 
 MM, ADDMM = "aten.mm.default", "aten.addmm.default"
 

@@ -13,9 +13,9 @@ from nbcompile.errors import GeneratedCodeWarning
 from nbcompile.ir.expr import Constant
 from nbcompile.lowering.elementwise import SUPPORTED, promoted
 from nbcompile.lowering.value import Value
-from tests import targets
 from tests.lowering.families import b, check_family, every_way, h, n, x, y
-from tests.lowering.programs import check, programs
+from tests.support import targets
+from tests.support.lowered import check, programs
 
 DTYPES = sorted(SUPPORTED, key=str)
 

@@ -6,7 +6,7 @@ import torch
 import nbcompile
 from nbcompile.codegen.cpp import emit
 from nbcompile.lowering.graph import LOWERINGS
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 aten = torch.ops.aten
 SHAPES = ((3, 5), (7,), (), (0, 2), (33,))

@@ -12,7 +12,7 @@ from nbcompile.ir.buffer import Extern, Pointwise, Reduction
 from nbcompile.lowering import UnsupportedGraph, lower
 from nbcompile.lowering.registry import LOWERINGS, lowering
 from nbcompile.scheduling import schedule
-from tests.lowering.programs import check, programs, traced
+from tests.support.lowered import check, programs, traced
 
 aten = torch.ops.aten
 

@@ -16,8 +16,8 @@ from nbcompile.ir.buffer import Reduction
 from nbcompile.ir.kernel import Kernel
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests.lowering.programs import traced
-from tests.targets import run_triton
+from tests.support.lowered import traced
+from tests.support.targets import run_triton
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 

@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile.lowering import lower
-from tests.lowering.programs import externs, traced
+from tests.support.lowered import externs, traced
 
 NUMBERS = {
     torch.uint8: torch.arange(0, 256).to(torch.uint8),

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.lowering.images import check_gradients, image, volume
-from tests.lowering.programs import check
+from tests.support.lowered import check
 
 aten = torch.ops.aten
 FORWARD = {

@@ -13,8 +13,8 @@ from nbcompile.ir.buffer import Extern, Program, Reduction
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests import targets
-from tests.lowering.programs import flat, require_equal, traced
+from tests.support import targets
+from tests.support.lowered import flat, require_equal, traced
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 

@@ -13,8 +13,8 @@ from nbcompile.ir import buffer as ir, evaluate, verify
 from nbcompile.ir.eager_operations import EVALUATE
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests import targets
-from tests.lowering.programs import externs, require_equal, traced
+from tests.support import targets
+from tests.support.lowered import externs, require_equal, traced
 
 OWN = {"fallback_random": False}
 X = torch.linspace(-2, 2, 3 * 37).view(3, 37)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.lowering.images import check_gradients, image, row, volume
-from tests.lowering.programs import check
+from tests.support.lowered import check
 
 FORWARD = {
     "nearest": (lambda x: [F.interpolate(x, scale_factor=2), F.interpolate(x, size=(16, 33))], (image,)),

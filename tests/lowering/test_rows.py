@@ -9,13 +9,9 @@ import torch
 
 import nbcompile
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 SPECIAL = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-40, 3e38, -3e38)
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    yield
-    nbcompile.reset()
 
 
 def rows(columns: int, dtype: torch.dtype) -> torch.Tensor:

@@ -9,8 +9,8 @@ import torch
 
 import nbcompile
 from nbcompile.ir.kernel import Carry, Nest
-from tests import targets
-from tests.lowering.programs import check, programs
+from tests.support import targets
+from tests.support.lowered import check, programs
 
 torch.manual_seed(0)
 x = torch.randn(5, 37)

@@ -10,7 +10,7 @@ import torch
 import nbcompile
 from nbcompile.errors import GeneratedCodeWarning
 from nbcompile.ir.printer import print_schedule
-from tests.lowering.programs import check, programs
+from tests.support.lowered import check, programs
 
 torch.manual_seed(0)
 x, ids = torch.randn(8, 6), torch.tensor([3, 0, 3, 7, -1])

@@ -12,7 +12,7 @@ from nbcompile.ir.expr import loads
 from nbcompile.ir.index import indices, stride_along
 from nbcompile.lowering import lower, split_reduction
 from nbcompile.scheduling import schedule
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 GPU = torch.device("cuda", 0)
 

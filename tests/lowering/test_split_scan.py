@@ -10,7 +10,7 @@ import torch
 import nbcompile
 from nbcompile.ir.buffer import Scan
 from nbcompile.lowering import lower
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 GPU = torch.device("cuda", 0)
 FUNCTIONS = {

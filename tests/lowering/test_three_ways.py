@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tests.lowering.programs import check
+from tests.support.lowered import check
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.bool]
 LAYOUTS = ["contiguous", "transposed", "every second", "one row", "channels last"]

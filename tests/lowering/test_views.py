@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.lowering.families import big, check_family, every_way, n, v, x, y
-from tests.lowering.programs import check
+from tests.support.lowered import check
 
 FAMILIES = {
     "views that are returned": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cProfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -12,16 +12,10 @@ import nbcompile
 from benchmarks import models
 from tests.models.architectures import MORE
 
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+
 FEW = ("gpt2", "llama", "t5", "vit", "resnet", "clip")
 TOLERANCE = 2e-3
-
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Every model begins without entries, and leaves none behind."""
-    nbcompile.reset()
-    yield
-    nbcompile.reset()
 
 
 def error(model: models.Model) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.support.processes import command
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -28,10 +29,7 @@ TORCHS = PROGRAM.format(imports="", compile="torch.compile(backend='aot_eager')"
 def run(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a folder; it has to end well."""
     (folder / "program.py").write_text(text)
-    return subprocess.run(
-        [sys.executable, "program.py"], capture_output=True, text=True, check=True, cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )  # fmt: skip
+    return command(sys.executable, "program.py", folder=folder, **environment)
 
 
 def traced(folder: Path, text: str) -> Path:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import re
-import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,6 +17,8 @@ from nbcompile.observe import artifacts, torch_logs
 from nbcompile.record import recorder
 from nbcompile.support import log_names
 from nbcompile.tools.commands.command_line import main
+from tests.observe import programs
+from tests.support.processes import command
 
 FIRST_LINES = {
     "aot_graphs": r"TRACED GRAPH\n ===== Forward graph \d+/0 =====",
@@ -119,10 +118,7 @@ def test_each_log_that_is_printed_is_described():
 def test_help_is_asked_for_by_the_variable(tmp_path):
     """TORCH_LOGS=help prints our list beside torch's, which ends the import."""
     (tmp_path / "program.py").write_text("import nbcompile")
-    done = subprocess.run(
-        [sys.executable, "program.py"], capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "TORCH_LOGS": "help"},
-    )  # fmt: skip
+    done = command(sys.executable, "program.py", folder=tmp_path, status=None, TORCH_LOGS="help")
     assert done.stderr.index("in nbcompile (also") < done.stderr.index("TORCH_LOGS Info")
 
 
@@ -229,20 +225,12 @@ def test_nothing_is_recorded_while_no_log_is_on(monkeypatch):
     assert begun == []
 
 
-def command(text: str, tmp_path, **environment: str) -> subprocess.CompletedProcess[str]:
-    (tmp_path / "program.py").write_text(text)
-    return subprocess.run(
-        [sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, check=True, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
-    )  # fmt: skip
-
-
 PROGRAM = "import torch, nbcompile\n@nbcompile.compile\ndef f(x): return x.sin() + 1\nf(torch.ones(4))\n"
 
 
 def test_the_variables_from_outside(tmp_path):
     """TORCH_LOGS prints with compile id and name in each line; TORCH_COMPILE_DEBUG writes a folder, and says where."""
-    told = command(PROGRAM, tmp_path, TORCH_LOGS="output_code,graph_sizes", TORCH_COMPILE_DEBUG="1").stderr
+    told = programs.run(tmp_path, PROGRAM, TORCH_LOGS="output_code,graph_sizes", TORCH_COMPILE_DEBUG="1").stderr
     lines = told.splitlines()
     assert any(re.search(r"\] \[0/0\] \[__output_code\] Output code:", line) for line in lines)
     assert any(re.search(r"\] \[0/0\] \[__graph_sizes\] sin: \(4,\)", line) for line in lines)
@@ -256,7 +244,9 @@ def test_the_variables_from_outside(tmp_path):
 def test_a_disk_that_refuses(tmp_path):
     """A debug folder that cannot be made is one line, and the program goes on."""
     (tmp_path / "taken").write_text("")
-    told = command(PROGRAM, tmp_path, TORCH_COMPILE_DEBUG="1", TORCH_COMPILE_DEBUG_DIR=str(tmp_path / "taken")).stderr
+    told = programs.run(
+        tmp_path, PROGRAM, TORCH_COMPILE_DEBUG="1", TORCH_COMPILE_DEBUG_DIR=str(tmp_path / "taken")
+    ).stderr
     assert told.count("TORCH_COMPILE_DEBUG: nothing is written") == 1
 
 
@@ -265,6 +255,6 @@ def test_a_users_mistake_prints_no_log_of_torchs(tmp_path):
     text = PROGRAM.replace("x.sin() + 1", "x.view(2, 2) @ torch.ones(3, 3)").replace(
         "f(torch.ones(4))", "try: f(torch.ones(4))\nexcept Exception as e: print(type(e).__name__)"
     )
-    done = command(text, tmp_path)
+    done = programs.run(tmp_path, text)
     assert done.stdout == "TorchRuntimeError\n"
     assert done.stderr == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import types
 
@@ -11,6 +10,7 @@ import torch
 import torch._dynamo.utils
 
 import nbcompile
+from tests.support.processes import python
 
 ALIKE = (
     "co_name", "co_filename", "co_firstlineno", "cache_size", "accumulated_cache_size", "graph_op_count",
@@ -123,10 +123,7 @@ def test_an_entry_from_the_store_has_a_row(tmp_path):
         "(row,) = torch._dynamo.utils.get_compilation_metrics()\n"
         "print(row.co_name, row.has_guarded_code, row.graph_op_count, row.duration_us > 0)\n"
     )
-    said = [
-        subprocess.run([sys.executable, program], check=True, timeout=240, capture_output=True, text=True).stdout
-        for _ in range(2)
-    ]
+    said = [python(program) for _ in range(2)]
     assert said == ["doubled True 2 True\n", "doubled True None True\n"]
 
 
@@ -138,7 +135,7 @@ def test_torchs_module_is_not_imported_for_it():
         "nbcompile.compile(torch.sin, backend='eager')(torch.ones(2))\n"
         "assert 'torch._dynamo.utils' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    python(program)
 
 
 def test_torchs_module_is_being_imported(monkeypatch, recwarn):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
 import torch._dynamo.utils
 
 import nbcompile
+from tests.support.processes import python
 
 
 @pytest.fixture
@@ -82,4 +80,4 @@ def test_counting_imports_nothing():
         "nbcompile.compile(lambda x: x + 1, backend='eager')(torch.ones(2))\n"
         "assert 'torch._dynamo.utils' not in sys.modules or 'torch._dynamo' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", text], check=True)
+    python(text)

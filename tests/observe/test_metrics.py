@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 
@@ -12,6 +11,7 @@ import torch
 import nbcompile
 from nbcompile.observe import metrics
 from nbcompile.observe.metrics import COUNTS
+from tests.support.processes import python
 
 
 @pytest.fixture(autouse=True)
@@ -108,4 +108,4 @@ def test_the_variable(monkeypatch, value, counting):
 def test_importing_loads_no_client():
     """`import nbcompile` does not import prometheus_client."""
     code = "import sys, nbcompile; sys.exit('prometheus_client' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    python(code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from nbcompile.observe import structured_trace
 from nbcompile.record.model import LOADED
 from tests.observe import programs
+from tests.support.processes import command
 from tests.views import sample_records
 
 TLPARSE = Path(sys.executable).parent / "tlparse"
@@ -25,8 +25,8 @@ def parsed(tmp_path_factory):
     """What tlparse said, and the folder that it made of a trace of ours."""
     folder = tmp_path_factory.mktemp("trace")
     log = programs.traced(folder, programs.OURS)
-    command = [str(TLPARSE), str(log), "-o", str(folder / "pages"), "--no-browser", "--strict-compile-id", "--verbose"]
-    return subprocess.run(command, capture_output=True, text=True, check=True), folder / "pages"
+    words = [TLPARSE, log, "-o", folder / "pages", "--no-browser", "--strict-compile-id", "--verbose"]
+    return command(*words), folder / "pages"
 
 
 def test_tlparse_understands_every_record_of_ours(parsed):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import subprocess
 import sys
 import tomllib
@@ -14,6 +13,8 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from tests.support.processes import command
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -99,10 +100,8 @@ def run(program: str, lines: list[str], tmp_path: Path) -> subprocess.CompletedP
     code = BLOCKER.format(absent=absent(lines)) + program
     script = tmp_path / "program.py"
     script.write_text(code)
-    where = {"PYTHONPATH": str(ROOT), "NBCOMPILE_CACHE_DIR": str(tmp_path / "cache"), "NBCOMPILE_WARM_START": "1"}
-    return subprocess.run(
-        [sys.executable, script], cwd=tmp_path, env={**os.environ, **where}, capture_output=True, text=True
-    )
+    where = {"NBCOMPILE_CACHE_DIR": tmp_path / "cache", "NBCOMPILE_WARM_START": "1"}
+    return command(sys.executable, script, folder=tmp_path, status=None, **where)
 
 
 BARE = """
@@ -132,11 +131,8 @@ def test_a_checkout_beside_nothing_but_torch(tmp_path):
     """
     script = tmp_path / "program.py"
     script.write_text(BARE)
-    where = {"PYTHONPATH": str(ROOT), "NBCOMPILE_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, env={**os.environ, **where}, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+    done = command(sys.executable, script, folder=tmp_path, NBCOMPILE_CACHE_DIR=tmp_path / "cache")
+    assert done.stderr == ""
     assert "no layout engine" in done.stdout
 
 

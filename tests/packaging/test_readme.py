@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.support.processes import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,12 +28,5 @@ def snippets() -> list[str]:
 def test_snippets_run_in_order(tmp_path):
     """Each snippet needs nothing but those above it."""
     assert len(snippets()) >= 4
-    done = subprocess.run(
-        [sys.executable, "-c", IN_IPYTHON, json.dumps(snippets())],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "IPYTHONDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    assert "all of them ran: " in done.stdout
+    printed = python(IN_IPYTHON, json.dumps(snippets()), folder=tmp_path, IPYTHONDIR=tmp_path)
+    assert "all of them ran: " in printed

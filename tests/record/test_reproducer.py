@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
 import sys
 
 import pytest
@@ -14,6 +12,7 @@ from torch.nn import functional as F
 import nbcompile
 from nbcompile.record import reproducer
 from nbcompile.views.explanation import Explanation
+from tests.support.processes import command, python
 from tests.views import sample_records as sample
 
 
@@ -41,25 +40,10 @@ def test_the_program_runs_by_itself_and_agrees(tmp_path, backend, dynamic):
     path = Explanation(record).reproducer(tmp_path / "again.py")
     text = path.read_text()
     assert "attention" in text
-    done = subprocess.run(
-        [sys.executable, path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.getcwd()},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout == f"{record.frames[0].id}: compiled equals eager\n"
+    assert python(path) == f"{record.frames[0].id}: compiled equals eager\n"
     # The comparison can fail.
     path.write_text(text.replace("expected = graph(*", "expected = (lambda *a: [graph(*a)[0] + 1, *graph(*a)[1:]])(*"))
-    wrong = subprocess.run(
-        [sys.executable, path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.getcwd()},
-    )
-    assert "AssertionError" in wrong.stderr
+    assert "AssertionError" in command(sys.executable, path, status=1).stderr
 
 
 def test_what_no_text_can_say_is_refused():

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from nbcompile.record.model import StackLine
 from nbcompile.recording import entries
-from tests.aot.capturing import capture
+from tests.support.captured import capture
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_graph_as_data():
 
 
 def test_symbolic_sizes_are_text():
-    from tests.aot.capturing import fake_examples  # noqa: PLC0415
+    from tests.support.captured import fake_examples  # noqa: PLC0415
 
     captured = capture(lambda a: (a + 1,), (torch.ones(5, 3),))
     (node,) = captured.module.graph.find_nodes(op="placeholder")

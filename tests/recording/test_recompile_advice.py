@@ -6,15 +6,12 @@ import pytest
 import torch
 
 import nbcompile
-from tests.behaviour.support import watch
+from tests.support.watched import watch
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 x = torch.ones(3)
 RATE = 2
-
-
-@pytest.fixture(autouse=True)
-def nothing_compiled_before():
-    nbcompile.reset()
 
 
 def advice(function, *calls, **options):

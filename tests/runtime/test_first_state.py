@@ -1,9 +1,8 @@
 """What the C files know of torch is tried out once in a process: in whatever state the first call finds it."""
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.processes import python
 
 STATES = (
     "torch.no_grad()", "torch.inference_mode()", "torch.device('meta')", "torch.autocast('cpu')",
@@ -42,7 +41,4 @@ def test_the_default_dtype_does_not_matter():
 
 
 def _tried(state: str, before: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", TRIED.format(state=state, before=before)], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    python(TRIED.format(state=state, before=before))

@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import threading
 
 import pytest
 import torch
@@ -10,7 +9,9 @@ import torch
 from nbcompile.codegen import cpp as codegen
 from nbcompile.ir.expr import Apply, Constant
 from nbcompile.runtime import cpp, launcher, program
-from tests.codegen.programs import compiler, pointwise
+from tests.support.schedules import pointwise
+from tests.support.targets import compiler
+from tests.support.threads import in_threads
 
 SOURCE = """
 typedef long i64; struct Context { i64 threads, site, index, size; };
@@ -104,14 +105,11 @@ def test_threads_share_a_program():
     xs = [torch.full((50_000,), float(at)) for at in range(8)]
     function, wrong = loaded(xs[0]), []
 
-    def work(x):
+    def work(number):
+        x = xs[number]
         for _ in range(50):
             if not torch.equal(function([x])[0], x + 1):
                 wrong.append(x[0])
 
-    threads = [threading.Thread(target=work, args=(x,)) for x in xs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, 8)
     assert wrong == []

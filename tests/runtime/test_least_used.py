@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from nbcompile import config
 from nbcompile.runtime import least_used, store
+from tests.support.processes import python
 
 
 def written(folder, name, size, used):
@@ -119,11 +118,7 @@ print(nbcompile.compile(lambda x: {})(torch.ones(3)).tolist())
 
 
 def run(text, folder, **variables):
-    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_WARM_START": "0", **variables}
-    done = subprocess.run(
-        (sys.executable, "-c", text), env=environment, capture_output=True, text=True, timeout=300, check=True
-    )
-    return done.stdout.strip()
+    return python(text, **{"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_WARM_START": "0", **variables}).strip()
 
 
 def kernels(folder):

@@ -13,7 +13,7 @@ import torch
 from nbcompile.ir.emitted import AtSlot, Call, ExternResult, LaunchPlan, PlanOutput, RuntimeSize, TensorShape, Value
 from nbcompile.runtime import effects, plan_encoding
 from nbcompile.runtime.launcher import dtype_code, extension_module
-from tests.codegen.programs import compiler
+from tests.support.targets import compiler
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -1,8 +1,5 @@
 """What depends on the processor is a choice, and each choice holds."""
 
-import os
-import subprocess
-import sys
 import warnings
 
 import pytest
@@ -12,7 +9,8 @@ import nbcompile
 from nbcompile import config
 from nbcompile.fast.disk_cache import keys
 from nbcompile.runtime import compiler_processes, cpp, processor, toolchain
-from tests.codegen.programs import compiler
+from tests.support.processes import python
+from tests.support.targets import compiler
 
 SIZES = {
     "avx512_bf16": 64, "avx512": 64, "avx2": 32, "avx": 32, "sse2": 16, "generic": 16,
@@ -81,11 +79,8 @@ def test_a_word_that_is_no_choice_warns(variable, monkeypatch):
 def test_variables_are_read():
     """In a new process."""
     choices = {"NBCOMPILE_INSTRUCTION_SET": "sse2", "NBCOMPILE_PRODUCTS": "aten", "NBCOMPILE_COMPILE_THREADS": "3"}
-    said = subprocess.run(
-        [sys.executable, "-c", "from nbcompile import config as c; print(c.instruction_set, c.products, c.compile_threads)"],
-        env={**os.environ, **choices}, capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    assert said.split() == ["sse2", "aten", "3"]
+    program = "from nbcompile import config as c; print(c.instruction_set, c.products, c.compile_threads)"
+    assert python(program, **choices).split() == ["sse2", "aten", "3"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])

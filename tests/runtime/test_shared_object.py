@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from nbcompile.runtime import compiler_processes, shared_object, toolchain
-from tests.codegen.programs import compiler
+from tests.support.targets import compiler
 
 SOURCE = 'extern "C" int answer() { return 42; } static int table[4096] = {1}; int* use() { return table; }'
 

@@ -3,7 +3,7 @@
 import pytest
 
 from nbcompile.runtime import compiler_processes, toolchain
-from tests.codegen.programs import compiler
+from tests.support.targets import compiler
 
 
 def test_a_compiler_is_found_and_told():

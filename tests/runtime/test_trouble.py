@@ -6,7 +6,6 @@ import errno
 import shutil
 import stat
 import tempfile
-import threading
 import warnings
 
 import pytest
@@ -17,6 +16,7 @@ from nbcompile import config, errors
 from nbcompile.fast import prebuild
 from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.runtime import compiler_processes, store
+from tests.support.threads import in_threads
 
 COMPILER = """#!/bin/sh
 [ "$1" = --version ] && exec g++ --version
@@ -124,18 +124,14 @@ def test_many_builders_of_one_kernel_do_not_harm_one_another(monkeypatch, tmp_pa
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
     key, content, wrong = store.key_of("one"), b"x" * 100_000, []
 
-    def build() -> None:
+    def build(number: int) -> None:
         for _ in range(10):
             store.add(key, ".so", lambda draft: draft.write_bytes(content))
             path = store.fetch(key, ".so")
             if path is not None and path.read_bytes() != content:
                 wrong.append(path)
 
-    threads = [threading.Thread(target=build) for _ in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    in_threads(build)
     assert not wrong
     assert store.fetch(key, ".so") is not None
     assert len(list(tmp_path.rglob("*.so"))) == 1

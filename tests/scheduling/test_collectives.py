@@ -9,7 +9,7 @@ from nbcompile.ir.buffer import Extern
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling import collectives
 from nbcompile.scheduling.dependencies import reads
-from tests.lowering.programs import check, programs
+from tests.support.lowered import check, programs
 
 if not (torch.distributed.is_available() and torch.distributed.is_gloo_available()):
     pytest.skip("this torch has no gloo", allow_module_level=True)

@@ -7,7 +7,7 @@ import torch
 
 from nbcompile.ir.buffer import Extern, Pointwise
 from nbcompile.scheduling.dependencies import dependencies, eliminate_dead_code, reads, topological_order
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 
 def test_an_order_that_is_topological_stays_as_it_is():

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from nbcompile.ir.kernel import Allocate, Kernel, Nest, Reuse
 from nbcompile.ir.printer import print_schedule
-from tests.lowering.programs import check, programs
+from tests.support.lowered import check, programs
 
 
 def kernels(function, *inputs, **how) -> list[Kernel]:

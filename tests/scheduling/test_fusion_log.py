@@ -7,7 +7,7 @@ import torch
 
 from nbcompile.ir.buffer import Extern, LoopBuffer
 from nbcompile.scheduling.dependencies import reads
-from tests.lowering.programs import check
+from tests.support.lowered import check
 
 
 def plan_of(function, *arguments, dynamic=False):

@@ -8,7 +8,7 @@ import torch
 from nbcompile.ir.buffer import LoopBuffer
 from nbcompile.lowering import lower
 from nbcompile.scheduling.groups import Group, Incompatible, join, passes, singleton_group
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 
 def buffers(function, *inputs) -> list[LoopBuffer]:

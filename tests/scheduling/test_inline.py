@@ -3,7 +3,7 @@
 import torch
 
 from nbcompile.scheduling import inline
-from tests.lowering.programs import programs
+from tests.support.lowered import programs
 
 
 def scaled(*inputs):

@@ -11,7 +11,7 @@ from nbcompile.ir.index import loop_variable
 from nbcompile.ir.kernel import Accumulate, Nest
 from nbcompile.scheduling.int32_narrowing import bounds, narrow_to_int32
 from tests.codegen.test_cpp import compiled
-from tests.lowering.programs import check, programs
+from tests.support.lowered import check, programs
 
 I0, I1 = loop_variable(0), loop_variable(1)
 RANGES = {I0: sympy.Integer(256), I1: sympy.Integer(100)}

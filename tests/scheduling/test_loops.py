@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nbcompile.ir.kernel import Kernel, Nest
-from tests.lowering.programs import check, programs
+from tests.support.lowered import check, programs
 
 WALKS = {
     "pointwise": lambda x: x.transpose(1, 2).relu(),

@@ -8,7 +8,7 @@ import torch
 from nbcompile.ir.buffer import Extern, ExternOutput, Scatter, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
 from nbcompile.scheduling.dependencies import reads
-from tests.lowering.programs import check, programs
+from tests.support.lowered import check, programs
 
 
 def held(plan: Schedule) -> int:

@@ -11,7 +11,7 @@ from nbcompile.codegen.launch_plan import opaque_values
 from nbcompile.lowering.graph import lower
 from nbcompile.runtime import program
 from nbcompile.scheduling.plan import schedule
-from tests.codegen.programs import compiler
+from tests.support.targets import compiler
 
 
 def in_turn(x, y, z):

@@ -14,7 +14,7 @@ from nbcompile.ir import verify
 from nbcompile.ir.printer import print_kernel
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests.lowering.programs import traced
+from tests.support.lowered import traced
 
 GPU = torch.device("cuda", 0)
 SIZES = (64, 64), (300,), (7, 5, 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ import pytest
 
 from nbcompile import backends, options
 from nbcompile.support import lazy_import
+from tests.support.processes import python
 
 HEAVY = ("sympy", "torch._dynamo", "IPython.core.magic", "nbcompile.driver", "nbcompile.tracing", "nbcompile.views")
 
@@ -18,8 +18,7 @@ HEAVY = ("sympy", "torch._dynamo", "IPython.core.magic", "nbcompile.driver", "nb
 def test_importing_nbcompile_imports_neither_compiler_nor_views():
     """They come with the first call that needs them."""
     program = f"import sys, torch; before = set(sys.modules); import nbcompile; print([m for m in {HEAVY!r} if m in set(sys.modules) - before])"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "[]"
+    assert python(program).strip() == "[]"
 
 
 def test_a_module_is_imported_at_its_first_use(monkeypatch):

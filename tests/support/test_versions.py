@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tomllib
 import warnings
@@ -15,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from nbcompile.support import versions
+from tests.support.processes import command
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -115,8 +115,6 @@ def test_the_constraints_name_a_tested_torch():
 def test_without_torch_a_sentence_says_so(module):
     """The last line of the traceback, in a notebook as in a script: what is missing, where, and how to install it."""
     code = f"import sys; sys.modules['torch'] = None; import {module}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    last = done.stderr.strip().splitlines()[-1]
-    assert done.returncode == 1
+    last = command(sys.executable, "-c", code, status=1).stderr.strip().splitlines()[-1]
     assert last.startswith("ModuleNotFoundError: nbcompile ") and "needs torch, which is not installed for" in last
     assert last.endswith("Install it: pip install torch")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import warnings
 
@@ -15,6 +14,7 @@ import nbcompile
 from nbcompile.record.profile import COMPILE, FRAME, KernelTime, Machine
 from nbcompile.tools.profile import profiling
 from nbcompile.views.profile import ProfileView
+from tests.support.processes import command, python
 
 
 def f(x, y):
@@ -214,11 +214,7 @@ def test_command(tmp_path):
     """`profile program.py` prints lines and kernels, writes a page and a trace; the exit code is the program's."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-m", "nbcompile", "profile", str(program), "--trace", str(tmp_path / "t.json")],
-        capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    done = command(sys.executable, "-m", "nbcompile", "profile", program, "--trace", tmp_path / "t.json")
     assert "return (x.sin() * 2).sum()" in done.stdout
     assert "inference.kernel0" in done.stdout
     assert (tmp_path / "t.json").stat().st_size > 0
@@ -238,10 +234,7 @@ print(profiler.result().lines[0].place.line)
     found = []
     for blank in ("", "\n\n\n"):
         (tmp_path / "moved.py").write_text(blank + PROGRAM.partition("for _")[0] + text)
-        done = subprocess.run(
-            [sys.executable, str(tmp_path / "moved.py")], capture_output=True, text=True, timeout=280, check=True
-        )
-        found.append(int(done.stdout))
+        found.append(int(python(tmp_path / "moved.py")))
     assert found[1] == found[0] + 3
 
 

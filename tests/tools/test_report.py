@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +10,7 @@ import torch
 import nbcompile
 from nbcompile.__main__ import main
 from nbcompile.record import codec, recorder
+from tests.support.processes import python
 
 SCRIPT = """
 import sys
@@ -54,8 +52,7 @@ def test_a_report_without_a_block_is_written_at_the_end(tmp_path):
     """In a process of its own: the statement alone, and a working directory that changes."""
     script = tmp_path / "script.py"
     script.write_text(f"import nbcompile, os\nnbcompile.report('out.html')\nos.chdir('/')\n{SCRIPT}")
-    environment = {**os.environ, "PYTHONPATH": str(Path(nbcompile.__file__).parents[1])}
-    subprocess.run([sys.executable, script], cwd=tmp_path, check=True, capture_output=True, env=environment)
+    python(script, folder=tmp_path)
     assert "scaled" in (tmp_path / "out.html").read_text()
 
 

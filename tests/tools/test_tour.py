@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from nbcompile.tools import tour
+from tests.support.processes import command
 
 ROOT = Path(__file__).parents[2]
 HEADER = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n  display_name: Python 3\n---\n"
@@ -99,10 +99,7 @@ def test_cells_that_need_what_is_absent(tmp_path, capsys):
 def built(tmp_path_factory) -> tuple[Path, str]:
     """The real tour, made by the command, and what the command printed."""
     target = tmp_path_factory.mktemp("tour") / "tour.html"
-    command = [sys.executable, "-m", "nbcompile", "tour", "-o", str(target)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return target, done.stdout
+    return target, command(sys.executable, "-m", "nbcompile", "tour", "-o", target, folder=ROOT).stdout
 
 
 def test_the_summary(built):

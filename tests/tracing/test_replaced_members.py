@@ -23,21 +23,12 @@ import nbcompile
 from nbcompile import errors
 from nbcompile.dispatch import hook
 from nbcompile.torch_internals import members
+from tests.support.graphs import Graphs
 from tests.support.oracle import Compiler, disagreement
 
 Replacement = tuple[Callable[[torch.Tensor], object], Any, str, Any]
 x = torch.tensor([1.0, -2.0, 3.0])
 PARAMETER = nn.Parameter(torch.ones(3))
-
-
-def counting(graphs: list[torch.fx.GraphModule]) -> Callable[..., Any]:
-    """A backend that keeps the graphs that it is given."""
-
-    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
-        graphs.append(graph)
-        return graph.forward
-
-    return backend
 
 
 def in_place(value: torch.Tensor) -> torch.Tensor:
@@ -188,8 +179,8 @@ def test_a_member_is_replaced_and_put_back(name: str, when: str) -> None:
 
 def test_the_entry_is_used_again_when_the_member_is_put_back() -> None:
     """Nothing is compiled while a method is replaced, and the entry from before holds again afterwards."""
-    graphs: list[torch.fx.GraphModule] = []
-    g = nbcompile.compile(lambda x: x.sin() + 1, backend=counting(graphs))
+    graphs = Graphs()
+    g = nbcompile.compile(lambda x: x.sin() + 1, backend=graphs)
     for _ in range(3):
         g(x)
     with mock.patch.object(torch.Tensor, "sin", torch.Tensor.cos):
@@ -213,8 +204,8 @@ def test_a_warning_names_the_replaced_member_once(monkeypatch: pytest.MonkeyPatc
 
 def test_new_names_and_texts_do_not_recompile() -> None:
     """What a notebook adds to torch.Tensor (a method of a new name, ``__repr__``) leaves every entry as it is."""
-    graphs: list[torch.fx.GraphModule] = []
-    g = nbcompile.compile(lambda x: x.sin() + 1, backend=counting(graphs))
+    graphs = Graphs()
+    g = nbcompile.compile(lambda x: x.sin() + 1, backend=graphs)
     for name in ("added", "added_too", "__repr__"):
         with mock.patch.object(torch.Tensor, name, lambda self: "text", create=True):
             for _ in range(3):

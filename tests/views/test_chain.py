@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 
 import pytest
@@ -13,6 +11,7 @@ import torch
 import nbcompile
 from nbcompile.record import links
 from nbcompile.views import chain, html
+from tests.support.processes import command
 from tests.views import sample_records as sample
 from tests.views.test_html import Page
 
@@ -125,13 +124,7 @@ def test_it_is_written_as_a_file(tmp_path):
     path = Explanation(record).chain(tmp_path / "chain.py")
     program = path.read_text() + "\nprint(branches(torch.ones(3), 3).tolist())\n"
     path.write_text(program)
-    done = subprocess.run(
-        [sys.executable, path],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": os.getcwd()},
-    )
+    done = command(sys.executable, path)
     assert (done.stdout, done.stderr) == ("[5.0, 5.0, 5.0]\n", "")
 
 

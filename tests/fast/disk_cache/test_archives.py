@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import sys
 import zipfile
@@ -17,6 +16,8 @@ import nbcompile
 from nbcompile import config, errors
 from nbcompile.fast.disk_cache import archives, storage, writer
 from nbcompile.runtime import store
+from tests.support import processes
+from tests.support.processes import python
 
 PROGRAM = """
 import json, sys, pathlib
@@ -52,12 +53,8 @@ print(json.dumps([compiled, [frame.cause.startswith("loaded") for frame in recor
 
 def run(folder: Path, *arguments: str, program: str = PROGRAM) -> str:
     """What a program prints in a process of its own, over a store in a folder."""
-    environment = {key: value for key, value in os.environ.items() if key != "NBCOMPILE_FRAMES_DIR"}
-    environment |= {"NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_WARM_START": "1"}
-    command = [sys.executable, "-c", program, *arguments]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_WARM_START": "1", "NBCOMPILE_FRAMES_DIR": None}
+    return python(program, *arguments, **where)
 
 
 @pytest.fixture(scope="module")
@@ -88,10 +85,8 @@ def test_an_archive_takes_compiled_code_to_an_empty_store(here, tmp_path):
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``python -m nbcompile cache ...`` over the store in a folder."""
-    environment = {key: value for key, value in os.environ.items() if key != "NBCOMPILE_FRAMES_DIR"}
-    environment["NBCOMPILE_CACHE_DIR"] = str(folder)
-    words = [sys.executable, "-m", "nbcompile", "cache", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": None}
+    return processes.command(sys.executable, "-m", "nbcompile", "cache", *arguments, status=None, **where)
 
 
 @pytest.mark.fast_path

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
-import subprocess
-import sys
 import types
 
 import pytest
@@ -14,6 +11,7 @@ import torch
 
 from nbcompile.capture.literals import NotStorable
 from nbcompile.fast.disk_cache import library
+from tests.support.processes import python
 
 PROGRAM = """
 import functools, json, math, pydoc, sys, types, warnings
@@ -119,15 +117,9 @@ WAYS = (
 
 def run(store, asked):
     """What the program prints in a process of its own, over a store."""
-    told = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps(asked)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "NBCOMPILE_CACHE_DIR": str(store), "NBCOMPILE_FRAMES_DIR": str(store / "frames")},
-    )
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout) if told.stdout[0] in "[{" else told.stdout
+    where = {"NBCOMPILE_CACHE_DIR": store, "NBCOMPILE_FRAMES_DIR": store / "frames"}
+    printed = python(PROGRAM, json.dumps(asked), **where)
+    return json.loads(printed) if printed[0] in "[{" else printed
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +197,7 @@ def test_the_state_is_the_same_in_every_process():
     )
     # Processes of their own: what another test has left in this one is no matter.
     text = "from nbcompile.fast.disk_cache import library; import torch; "
-    states = {subprocess.check_output([sys.executable, "-c", text + way], text=True) for way in ways}
+    states = {python(text + way) for way in ways}
     assert len(states) == 1
 
 

@@ -1,26 +1,19 @@
 """What one process kept, asked for by another one after a change: equal to eager mode, over whole programs."""
 
 import re
-import subprocess
 import sys
 
 import pytest
 
 from tests.peer.program import programs
+from tests.support.processes import command
 
 FAMILIES = sorted({each.family for each in programs().values()})
 
 
 def matrix(*arguments, seconds):
     """The matrix in a process of its own, which forks before anything is compiled: its counts by name."""
-    told = subprocess.run(
-        [sys.executable, "-m", "tests.fast.disk_cache.matrix", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
-    assert told.returncode == 0, told.stdout[-5000:] + told.stderr[-2000:]
+    told = command(sys.executable, "-m", "tests.fast.disk_cache.matrix", *arguments, seconds=seconds)
     print(told.stdout)
     return {what: int(count.replace(",", "")) for count, what in re.findall(r"^ *([\d,]+) (.+)$", told.stdout, re.M)}
 

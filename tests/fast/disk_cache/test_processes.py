@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
+
+from tests.support.processes import command, python
 
 PROGRAM = """
 import json, sys, warnings
@@ -35,28 +35,15 @@ print(json.dumps([heavy, [str(each.message) for each in told]]))
 
 def run(folder, *arguments: str):
     """The program in a process of its own: the heavy modules that it imported, and its warnings."""
-    told = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "NBCOMPILE_CACHE_DIR": str(folder),
-            "NBCOMPILE_FRAMES_DIR": str(folder / "frames"),
-            "NBCOMPILE_WARM_START": "1",
-        },
-    )
-    assert told.returncode == 0, told.stderr
+    where = {"NBCOMPILE_CACHE_DIR": folder, "NBCOMPILE_FRAMES_DIR": folder / "frames", "NBCOMPILE_WARM_START": "1"}
+    told = command(sys.executable, "-c", PROGRAM, *arguments, **where)
     assert told.stderr.count("between") == 1
     return json.loads(told.stdout)
 
 
 def printed(program: str, folder) -> str:
     """What a program prints in a process of its own, over a store in a folder."""
-    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(folder), "NBCOMPILE_WARM_START": "1"}
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+    return python(program, NBCOMPILE_CACHE_DIR=folder, NBCOMPILE_WARM_START="1")
 
 
 @pytest.fixture(scope="module")

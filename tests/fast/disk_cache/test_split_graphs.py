@@ -5,9 +5,6 @@ Read next: nbcompile/fast/disk_cache/graphs.py
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +20,7 @@ from nbcompile.backends import gradient_buckets
 from nbcompile.record import model
 from tests.backends import test_gradient_buckets as split_programs
 from tests.backends.test_gradient_buckets import PROGRAMS, Plain, Sized
+from tests.support.processes import ROOT, python
 
 pytestmark = pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="this torch has no gloo")
 WIDTH = 512
@@ -75,14 +73,8 @@ def cause_and_parts(module: DistributedDataParallel) -> tuple[str, int]:
 
 def test_a_later_process_loads_the_parts(tmp_path: Path) -> None:
     """The first process compiles four parts; the second one loads them."""
-    root = Path(__file__).parents[3]
-    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(root)}
-    command = (sys.executable, "-c", IN_ANOTHER_PROCESS)
-    told = [
-        subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=root).stdout.strip()
-        for _ in range(2)
-    ]
-    assert told == [str(("first call", 4)), str((model.LOADED, 4))]
+    printed = [python(IN_ANOTHER_PROCESS, folder=ROOT, NBCOMPILE_CACHE_DIR=tmp_path).strip() for _ in range(2)]
+    assert printed == [str(("first call", 4)), str((model.LOADED, 4))]
 
 
 def test_what_is_loaded_is_compiled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

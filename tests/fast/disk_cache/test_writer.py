@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ import nbcompile
 from nbcompile import api, config, errors
 from nbcompile.fast.disk_cache import storage, writer
 from nbcompile.record import model
+from tests.support.processes import command
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
@@ -321,17 +321,8 @@ END = {
 def test_the_end_of_a_process_waits(how, tmp_path):
     """However a program ends, what it compiled is there; where nobody is asked, there is nothing, and no half of it."""
     program, there, status = END[how]
-    environment = {**os.environ, "NBCOMPILE_CACHE_DIR": str(tmp_path / "store"), "NBCOMPILE_WARM_START": "1"}
-    environment.pop(storage.VARIABLE, None)
-    done = subprocess.run(
-        [sys.executable, "-c", ENDS + program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == status, done.stderr
+    where = {"NBCOMPILE_CACHE_DIR": tmp_path / "store", "NBCOMPILE_WARM_START": "1", storage.VARIABLE: None}
+    done = command(sys.executable, "-c", ENDS + program, status=status, **where)
     assert "StoreWarning" not in done.stderr
     assert len(entries(tmp_path)) == there
     assert list((tmp_path / "store" / "frames").rglob("*.draft")) == []

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import subprocess
-import sys
 
 import torch
 
 from nbcompile.capture.source import Scope
 from nbcompile.guarding.encodings.ambient import shape_names
 from nbcompile.torch_internals import shape_guard_names
+from tests.support.processes import python
 
 SCOPE = Scope((lambda: None).__code__, {}, {}, vars(builtins))
 
@@ -40,5 +39,4 @@ def test_names_for_conditions_import_no_sympy():
         "import sys, nbcompile; from nbcompile.torch_internals import shape_guard_names; "
         "shape_guard_names(); print('sympy' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["False"]
+    assert python(program).split() == ["False"]

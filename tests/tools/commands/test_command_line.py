@@ -16,6 +16,7 @@ from nbcompile import config
 from nbcompile.record import codec
 from nbcompile.tools.commands import terminal
 from nbcompile.tools.commands.command_line import build_parser, main
+from tests.support.processes import command
 
 PROGRAM = """
 import sys, torch, nbcompile
@@ -111,8 +112,7 @@ def test_a_record_on_standard_output(program, capsys):
 
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nbcompile", "run", *arguments, program]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return command(sys.executable, "-m", "nbcompile", "run", *arguments, program, status=None)
 
 
 def test_a_program_that_calls_torch_compile(program):

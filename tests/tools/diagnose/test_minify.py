@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 
 from nbcompile.lowering.registry import LOWERINGS
 from nbcompile.tools.diagnose.minify import FlakyPredicateError, NothingToMinify, minify
+from tests.support.processes import python
 from tests.tools.diagnose import faults
 
 aten = torch.ops.aten
@@ -35,12 +34,7 @@ def test_the_program_runs_alone(monkeypatch, tmp_path):
     faults.swapped(aten.exp.default, aten.cos.default)(monkeypatch)
     found = minify(long)(torch.randn(16, 24))
     found.save(str(tmp_path / "small.py"))
-    subprocess.run(
-        [sys.executable, str(tmp_path / "small.py")],
-        check=True,
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-    )
+    python(tmp_path / "small.py", folder=ROOT, NBCOMPILE_FRAMES_DIR=None)
     with pytest.raises(AssertionError, match="not close"):
         exec(compile(found.script, str(tmp_path / "small.py"), "exec"), {"__name__": "small"})
 

@@ -9,7 +9,7 @@ import linecache
 import math
 import operator
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import nbcompile
 from nbcompile.record import recorder
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 LARGE = (2**31, 2**33 + 1, 2**40, 2**53 + 1, 2**61 + 3, 2**62 - 1, 2**62, 2**63 - 1, 2**64 + 5, -(2**40), -(2**62))
 ints = st.integers(-9, 9) | st.sampled_from(LARGE)
@@ -55,13 +57,6 @@ of_floats = st.recursive(
     max_leaves=4,
 )
 USES = ("x + {} % 1009", "x + ({}) / 7", "x * (1 if {} > 1000 else 2)", "(x + 1, {})", "x * 0.5 + ({} & 255)")
-
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    nbcompile.reset()
-    yield
-    nbcompile.reset()
 
 
 def made(source: str) -> Callable[..., Any]:

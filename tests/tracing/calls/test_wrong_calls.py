@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 PROXY = types.MappingProxyType({"a": 1, "b": [2]})
 

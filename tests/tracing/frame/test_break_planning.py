@@ -9,6 +9,7 @@ import torch
 import torch._dynamo.testing
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 def stop(x):
@@ -72,12 +73,8 @@ def test_as_many_graphs_as_torch(function):
     counter = torch._dynamo.testing.CompileCounter()
     torch._dynamo.reset()
     torch.compile(function, backend=counter)(x)
-    captured = []
-
-    def backend(module, inputs):
-        captured.append(module)
-        return module.forward
+    captured = Graphs()
 
     nbcompile.reset()
-    assert torch.equal(nbcompile.compile(function, backend=backend)(x), function(x))
+    assert torch.equal(nbcompile.compile(function, backend=captured)(x), function(x))
     assert len(captured) == counter.frame_count

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 KEPT = []
 
@@ -114,11 +115,7 @@ def test_an_iterator_sees_what_is_added_after_a_break(function):
 
 def test_a_list_that_nobody_reaches_is_not_kept():
     """Nothing can change a list that has no other name: its iterator is one of a tuple, which the rest compiles."""
-    graphs = []
-
-    def backend(module, inputs):
-        graphs.append(module)
-        return module
+    graphs = Graphs()
 
     def unnamed(x):
         it = iter([x, 2, 3])
@@ -126,7 +123,7 @@ def test_a_list_that_nobody_reaches_is_not_kept():
         torch._dynamo.graph_break()
         return y + sum(it)
 
-    assert nbcompile.compile(unnamed, backend=backend)(torch.zeros(1)).tolist() == [6]
+    assert nbcompile.compile(unnamed, backend=graphs)(torch.zeros(1)).tolist() == [6]
     assert len(graphs) == 2
 
 

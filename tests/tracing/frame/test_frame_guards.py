@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import subprocess
-import sys
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +15,7 @@ from nbcompile.options import Options
 from nbcompile.tracing.frame.frame_guards import registries_grew
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.tracer import trace
+from tests.support.processes import python
 
 PROCESS = {K.GLOBAL_STATE, K.TORCH_FUNCTION_MODE_STACK, K.DEFAULT_DEVICE, K.SAVED_TENSORS_HOOKS}
 PYTREES = """
@@ -111,9 +110,7 @@ def test_what_is_passed_on_unread_is_there():
 @pytest.mark.parametrize("program", [PYTREES, VMAP], ids=["pytrees", "vmap"])
 def test_a_registry_may_grow_while_the_first_frame_of_a_process_is_compiled(program):
     """Operators and builds import modules of torch that register classes with pytrees; the frame is compiled again."""
-    command = [sys.executable, "-c", FIRST_IN_PROCESS.format(program)]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
+    python(FIRST_IN_PROCESS.format(program))
 
 
 @pytest.mark.parametrize(

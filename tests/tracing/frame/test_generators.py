@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 def parts(x, /, *more, k=1, **named):
@@ -203,14 +204,10 @@ def flat(value):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_generator_outlives_its_graph(program):
     """It yields what eager's does, changes included, and what comes before it is compiled."""
-    graphs = []
-
-    def backend(module, inputs):
-        graphs.append(module)
-        return module
+    graphs = Graphs()
 
     x = torch.ones(2)
-    assert flat(nbcompile.compile(program, backend=backend)(x)) == flat(program(x))
+    assert flat(nbcompile.compile(program, backend=graphs)(x)) == flat(program(x))
     assert graphs
 
 
@@ -287,15 +284,11 @@ def test_an_iterator_of_the_library_outlives_its_graph(name, asked):
             next(iterator)
         return iterator, x * 2
 
-    graphs = []
-
-    def backend(module, inputs):
-        graphs.append(module)
-        return module
+    graphs = Graphs()
 
     x = torch.ones(2)
     (iterator, doubled), (expected, _) = (
-        nbcompile.compile(program, backend=backend, isolate_recompiles=True)(x),
+        nbcompile.compile(program, backend=graphs, isolate_recompiles=True)(x),
         program(x),
     )
     assert type(iterator) is type(expected)

@@ -10,6 +10,7 @@ import torch
 from torch.package import PackageExporter, PackageImporter
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 MODEL = """
 import torch
@@ -47,14 +48,6 @@ def package(folder, scale):
     return PackageImporter(str(path)).import_module("packed.model")
 
 
-def compiled(model, graphs):
-    def backend(module, _examples):
-        graphs.append(module)
-        return module.forward
-
-    return nbcompile.compile(model, backend=backend)
-
-
 @pytest.mark.parametrize(("name", "graphs_of_one"), [("Net", 1), ("Breaking", 2)])
 def test_two_packages_of_one_name(tmp_path, name, graphs_of_one, monkeypatch):
     """Each has its own modules, and neither those of the process; as many graphs as torch."""
@@ -64,9 +57,9 @@ def test_two_packages_of_one_name(tmp_path, name, graphs_of_one, monkeypatch):
     monkeypatch.setitem(sys.modules, "packed", impostor)
     monkeypatch.setitem(sys.modules, "packed.numbers", impostor.numbers)
     for scale in (2.0, 7.0):
-        model, graphs = getattr(package(tmp_path, scale), name)(), []
+        model, graphs = getattr(package(tmp_path, scale), name)(), Graphs()
         x = torch.randn(3)
-        run = compiled(model, graphs)
+        run = nbcompile.compile(model, backend=graphs)
         for _ in range(2):
             assert torch.equal(run(x), model(x))
         assert len(graphs) == graphs_of_one
@@ -75,8 +68,8 @@ def test_two_packages_of_one_name(tmp_path, name, graphs_of_one, monkeypatch):
 def test_what_is_read_of_such_a_module_is_guarded(tmp_path):
     """It has no address by name; still, another value of a global of it is seen."""
     module = package(tmp_path, 2.0)
-    model, graphs = module.Net(), []
-    run = compiled(model, graphs)
+    model, graphs = module.Net(), Graphs()
+    run = nbcompile.compile(model, backend=graphs)
     x = torch.ones(3)
     assert torch.equal(run(x), model(x))
     module.known.SCALE = 3.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,12 +15,7 @@ from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 import nbcompile
 from nbcompile.record import recorder
 
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    nbcompile.reset()
-    yield
-    nbcompile.reset()
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
 
 def halves(x: torch.Tensor, k: float) -> Any:

@@ -6,7 +6,7 @@ import collections
 import functools
 import operator
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 from tests.tracing.variables.test_sequences import Index
 
 

@@ -8,7 +8,7 @@ import operator
 import pytest
 
 from nbcompile.tracing.polyfills import itertools as polyfills
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 NAMES = {"it": itertools, "operator": operator}
 

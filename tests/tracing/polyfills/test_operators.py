@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 from tests.tracing.variables.test_sequences import Index
 
 NAMES = {"operator": operator, "Index": Index, "nan": float("nan")}

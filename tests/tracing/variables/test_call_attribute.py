@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 class Called:
@@ -52,16 +53,12 @@ def test_a_call_by_name(function):
 
 def test_a_closure_made_anew_is_no_new_program():
     """The guard on its ``__call__`` holds for every function of the same code."""
-    counts = []
-
-    def backend(graph_module, examples):
-        counts.append(1)
-        return graph_module.forward
+    counts = Graphs()
 
     def made(number):
         return lambda x: x + 1
 
-    compiled = nbcompile.compile(has, backend=backend)
+    compiled = nbcompile.compile(has, backend=counts)
     for number in range(3):
         compiled(torch.ones(1), made(number), "__call__")
     assert len(counts) == 1

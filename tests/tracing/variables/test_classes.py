@@ -6,7 +6,7 @@ import abc
 import math
 import types
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 
 class Meta(type):

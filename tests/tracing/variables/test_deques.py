@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 NAMES = {"deque": deque, "given": lambda: deque([1, 2, 3], 4)}
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import nbcompile
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 
 class Thing:

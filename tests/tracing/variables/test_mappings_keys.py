@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 import nbcompile
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 
 def test_the_first_of_equal_keys_stays():

@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 import nbcompile
 from nbcompile import errors
+from tests.support.graphs import Graphs
 
 
 def wrapper_class(guard=None, metadata=lambda tensor: (tensor.tag,)):
@@ -43,13 +44,9 @@ def wrapper_class(guard=None, metadata=lambda tensor: (tensor.tag,)):
 
 def graphs_of(cls, tags):
     """How many graphs there are after each call with such a tensor."""
-    graphs, counts = [], []
+    graphs, counts = Graphs(), []
 
-    def backend(module, _examples):
-        graphs.append(module)
-        return module.forward
-
-    run = nbcompile.compile(lambda x: x * 2, backend=backend)
+    run = nbcompile.compile(lambda x: x * 2, backend=graphs)
     for tag in tags:
         result = run(cls(torch.ones(3), tag))
         assert type(result) is cls

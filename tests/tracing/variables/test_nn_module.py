@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import nbcompile
-from tests.tracing.answers import described
+from tests.support.answers import described
 
 
 class Net(nn.Module):

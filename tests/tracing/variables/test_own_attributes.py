@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 class OneMore:
@@ -56,13 +57,9 @@ def stored(x, held):
 
 
 def compiled(function):
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module, inputs):
-        graphs.append(module)
-        return module.forward
-
-    return nbcompile.compile(function, backend=backend, fullgraph=True), graphs
+    return nbcompile.compile(function, backend=graphs, fullgraph=True), graphs
 
 
 @pytest.mark.parametrize("cls", [OneMore, InSlots])

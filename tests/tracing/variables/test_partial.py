@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 def scale(x, k=2):
@@ -122,13 +123,9 @@ def shown(value):
 
 def compiled(function):
     """The function compiled, and the graphs it will have."""
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module, inputs):
-        graphs.append(module)
-        return module
-
-    return nbcompile.compile(function, backend=backend), graphs
+    return nbcompile.compile(function, backend=graphs), graphs
 
 
 @pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 UTC, EAST = dt.UTC, dt.timezone(dt.timedelta(hours=2))
 
@@ -22,13 +23,9 @@ class Zone(dt.tzinfo):
 
 
 def compiled(function, **options):
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module, inputs):
-        graphs.append(module)
-        return module
-
-    return nbcompile.compile(function, backend=backend, **options), graphs
+    return nbcompile.compile(function, backend=graphs, **options), graphs
 
 
 def branches(x, value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 
 class Text(str):

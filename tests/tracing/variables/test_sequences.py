@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024  # what programs have
 

@@ -9,19 +9,15 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
-GRAPHS: list[torch.fx.GraphModule] = []
-
-
-def _keep(module: torch.fx.GraphModule, examples: list[object]) -> object:
-    GRAPHS.append(module)
-    return module.forward
+GRAPHS = Graphs()
 
 
 def _graphs(function: object, *arguments: object) -> tuple[object, int]:
     nbcompile.reset()
     GRAPHS.clear()
-    result = nbcompile.compile(function, backend=_keep)(*arguments)
+    result = nbcompile.compile(function, backend=GRAPHS)(*arguments)
     return result, len(GRAPHS)
 
 

@@ -5,6 +5,7 @@ import torch
 from torch.testing._internal.two_tensor import TwoTensor
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 class Plain(torch.Tensor):
@@ -27,13 +28,9 @@ class Answering(torch.Tensor):
 
 def compiled(function):
     """The function compiled, and the graphs it will have."""
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module, inputs):
-        graphs.append(module)
-        return module
-
-    return nbcompile.compile(function, backend=backend), graphs
+    return nbcompile.compile(function, backend=graphs), graphs
 
 
 MADE = {

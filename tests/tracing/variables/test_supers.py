@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 
 class Base:

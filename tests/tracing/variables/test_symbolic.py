@@ -5,17 +5,14 @@ from __future__ import annotations
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 
 def test_arithmetic_of_a_size_stays_symbolic():
     """One graph serves all sizes, as nothing compares the number with a constant."""
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module, inputs):
-        graphs.append(module)
-        return module.forward
-
-    compiled = nbcompile.compile(lambda x: x * (x.shape[0] + 1), backend=backend, fullgraph=True, dynamic=True)
+    compiled = nbcompile.compile(lambda x: x * (x.shape[0] + 1), backend=graphs, fullgraph=True, dynamic=True)
     for size in (3, 4, 5):
         x = torch.randn(size)
         assert compiled(x).equal(x * (size + 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typing
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 UserId = typing.NewType("UserId", int)
 T = typing.TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 
 class Thing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.tracing.answers import check
+from tests.support.answers import check
 
 BOTH = "f = lambda *a, **k: (a, k)\nreturn f({})"
 

@@ -5,7 +5,6 @@ Each test is named after one behaviour of the programming model of torch.compile
 is another, :func:`differs` says why; docs/behaviours.md lists all of them.
 """
 
-import operator
 from collections.abc import Callable
 from contextlib import contextmanager
 
@@ -14,6 +13,7 @@ import torch
 
 import nbcompile
 from nbcompile import api
+from tests.support.graphs import Graphs
 
 
 def differs(why: str) -> Callable:
@@ -22,38 +22,11 @@ def differs(why: str) -> Callable:
     return lambda test: test
 
 
-class CountingBackend:
-    """``be(gm, example_inputs)`` returns ``gm.forward`` and keeps the graph."""
-
-    def __init__(self):
-        self.graphs = []
-
-    def __call__(self, module, example_inputs):
-        self.graphs.append(module.graph)
-        return module.forward
-
-    @property
-    def operators(self):
-        """For each graph the names of its operators, in order."""
-        return [" ".join(operators(graph)) for graph in self.graphs]
-
-    def __len__(self):
-        return len(self.graphs)
-
-
-def operators(graph):
-    return [
-        node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
-        for node in graph.nodes
-        if node.op in ("call_function", "call_method", "call_module") and node.target is not operator.getitem
-    ]
-
-
 class Watched:
     """A function compiled with a counting backend; what its calls led to is recorded."""
 
     def __init__(self, function, backend=None, **options):
-        self.backend = CountingBackend() if backend is None else backend
+        self.backend = Graphs() if backend is None else backend
         self.function = nbcompile.compile(function, backend=self.backend, **options)
         self.pen = api.new_recorder("watched")
 

@@ -27,7 +27,7 @@ from nbcompile.ir.expr import FLOAT8
 from nbcompile.ir.kernel import Schedule
 from nbcompile.runtime import program, toolchain
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 
 
@@ -57,7 +57,7 @@ def interpreter() -> subprocess.Popen[bytes]:
     """The process with the interpreter; it lives as long as this one."""
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.targets"], cwd=ROOT, env=environment, stdin=subprocess.PIPE,
+        [sys.executable, "-m", "tests.support.targets"], cwd=ROOT, env=environment, stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )  # fmt: skip
     atexit.register(process.kill)
@@ -216,6 +216,6 @@ def compile_triton(planned: Schedule) -> int:
 
 if __name__ == "__main__":
     # Pickles name this module as the tests import it.
-    from tests import targets
+    from tests.support import targets
 
     targets._serve()

@@ -14,7 +14,7 @@ from nbcompile.ir import evaluate, kernel, verify
 from nbcompile.ir.buffer import Extern, Program
 from nbcompile.lowering import lower
 from nbcompile.scheduling import schedule
-from tests import targets
+from tests.support import targets
 
 
 def traced(function: Callable[..., Any], *inputs: Any, decomposed: bool = False, dynamic: bool = False) -> Any:

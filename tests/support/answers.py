@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 
 _numbers = itertools.count()
 HEAD = """
@@ -74,13 +75,9 @@ def check(*texts: str, **names: Any) -> None:
         }
 
     _, eager = function_of(texts, made())(torch.ones(2))
-    graphs = []
+    graphs = Graphs()
 
-    def backend(module: torch.fx.GraphModule, inputs: object) -> Callable[..., Any]:
-        graphs.append(module)
-        return module.forward
-
-    _, actual = nbcompile.compile(function_of(texts, made()), backend=backend, fullgraph=True)(torch.ones(2))
+    _, actual = nbcompile.compile(function_of(texts, made()), backend=graphs, fullgraph=True)(torch.ones(2))
     assert len(graphs) == 1
     differ = [
         (text, one, other)

@@ -6,7 +6,7 @@ import torch
 
 import nbcompile
 from nbcompile.eval_frame import wrapper
-from tests.behaviour.support import same, watch
+from tests.support.watched import same, watch
 
 
 def counts(function, calls, **options):

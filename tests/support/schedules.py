@@ -1,26 +1,14 @@
 """Small schedules made by hand, and a way to run them: shared by the tests of codegen and runtime."""
 
-import functools
-
 import torch
 
-from nbcompile.codegen import cpp
 from nbcompile.ir.buffer import BufferView, GraphInput, Pointwise, Program, Reduction
 from nbcompile.ir.expr import Load, Local, cast, compute_dtype
 from nbcompile.ir.index import loop_variable, loop_variables, reduction_variable
 from nbcompile.ir.kernel import Accumulate, Allocate, Kernel, Loop, Nest, Schedule, Store
 from nbcompile.ir.layout import contiguous, of_tensor
-from nbcompile.runtime import program, toolchain
-from nbcompile.runtime.toolchain import Compiler
 
 CPU = torch.device("cpu")
-
-
-@functools.cache
-def compiler() -> Compiler:
-    found = toolchain.find()
-    assert isinstance(found, Compiler), found
-    return found
 
 
 def inputs_of(tensors):
@@ -94,8 +82,3 @@ def reduction(tensor, kind, columns=False, accumulate=None, dtype=None):
         (), (given.name,), ("total",), ("total",), ("total",), outer if columns else inner,
     )  # fmt: skip
     return Schedule(Program((given, result), (BufferView("total", result.layout),), 1), (Allocate("total"), kernel))
-
-
-def run(schedule, tensors):
-    """Emit, build, load, call."""
-    return program.load(cpp.emit(schedule), compiler()).positional(*tensors)

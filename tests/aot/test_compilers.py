@@ -1,0 +1,37 @@
+"""Compilers of ATen graphs that AOTAutograd's stage calls."""
+
+import dataclasses
+
+import pytest
+
+from nbcompile.aot.compilers import Compilers
+
+
+def compiler(graph, examples):
+    raise AssertionError("no graph is compiled here")
+
+
+ALL = Compilers(compiler, compiler, compiler)
+
+
+def test_a_task_runs_after_the_block_by_default():
+    """Where nothing runs concurrently, the task comes next, once."""
+    order = []
+    with ALL.concurrently(lambda: order.append("task")):
+        order.append("block")
+    assert order == ["block", "task"]
+
+
+def test_a_block_that_fails_needs_no_task():
+    """Its exception leaves the block as it is."""
+    order = []
+    with pytest.raises(ValueError, match="block"), ALL.concurrently(lambda: order.append("task")):
+        raise ValueError("block")
+    assert order == []
+
+
+def test_nobody_looks_at_the_joint_graph_by_default():
+    """The default observer accepts any graph; another one is part of the value, which does not change."""
+    assert ALL.on_joint_graph(None) is None
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ALL.on_joint_graph = print

@@ -1,0 +1,41 @@
+"""Calls of operators, from the samples of torch's own database."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from nbcompile.tools.fuzz import database
+
+
+def test_a_call_is_text_with_holes():
+    """Filled with tensors of its shapes and types, the text of a call is a call that eager mode makes."""
+    made = 0
+    for seed in range(40):
+        call = database.drawn(random.Random(seed))
+        if call is None:
+            continue
+        names = [f"t{number}" for number in range(len(call.tensors))]
+        scope = {name: torch.ones(size, dtype=dtype) for name, (size, dtype) in zip(names, call.tensors, strict=True)}
+        assert call.text.count("{}") == len(names)
+        try:
+            eval(call.text.format(*names), {"torch": torch}, scope)
+        except (RuntimeError, IndexError, ValueError):
+            continue  # ones are no sample of it: factors that are singular, for example
+        made += 1
+    assert made >= 10
+
+
+def test_what_is_random_is_not_drawn():
+    """Neither random results nor those that are right in more than one way can be compared."""
+    names = database.names()
+    assert "add" in names
+    assert not {"bernoulli", "nn.functional.dropout", "svd", "empty_like", "nonzero"} & set(names)
+
+
+def test_the_name_that_a_program_writes():
+    """A function of torch, a method of tensors, or none."""
+    assert database.written("nn.functional.gelu") == "torch.nn.functional.gelu"
+    assert database.written("expand") == "torch.Tensor.expand"
+    assert database.written("no.such.operator") is None

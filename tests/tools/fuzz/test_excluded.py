@@ -1,0 +1,20 @@
+"""Statements that are not generated, for the values for which their difference is known."""
+
+from __future__ import annotations
+
+import torch
+
+from nbcompile.tools.fuzz.excluded import TABLE, excluded
+
+
+def test_what_is_known_is_not_generated():
+    """A statement is left out for the values for which its difference is known, and only for these."""
+    known = {"a": torch.ones(3, 2).t(), "b": torch.ones(2, 3), "c": torch.tensor([1.0, -0.0])}
+    assert "fake tensors promise" in excluded("v0 = a.roll(1)", known)
+    assert not excluded("v0 = b.roll(1)", known)
+    assert "zeros" in excluded("v0 = torch.maximum(c, b)", known)
+    assert not excluded("v0 = c.clamp(-1, 1)", known)
+    grids = {"d": torch.tensor([0.5, torch.nan]), "e": torch.tensor([0.5, -7.0])}
+    assert "grid" in TABLE[-2].pattern and excluded("v0 = F.grid_sample(b, d)", known | grids) == TABLE[-2].reason
+    assert not excluded("v0 = F.grid_sample(b, e)", known | grids)
+    assert all(row.reason for row in TABLE)

@@ -1,0 +1,48 @@
+"""Function modes and classes that are asked at a point of the trace."""
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from nbcompile.tracing.graph.override_state import OverrideState
+
+
+def test_the_mode_that_is_asked_is_the_last_one():
+    """While it answers, the one before it is asked, and afterwards it is again, after an exception too."""
+    state = OverrideState(["outer", "inner"])
+    with state.below_mode() as mode:
+        assert mode == "inner"
+        assert state.modes == ["outer"]
+        with pytest.raises(KeyError), state.below_mode() as mode:
+            assert (mode, state.in_mode()) == ("outer", False)
+            raise KeyError
+    assert state.modes == ["outer", "inner"]
+    assert state.around == ("outer", "inner")
+
+
+def test_classes_are_not_asked_within_the_block():
+    """Blocks nest: the end of the inner one changes nothing."""
+    state = OverrideState([])
+    assert state.ask_classes
+    with state.without_classes():
+        with state.without_classes():
+            assert not state.ask_classes
+        assert not state.ask_classes
+    assert state.ask_classes
+
+
+def test_it_begins_as_the_process_is():
+    """Two switches of torch: one for classes, one for classes and modes."""
+    with torch._C.DisableTorchFunctionSubclass():
+        state = OverrideState(["mode"])
+        assert (state.ask_classes, state.in_mode()) == (False, True)
+    with torch._C.DisableTorchFunction():
+        state = OverrideState(["mode"])
+        assert (state.ask_classes, state.in_mode()) == (False, False)
+
+
+def test_a_state_without_modes_asks_none():
+    """Whatever the switches are."""
+    assert not OverrideState([]).in_mode()
+    with TorchFunctionMode():
+        assert OverrideState([object()]).in_mode()

@@ -1,0 +1,61 @@
+"""Keys and members whose class has a ``__hash__`` of its own."""
+
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.keys import TracedKey
+from tests.support.answers import check
+
+
+class Hashing:
+    """As much of a tracer as a key asks."""
+
+    def __init__(self, number):
+        self.number, self.asked = number, []
+
+    def call_special(self, tracker, name, arguments):
+        self.asked.append(name)
+        return ConstantVariable(self.number)
+
+    def equal(self, left, right):
+        self.asked.append("__eq__")
+        return left.value == right.value
+
+
+def test_the_hash_is_asked_for_once():
+    """A dict asks a key several times; the traced method runs once, and its number is reduced as Python does it."""
+    tracer = Hashing(2**61 + 5)
+    key = TracedKey(tracer, ConstantVariable(1))
+    assert hash(key) == hash(key) == hash(2**61 + 5)
+    assert tracer.asked == ["__hash__"]
+
+
+def test_two_keys_are_equal_as_the_traced_method_says():
+    """A key is equal to itself without a question, and never to the key of another kind of tracker."""
+    tracer = Hashing(1)
+    first, second, other = (TracedKey(tracer, ConstantVariable(value)) for value in (1, 1, 2))
+    assert first == TracedKey(tracer, first.tracker)
+    assert tracer.asked == []
+    assert first == second and first != other
+    assert tracer.asked == ["__eq__", "__eq__"]
+    assert first != ("tuple", 1)
+
+
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+    def __hash__(self):
+        return self.x % 3
+
+    def __eq__(self, other):
+        return isinstance(other, Point) and self.x == other.x
+
+
+def test_such_objects_are_found():
+    """By an equal object, beside others of the same hash; a missing one is missing, and numbers are no points."""
+    check(
+        "{Point(1): 'a', Point(4): 'b'}[Point(4)]",
+        "len({Point(1), Point(4), Point(1)})",
+        "{Point(1): 'a'}.get(Point(2), 'none')",
+        "Point(1) in {1, 4}",
+        Point=Point,
+    )

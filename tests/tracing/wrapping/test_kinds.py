@@ -1,0 +1,71 @@
+"""Kinds of values: the predicates of the table of wrapping."""
+
+import collections
+import enum
+import math
+import sys
+import types
+import weakref
+
+import pytest
+import torch
+
+from nbcompile.tracing.wrapping import kinds
+
+
+class Plain:
+    pass
+
+
+class Slotted:
+    __slots__ = ("a",)
+
+
+class Hashed:
+    def __hash__(self):
+        return 1
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Error(Exception):
+    pass
+
+
+Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024 - such classes are what is asked about
+
+ACCEPTED = {
+    kinds.is_user_object: ([Plain(), Slotted(), Hashed(), types.SimpleNamespace(), Colour.RED, Pair(1, 2), torch.nn.ReLU()],
+                           [1, [], Plain, Error(), weakref.ref(Plain), object(), len]),
+    kinds.is_plain_object: ([Plain(), Hashed()], [Colour.RED, Pair(1, 2), torch.nn.ReLU(), torch.nn.Parameter(torch.ones(1))]),
+    kinds.has_own_hash: ([Hashed(), torch.ones(1)], [Plain(), Colour.RED, 1, (1,)]),
+    kinds.is_nan: ([math.nan, complex(0, math.nan)], [1.0, math.inf, "nan", 0]),
+    kinds.is_namedtuple: ([Pair(1, 2), sys.version_info, torch.max(torch.ones(2), 0)], [(1, 2), [1], torch.Size([1])]),
+    kinds.is_method_of_tensor: ([torch.ones(1).add], [torch.Tensor.add, [].append, len]),
+    kinds.is_method_of_container: ([[].append, {}.get, (1,).index, collections.deque().pop], ["a".join, torch.ones(1).add]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("predicate", ACCEPTED, ids=lambda predicate: predicate.__name__)
+def test_predicates(predicate):
+    """Each accepts values of its kind, and none of those that are like them."""
+    accepted, refused = ACCEPTED[predicate]
+    assert [value for value in accepted if not predicate(value)] == []
+    assert [value for value in refused if predicate(value)] == []
+
+
+def test_a_class_and_its_subclasses():
+    """``is_a`` takes both, ``is_exactly`` the class alone: True is no int there."""
+    assert kinds.is_a(int, str)(True) and not kinds.is_a(int, str)(1.0)
+    assert kinds.is_exactly(int, str)("a") and not kinds.is_exactly(int, str)(True)
+
+
+def test_containers_of_a_subclass_have_methods_of_their_own():
+    """``append`` of a subclass of list may be another function: it is no method of a container."""
+
+    class Own(list):
+        pass
+
+    assert not kinds.is_method_of_container(Own().append)
