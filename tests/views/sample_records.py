@@ -615,30 +615,42 @@ def recompiled() -> Record:
     first = simple_frame()
     stack = (line(2, "f", "y = torch.sin(x) * scale", "torch.sin(x)"),)
 
-    def retag(frame: CompiledFrame, compile_id: str) -> CompiledFrame:
+    def retag(frame: CompiledFrame, compile_id: str, scale_is_input: bool) -> CompiledFrame:
         assert frame.graph is not None
-        swap = lambda text: text.replace("0/0", compile_id)  # noqa: E731
-        nodes = tuple(
-            replace(
-                each,
-                id=swap(each.id),
-                inputs=tuple(map(swap, each.inputs)),
-                shape=None if each.shape is None else tuple("s77" for _ in each.shape),
-            )
+        x, sin, *others = (
+            replace(each, shape=None if each.shape is None else tuple("s77" for _ in each.shape))
             for each in frame.graph.nodes
         )
-        graph = replace(frame.graph, id=f"{compile_id}.captured", nodes=nodes)
-        guards = tuple(replace(each, id=swap(each.id)) for each in frame.guards)
-        return replace(frame, id=compile_id, graph=graph, guards=guards, compiled_graph=None, cause="recompiled")
+        symbol = node(compile_id, 0, "s77", "placeholder", "s77", "()", shape=None, stack=x.stack)
+        nodes = [symbol, x, sin, *others]
+        if scale_is_input:
+            scale = node(compile_id, 0, "l_scale_", "placeholder", "L_scale_", "()", shape=(), stack=x.stack)
+            item = node(compile_id, 0, "item", "call_method", "item", "(l_scale_)", shape=None, stack=sin.stack)
+            mul, *rest = others
+            mul = replace(mul, arguments="(sin, item)", inputs=(*mul.inputs, item.name))
+            nodes = [symbol, x, scale, sin, replace(item, inputs=(scale.name,)), mul, *rest]
+        names = {each.id: each.name for each in frame.graph.nodes}
+        ids = {each.name: f"{compile_id}.n{index}" for index, each in enumerate(nodes)}
+        numbered = tuple(
+            replace(each, id=ids[each.name], inputs=tuple(ids[names.get(source, source)] for source in each.inputs))
+            for each in nodes
+        )
+        graph = replace(frame.graph, id=f"{compile_id}.captured", nodes=numbered)
+        guards = tuple(replace(each, id=each.id.replace("0/0", compile_id)) for each in frame.guards)
+        passed = "(x.size(0), x, __as_tensor(scale))" if scale_is_input else "(x.size(0), x)"
+        residual = frame.residual.replace("(x)\n", f"{passed}\n")
+        return replace(
+            frame, id=compile_id, graph=graph, guards=guards, residual=residual, compiled_graph=None, cause="recompiled"
+        )
 
     second = replace(
-        retag(first, "0/1"),
+        retag(first, "0/1", scale_is_input=False),
         failed_guards=(
             FailedGuard("0/0", "tensor 'x' size mismatch at index 0. expected 1024, actual 2048", "0/0.g0", stack),
         ),
     )
     third = replace(
-        retag(first, "0/2"),
+        retag(first, "0/2", scale_is_input=True),
         failed_guards=(
             FailedGuard("0/1", "scale == 2.0", "0/1.g1", stack, "2.0", "3.0"),
             FailedGuard("0/0", "tensor 'x' size mismatch at index 0. expected 1024, actual 2048", "0/0.g0", stack),
