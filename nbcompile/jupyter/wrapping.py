@@ -115,6 +115,7 @@ class _Decorate(ast.NodeTransformer):
     """Visits statements of the cell's own level, also below ``if``, ``for``, ``with`` and ``try``."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        # The first decorator is the outermost: it gets what the others have made.
         node.decorator_list.insert(0, _wrap_at(node.decorator_list[0] if node.decorator_list else node))
         return node
 

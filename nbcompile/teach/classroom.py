@@ -62,6 +62,7 @@ def notebook(title: str, wanted: Sequence[Exercise], *, solutions: bool = False)
             new_code_cell(code, metadata=_metadata(exercise.id, solution=True, locked=False)),
             new_code_cell(test, metadata=_metadata(f"{exercise.id}-check", points=exercise.points)),
         ]
+    # nbformat gives random ids: with these, the same exercises are the same file.
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}

@@ -26,6 +26,7 @@ def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
         raise Refusal(f"expected a tuple of arguments, `(x, ...)`, got {attempt.kind_of(answer)}.")
     function = exercise.reference_object("f")
     compiled = api.compile(function, backend="eager", isolate_recompiles=True)
+    # Entries of earlier processes would answer in place of those that the exercise's calls make.
     with config.patch(warm_start=False):
         for arguments in exercise.arguments():
             compiled(*arguments)

@@ -225,6 +225,7 @@ class Example:
 
     def breaks(self) -> tuple[Break, ...]:
         """The breaks that a call of it leads to."""
+        # An argument that needs NumPy is in a lambda: the examples are imported where NumPy is missing, too.
         arguments = (each() if inspect.isfunction(each) else each for each in self.arguments)
         recorder = api.new_recorder(self.name)
         compiled = api.compile(self.function, backend="eager")

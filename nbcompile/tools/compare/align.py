@@ -187,6 +187,7 @@ def _allocated(record: Record) -> int | None:
     total = 0
     for frame in record.frames:
         for match in ALLOCATED.finditer(frame.compiled_graph.wrapper if frame.compiled_graph else ""):
+            # A size that is a symbol is no literal.
             try:
                 shape = ast.literal_eval(match["shape"])
             except (ValueError, SyntaxError):

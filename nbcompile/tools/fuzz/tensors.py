@@ -102,6 +102,7 @@ def runs_by_operator(
     values: dict[str, Any] = dict(tensors)
     watched = [tensor for tensor in tensors.values() if _shares_elements(tensor)]
     for line in lines:
+        # A tensor and its views have one version counter: it tells of a write through any of them.
         versions = [tensor._version for tensor in watched]
         partial = "fill_diagonal_" in line and any(map(_is_part, values.values()))
         values = _after(line, scope, values)

@@ -46,6 +46,11 @@ CLASS_METHODS_IN_C = (torch_internals.AUTOGRAD_APPLY, vars(dict)["fromkeys"], va
 """Class methods in C with a handler or a polyfill."""
 
 
+# What `owner.name` finds, in this order (object.__getattribute__):
+#      1  a data descriptor of the class        property, slot
+#      2  the owner's own dict
+#      3  anything else of the class            a function is bound to the owner
+#      4  what __getattr__ returns, if the class has one
 def class_lookup(cls: type, name: str) -> object:
     """Entry of a class or its bases under a name, unbound; MISSING if there is none."""
     for base in cls.__mro__:
