@@ -71,9 +71,9 @@ def is_same_value(value: object, expected: object) -> bool:
     if isinstance(expected, slice):
         return is_same_value(_parts(value), _parts(expected))
     if isinstance(expected, frozenset):
-        return value == expected and {type(item) for item in cast("frozenset[object]", value)} == {
-            type(item) for item in expected
-        }
+        # {1, 2.0} == {1.0, 2} and {0.0} == {-0.0}: each item is compared with the one that it equals.
+        items = {item: item for item in cast("frozenset[object]", value)}
+        return value == expected and all(is_same_value(items[item], item) for item in expected)
     if isinstance(expected, float):
         number = cast("float", value)
         if math.isnan(expected):

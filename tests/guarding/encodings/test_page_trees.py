@@ -14,6 +14,7 @@ from nbcompile.guarding.values import is_same_value
 CONSTANTS = [
     1, True, 1.0, 0.0, -0.0, "1", b"1", None, (1,), (True,), (1.0,), 1j, slice(1, 2), slice(1, 2, True), torch.float32,
     torch.Size([1]), range(3), frozenset({1, 2}), frozenset({2}), ..., "nan", math.nan,
+    frozenset({1, 2.0}), frozenset({1.0, 2}), frozenset({0.0}), frozenset({-0.0}), frozenset({(0.0,)}), frozenset({(0,)}),
 ]  # fmt: skip
 
 
