@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from nbcompile.gpu.ptx_calls import without_calls
+
 
 class UnsupportedInstruction(NotImplementedError):
     """An instruction that the simulator lacks; the message names it."""
@@ -87,7 +89,7 @@ def parse(text: str) -> Function:
     start = text.index(".entry")
     head, body = text[start : text.index("{", start)], text[text.index("{", start) + 1 :]
     # Braces do not tell the end: inline assembly and operands have some.
-    body = body.partition("// -- End function")[0]
+    body = without_calls(body.partition("// -- End function")[0], text)
     name, parameters = re.match(r"\.entry\s+([\w$]+)\((.*?)\)", head, re.DOTALL).groups()  # type: ignore[union-attr]
     threads = re.search(r"\.(?:reqntid|maxntid)\s+(\d+)", head)
     shared, _ = _variables(text, "shared")
