@@ -91,7 +91,7 @@ class Request:
         kernel = self.kernel
         types, version = " ".join(kernel.types), triton_version()
         return store.key_of(
-            "cubin", version, self.chip, str(self.aligned), str(kernel.warps), str(kernel.stages), kernel.function,
+            "cubin 2", version, self.chip, str(self.aligned), str(kernel.warps), str(kernel.stages), kernel.function,
             types, self.source,
         )  # fmt: skip
 
@@ -102,6 +102,8 @@ class Request:
         checks = "device_assert" in self.kernel.source
         options = {
             "enable_fp_fusion": True,
+            # Else functions of libdevice take subnormal numbers for 0: torch's own kernels do not.
+            "enable_reflect_ftz": False,
             "debug": checks,
             "sanitize_overflow": False,
             "num_warps": warps,

@@ -77,11 +77,12 @@ def compile_options(source: str, warps: int = 4, stages: int = 3) -> dict[str, b
     """Options of ``triton.compile``.
 
     Fused multiply-add is allowed, as in CUDA's own compiler. Device asserts (bounds checks) need debug mode; the checks
-    of integer overflow that come with it are switched off.
+    of integer overflow that come with it are switched off. Functions of libdevice keep subnormal numbers.
     """
     checks = "device_assert" in source
     return {
-        "enable_fp_fusion": True, "debug": checks, "sanitize_overflow": False, "num_warps": warps, "num_stages": stages,
+        "enable_fp_fusion": True, "enable_reflect_ftz": False, "debug": checks, "sanitize_overflow": False,
+        "num_warps": warps, "num_stages": stages,
     }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 
 import torch.nn.functional as F
 
+import nbcompile
 from nbcompile.codegen import triton as generator
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.lowering import lower
@@ -162,3 +163,24 @@ def test_f15_what_no_atomic_can_do_is_refused():
 def test_f16_what_cannot_be_recorded_is_marked(function, cause):
     """A graph in which the CPU waits for a number is not recorded as a CUDA graph, and the reason names the operator."""
     assert cause in reason(function, (4, 4))
+
+
+SUBNORMAL = torch.tensor([1e-42, -1e-42, 0.0, -0.0, 1.5, -1.5, float("nan"), 1e-38, -3e-39] * 4)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.floor, torch.ceil, torch.trunc, torch.round, torch.sin, torch.erf, torch.sqrt, torch.expm1, torch.tanh,
+        lambda x: torch.atan2(x, x.flip(0)), lambda x: torch.fmod(x.clamp(-1e-38, 1e-38), torch.full_like(x, 3e-42)),
+        lambda x: torch.remainder(x.clamp(-1e-38, 1e-38), torch.full_like(x, 1e-41)), lambda x: torch.hypot(x, x), lambda x: x // 2e-42,
+    ],
+)  # fmt: skip
+def test_subnormal_numbers_are_kept(function):
+    """Functions of libdevice do not take them for 0: ``ceil`` of 1e-42 is 1, and a remainder by 1e-42 is no NaN."""
+    found = nbcompile.explain(function, options={"target": "sm_90"})(SUBNORMAL)
+    assert [kernel.language for kernel in found.kernels] == ["triton"]
+    torch.testing.assert_close(found.result, function(SUBNORMAL), rtol=1e-6, atol=3e-45, equal_nan=True)
+    assert torch.equal(
+        found.result.signbit() & ~found.result.isnan(), (e := function(SUBNORMAL)).signbit() & ~e.isnan()
+    )
