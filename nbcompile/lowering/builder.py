@@ -84,6 +84,7 @@ class Builder:
         """The device to generate code for instead of the CPU; None: the CPU itself."""
         self.buffers: list[ir.Buffer] = []
         self.tensors: dict[str, ir.Tensor] = {}
+        self.devices: set[torch.device] = set()
         self.node: fx.Node | None = None
         """The fx node that is being lowered."""
         self.shape_env: Any = None
@@ -96,6 +97,8 @@ class Builder:
         """Buffers that only launches of Triton kernels have written, or will."""
         self.launch_inputs: dict[fx.Node, fx.Node] = {}
         """Results of launches that are in an input's memory, with the input."""
+        self.own_tensors: dict[fx.Node, torch.Tensor] = {}
+        """Tensors that the graph module holds, by their nodes."""
         self._counts: dict[str, int] = {}
 
     def is_true(self, condition: Any) -> bool:
@@ -137,6 +140,7 @@ class Builder:
         self.buffers.append(buffer)
         if not isinstance(buffer, ir.Extern):
             self.tensors[buffer.name] = buffer
+            self.devices.add(buffer.device)
 
     def whole(self, name: str) -> Value:
         """The value that loads a whole buffer."""

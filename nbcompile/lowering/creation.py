@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import fx
 
+from nbcompile import torch_internals
 from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import constant as known_number, index, indices, loop_variable
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.elementwise import SUPPORTED, operand
-from nbcompile.lowering.registry import LOWERINGS, NoLowering, lowering
+from nbcompile.lowering.registry import LOWERINGS, ON_SEVERAL_DEVICES, NoLowering, lowering
 from nbcompile.lowering.value import Value
 
 aten = torch.ops.aten
@@ -55,9 +57,28 @@ def full_like(build: Builder, x: Value, fill: Any, **_: Any) -> Value:
 @lowering(aten.fill.Scalar, aten.fill.Tensor)
 def fill(build: Builder, x: Value, fill: Any) -> Value:
     """One number everywhere."""
+    if isinstance(fill, Value) and fill.device != x.device:
+        # x[:, 1] = 3 has a literal on the CPU, whose memory no GPU can read.
+        fill = _literal(build, build.node.args[1] if build.node is not None else None)
     if isinstance(fill, Value):
         return build.call(aten.expand.default, build.call(aten._to_copy.default, fill, dtype=x.dtype), x.size)
     return _generated(build, x.size, fill, x.dtype, x.device)
+
+
+def _literal(build: Builder, node: Any) -> bool | int | float:
+    """The number that a tensor was made of when the graph was traced.
+
+    Raises:
+        NoLowering: it was made of none, and is on another device than what it is used with.
+    """
+    is_literal = isinstance(node, fx.Node) and node.target is aten.lift_fresh_copy.default
+    tensor = build.own_tensors.get(node.args[0]) if is_literal else None
+    if tensor is None or tensor.ndim or tensor.device.type != "cpu" or tensor.is_complex():
+        raise NoLowering(ON_SEVERAL_DEVICES)
+    # Graphs are lowered in a mode of fake tensors, which have no numbers.
+    with torch_internals.dispatch_modes()._disable_current_modes():
+        number: bool | int | float = tensor.item()
+    return number
 
 
 # Memory with nothing in it may hold anything; zeros are as good and always the same.

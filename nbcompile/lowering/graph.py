@@ -60,7 +60,7 @@ from nbcompile.lowering import (
 from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, PhiloxState
 from nbcompile.lowering.dtype_cast import convert, is_castable, is_computable
 from nbcompile.lowering.extern import fallback_reason
-from nbcompile.lowering.registry import LOWERINGS, NoLowering, UnsupportedGraph
+from nbcompile.lowering.registry import LOWERINGS, ON_SEVERAL_DEVICES, NoLowering, UnsupportedGraph
 from nbcompile.lowering.value import Value, broadcast_to, is_free
 from nbcompile.support import fuel
 
@@ -318,6 +318,7 @@ class _Lowering:
         _require_strided(node, value)
         layout = of_tensor(value)
         device = self.build.target_device(value.device)
+        self.build.own_tensors[node] = value
         self.build.add(ir.GraphAttribute(node.name, value.dtype, device, layout, str(node.target), (node.name,)))
         return self.build.whole(node.name)
 
@@ -423,6 +424,7 @@ class _Lowering:
             raise NoLowering(
                 f"lowering gives {result.dtype}{result.size} where FakeTensor says {predicted.dtype}{size}"
             )
+        self._require_device(result, self.build.target_device(predicted.device))
         if result.size != size:
             # Equal in another form, or not provably equal: FakeTensor's form is used.
             result = replace(result, size=size)
@@ -440,6 +442,15 @@ class _Lowering:
         if needs_buffer:
             return self.build.realize(result, copy=same)
         return result
+
+    def _require_device(self, result: Value, device: torch.device) -> None:
+        """Check that a kernel for the result reads memory of its own device only."""
+        tensors = self.build.tensors
+        # In almost every program all buffers are on one device: then no body is looked at.
+        if result.device != device or (
+            len(self.build.devices) > 1 and any(tensors[load.buffer].device != device for load in loads(result.body))
+        ):
+            raise NoLowering(ON_SEVERAL_DEVICES)
 
     def _returns_argument(self, node: fx.Node, result: Value) -> bool:
         """Return whether a result that is fresh in eager mode gives what an argument has or is calculated from.

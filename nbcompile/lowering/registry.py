@@ -17,6 +17,8 @@ from typing import Any
 
 Lowering = Callable[..., Any]
 LOWERINGS: dict[Any, Lowering] = {}
+ON_SEVERAL_DEVICES = "tensors on several devices"
+"""Reason of an operator whose kernel would read memory of another device."""
 
 
 class NoLowering(Exception):

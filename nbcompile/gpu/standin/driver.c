@@ -26,7 +26,7 @@ typedef struct {
 } Launch;
 
 enum { SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_IMAGE = 200, INVALID_HANDLE = 400, NOT_FOUND = 500 };
-enum { DEVICES = 2, MOST_ARGUMENTS = 64, NAME = 64 };
+enum { DEVICES = 2, MOST_ARGUMENTS = 256, NAME = 64 };
 
 /* ---------------------------------------------------------------- faults and log */
 

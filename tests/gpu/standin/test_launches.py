@@ -317,3 +317,74 @@ def test_a_graph_is_for_the_number_of_its_device(here):
     assert len([frame for frame in recorder.frames if getattr(frame, "compiled_graph", None)]) == 2
     with pytest.raises(RuntimeError):
         nbcompile.compile(torch.add)(torch.randn(4, device="cuda:0"), torch.randn(4, device="cuda:1"))
+
+
+def column(x):
+    x = x.clone()
+    x[:, 1] = 3
+    x[0] = float("nan")
+    return x * 2
+
+
+def column_of_input(x):
+    x[:, 1] = 3.5
+    return x + 1
+
+
+def masked(x):
+    return x.masked_fill(x > 0, torch.tensor(4.0))
+
+
+def rows_of_a_list(x):
+    x = x.clone()
+    x[torch.tensor([1, 2], device=x.device)] = 7
+    return x[torch.tensor([0, 2])]
+
+
+def filled_with_a_tensor(x, s):
+    x = x.clone()
+    x[:, 2] = s
+    x[1].fill_(s)
+    return x * s
+
+
+def clamped_by_a_tensor(x, s):
+    return torch.where(x > s, x, s) + x * 2, x == s, x.index_fill(0, torch.tensor([1], device=x.device), s)
+
+
+NUMBERS_ON_THE_CPU = {
+    "a literal in a column": (column, True), "a literal in an input": (column_of_input, True), "a mask": (masked, True),
+    "rows": (rows_of_a_list, False), "a tensor without dimensions": (filled_with_a_tensor, False),
+    "comparisons": (clamped_by_a_tensor, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS_ON_THE_CPU)
+def test_no_kernel_reads_a_number_in_memory_of_the_cpu(here, name):
+    """``x[:, 1] = 3`` has its 3 there: literals are part of the kernel, other tensors are arguments of ATen's operators."""
+    function, is_literal = NUMBERS_ON_THE_CPU[name]
+    x, numbers = torch.randn(12, 4), [] if is_literal or function is rows_of_a_list else [torch.tensor(0.5)]
+    given, expected = x.to("cuda"), x.to("cuda")
+    found = nbcompile.explain(function)(given, *numbers)
+    torch.testing.assert_close(found.result, function(expected, *numbers), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(given, expected, rtol=0, atol=0)
+    assert here.executor.reasons == []
+    languages = {kernel.language for kernel in found.kernels}
+    assert "triton" in languages or function is rows_of_a_list
+    if name == "a literal in a column":
+        assert languages == {"triton"}
+
+
+@pytest.mark.parametrize("count", [40, 110])
+def test_a_launch_of_many_pointers(here, count):
+    """Small kernels of many tensors are one launch, as in an optimizer's step: of 40 tensors it has 80 pointers."""
+    inputs = [torch.randn(5 + at % 3, device="cuda") for at in range(count)]
+    explained(lambda *tensors: [x.sin() * 2 for x in tensors], *inputs)
+    assert len(launches(here.driver.log())) == 1
+
+
+def test_more_pointers_than_a_launch_takes(here):
+    """A kernel with more operands than the launcher has room for is not launched: eager mode's result all the same."""
+    inputs = [torch.randn(3, device="cuda") for _ in range(300)]
+    compiled = nbcompile.compile(lambda *tensors: torch.cat(tensors) * 2)
+    torch.testing.assert_close(compiled(*inputs), torch.cat(inputs) * 2)
