@@ -19,7 +19,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import input_aliasing, passes, provenance, runtime_wrapper
+from nbcompile.aot import input_aliasing, passes, provenance, runtime_wrapper, view_replay
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.refusals import (
@@ -28,7 +28,7 @@ from nbcompile.aot.refusals import (
     check_no_aliases,
     with_alias_check,
 )
-from nbcompile.aot.runtime_metadata import RuntimeMetadata, runtime_metadata_of
+from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, runtime_metadata_of
 from nbcompile.ir import compiled_artifact
 from nbcompile.support import fuel
 from nbcompile.torch_internals import interrupts
@@ -74,7 +74,11 @@ def compile_with_aot_autograd(
     if torch_internals.records_backward() and not programs:
         compiled_artifact.refuse("compiled autograd takes the backward graph from AOTAutograd's own wrapper")
         return with_alias_check(wrapped, module, mutated, example_inputs)
-    compiled = _wrap_programs(runtime_metadata, programs, callbacks.halves)
+    only_views = _only_views(runtime_metadata, module, example_inputs, compilers)
+    if only_views is not None:
+        return with_alias_check(runtime_wrapper.unboxed(only_views), module, mutated, example_inputs)
+    views = _views(runtime_metadata, module, example_inputs, compilers)
+    compiled = _wrap_programs(runtime_metadata, programs, callbacks.halves, views)
     return with_alias_check(compiled or wrapped, module, mutated, example_inputs)
 
 
@@ -212,20 +216,55 @@ def _mutated_inputs(metadata: Any, example_inputs: Sequence[Any]) -> list[int]:
     return mutated
 
 
+def _only_views(
+    runtime_metadata: RuntimeMetadata | str, module: torch.fx.GraphModule, examples: Sequence[Any], compilers: Compilers
+) -> BoxedFunction | None:
+    """Make the program of a graph whose results are views of its inputs; it runs instead of what was compiled.
+
+    Several views that one operator makes are new tensors for AOTAutograd where a gradient flows. Eager mode has views.
+    """
+    if isinstance(runtime_metadata, str) or runtime_metadata.mutated_inputs or any(runtime_metadata.dynamic_dims):
+        return None
+    if not view_replay.shares_inputs(module):
+        return None
+    known = {alias.output: alias for alias in runtime_metadata.aliased_outputs}
+    aliases = [known.get(at, AliasedOutput(at, -1, False, False)) for at in range(len(runtime_metadata.dynamic_dims))]
+    views = view_replay.input_views(module, examples, aliases)
+    program = None if views is None else compilers.views(views)
+    if program is not None:
+        compiled_artifact.keep_last_program()
+    return program
+
+
+def _views(
+    runtime_metadata: RuntimeMetadata | str, module: torch.fx.GraphModule, examples: Sequence[Any], compilers: Compilers
+) -> BoxedFunction | None:
+    """Make the program of the outputs that alias an input; None where there are none, or AOTAutograd makes them."""
+    if isinstance(runtime_metadata, str) or not runtime_metadata.aliased_outputs:
+        return None
+    views = view_replay.input_views(module, examples, runtime_metadata.aliased_outputs)
+    return None if views is None else compilers.views(views)
+
+
 def _wrap_programs(
-    runtime_metadata: RuntimeMetadata | str, inference_programs: list[BoxedFunction], halves: dict[str, BoxedFunction]
+    runtime_metadata: RuntimeMetadata | str,
+    inference_programs: list[BoxedFunction],
+    halves: dict[str, BoxedFunction],
+    views: BoxedFunction | None,
 ) -> CompiledFunction | None:
     """Wrap the programs by our own runtime wrapper; None where AOTAutograd's is needed."""
     if isinstance(runtime_metadata, str):
         compiled_artifact.refuse(runtime_metadata)
         return None
     compiled_artifact.set_wrapper("inference" if inference_programs else "training", runtime_metadata)
-    if runtime_metadata.aliased_outputs:
+    if views is not None:
+        compiled_artifact.set_role("views")
+    elif runtime_metadata.aliased_outputs:
         return None  # AOTAutograd replays the view; a later process makes it by sizes, strides and offset
     if inference_programs:
-        return runtime_wrapper.wrap_inference(inference_programs[0], runtime_metadata)
+        return runtime_wrapper.wrap_inference(inference_programs[0], runtime_metadata, views)
     return (
-        runtime_wrapper.wrap_training(halves["forward"], halves["backward"], runtime_metadata)
+        runtime_wrapper.wrap_training(halves["forward"], halves["backward"], runtime_metadata, views)
         if len(halves) == 2
         else None
     )

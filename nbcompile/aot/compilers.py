@@ -16,6 +16,8 @@ from typing import Any
 import torch
 import torch.fx
 
+from nbcompile.aot.view_replay import InputViews
+
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
 """A function that takes its arguments in a list and empties it, so that they are freed as early as possible."""
 
@@ -28,6 +30,15 @@ CompiledFunction = Callable[..., Sequence[Any]]
 
 def _ignore(_module: torch.fx.GraphModule) -> None:
     """Default observer of the joint graph."""
+
+
+ViewCompiler = Callable[[InputViews], BoxedFunction | None]
+"""Makes a program that returns the views; None where AOTAutograd should make them."""
+
+
+def _left_to_aot_autograd(_views: InputViews) -> BoxedFunction | None:
+    """Default compiler of views."""
+    return None
 
 
 @contextlib.contextmanager
@@ -44,6 +55,7 @@ class Compilers:
     forward: GraphCompiler
     backward: GraphCompiler
     inference: GraphCompiler
+    views: ViewCompiler = _left_to_aot_autograd
     on_joint_graph: Callable[[torch.fx.GraphModule], None] = _ignore
     concurrently: Callable[[Callable[[], object]], contextlib.AbstractContextManager[None]] = _run_afterwards
     """Context manager that runs a task by the end of its block, while the block waits for a C++ compiler if it does."""

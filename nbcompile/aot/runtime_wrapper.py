@@ -30,6 +30,7 @@ DONATED_TEXT = (
     "calls, or set torch._functorch.config.donated_buffer=False to disable donated buffer."
 )
 BoxedFunction = Callable[[list[Any]], Sequence[Any]]
+Join = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 HIDDEN_FROM_HOOK: set[CodeType] = STATE.add("aot.runtime_wrapper.HIDDEN_FROM_HOOK", set(), Lifetime.PROCESS)
 """Code of the wrappers, which the frame hook skips."""
 
@@ -45,26 +46,74 @@ def mark_dynamic_outputs(
     return _hide_from_hook(call)
 
 
-def wrap_inference(program: BoxedFunction, metadata: RuntimeMetadata) -> Callable[..., Sequence[Any]]:
-    """Wrap the program of a graph without gradients."""
-    mutated_inputs, aliases = metadata.mutated_inputs, metadata.aliased_outputs
+def wrap_inference(
+    program: BoxedFunction, metadata: RuntimeMetadata, views: BoxedFunction | None = None
+) -> Callable[..., Sequence[Any]]:
+    """Wrap the program of a graph without gradients; ``views`` makes the outputs that alias an input."""
+    mutated_inputs, dynamic = metadata.mutated_inputs, metadata.dynamic_dims
+    only_views = [alias.output for alias in metadata.aliased_outputs] == list(range(len(dynamic)))
+    # Nothing is left for the program to do.
+    if views is not None and only_views and not mutated_inputs:
+        make_views = unboxed(views)
+        return mark_dynamic_outputs(make_views, dynamic) if any(dynamic) else make_views
+    run = _without_autograd(unboxed(program), mutated_inputs)
+    if views is not None and not any(dynamic):
+        return _with_views(run, metadata.aliased_outputs, views)
+    join = _joiner(metadata.aliased_outputs, views)
 
     def call(*arguments: Any) -> Sequence[Any]:
-        mutated = [arguments[position] for position in mutated_inputs]
-        # The program calls ATen's operators as well: autograd must not record them.
-        with torch.no_grad():
-            if mutated:
-                # A kernel writes through a pointer, which no version counter sees: autograd must notice that a tensor
-                # which it saved was overwritten.
-                torch.autograd.graph.increment_version(mutated)
-            results = program(list(arguments))
-        return _mark_dynamic(_regenerate_aliases(results, arguments, aliases), metadata.dynamic_dims)
+        return _mark_dynamic(join(run(*arguments), arguments), dynamic)
 
     return _hide_from_hook(call)
 
 
+def _without_autograd(run: Callable[..., Sequence[Any]], mutated_inputs: Sequence[int]) -> Callable[..., Sequence[Any]]:
+    """Wrap a program that autograd must not record, as it may call ATen's operators; it says what it writes to."""
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        was_enabled = torch.is_grad_enabled()
+        try:  # Ctrl-C may come after any call
+            torch._C._set_grad_enabled(False)
+            if mutated_inputs:
+                # A kernel writes through a pointer, which no version counter sees: autograd must notice that a tensor
+                # which it saved was overwritten.
+                torch.autograd.graph.increment_version([arguments[position] for position in mutated_inputs])
+            return run(*arguments)
+        finally:
+            torch._C._set_grad_enabled(was_enabled)
+
+    return _hide_from_hook(call)
+
+
+def _with_views(
+    run: Callable[..., Sequence[Any]], aliases: Sequence[AliasedOutput], views: BoxedFunction
+) -> Callable[..., Sequence[Any]]:
+    join = _joiner(aliases, views)
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        return join(run(*arguments), arguments)
+
+    return _hide_from_hook(call)
+
+
+def _joiner(aliases: Sequence[AliasedOutput], views: BoxedFunction | None) -> Join:
+    """Make the function that puts outputs which alias an input in the places of what a program returned for them."""
+    if views is None:
+        return lambda results, arguments: _regenerate_aliases(results, arguments, aliases)
+    make_views = unboxed(views)
+    positions = [alias.output for alias in aliases]
+
+    def join(results: Sequence[Any], arguments: Sequence[Any]) -> Sequence[Any]:
+        outputs = list(results)
+        for position, view in zip(positions, make_views(*arguments), strict=True):
+            outputs[position] = view
+        return tuple(outputs)
+
+    return _hide_from_hook(join)
+
+
 def wrap_training(
-    forward: BoxedFunction, backward: BoxedFunction, metadata: RuntimeMetadata
+    forward: BoxedFunction, backward: BoxedFunction, metadata: RuntimeMetadata, views: BoxedFunction | None = None
 ) -> Callable[..., Sequence[Any]]:
     """Wrap a forward and a backward program in an autograd.Function.
 
@@ -79,6 +128,7 @@ def wrap_training(
     mutated, aliases = metadata.mutated_inputs, metadata.aliased_outputs
     if not detached and not mutated and not aliases and not any(dynamic):
         return apply
+    join = _joiner(aliases, views)
 
     def call(*arguments: Any) -> Sequence[Any]:
         inputs = list(arguments)
@@ -87,7 +137,7 @@ def wrap_training(
         for position in detached:
             # The backward returns None for it: autograd would go on through its history all the same.
             inputs[position] = inputs[position].detach()
-        return _mark_dynamic(_regenerate_aliases(apply(*inputs), arguments, aliases), dynamic)
+        return _mark_dynamic(join(apply(*inputs), arguments), dynamic)
 
     return _hide_from_hook(call)
 

@@ -31,6 +31,7 @@ from nbcompile.aot.compile import compile_graph
 from nbcompile.aot.compilers import BoxedFunction, Compilers
 from nbcompile.aot.refusals import NeedsEagerFallback
 from nbcompile.aot.traced_graphs import requires_grad
+from nbcompile.backends.input_views import compile_views
 from nbcompile.backends.registry import hidden
 from nbcompile.backends.run_aten import run_through_aten
 from nbcompile.capture import nested_regions
@@ -144,6 +145,7 @@ def recording_compilers(
         forward=compiler("forward"),
         backward=compiler("backward"),
         inference=compiler("inference"),
+        **({} if compile_one is run_through_aten else {"views": compile_views}),
         on_joint_graph=lambda joint: record_graph(joint, "joint", captured),
         concurrently=compiler_processes.builds.doing,
     )

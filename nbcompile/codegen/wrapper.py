@@ -172,6 +172,9 @@ class _Printer:
         self.writer.line(f"{extern} = {call}")
         for result in results:
             item = extern + "".join(f"[{at}]" for at in result.path)
+            if result.is_view:
+                self.writer.line(f"{self._named(result.slot)} = {item}")
+                continue
             how = f"{self._layout(result.shape)}, {result.shape.dtype}, {operator!r}"
             self.writer.line(f"{self._named(result.slot)} = adopt({item}, {how})")
         # The tuple would keep all results alive, also those that are freed earlier.

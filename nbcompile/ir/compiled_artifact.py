@@ -145,6 +145,14 @@ def set_role(role: str) -> None:
         builder.roles.append(role)
 
 
+def keep_last_program() -> None:
+    """Discard the programs before the last one, which is called as it is."""
+    builder = _builder.get()
+    if builder is not None:
+        builder.programs[:-1], builder.constants_of_programs[:-1] = [], []
+        builder.roles[:], builder.wrapper_kind, builder.runtime_metadata = ["inference"], "direct", None
+
+
 def is_collecting() -> bool:
     """Return whether an artifact is being collected."""
     return _builder.get() is not None

@@ -110,6 +110,10 @@ class TensorShape:
     """Name of a device that is neither; no plan that C runs has one."""
 
 
+ANY_SHAPE = TensorShape(torch.float32, (), ())
+"""In the place of a shape that nothing looks at."""
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateSlot:
     """Allocate a slot."""
@@ -164,6 +168,8 @@ class ExternResult:
     path: tuple[int, ...]
     slot: int
     shape: TensorShape
+    is_view: bool = False
+    """A view of an argument that autograd tracks, left as the operator makes it; ``shape`` says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -276,8 +276,8 @@ def _number(value: Any) -> Any:
     """Encode an int as C reads it: one that each call computes is a tuple with its position."""
     if isinstance(value, RuntimeSize):
         return (value.at,)
-    # Symbolic ints use the smallest numbers for something else.
-    if type(value) is not int or not -(2**61) < value < 2**61:
+    # Symbolic ints use the smallest numbers for something else; the largest one is the end of a slice.
+    if type(value) is not int or not -(2**61) < value < 2**63:
         raise NotDirect
     return value
 

@@ -29,6 +29,9 @@ OPTIONAL = 3
 MAX_ARGUMENTS = 32
 """Number of arguments, and of results, that there is room for in C."""
 
+LISTED = -1
+"""The number of results of an operator that returns a list, as in operators.h."""
+
 Encoded = tuple[str, str, int, tuple[Any, ...]]
 """Name, overload, how many results; form and value of each argument, those of its items behind a list."""
 Direct = tuple[int, tuple[Any, ...], tuple[str, ...], tuple[int, ...], int]
@@ -41,22 +44,32 @@ def encoded(target: Any, step: Call) -> Encoded | Direct | None:
         return None
     schema = target._schema
     arguments = _arguments(schema, step)
-    if arguments is None or not _is_pure(target, arguments):
+    makes_views = any(result.is_view for result in step.results)
+    if arguments is None or not (makes_views or _is_pure(target, arguments)):
         return None
+    count = _results(schema)
     # A result is an item of several, or the only one.
-    depth = int(len(schema.returns) != 1)
-    if max(len(arguments), len(schema.returns)) > MAX_ARGUMENTS:
-        return None
-    if any(len(result.path) != depth for result in step.results):
+    if max(len(arguments), count) > MAX_ARGUMENTS or any(len(each.path) != int(count != 1) for each in step.results):
         return None
     own = direct.encoded(target, arguments)
     if own:
         tensors = tuple(dict.fromkeys(slot for value in arguments.values() for slot in _slots(value)))
-        return (*own, tensors, len(schema.returns))
+        return (*own, tensors, count)
+    # The dispatcher's function is called without autograd, which has to see views.
+    return None if makes_views else _for_dispatcher(schema, arguments)
+
+
+def _for_dispatcher(schema: Any, arguments: dict[str, Any]) -> Encoded | None:
     numbers: list[Any] = []
     if not all(_encode(argument.type, arguments[argument.name], numbers) for argument in schema.arguments):
         return None
     return schema.name, schema.overload_name, len(schema.returns), tuple(numbers)
+
+
+def _results(schema: Any) -> int:
+    """The number of an operator's results, or LISTED."""
+    is_listed = len(schema.returns) == 1 and schema.returns[0].type.kind() == "ListType"
+    return LISTED if is_listed else len(schema.returns)
 
 
 def _slots(value: object) -> list[int]:

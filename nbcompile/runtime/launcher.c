@@ -230,6 +230,7 @@ typedef struct {
   Py_ssize_t tensors;       /* CALL, by its own function: how many of the slots are read */
   Py_ssize_t zeros;         /* CALL: does nothing if the elements of this slot are 0; -1: none */
   Result *result;           /* CALL, CONVOLVE */
+  int views;                /* CALL: its results are views of its arguments, for autograd, too */
   Py_ssize_t results;
   int product;              /* PRODUCT: which one */
   double beta, alpha;       /* PRODUCT */
@@ -292,6 +293,8 @@ static int has_layout(Handle handle, const Layout *expected) {
 static int fits(PyObject *value, const Layout *expected) {
   return expected->dim == ANYTHING || (is_tensor(value) && has_layout(handle_of(value), expected));
 }
+
+static int is_unknown(const Layout *layout) { return layout->dim == ANYTHING; }
 
 /* The slots of one call. A slot holds an input, a tensor that the program allocated (made, owned), or the result of an
  * operator (held). */

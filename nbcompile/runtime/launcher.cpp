@@ -62,6 +62,9 @@ int call_function(void *function, const long *w) {
 /* An argument for what the dispatcher takes as an optional one, and deletes. */
 void *boxed(unsigned long value) { return new unsigned long(value); }
 
+/* The memory of a vector whose items have other owners. */
+void free_array(void *start) { ::operator delete(start); }
+
 /* Return whether this torch exports oneDNN's matrix product, by its known names. */
 int has_onednn_products(void) {
 #if defined(__x86_64__) && defined(__linux__)

@@ -24,6 +24,7 @@ IF_EXPORTED int torch_new_list_reserve_size(size_t, void **);
 IF_EXPORTED int torch_list_push_back(void *, uint64_t);
 extern int call_function(void *function, const i64 *words);                            /* launcher.cpp */
 extern void *boxed(uint64_t value);                                                   /* launcher.cpp */
+extern void free_array(void *start);                                                  /* launcher.cpp */
 extern int has_onednn_products(void);                                                  /* launcher.cpp */
 extern int multiply_by_onednn(Handle left, Handle right, Handle result, Handle bias); /* launcher.cpp */
 extern void exclude_keys(void *guard, unsigned long keys);                            /* launcher.cpp */
@@ -88,17 +89,18 @@ static PyObject *tuple_of(const i64 *numbers, i64 count) {
 static int hold(const Result *result, const Slots *slots, PyObject *value) {
   Layout layout = layout_now(slots, &result->layout);
   /* A result with other strides than FakeTensor predicts is copied: kernels were compiled for the predicted ones. */
-  if (value && !(is_tensor(value) && has_layout(handle_of(value), &layout)))
+  if (value && !is_unknown(&layout) && !(is_tensor(value) && has_layout(handle_of(value), &layout)))
     Py_SETREF(value, PyObject_CallFunction(result->adopt, "ONN", value, tuple_of(layout.sizes, layout.dim), tuple_of(layout.strides, layout.dim)));
   if (!value) return -1;
   slots->held[result->slot] = value;
-  if (!is_tensor(value)) return 0; /* a token, say: no kernel reads it */
+  if (!is_tensor(value) || is_unknown(&layout)) return 0; /* a token, say: no kernel reads it */
   return aoti_torch_get_data_ptr(handle_of(value), &slots->pointers[result->slot]) ? 1 : 0;
 }
 
 /* The same for a result that is no Python object yet, and may never be one. */
 static int keep(const Result *result, const Slots *slots, Handle made) {
   Layout layout = layout_now(slots, &result->layout);
+  if (is_unknown(&layout)) return slots->made[result->slot] = made, 0;
   if (has_layout(made, &layout)) {
     slots->made[result->slot] = made;
     return aoti_torch_get_data_ptr(made, &slots->pointers[result->slot]) ? 1 : 0;
@@ -169,6 +171,8 @@ static int is_brief(const Step *step, const Slots *slots, Py_ssize_t tensors) {
   return left >= 0;
 }
 
+/* The number of results of an operator that returns a list. */
+enum { LISTED = -1 };
 enum { NUMBER, AT_TENSOR, MAYBE_TENSOR, CELL, TEXT, ARRAY, WORDS = 24, CELLS = 48 };
 
 /* Write the words of a call where their places are; what they are addresses of is in `cells`. */
@@ -218,6 +222,30 @@ static int call_directly(const Step *step, const Slots *slots) {
   uint64_t stack[MANY];
   for (Py_ssize_t i = 0; i < step->returns; i++) stack[i] = (uint64_t)(uintptr_t)boxed(made[step->returns - 1 - i]);
   return keep_results(step, slots, stack, raised);
+}
+
+/* Call a view operator by its own function, which tells autograd; a number of views that it decides come in a vector of C++.
+ * 0: done; -1: done, with a Python exception; 1: it failed. */
+static int make_views(const Step *step, const Slots *slots) {
+  i64 words[WORDS] = {0}, cells[CELLS];
+  uint64_t made[MANY] = {0}, *first = made, *end = made + 1;
+  place(step, slots, words, cells);
+  words[0] = (i64)(uintptr_t)made;
+  if (call_function(step->direct, words)) return 1;
+  if (step->returns == LISTED) first = (uint64_t *)(uintptr_t)made[0], end = (uint64_t *)(uintptr_t)made[1];
+  int status = 0;
+  for (uint64_t *view = first; view < end; view++) {
+    const Result *result = NULL;
+    for (Py_ssize_t i = 0; i < step->results && !result; i++)
+      if (!step->result[i].depth || step->result[i].path[0] == view - first) result = &step->result[i];
+    Handle handle = boxed(*view);
+    if (!result) aoti_torch_delete_tensor_object(handle);
+    else if (keep(result, slots, handle)) status = -1;
+  }
+  for (Py_ssize_t i = 0; i < step->results && !status; i++)
+    if (!slots->made[step->result[i].slot]) status = (PyErr_SetString(PyExc_RuntimeError, "a view operator made fewer views"), -1);
+  if (step->returns == LISTED) free_array(first);
+  return status;
 }
 
 /* Call an operator by the dispatcher. 0: done; -1: done, and a result does not fit, with a Python exception; 1: it failed. */
@@ -278,7 +306,8 @@ static int call_from_python(const Step *step, const Slots *slots) {
 static int call_operator(const Step *step, const Slots *slots) {
   if (step->zeros >= 0 && is_zero(slots, step->zeros)) return 0;
   /* An operator that failed raises again below, as a Python exception. */
-  int status = step->direct ? call_directly(step, slots) : step->operator_name ? dispatch(step, slots) : 1;
+  int status = !step->direct ? (step->operator_name ? dispatch(step, slots) : 1)
+               : step->views ? make_views(step, slots) : call_directly(step, slots);
   return status > 0 ? call_from_python(step, slots) : status;
 }
 
@@ -376,8 +405,10 @@ static int read_results(Program *program, PyObject *texts, Numbers *numbers, Ste
     Result *result = &step->result[i];
     PyObject *slot, *path, *dtype, *sizes, *strides;
     status = !PyArg_ParseTuple(PyTuple_GET_ITEM(texts, i), "OOOOOO", &slot, &path, &dtype, &sizes, &strides, &result->adopt) ||
-             read_slot(slot, program->slots, &result->slot) || !(result->path = read_numbers(path, numbers, &result->depth)) ||
-             read_layout(dtype, sizes, strides, NULL, numbers, &result->layout);
+             read_slot(slot, program->slots, &result->slot) || !(result->path = read_numbers(path, numbers, &result->depth));
+    /* Without a type: a view, as the operator makes it. */
+    if (!status && dtype == Py_None) result->layout = (Layout){0, ANYTHING, program->numbers, program->numbers, NULL}, step->views = 1;
+    else if (!status) status = read_layout(dtype, sizes, strides, NULL, numbers, &result->layout);
     if (!status && result->slot < program->inputs) status = (PyErr_SetString(PyExc_ValueError, "a result in an input's slot"), 1);
   }
   return status ? -1 : 0;
@@ -408,7 +439,8 @@ static int is_argument(const Program *program, const i64 **code, const i64 *end)
 static int are_items(const Step *step) {
   for (Py_ssize_t i = 0; i < step->results; i++) {
     const Result *result = &step->result[i];
-    if (!(result->depth ? result->depth == 1 && result->path[0] >= 0 && result->path[0] < step->returns : step->returns == 1)) return 0;
+    i64 most = step->returns == LISTED ? INT64_MAX : step->returns;
+    if (!(result->depth ? result->depth == 1 && result->path[0] >= 0 && result->path[0] < most : step->returns == 1)) return 0;
     for (Py_ssize_t k = 0; k < i; k++)
       if (result->depth != 1 || step->result[k].path[0] == result->path[0]) return 0;
   }
@@ -435,7 +467,8 @@ static int read_direct(Program *program, PyObject *text, Numbers *numbers, Step 
   if (!PyArg_ParseTuple(text, "KOO!On", &address, &codes, &PyTuple_Type, &step->texts, &tensors, &step->returns)) return -1;
   if (!(step->codes = read_numbers(codes, numbers, &step->count)) || !(step->slots = read_numbers(tensors, numbers, &step->tensors)))
     return -1;
-  int right = 0 < step->returns && step->returns <= MANY && step->count > 0;
+  int listed = step->returns == LISTED && step->views;
+  int right = (listed || (0 < step->returns && step->returns <= (step->views ? 1 : MANY))) && step->count > 0;
   i64 cells = 0;
   for (const i64 *code = step->codes, *end = code + step->count; right && code < end;) {
     if (end - code < 3) return PyErr_SetString(PyExc_ValueError, "not the words of a call"), -1;

@@ -102,6 +102,8 @@ class PlanEncoder:
 
     def result(self, extern: str, extern_result: ExternResult) -> tuple[Any, ...]:
         shape, name, adopt = extern_result.shape, str(self.targets[extern]), self.adopt
+        if extern_result.is_view:
+            return (extern_result.slot, extern_result.path, None, (), (), None)
 
         # Called by C where an operator returned another layout than its fake implementation promised.
         def other(value: object, size: tuple[int, ...], stride: tuple[int, ...]) -> Any:

@@ -114,7 +114,7 @@ def test_words_and_their_places() -> None:
         (aten.add.Scalar, (AtSlot(0), 1)),
         (aten.cumsum.default, (AtSlot(0), 1, torch.float64)),
         (aten.cat.default, ([AtSlot(0), AtSlot(1)],)),
-        (aten.topk.default, (AtSlot(0), 2**62)),
+        (aten.topk.default, (AtSlot(0), -(2**62))),
         (aten.linalg_qr.default, (AtSlot(0), 3)),
     ],
 )

@@ -106,7 +106,8 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
             "parts": [write(part.artifact) for part in artifact.parts],
         }
     # Only graphs whose every part is generated code or plain data can be made again: anything else may hold objects.
-    if tuple(artifact.roles) != _ROLES.get(artifact.wrapper_kind) or len(artifact.programs) != len(artifact.roles):
+    roles = tuple(role for role in artifact.roles if role != "views")
+    if roles != _ROLES.get(artifact.wrapper_kind) or len(artifact.programs) != len(artifact.roles):
         raise NotStorable("the graph is not only generated code")
     _expect_views(artifact)
     return {
@@ -127,6 +128,8 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
 def _expect_views(artifact: ArtifactBuilder) -> None:
     """Outputs that are views of inputs are looks at the memory of these, which a later process repeats."""
     metadata: RuntimeMetadata | None = artifact.runtime_metadata
+    if "views" in artifact.roles:
+        return  # its operators make them
     for at, base, is_input, _ in metadata.aliased_outputs if metadata is not None else ():
         # A view of an input is made by the plan's view steps from the input's slot. Follow them back to that slot.
         plan = artifact.programs[0].plan
@@ -264,9 +267,12 @@ def _wrapped(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     if data["wrapper"] == "direct":
         return loaded[0].positional
     metadata = _read_metadata(data["metadata"])
+    # The program of the views comes last.
+    count = len(_ROLES[data["wrapper"]])
+    views = loaded[count] if len(loaded) > count else None
     if data["wrapper"] == "inference":
-        return runtime_wrapper.wrap_inference(loaded[0], metadata)
-    return runtime_wrapper.wrap_training(loaded[0], loaded[1], metadata)
+        return runtime_wrapper.wrap_inference(loaded[0], metadata, views)
+    return runtime_wrapper.wrap_training(loaded[0], loaded[1], metadata, views)
 
 
 def _write_metadata(metadata: RuntimeMetadata) -> dict[str, Any]:

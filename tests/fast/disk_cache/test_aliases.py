@@ -59,13 +59,13 @@ def test_a_view_of_an_input_is_loaded(process, view, learns):
 
 
 @pytest.mark.parametrize("view", ["torch.view_as_complex(x)", "x.view(torch.int32)"])
-def test_a_view_that_is_more_than_a_layout_is_compiled_again(process, view):
-    """Sizes and strides do not say what it is."""
-    for _ in range(2):
+def test_a_view_that_is_more_than_a_layout(process, view):
+    """Sizes and strides do not say what it is; a later process calls the operator that makes it."""
+    for attempt in range(2):
         run = process(PROGRAM.format(view))
         x = torch.arange(4.0).view(2, 2)
         torch.testing.assert_close(run.call("f", x), run.module.f(x))
-        assert run.loaded == [False]
+        assert run.loaded == [bool(attempt)]
 
 
 WRITTEN = """
@@ -78,9 +78,9 @@ def g(x):
 """
 
 
-def test_a_view_of_an_input_that_is_written_is_compiled_again(process):
-    """Generated code gives AOTAutograd what was written, not where: it shows that, and later writes reach it."""
-    for _ in range(2):
+def test_a_view_of_an_input_that_is_written(process):
+    """It shows what the generated code wrote, and later writes reach it: in a later process, too."""
+    for attempt in range(2):
         run = process(WRITTEN)
         x, other = torch.zeros(3), torch.zeros(3)
         found, wanted = run.call("f", x), run.module.f(other)
@@ -89,8 +89,7 @@ def test_a_view_of_an_input_that_is_written_is_compiled_again(process):
         torch.testing.assert_close(found, wanted)
         assert found[1] is x
         assert found[0]._version == wanted[0]._version
-        assert run.loaded == [False]
-        assert "in another way" in run.reasons[0]
+        assert run.loaded == [bool(attempt)]
 
 
 def test_views_of_sizes_that_vary(process):

@@ -1,0 +1,58 @@
+"""A program of views is one that the launcher runs, whose text says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from nbcompile.aot.view_replay import InputViews, ViewCall
+from nbcompile.backends.input_views import compile_views
+from nbcompile.ir.emitted import AtSlot
+
+ATEN = torch.ops.aten
+TRANSPOSED = ViewCall(ATEN.t.default, (AtSlot(0),), {}, (((), 1),), grad_enabled=True)
+SECOND_PART = ViewCall(ATEN.split.Tensor, (AtSlot(1), 2), {}, (((1,), 2),), grad_enabled=True)
+
+
+def _program(*calls: ViewCall, outputs: list[int]) -> Any:
+    program = compile_views(InputViews([torch.randn(4, 4)], calls, outputs, grad_enabled=True))
+    assert program is not None
+    return program
+
+
+def test_both_conventions_return_the_views() -> None:
+    """Views of views, and items of several, are made of the tensor that is given; the input itself is that object."""
+    program, x = _program(TRANSPOSED, SECOND_PART, outputs=[2, 0]), torch.randn(4, 4)
+    for part, same in (program([x]), program.positional(x)):
+        assert same is x
+        assert part._base is x
+        torch.testing.assert_close(part, x.t()[2:], rtol=0, atol=0)
+
+
+def test_the_text_does_the_same() -> None:
+    """A profiler makes the program run as its text, which gives equal views, with the history."""
+    program, x = _program(TRANSPOSED, SECOND_PART, outputs=[2]), torch.randn(4, 4, requires_grad=True)
+    with torch.profiler.profile():
+        (part,) = program.positional(x)
+    assert type(part.grad_fn).__name__ == "SplitBackward0"
+    assert torch.equal(part, x.t()[2:])
+
+
+def test_an_operator_that_fails_raises_torchs_error() -> None:
+    """A tensor of other sizes, which guards would refuse, raises what the operator raises in Python."""
+    program = _program(ViewCall(ATEN.view.default, (AtSlot(0), [2, 8]), {}, (((), 1),), grad_enabled=True), outputs=[1])
+    with pytest.raises(RuntimeError, match="is invalid for input of size 9"):
+        program.positional(torch.randn(3, 3))
+    with pytest.raises(RuntimeError, match="made fewer views|list index out of range"):
+        _program(TRANSPOSED, SECOND_PART, outputs=[2]).positional(torch.randn(2, 2))
+
+
+def test_no_memory_is_lost() -> None:
+    """Views that nobody asks for are freed: the storage has as many owners afterwards as before."""
+    program, x = _program(TRANSPOSED, SECOND_PART, outputs=[2]), torch.randn(4, 4)
+    before = torch._C._storage_Use_Count(x.untyped_storage()._cdata)
+    for _ in range(10):
+        program.positional(x)
+    assert torch._C._storage_Use_Count(x.untyped_storage()._cdata) == before
