@@ -22,6 +22,7 @@ from nbcompile.aot import (
     checkpoints,
     hidden_writes,
     input_aliasing,
+    leaf_views,
     overlapping_operands,
     returned_arguments,
     self_overlapping_writes,
@@ -66,7 +67,8 @@ def compile_through_aot(
             _kernels_analysed(),
             torch_internals.launching_triton_operators(has_target or torch_internals.has_cuda_device()),
         ):
-            return compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
+            compiled = compile_graph(graph_module, example_inputs, compilers, mutate_in_graph=True, **more)
+            return leaf_views.with_leaf_views(compiled, graph_module)
     except NeedsEagerFallback as found:
         return as_captured(graph_module, str(found))
     except Exception as error:
@@ -96,6 +98,8 @@ def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[An
         return overlapping_operands.REASON
     if hidden_writes.writes_unseen(graph_module):
         return hidden_writes.REASON
+    if leaf_views.is_differentiated(graph_module):
+        return leaf_views.REASON
     if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):
         return "the graph sets the default dtype, which no ATen operator does"
     return ""

@@ -99,6 +99,8 @@ class ArtifactBuilder:
     """The parts of a graph that was split; ``captured`` is the graph of their calls."""
     alias_check: Any = None
     """Inputs to compare before each call (an ``input_aliasing.AliasCheck``)."""
+    leaf_views: Any = ()
+    """Results that are given as views made without gradients (each an ``aot.leaf_views.LeafView``)."""
     gpu: StoredTarget | None = None
     """The GPUs of the programs that were loaded last; None: they run on the CPU."""
     obstacle: str = ""
@@ -170,6 +172,13 @@ def set_alias_check(captured: Any, check: Any) -> None:
     builder = _builder.get()
     if builder is not None:
         builder.captured, builder.alias_check = captured, check
+
+
+def set_leaf_views(leaves: Any) -> None:
+    """Set the results that are given as views made without gradients."""
+    builder = _builder.get()
+    if builder is not None:
+        builder.leaf_views = leaves
 
 
 def set_parts(calls: Any, parts: list[CompiledPart]) -> None:

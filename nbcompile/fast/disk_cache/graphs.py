@@ -19,7 +19,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from nbcompile import torch_internals
-from nbcompile.aot import input_aliasing, runtime_wrapper
+from nbcompile.aot import input_aliasing, leaf_views, runtime_wrapper
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.fast.disk_cache import captured, tensors
@@ -122,6 +122,7 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
         "watch": None
         if artifact.alias_check is None
         else [encode(artifact.alias_check.written), encode(artifact.alias_check.read)],
+        "leaf_views": [list(each) for each in artifact.leaf_views],
     }
 
 
@@ -233,6 +234,12 @@ def read(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     """
     if "parts" in data:
         return captured.read(data["calls"], kernels, [_named(read(part, kernels)) for part in data["parts"]])
+    leaves = [leaf_views.LeafView(*each) for each in data["leaf_views"]]
+    compiled = _read_compiled(data, kernels)
+    return leaf_views.as_leaves(compiled, leaves) if leaves else compiled
+
+
+def _read_compiled(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
     as_captured = None if data["captured"] is None else captured.read(data["captured"], kernels)
     if as_captured is None:
         return _wrapped(data, kernels)

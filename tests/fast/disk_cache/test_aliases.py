@@ -105,3 +105,18 @@ def test_views_of_sizes_that_vary(process):
             (wanted[0].sin().sum() + wanted[2]).backward()
             torch.testing.assert_close(x.grad, other.grad)
         assert set(run.loaded) == {bool(attempt)}, run.reasons
+
+
+@pytest.mark.parametrize("is_view", [False, True], ids=["", "of a view"])
+def test_a_view_made_without_gradients_is_a_leaf_in_a_later_process(process, is_view):
+    """What is loaded gives a leaf, which passes no gradient on to its base, as eager mode does."""
+    text = "import torch\ndef f(x):\n    with torch.no_grad():\n        y = x[1:]\n    return y, x * 2\n"
+    for attempt in range(2):
+        run = process(text)
+        x = example(learns=True) if is_view else example(learns=False).clone().requires_grad_()
+        view, twice = run.call("f", x)
+        assert run.loaded == [bool(attempt)], run.reasons
+        (view.sum() + twice.sum()).backward()
+        assert view.is_leaf and view.requires_grad is not is_view and view._is_view()
+        assert torch.equal(view, x.detach()[1:])
+        assert torch.equal(x.grad, torch.full((3, 4), 2.0))

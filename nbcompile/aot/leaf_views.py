@@ -1,0 +1,87 @@
+"""Views that were made without gradients, of what needs them: leaves for autograd, as in eager mode.
+
+    with torch.no_grad():
+        rows = weight[1:]         # requires grad, as its base does, and is a leaf: no gradient of it reaches weight
+    return rows                   # AOTAutograd gives a view that autograd recorded
+
+A compiled graph is given such a view once more, without gradients. If the graph goes on computing with it, the
+gradients are rows.grad in eager mode, which no compiled graph can give: it runs as it was captured.
+
+In torch: nothing; torch.compile's view passes gradients on. Read next: nbcompile/aot/runtime_wrapper.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+import torch.fx
+from torch.utils import _pytree as pytree
+
+from nbcompile import torch_internals
+from nbcompile.ir import compiled_artifact
+
+REASON = "the graph returns a view that was made without gradients, and computes something differentiable of it"
+
+
+class LeafView(NamedTuple):
+    """A result that is a view made without gradients, by position."""
+
+    position: int
+    requires_grad: bool
+
+
+def is_differentiated(module: torch.fx.GraphModule) -> bool:
+    """Return whether something that requires grad is computed of a leaf that the graph returns."""
+    return any(
+        user.op != "output" and any(value.requires_grad and not value.is_leaf for value in _values(user))
+        for leaf, node in _returned(module)
+        if leaf.requires_grad
+        for user in node.users
+    )
+
+
+def with_leaf_views(compiled: Callable[..., Any], module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """The compiled graph, whose results are leaves where those of the captured graph are."""
+    leaves = [leaf for leaf, _ in _returned(module)]
+    if not leaves:
+        return compiled
+    compiled_artifact.set_leaf_views(leaves)
+    return as_leaves(compiled, leaves)
+
+
+def as_leaves(compiled: Callable[..., Any], leaves: Sequence[LeafView]) -> Callable[..., Any]:
+    """A callable that gives some results of another one as views made without gradients."""
+
+    def call(*arguments: Any) -> Sequence[Any]:
+        results = list(compiled(*arguments))
+        with torch.no_grad():
+            for position, requires_grad in leaves:
+                result = results[position]
+                results[position] = torch.ops.aten.alias.default(result if requires_grad else result.detach())
+        return tuple(results)
+
+    torch_internals.hide_from_hook(call.__code__)
+    return call
+
+
+def _returned(module: torch.fx.GraphModule) -> Iterator[tuple[LeafView, torch.fx.Node]]:
+    """Results of a captured graph that are such leaves."""
+    output = module.graph.output_node().args[0]
+    inputs = [value for node in module.graph.find_nodes(op="placeholder") for value in _values(node)]
+    # A view of an input that is a view itself has the base of that one, and requires grad only if the base does.
+    bases = [value._base for value in inputs if value.requires_grad and value._base is not None]
+    for position, node in enumerate(output if isinstance(output, Iterable) else ()):
+        values = list(_values(node)) if isinstance(node, torch.fx.Node) else []
+        if len(values) != 1 or not values[0].is_leaf or any(values[0] is each for each in inputs):
+            continue  # an input is the leaf that it was
+        base = values[0]._base
+        if base is not None and (values[0].requires_grad or any(base is each for each in bases)):
+            yield LeafView(position, values[0].requires_grad), node
+
+
+def _values(node: torch.fx.Node) -> Iterator[torch.Tensor]:
+    for value in pytree.tree_leaves(node.meta.get("example_value")):
+        if isinstance(value, torch.Tensor):
+            yield value

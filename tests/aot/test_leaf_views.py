@@ -1,0 +1,98 @@
+"""Tests for nbcompile.aot.leaf_views: a view made without gradients is a leaf, and passes no gradient on."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+
+
+def _of_a_parameter(_x, w):
+    with torch.no_grad():
+        return (w[1:],)
+
+
+@torch.no_grad()
+def _without_gradients(x, w):
+    return w.view(-1), w[1:], w.t(), x * w
+
+
+def _beside_its_base(x, w):
+    y = x * w
+    with torch.no_grad():
+        rows = y[1:]
+    return rows, y
+
+
+def _of_what_is_not_returned(x, w):
+    y = x * w
+    with torch.no_grad():
+        flat = y.view(-1)
+    return flat, w * 2
+
+
+def _parts(_x, w):
+    with torch.no_grad():
+        first, second = w.split(2)
+    return first, second, w * 3
+
+
+def _computed_with(x, w):
+    with torch.no_grad():
+        flat = w.view(-1)
+    return flat, (flat * 3 * x).sum() + (w * 0).sum()
+
+
+def _viewed_again(_x, w):
+    with torch.no_grad():
+        first, second = w.split(2)
+    return first, second, second.view(1, 2)
+
+
+def _of_what_needs_none(x, w):
+    with torch.no_grad():
+        flat = x.view(-1)
+    return flat, w * 2
+
+
+PROGRAMS = (
+    _of_a_parameter, _without_gradients, _beside_its_base, _of_what_is_not_returned, _parts, _computed_with,
+    _viewed_again, _of_what_needs_none,
+)  # fmt: skip
+
+
+def facts(function):
+    """What a caller sees of the results, and the gradients after a backward pass of all that need one."""
+    x, w = torch.arange(4.0), torch.ones(4, requires_grad=True)
+    results = function(x, w)
+    seen = [(each.tolist(), each.requires_grad, each.is_leaf, each._is_view()) for each in results]
+    memory = [each.data_ptr() - w.data_ptr() for each in results if each._base is w]
+    sum(each.sum() for each in results if each.requires_grad).backward()
+    return seen, memory, [w.grad, *(each.grad for each in results if each.is_leaf)]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
+def test_a_view_made_without_gradients_is_a_leaf(function, backend):
+    """Results, leaves, memory and gradients are eager's."""
+    expected, found = facts(function), facts(nbcompile.compile(function, backend=backend))
+    assert found[:2] == expected[:2]
+    torch.testing.assert_close(found[2], expected[2])
+
+
+@pytest.mark.compiles
+def test_only_a_leaf_that_is_computed_with_runs_as_captured():
+    """Such a graph says why; the others are generated code."""
+    for function, reason in ((_computed_with, True), (_beside_its_base, False)):
+        compiled = nbcompile.explain(function)(torch.arange(4.0), torch.ones(4, requires_grad=True)).record
+        notes = " ".join(map(str, compiled.frames[0].compiled_graph.notes))
+        assert ("made without gradients" in notes) is reason
+
+
+def test_writing_to_it_is_an_error_of_eager_mode():
+    """A view made without gradients cannot be written to in grad mode, compiled or not."""
+    for function in (_of_a_parameter, nbcompile.compile(_of_a_parameter)):
+        (rows,) = function(torch.arange(4.0), torch.ones(4, requires_grad=True))
+        with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+            rows.add_(1)
