@@ -27,6 +27,8 @@ from nbcompile.tracing.variables.self_dicts import is_own_dict
 
 Apart = dict[int, Source]
 """Sources of dicts that must stay different objects, by the id of the real dict."""
+MANY_PAIRS = 12
+"""The number of pairs above which one guard promises that all differ, instead of one for each pair."""
 
 
 def guard_dicts(interpreter: Interpreter) -> None:
@@ -44,14 +46,14 @@ def guard_dicts(interpreter: Interpreter) -> None:
             _guard_own_dict(interpreter, source)
         if change.items and source is not None and source in dicts.values():
             real = cast("dict[object, object]", interpreter.real_value(source))
-            _promise(interpreter, {id(real): source} | _readable(interpreter, real))
+            _keep_apart(interpreter, {id(real): source}, _readable(interpreter, real))
     stored = {id(change.tracker.identity()) for change in changes if change.attributes}
     # Dicts of modules that are read have keys that are guarded, which a plain dict of the program hardly has.
     changed = [owner for owner in effects.attribute_dicts.read if id(owner.tracker.identity()) in stored]
     # A later call could bring, as a plain dict or as another object, the very dict that changes here.
     if changed:
         others = _of_owners(_that_are_read(interpreter, effects.attribute_dicts.read), modules=False)
-        _promise(interpreter, others | dicts | _of_owners(changed, modules=True))
+        _keep_apart(interpreter, _of_owners(changed, modules=True), others | dicts)
 
 
 def _guard_globals(interpreter: Interpreter) -> None:
@@ -63,8 +65,7 @@ def _guard_globals(interpreter: Interpreter) -> None:
         name = str(scope.get("__name__"))
         if interpreter.is_module_scope(name, scope):
             for source in dicts.values():
-                # Two and two: dicts that are only read may be the same.
-                _promise(interpreter, {0: source, 1: AttrSource(ModuleSource(name), "__dict__")})
+                _promise(interpreter, source, AttrSource(ModuleSource(name), "__dict__"))
 
 
 def _guard_own_dict(interpreter: Interpreter, source: Source) -> None:
@@ -72,7 +73,7 @@ def _guard_own_dict(interpreter: Interpreter, source: Source) -> None:
     real = interpreter.real_value(source)
     cls = type(real)
     if isinstance(real, dict) and cls.__dictoffset__ and cls.__flags__ & HEAP_TYPE and not is_own_dict(real):
-        _promise(interpreter, {0: source, 1: dict_source(source, cls)})
+        _promise(interpreter, source, dict_source(source, cls))
 
 
 def _plain_dicts(interpreter: Interpreter) -> Apart:
@@ -132,8 +133,20 @@ def _of_owners(owners: Iterable[AttributeOwner], *, modules: bool) -> Apart:
     return found
 
 
-def _promise(interpreter: Interpreter, apart: Apart) -> None:
+def _keep_apart(interpreter: Interpreter, changed: Apart, others: Apart) -> None:
+    """Promise that no changed dict is another one of these; those that are only read may be the same."""
+    rest = [source for real, source in others.items() if real not in changed]
+    if len(changed) * len(rest) > MANY_PAIRS:
+        _promise(interpreter, *changed.values(), *rest)
+        return
+    _promise(interpreter, *changed.values())
+    for source in changed.values():
+        for other in rest:
+            _promise(interpreter, source, other)
+
+
+def _promise(interpreter: Interpreter, *apart: Source) -> None:
     # Dicts that are the same in this call have one source, and one guard for all: apart in each later call.
-    distinct = tuple(dict.fromkeys(apart.values()))
+    distinct = tuple(dict.fromkeys(apart))
     if len(distinct) > 1:
         interpreter.output.guard(None, GuardKind.NO_OBJECT_ALIASING, distinct)

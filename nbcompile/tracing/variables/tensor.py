@@ -31,7 +31,7 @@ from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracke
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
-from nbcompile.tracing.variables.tensor_properties import GUARDED_ATTRIBUTES, guard_no_grad_fn
+from nbcompile.tracing.variables.tensor_properties import GUARDED_ATTRIBUTES, computed_base, guard_no_grad_fn
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort".split()
@@ -122,6 +122,8 @@ class TensorVariable(VariableTracker):
             return ConstantVariable(getattr(self.example, name))
         if name == "shape":
             return tracer.sizes(self, "size")
+        if name == "_base" and (base := computed_base(tracer, self.example)) is not None:
+            return tracer.result(base)
         if name in GUARDED_ATTRIBUTES:
             known = GUARDED_ATTRIBUTES[name](tracer, self.example, name)
             tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have the question, too

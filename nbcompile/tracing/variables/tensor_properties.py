@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import torch
+import torch.fx
 
 from nbcompile.capture.guard import GuardKind, tensor_property
 from nbcompile.capture.source import AttrSource, Source
@@ -55,6 +56,14 @@ def known_constant(tracer: Tracer, example: torch.Tensor, name: str) -> int | st
         kind = GuardKind.NONE_MATCH if answer is None else GuardKind.EQUALS_MATCH
         tracer.guard(AttrSource(source, name), kind, answer)
     return answer
+
+
+def computed_base(tracer: Tracer, example: torch.Tensor) -> torch.fx.Node | None:
+    """The node of the graph whose value a tensor is a view of; None if none computes it."""
+    base = None if input_of(tracer, example, in_memory_of) is not None else example._base
+    if base is None:
+        return None
+    return next((node for node in tracer.output.graph.nodes if node.meta.get(EXAMPLE) is base), None)
 
 
 def _is_written_to(tracer: Tracer, example: torch.Tensor, source: Source | None) -> bool:

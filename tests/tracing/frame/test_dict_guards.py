@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+import nbcompile
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, LocalSource, Source
@@ -21,7 +22,7 @@ ATTRIBUTES, MAPPING = AttrSource(LocalSource("o"), "__dict__"), LocalSource("d")
 
 def kept_apart(function: Callable[..., Any], o: object = None) -> list[set[Source]]:
     """Sources of each guard that several values are different objects."""
-    given = {"o": types.SimpleNamespace(a=1) if o is None else o, "d": {"a": 1}, "x": torch.ones(2)}
+    given = {"o": types.SimpleNamespace(a=1) if o is None else o, "d": {"a": 1}, "e": {"a": 1}, "x": torch.ones(2)}
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     frame = Frame(function.__code__, {name: given[name] for name in names}, globals(), vars(builtins))
     guards = trace(frame, Options(), Dynamism(False)).guards()
@@ -36,6 +37,38 @@ def test_change_of_an_object_beside_a_dict() -> None:
         return x + d["a"]
 
     assert {ATTRIBUTES, MAPPING} in kept_apart(program)
+
+
+def test_dicts_that_are_only_read_may_be_one() -> None:
+    """A changed object's dict is none of the others; two that are only read may be the same in a later call."""
+
+    def program(o: Any, d: Any, e: Any, x: Any) -> Any:
+        o.n = 1
+        return x + d["a"] + e["a"]
+
+    pairs = [{ATTRIBUTES, MAPPING}, {ATTRIBUTES, LocalSource("e")}]
+    assert [pair for pair in kept_apart(program) if ATTRIBUTES in pair] == pairs
+    graphs = []
+    compiled = nbcompile.compile(program, backend=lambda module, _: graphs.append(module) or module.forward)
+    shared, x = {"a": 1.0}, torch.ones(2)
+    calls = [(shared, {"a": 1.0}), (shared, shared), ({"a": 1.0}, {"a": 1.0})]
+    assert [compiled(types.SimpleNamespace(), *dicts, x).tolist() for dicts in calls] == [[3.0, 3.0]] * 3
+    assert len(graphs) == 1
+    o = types.SimpleNamespace(a=3.0, n=0)
+    assert compiled(o, vars(o), shared, x).tolist() == program(o, vars(o), shared, x).tolist() == [5.0, 5.0]
+
+
+def test_many_dicts_have_one_guard() -> None:
+    """A change beside many dicts has one guard for all of them, whose cost grows with their number."""
+
+    def program(o: Any, x: Any) -> Any:
+        o.n = 1
+        for d in o.dicts:
+            x = x + d["a"]
+        return x
+
+    o = types.SimpleNamespace(dicts=[{"a": 1} for _ in range(20)], n=0)
+    assert [len(apart) for apart in kept_apart(program, o) if AttrSource(LocalSource("o"), "__dict__") in apart] == [21]
 
 
 def test_change_of_a_dict_beside_an_object() -> None:

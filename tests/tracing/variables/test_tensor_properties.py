@@ -86,7 +86,15 @@ def names_and_bases(x):
     return x.name, y.name, x._base, y._base, y.output_nr, second.output_nr, y
 
 
-@pytest.mark.parametrize("function", [written_to, names_and_bases])
+def bases_of_views(x):
+    y = x * 2
+    flat, part = y.view(-1), y[1:]
+    again = flat[1:]
+    known = flat._base is y, part._base is y, again._base is y, flat._base is None, y._base is None
+    return *known, flat._base.shape, (flat._base + 1).tolist() if x is None else flat._base + 1
+
+
+@pytest.mark.parametrize("function", [written_to, names_and_bases, bases_of_views])
 def test_questions_about_what_the_graph_computes(function):
     """The number of writes, the base of a view and the number of an output are the fake tensor's: one graph."""
     compiled = nbcompile.compile(function, fullgraph=True)
