@@ -12,7 +12,7 @@ In torch: nothing; torch.compile's view passes gradients on. Read next: nbcompil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -71,14 +71,17 @@ def _returned(module: torch.fx.GraphModule) -> Iterator[tuple[LeafView, torch.fx
     output = module.graph.output_node().args[0]
     inputs = [value for node in module.graph.find_nodes(op="placeholder") for value in _values(node)]
     # A view of an input that is a view itself has the base of that one, and requires grad only if the base does.
-    bases = [value._base for value in inputs if value.requires_grad and value._base is not None]
+    bases = {id(value._base) for value in inputs if value.requires_grad and value._base is not None}
+    known = {id(value) for value in inputs}
     for position, node in enumerate(output if isinstance(output, Iterable) else ()):
         values = list(_values(node)) if isinstance(node, torch.fx.Node) else []
-        if len(values) != 1 or not values[0].is_leaf or any(values[0] is each for each in inputs):
-            continue  # an input is the leaf that it was
-        base = values[0]._base
-        if base is not None and (values[0].requires_grad or any(base is each for each in bases)):
+        # An input is the leaf that it was.
+        if len(values) == 1 and id(values[0]) not in known and _is_leaf_view(values[0], bases):
             yield LeafView(position, values[0].requires_grad), node
+
+
+def _is_leaf_view(value: torch.Tensor, bases: Container[int]) -> bool:
+    return value.is_leaf and value._base is not None and (value.requires_grad or id(value._base) in bases)
 
 
 def _values(node: torch.fx.Node) -> Iterator[torch.Tensor]:

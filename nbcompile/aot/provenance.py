@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import torch.fx
 
-from nbcompile.capture.node_meta import ORIGIN, STACK
+from nbcompile.aot.graph_calls import name_of_target
+from nbcompile.capture.node_meta import CALLED, ORIGIN, STACK
 
 
 def mark_captured(captured: torch.fx.Graph) -> None:
@@ -50,6 +51,7 @@ def mark_origins(graph: torch.fx.Graph, captured: torch.fx.Graph) -> None:
             by_sequence.setdefault(node.meta["seq_nr"], origin)
         if origin is not None:
             node.meta[ORIGIN] = (origin,)
+            node.meta[CALLED] = name_of_target(names[origin])
             if STACK in names[origin].meta:
                 node.meta[STACK] = names[origin].meta[STACK]
 

@@ -503,7 +503,7 @@ def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
     )
     name = scope.names.fresh("g")
     site = len(scope.names.error_messages)
-    scope.names.error_messages.append("index {index} is out of bounds for dimension with size {size}")
+    scope.names.error_messages.append(gather.error)
     wraps = "true" if gather.wraps else "false"
     size = c_index(gather.size)
     origin = merge_origins(scope.origin, value.origin)

@@ -75,9 +75,11 @@ class Gather:
     value: Expr
     """An integer; its own loop variables are those of the body."""
     size: Index
-    """Bound of the value: ``[0, size)``, or ``[-size, size)`` if it wraps; checked at run time (IndexError)."""
+    """Bound of the value: ``[0, size)``, or ``[-size, size)`` if it wraps; checked at run time."""
     wraps: bool
     """True if -1 is the last element."""
+    error: str = "index {index} is out of bounds for dimension with size {size}"
+    """Text of the error, an IndexError if it begins with no other class (``RuntimeError: ...``)."""
 
 
 @dataclass(frozen=True, slots=True)

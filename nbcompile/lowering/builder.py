@@ -49,6 +49,7 @@ from nbcompile.ir.index import (
 )
 from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_addresses
 from nbcompile.lowering import split_reduction
+from nbcompile.lowering.bounds_errors import bounds_error
 from nbcompile.lowering.extern import returned_by
 from nbcompile.lowering.registry import LOWERINGS, NoLowering
 from nbcompile.lowering.value import Value, load, merge_nodes, reindexed, single_load
@@ -282,8 +283,7 @@ class Builder:
         if view is not None and (
             any_stride or expected is None or same_addresses(_without_offset(view.layout), expected)
         ):
-            # Equal addresses leave open the strides of dimensions with one element. ATen gets those
-            # of the fx graph, from which its result's strides were predicted.
+            # Equal addresses leave the strides of dimensions with one element open: ATen gets the fx graph's.
             if view.layout.size and expected is not None and not any_stride:
                 return ir.BufferView(view.buffer, Layout(view.layout.size, expected.stride, view.layout.offset))
             return view
@@ -306,12 +306,12 @@ class Builder:
         """Lower an operator inside the lowering of another one."""
         return LOWERINGS[target](self, *args, **kwargs)
 
-    def gather(self, index_value: Value, extent: Index, wraps: bool) -> tuple[Symbol, Gather]:
-        """A symbol for an index that is loaded from a tensor (whose loop variables are the result's)."""
+    def gather(self, index_value: Value, extent: Index, wraps: bool, dim: int | None = None) -> tuple[Symbol, Gather]:
+        """A symbol for an index into a dimension, loaded from a tensor (whose loop variables are the result's)."""
         if index_value.dtype not in (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8):
             raise NoLowering(f"an index of dtype {index_value.dtype}")
         symbol = self.fresh_gather()
-        return symbol, Gather(symbol, cast(index_value.body, torch.int64), extent, wraps)
+        return symbol, Gather(symbol, cast(index_value.body, torch.int64), extent, wraps, bounds_error(self.node, dim))
 
     def extern(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, reason: str) -> Any:
         """Add an extern call: arguments are values, ``result`` is the fake tensor that it returns."""

@@ -115,7 +115,7 @@ def _rows(build: Builder, x: Value, dim: int, ids: Value, wraps: bool) -> Value:
     require_same_device(x, ids)
     x = _source(build, x)
     size = [*x.size[:dim], *ids.size, *x.size[dim + 1 :]]
-    symbol, gather = build.gather(index_at(ids, dim, len(size)), x.size[dim], wraps)
+    symbol, gather = build.gather(index_at(ids, dim, len(size)), x.size[dim], wraps, dim)
     # x of (v, w), ids of (a, b): the result is (a, b, w), and w moves by one dimension.
     shift = ids.ndim - 1
     position = [symbol if at == dim else loop_variable(at if at < dim else at + shift) for at in range(x.ndim)]
@@ -131,7 +131,7 @@ def gather(build: Builder, x: Value, dim: int, ids: Value, *, sparse_grad: bool 
     dim = dimension(dim, x.ndim)
     x = _source(build, x)
     # ATen's gather and embedding take no negative index, x[ids] does (wraps).
-    symbol, gathered = build.gather(ids, x.size[dim], wraps=False)
+    symbol, gathered = build.gather(ids, x.size[dim], wraps=False, dim=dim)
     position = [symbol if at == dim else loop_variable(at) for at in range(x.ndim)]
     return _picked(build, x, ids.size, position, [gathered], ids)
 
@@ -148,14 +148,14 @@ def index_tensor(build: Builder, x: Value, index_tensors: Sequence[Value | None]
     indexed = indexed_dims(x, tuple(given), common)
     position: dict[int, Index] = {old: loop_variable(new) for old, new in indexed.unindexed.items()}
     gathers: list[Gather] = []
-    for at, given_index in given.items():
+    for order, (at, given_index) in enumerate(given.items()):
         ids = index_at(broadcast_to(given_index, common), indexed.first, len(indexed.size))
         # An index that is a formula of the loops (arange, a slice) needs no gather, and its bounds are known here.
         formula = known_index(replace(ids, size=indexed.size), x.size[at])
         if formula is not None:
             position[at] = formula
             continue
-        symbol, gathered = build.gather(ids, x.size[at], wraps=True)
+        symbol, gathered = build.gather(ids, x.size[at], wraps=True, dim=order)  # as eager counts
         position[at] = symbol
         gathers.append(gathered)
     return _picked(build, x, indexed.size, [position[at] for at in range(x.ndim)], gathers, *given.values())

@@ -58,9 +58,9 @@ def index_put(
     #     x[:, ids] = v        v[i0, i1] goes to x[i0, g0], with g0 = ids[i1]
     # The loops are those of the values; where each of them goes is the position.
     position = {old: IndexOf(loop_variable(new), torch.int64) for old, new in indexed.unindexed.items()}
-    for at, given_index in given.items():
+    for order, (at, given_index) in enumerate(given.items()):
         ids = index_at(broadcast_to(given_index, common), indexed.first, len(indexed.size))
-        symbol, gathered = build.gather(ids, x.size[at], wraps=True)
+        symbol, gathered = build.gather(ids, x.size[at], wraps=True, dim=order)
         position[at] = IndexOf(symbol, torch.int64, (gathered,))
     ordered = [position[at] for at in range(x.ndim)]
     return build.scatter(x, broadcast_to(values, indexed.size), ordered, _sum_kind(x) if accumulate else "store")
@@ -145,7 +145,7 @@ def _along(build: Builder, x: Value, dim: int, ids: Value, source: Any, kind: st
     dim = dimension(dim, x.ndim)
     # The source may be larger than the index: only as much of it as there are indices is read.
     source = _everywhere(x, source, ids.size) if not isinstance(source, Value) or not source.ndim else source
-    symbol, gathered = build.gather(ids, x.size[dim], wraps=False)
+    symbol, gathered = build.gather(ids, x.size[dim], wraps=False, dim=dim)
     position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim)]
     position[dim] = IndexOf(symbol, torch.int64, (gathered,))
     part = Value(source.dtype, source.device, ids.size, source.body, source.from_nodes)
@@ -182,7 +182,9 @@ def _slices(build: Builder, x: Value, dim: int, ids: Value, source: Value, kind:
         raise NoLowering("whole slices of a scalar")
     require_same_device(x, ids, source)
     dim = dimension(dim, x.ndim)
-    symbol, gathered = build.gather(index_at(ids, dim, x.ndim), x.size[dim], wraps)
+    # Eager adds rows of a matrix by scatter_add, whose error names the dimension.
+    known = dim if kind == "store" or (x.ndim > 1 and dim in (0, x.ndim - 1)) else None
+    symbol, gathered = build.gather(index_at(ids, dim, x.ndim), x.size[dim], wraps, known)
     position = [IndexOf(each, torch.int64) for each in loop_variables(x.ndim)]
     position[dim] = IndexOf(symbol, torch.int64, (gathered,))
     return build.scatter(x, source, position, kind)

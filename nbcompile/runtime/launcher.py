@@ -58,7 +58,9 @@ class Entry:
 
 
 ERRORS: dict[str, type[Exception]] = {ZERO_DIVISION: RuntimeError}
-"""Message that means eager mode's ZeroDivisionError; all others are IndexErrors."""
+"""Message that means eager mode's ZeroDivisionError; all others are IndexErrors, or name their class."""
+RUNTIME_ERROR = "RuntimeError: "
+"""The beginning of a message whose error is a RuntimeError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def complain(complaints: tuple[str, ...]) -> Callable[[str, int, int, int], NoRe
             if site < len(complaints)
             else "index {index} is out of bounds for dimension with size {size}"
         )
-        error = ERRORS.get(pattern, IndexError)(pattern.format(index=index, size=size))
+        cls = ERRORS.get(pattern, RuntimeError if pattern.startswith(RUNTIME_ERROR) else IndexError)
+        error = cls(pattern.removeprefix(RUNTIME_ERROR).format(index=index, size=size))
         error._nbcompile_kernel = kernel  # type: ignore[attr-defined]  # for the record: which one it was
         raise error
 

@@ -299,6 +299,8 @@ _ADVICE: tuple[tuple[str, str, str, str], ...] = (
     ("IndexError", "only integers, slices", _ANY,
      "An index is a whole number, a slice, or a tensor of whole numbers or booleans: convert it, as with `int(...)`."),
     ("IndexError", "too many indices", _ANY, "There must not be more indices than the tensor has dimensions."),
+    ("RuntimeError", "index .* out of bounds", "gather scatter scatter_add scatter_reduce index_add",
+     "An index counts from 0, and must be smaller than the size of the dimension; here none counts from the end."),
     ("IndexError", "out of range|out of bounds", _ANY,
      "Indices count from 0, so that the last one is the size less 1; -1 is the last one, too."),
     ("UnboundLocalError", _ANY, _ANY,

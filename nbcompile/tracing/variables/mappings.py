@@ -185,6 +185,8 @@ class DictVariable(ContainerVariable):
         """``reversed(d)``."""
         return _over(self, self.keys(tracer), "keys", backwards=True)
 
+    method___reversed__ = backwards  # that of a subclass's built-in part
+
     def length(self, tracer: Tracer) -> VariableTracker:
         self._know_length(tracer)
         return ConstantVariable(len(self.entries))

@@ -122,12 +122,8 @@ class TensorVariable(VariableTracker):
             return ConstantVariable(getattr(self.example, name))
         if name == "shape":
             return tracer.sizes(self, "size")
-        if name == "_base" and (base := computed_base(tracer, self.example)) is not None:
-            return tracer.result(base)
         if name in GUARDED_ATTRIBUTES:
-            known = GUARDED_ATTRIBUTES[name](tracer, self.example, name)
-            tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have the question, too
-            return ConstantVariable(known)
+            return self._guarded_attribute(tracer, name)
         if name in GRAPH_ATTRIBUTES:
             return self._view(tracer.apply(getattr, (self, ConstantVariable(name))), name)
         if name == "data":
@@ -145,6 +141,13 @@ class TensorVariable(VariableTracker):
         if callable(getattr(self.cls, name, None)):
             return TensorMethodVariable(self, name)
         return super().get_attribute(tracer, name)
+
+    def _guarded_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if name == "_base" and (base := computed_base(tracer, self.example)) is not None:
+            return tracer.result(base)
+        known = GUARDED_ATTRIBUTES[name](tracer, self.example, name)
+        tracer.apply(getattr, (self, ConstantVariable(name)))  # torch's graphs have the question, too
+        return ConstantVariable(known)
 
     def _ask(
         self, tracer: Tracer, function: object, arguments: Arguments = (), keywords: Keywords | None = None

@@ -85,3 +85,25 @@ def test_items_of_dicts_are_compared_by_value(name):
     x = torch.ones(1)
     expected, found = tried(function, x), tried(nbcompile.compile(function, backend="eager"), x)
     assert str(found) == str(expected)
+
+
+class _Plain(dict):
+    pass
+
+
+class _Asking(dict):
+    def __reversed__(self):
+        return super().__reversed__()
+
+
+@pytest.mark.parametrize("cls", [_Plain, _Asking, collections.Counter, collections.OrderedDict, dict])
+def test_subclass_is_walked_backwards(cls):
+    """``reversed`` of a subclass takes its built-in part, and ``__reversed__`` by name is the same."""
+
+    def function(x, d):
+        return [(key, x * d[key]) for key in reversed(d)], list(d.__reversed__()), type(reversed(d)).__name__
+
+    x, d = torch.ones(2), cls({"a": 1, "b": 2})
+    found, expected = nbcompile.compile(function, fullgraph=True, backend="eager")(x, d), function(x, d)
+    assert str(found) == str(expected)
+    assert len(found[0]) == 2
