@@ -3,7 +3,8 @@
     observe((x, [x]))    {"": Fact("tuple of 2"), "[0]": Fact("Tensor float32 (3,) strides (1,)", elements=...),
                           "[1]": Fact("list of 1"), "[1][0]": Fact("is [0]")}
 
-An object that is met twice is named by where it was met first, and a tensor says whose memory it uses.
+An object that is met twice is named by where it was met first, and a tensor says whose memory it uses. Keys of dicts
+and names of attributes are observed in their order, and sets in none.
 
 In torch: torch/testing/_comparison.py compares pairs; identity and memory are no part of that. Read next:
 nbcompile/tools/fuzz/compare.py
@@ -11,13 +12,22 @@ nbcompile/tools/fuzz/compare.py
 
 from __future__ import annotations
 
+import array
 import collections
+import copy
+import datetime as dt
+import decimal
 import enum
+import fractions
+import functools
+import itertools
 import re
 import types
-from collections.abc import Iterator
+import zlib
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from nbcompile.eval_frame.wrapper import ORIGINAL
@@ -28,6 +38,29 @@ SCALARS = (
     torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format,
 )  # fmt: skip
 OPAQUE = (types.ModuleType, types.BuiltinFunctionType, types.CodeType, torch.Generator, type)
+SHOWN = (
+    types.GenericAlias, types.UnionType, fractions.Fraction, decimal.Decimal,
+    dt.date, dt.time, dt.timedelta, bytearray, array.array,
+)  # fmt: skip
+"""Types that print all that they are."""
+BASES = (int, float, complex, str, bytes)
+"""Types whose subclasses have a value of theirs."""
+VIEWS = (KeysView, ValuesView, ItemsView)
+CONTAINERS: tuple[Iterable[object], ...] = ([], (), "", {}, {}.values(), {}.items(), range(0), reversed([]))
+ITERATORS = tuple(type(iter(container)) for container in CONTAINERS)
+"""Iterators that a copy leaves as they are."""
+FIELDS = {
+    functools.partial: ("func", "args", "keywords"),
+    collections.defaultdict: ("default_factory",),
+    collections.deque: ("maxlen",),
+    types.MethodType: ("__self__", "__func__"),
+    types.BuiltinFunctionType: ("__self__",),
+    BaseException: ("args",),
+}
+"""Facts that are in no `__dict__`."""
+PROGRAM = "fuzzed_program"
+"""Module of the classes whose private attributes are the program's own."""
+MOST_ITEMS = 20
 DEPTH = 12
 
 
@@ -84,7 +117,8 @@ class _Observer:
 
     def tensor(self, path: str, value: torch.Tensor, depth: int) -> None:
         if value.layout != torch.strided:
-            self.facts[path] = Fact(f"{type(value).__name__} {value.layout} {tuple(value.shape)}")
+            dense = value.detach().to_dense()
+            self.facts[path] = Fact(f"{type(value).__name__} {value.layout} {dense.dtype} {tuple(value.shape)}", dense)
             return
         facts = [
             type(value).__name__,
@@ -97,15 +131,15 @@ class _Observer:
             "conj" * value.is_conj(),
             "neg" * value.is_neg(),
             self.memory(path, value),
+            _listed(_attribute_names(value)),
         ]
         # A conjugate view has other bits in memory than its elements.
         values = value.detach().resolve_conj().resolve_neg()
         self.facts[path] = Fact(" ".join(filter(None, facts)), torch.empty_like(values).copy_(values).contiguous())
         if value.is_leaf and value.grad is not None:
             self.add(f"{path}.grad", value.grad, depth + 1)
-        for name, part in vars(value).items():
-            if not name.startswith("_"):
-                self.add(f"{path}.{name}", part, depth + 1)
+        for name in _attribute_names(value):
+            self.add(f"{path}.{name}", vars(value)[name], depth + 1)
 
     def memory(self, path: str, value: torch.Tensor) -> str:
         # All empty tensors have the address 0, and share no memory.
@@ -132,48 +166,96 @@ def _headline(value: object) -> str:
     if isinstance(value, CaughtException):
         return f"raised {value.kind}: {value.text}"
     if isinstance(value, types.FunctionType):
-        return f"function {value.__qualname__} {value.__doc__}"
+        return (
+            f"function {value.__qualname__} {value.__doc__} {_code(value.__code__)}{_listed(_attribute_names(value))}"
+        )
     if isinstance(value, OPAQUE):
         return f"{name} {getattr(value, '__name__', '')}"
     if isinstance(value, (set, frozenset)):
         return f"{name} {sorted(map(repr, value))}"
     if isinstance(value, BaseException):
         return f"{name} {value} cause {value.__cause__!r} context {value.__context__!r}"
-    if isinstance(value, (list, tuple, dict, collections.deque)):
-        return f"{name} of {len(value)}"
-    return name
+    return name + _size(value) + _listed(_attribute_names(value))
+
+
+def _code(code: types.CodeType) -> int:
+    """Number that tells the code of two functions of one name apart."""
+    constants = [one for one in code.co_consts if not isinstance(one, types.CodeType)]
+    return zlib.crc32(repr((code.co_code, code.co_names, constants)).encode())
+
+
+def _size(value: object) -> str:
+    """Value of a number or text, and the number of items or the keys of what holds others."""
+    if isinstance(value, SHOWN):
+        return f" {value!r}"
+    if isinstance(value, memoryview):
+        return f" {value.tobytes()!r}"
+    if isinstance(value, (dict, types.MappingProxyType)):
+        return f" of {len(value)}{_listed(map(_key, value))}"
+    if isinstance(value, torch.nn.Module):
+        return _listed(_held(value))
+    if isinstance(value, (list, tuple, collections.deque, *VIEWS)):
+        return f" of {len(value)}"
+    return "".join(f" {base.__repr__(value)}" for base in BASES if isinstance(value, base))
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in their order: a caller who iterates over them meets them so."""
+    return "".join(f" {name}" for name in names)
+
+
+def _key(key: object) -> str:
+    return _without_addresses(repr(key))[:40]
+
+
+def _held(module: torch.nn.Module) -> dict[str, object]:
+    state = vars(module)
+    return {**state["_parameters"], **state["_buffers"], **state["_modules"]}
 
 
 def _parts(value: object) -> Iterator[tuple[str, object]]:
     """The path steps and values of what a value holds."""
-    if isinstance(value, (*OPAQUE, CaughtException)):
+    for kind, names in FIELDS.items():
+        if isinstance(value, kind):
+            yield from ((f".{name}", getattr(value, name)) for name in names)
+    if isinstance(value, (*OPAQUE, CaughtException, types.MethodType)):
         return
     if isinstance(value, types.FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         yield from ((f".{name}", _content(cell)) for name, cell in cells)
         yield ".__defaults__", value.__defaults__
         yield ".__kwdefaults__", value.__kwdefaults__
-    if isinstance(value, types.MethodType):
-        yield ".__self__", value.__self__
-        return
-    if isinstance(value, dict):
-        yield from ((f"[{key!r:.40}]", item) for key, item in value.items())
-    if isinstance(value, (list, tuple, collections.deque)):
+    if isinstance(value, (dict, types.MappingProxyType)):
+        yield from _entries(value)
+    elif isinstance(value, (list, tuple, collections.deque, *VIEWS)):
         yield from ((f"[{index}]", item) for index, item in enumerate(value))
-    if isinstance(value, torch.nn.Module):
-        state = vars(value)
-        held = {**state["_parameters"], **state["_buffers"], **state["_modules"]}
-        yield from ((f".{name}", part) for name, part in held.items())
+    elif isinstance(value, ITERATORS):
+        yield ".rest", list(itertools.islice(copy.copy(value), MOST_ITEMS))
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        yield ".values", torch.from_numpy(value.copy())
+    elif isinstance(value, torch.nn.Module):
+        yield from ((f".{name}", part) for name, part in _held(value).items())
     yield from ((f".{name}", getattr(value, name)) for name in _attribute_names(value) if hasattr(value, name))
 
 
+def _entries(value: dict[object, object] | types.MappingProxyType[object, object]) -> Iterator[tuple[str, object]]:
+    """Items by key; keys of one text are numbered."""
+    seen: collections.Counter[str] = collections.Counter()
+    for key, item in value.items():
+        text = _key(key)
+        seen[text] += 1
+        yield f"[{text}{f' {seen[text]}' if seen[text] > 1 else ''}]", item
+
+
 def _attribute_names(value: object) -> list[str]:
-    """The names of an object's own attributes, without private ones."""
+    """The names of an object's own attributes in their order; private ones of the program's own classes alone."""
     names = dict.fromkeys(getattr(value, "__dict__", ()))
     for base in type(value).__mro__:
         slots = base.__dict__.get("__slots__", ())
         names.update(dict.fromkeys([slots] if isinstance(slots, str) else slots))
-    return [name for name in names if isinstance(name, str) and not name.startswith("_")]
+    is_own = type(value).__module__ == PROGRAM and not isinstance(value, torch.nn.Module)
+    hidden = "__" if is_own else "_"
+    return [name for name in names if isinstance(name, str) and not name.startswith(hidden)]
 
 
 def _content(cell: types.CellType) -> object:
