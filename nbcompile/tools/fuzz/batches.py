@@ -1,11 +1,12 @@
 """Many small programs in one compiled function, and the way back to single ones.
 
     def p0(a): ...                                          def play(compiled):
-    def p1(a, b): ...                                           inputs = [(a0,), (a1, b1)]
-    def f(inputs): return [p0(*inputs[0]), p1(*inputs[1])]      yield list(zip(compiled(f)(inputs), inputs))
+    def p1(a, b): ...                                           g, given = compiled(f), [[(a0,), (a1,)], [(b0, c0), ...
+    def f(inputs): return [p0(*inputs[0]), p1(*inputs[1])]      for inputs in map(list, zip(*given)):
+                                                                    yield list(zip(g(inputs), inputs))
 
-Guards, residual program and compiler are paid for once. A batch that differs is taken apart until single programs are
-found.
+Guards, residual program and compiler are paid for once, and each program may have several sets of arguments. A batch
+that differs is taken apart until single programs are found.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/tensors.py
 """
@@ -29,7 +30,7 @@ def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "")
     """The text of a batch.
 
     Args:
-        functions: each ``def p(...)`` and the text of its arguments, a tuple.
+        functions: each ``def p(...)`` and the text of its arguments: a list of tuples, as long as all others.
         prelude: what is before them.
         afterwards: statements of ``play`` that follow.
     """
@@ -38,7 +39,8 @@ def module(functions: list[tuple[str, str]], prelude: str, afterwards: str = "")
     given = ", ".join(inputs for _, inputs in functions)
     texts = "\n".join(text.replace("def p(", f"def p{number}(", 1) for number, (text, _) in enumerate(functions))
     play = (
-        f"def play(compiled):\n    inputs = [{given}]\n    yield list(zip(compiled(f)(inputs), inputs))\n{afterwards}"
+        f"def play(compiled):\n    g, given = compiled(f), [{given}]\n    for inputs in map(list, zip(*given)):\n"
+        f"        yield list(zip(g(inputs), inputs))\n{afterwards}"
     )
     return f"{prelude}\n{texts}\ndef f(inputs):\n    return [{called}]\n\n{play}"
 
@@ -64,10 +66,12 @@ def _batches(program: Program, choices: Iterable[Sequence[int]]) -> Iterator[Pro
     prelude = program.source[: first.start()]
     tree = ast.parse(program.source[first.start() :])
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    given = functions["play"].body[0]
-    assert isinstance(given, ast.Assign)
-    assert isinstance(given.value, ast.List)
-    inputs = [ast.unparse(one) for one in given.value.elts]
+    first_line = functions["play"].body[0]
+    assert isinstance(first_line, ast.Assign)
+    assert isinstance(first_line.value, ast.Tuple)
+    given = first_line.value.elts[1]
+    assert isinstance(given, ast.List)
+    inputs = [ast.unparse(one) for one in given.elts]
     afterwards = "".join(f"{indent(ast.unparse(node), INDENT)}\n" for node in functions["play"].body[2:])
     for numbers in choices:
         for number in numbers:

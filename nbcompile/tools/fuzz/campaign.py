@@ -55,6 +55,8 @@ class State:
 
     next_unit: dict[str, int] = field(default_factory=dict)
     programs: dict[str, int] = field(default_factory=dict)
+    value_sets: dict[str, int] = field(default_factory=dict)
+    """Sets of values that tensor programs were called with."""
     refused: dict[str, int] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     """Processor seconds, those of C++ compilers and of reductions included."""
@@ -156,7 +158,7 @@ class Campaign:
     def count(self, kind: str, counted: dict[str, Any]) -> None:
         """Add up what a unit sent."""
         state = self.state
-        for name in ("programs", "refused", "seconds"):
+        for name in ("programs", "value_sets", "refused", "seconds"):
             total = getattr(state, name)
             total[kind] = round(total.get(kind, 0) + counted[name], 2)
         for found in counted["found"]:
@@ -180,6 +182,8 @@ class Campaign:
         for kind, count in sorted(state.programs.items()):
             rate = count / max(state.seconds.get(kind, 0.0), 0.01)
             print(f"{kind:8} {count:8} programs, {state.refused[kind]} refused by eager, {rate:.1f} a processor second")
+        if sets := sum(state.value_sets.values()):
+            print(f"tensor programs were called with {sets} sets of values")
         print(f"{sum(state.programs.values()):8} programs in all, {len(state.causes)} causes, {self.new} of them new")
 
 
@@ -188,7 +192,7 @@ def _failed(unit: _Unit, how: str) -> dict[str, Any]:
     name = f"{unit.kind} {how}: unit {unit.number}"
     text = f"# {name}: python -m nbcompile.tools.fuzz --seed SEED --unit {unit.kind}/{unit.number}\n"
     seconds = min(time.monotonic() - unit.began, PROCESSOR_SECONDS)  # on a busy machine it may have waited for long
-    return {"programs": 0, "refused": 0, "seconds": seconds, "found": [{"cause": name, "text": text}]}
+    return {"programs": 0, "value_sets": 0, "refused": 0, "seconds": seconds, "found": [{"cause": name, "text": text}]}
 
 
 def _ending(status: int | None) -> str:

@@ -54,6 +54,8 @@ class Program:
     """Played a second time, from what the first left in the store."""
     size: int = 1
     """Number of small programs in it."""
+    value_sets: int = 0
+    """Number of sets of values that its tensor programs are called with, those of all of them together."""
     approximate: bool = False
     """True if it calls operators that are inexact in the last digits."""
 
@@ -87,7 +89,7 @@ class Program:
             truth[found["dynamic"]],
             found["stored"] == "True",
             int(found["size"]),
-            found["approximate"] == "True",
+            approximate=found["approximate"] == "True",
         )
 
 

@@ -92,7 +92,7 @@ def batch(seed: str, rng: random.Random, size: int = BATCH) -> Program:
         for name, value in (("thing", "Thing(1)"), ("items", "[1]"), ("table", '{"a": 1}')):
             call = re.sub(rf"\b{name}\b", value, call)
         if _runs(text, f"({call})", scope, may_break=rng.random() < BREAKING):
-            functions.append((text, f"({call})"))
+            functions.append((text, f"[({call})]"))
     afterwards = f"    yield [{STATE}]\n"
     used = preludes.used(PRELUDE, " ".join([STATE, "Thing", *(part for pair in functions for part in pair)]))
     return Program("python", seed, batches.module(functions, used, afterwards), size=size)

@@ -8,8 +8,9 @@
 
 A program is written while it runs: a step that eager refuses is drawn again. Templates come from ``tables/tensors.txt``
 and from torch's own database of operators (database.py). One C++ compile takes a second and serves all programs of a
-batch; a batch that differs is halved until single programs are found. One program that has to run operator by operator
-would make the whole batch do so: such programs have batches of their own.
+batch, and all sets of values that each is called with: dtypes, sizes and strides are the same, so that the code is. A
+batch that differs is halved until single programs are found. One program that has to run operator by operator would
+make the whole batch do so: such programs have batches of their own.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/layouts.py
 """
@@ -20,7 +21,7 @@ import random
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -52,6 +53,10 @@ PRELUDE = "import torch\nfrom nbcompile.tools.fuzz.layouts import make_tensor\n"
 TRIES = 8
 NOT_INVERTED = re.compile(r"\b(expand\w*|broadcast_\w+|meshgrid|unfold)\(")
 FROM_DATABASE = 0.3
+SPECIAL = {True: 0.35, False: 0.08}
+"""Share of inputs with special values, in exact programs and in others."""
+VALUE_SETS = 8
+"""Sets of values for each program."""
 MOST_ELEMENTS = 2000
 
 
@@ -61,27 +66,33 @@ def generate(seed: str) -> Program:
     exact, captured = rng.random() < 0.6, rng.random() < 0.05
     size = BATCH // 4 if captured else BATCH
     functions = [_playable(rng, exact, captured) for _ in range(size)]
+    source = batches.module([(text, f"[{', '.join(map(_arguments, given))}]") for text, given in functions], PRELUDE)
+    sets = sum(len({*map(_arguments, given)}) for _, given in functions)
     dynamic = True if rng.random() < 0.1 else None
-    return Program(
-        "tensor", seed, batches.module(functions, PRELUDE), "inductor", dynamic, size=size, approximate=not exact
-    )
+    return Program("tensor", seed, source, "inductor", dynamic, size=size, value_sets=sets, approximate=not exact)
 
 
-def _playable(rng: random.Random, exact: bool, captured: bool) -> tuple[str, str]:
-    """A program that eager plays from the start: a step that failed half way may have changed what later ones met."""
+def _arguments(given: Sequence[_Input]) -> str:
+    return f"({', '.join(map(str, given))},)"
+
+
+def _playable(rng: random.Random, exact: bool, captured: bool) -> tuple[str, list[list[_Input]]]:
+    """A program that eager plays from the start, and the sets of inputs that it is called with.
+
+    A step that failed half way may have changed what later ones met.
+    """
     while True:
         author = _Author(rng, exact)
-        text, inputs = author.written()
+        text = author.written()
         scope: dict[str, Any] = {"torch": torch, "make_tensor": make_tensor}
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                tensors = dict(zip("abcdefghijkl", eval(inputs, scope), strict=False))
-                separate = runs_by_operator(author.lines, tensors, scope, author.returned)
+                separate = runs_by_operator(author.lines, author.drawn(author.inputs), scope, author.returned)
         except Exception:  # noqa: BLE001, S112 - another one, then
             continue
         if captured == separate:
-            return text, inputs
+            return text, [author.inputs, *(author.revalued() for _ in range(VALUE_SETS - 1))]
 
 
 def runs_by_operator(
@@ -143,17 +154,31 @@ def _shares_elements(tensor: torch.Tensor) -> bool:
     return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """Arguments of ``make_tensor``."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    layout: str
+    seed: int
+    special: bool
+
+    def __str__(self) -> str:
+        return f"make_tensor({self.shape}, {self.dtype}, {self.layout!r}, {self.seed}, {self.special})"
+
+
 @dataclass
 class _Author:
     rng: random.Random
     exact: bool
     lines: list[str] = field(default_factory=list)
-    inputs: list[str] = field(default_factory=list)
+    inputs: list[_Input] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     returned: list[str] = field(default_factory=list)
 
-    def written(self) -> tuple[str, str]:
-        """The text of the function and of its inputs."""
+    def written(self) -> str:
+        """The text of the function."""
         rng = self.rng
         for _ in range(rng.randint(1, 2)):
             self.input(rng.choice(SHAPES), self.dtype())
@@ -164,8 +189,32 @@ class _Author:
         names = [chr(97 + k) for k in range(len(self.inputs))]
         self.returned = returned = [name for name in self.values if name not in names][-3:] or names
         body = "".join(f"    {line}\n" for line in self.lines)
-        text = f"def p({', '.join(names)}):\n{body}    return {', '.join(returned)},\n"
-        return text, f"({', '.join(self.inputs)},)"
+        return f"def p({', '.join(names)}):\n{body}    return {', '.join(returned)},\n"
+
+    def drawn(self, inputs: Sequence[_Input]) -> dict[str, Any]:
+        """Tensors by name."""
+        made = [make_tensor(one.shape, one.dtype, one.layout, one.seed, one.special) for one in inputs]
+        return {chr(97 + number): tensor for number, tensor in enumerate(made)}
+
+    def layouts(self, names: Sequence[str]) -> list[list[tuple[tuple[int, ...], tuple[int, ...]]]]:
+        """Sizes and strides of values, which may be tuples of tensors."""
+        values = [self.values[name] for name in names]
+        return [[*map(_layout, value if isinstance(value, (tuple, list)) else (value,))] for value in values]
+
+    def revalued(self) -> list[_Input]:
+        """Inputs of other values, with which eager runs all steps and meets no known difference; else the same ones."""
+        share = SPECIAL[self.exact] * 2
+        for _ in range(TRIES // 2):
+            inputs = [
+                replace(one, seed=self.rng.randrange(10000), special=self.rng.random() < share) for one in self.inputs
+            ]
+            other = _Author(self.rng, self.exact, values=self.drawn(inputs))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                runs = all(not excluded(line, other.values) and other.ran(line) for line in self.lines)
+                if runs and other.layouts(self.returned) == self.layouts(self.returned):
+                    return inputs
+        return self.inputs
 
     def dtype(self) -> torch.dtype:
         roll = self.rng.random()
@@ -177,13 +226,9 @@ class _Author:
     def input(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
         """A new input, read before anything else."""
         name, rng = chr(97 + len(self.inputs)), self.rng
-        layout, seed, special = (
-            rng.choice(LAYOUTS),
-            rng.randrange(10000),
-            rng.random() < (0.35 if self.exact else 0.08),
-        )
-        self.inputs.append(f"make_tensor({shape}, {dtype}, {layout!r}, {seed}, {special})")
-        self.values[name] = make_tensor(shape, dtype, layout, seed, special)
+        made = _Input(shape, dtype, rng.choice(LAYOUTS), rng.randrange(10000), rng.random() < SPECIAL[self.exact])
+        self.inputs.append(made)
+        self.values[name] = make_tensor(made.shape, made.dtype, made.layout, made.seed, made.special)
         return name
 
     def step(self) -> None:

@@ -1,6 +1,6 @@
 """Units of work: some programs of a kind, from a seed, played one after another or many in one.
 
-    play_unit("python", 1, 17)    {"programs": 25, "refused": 1, "seconds": 0.9, "found": [...]}
+    play_unit("python", 1, 17)    {"programs": 25, "value_sets": 0, "refused": 1, "seconds": 0.9, "found": [...]}
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/oracle.py
 """
@@ -61,7 +61,7 @@ def play_unit(
     """
     began = _processor_seconds()
     make, count = GENERATORS[kind]
-    programs = refused = 0
+    programs = value_sets = refused = 0
     found: list[dict[str, str]] = []
     for number in range(count):
         program = make(f"{seed}/{kind}/{unit}/{number}")
@@ -70,6 +70,7 @@ def play_unit(
             refused += program.size
             continue
         programs += program.size
+        value_sets += program.value_sets
         if outcome.difference is not None:
             for differing, difference in apart(program, outcome):
                 # A cause that this unit has met already is only counted:
@@ -77,7 +78,7 @@ def play_unit(
                 seen = {*known, *(earlier["cause"] for earlier in found)}
                 found.append(_described(differing, difference, seen, ask_about_new))
     seconds = round(_processor_seconds() - began, 3)
-    return {"programs": programs, "refused": refused, "seconds": seconds, "found": found}
+    return {"programs": programs, "value_sets": value_sets, "refused": refused, "seconds": seconds, "found": found}
 
 
 def _processor_seconds() -> float:

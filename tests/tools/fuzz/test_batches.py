@@ -2,7 +2,10 @@
 
 import random
 
-from nbcompile.tools.fuzz import batches, oracle, python
+import pytest
+
+import nbcompile
+from nbcompile.tools.fuzz import batches, oracle, program, python, tensors
 
 
 def test_a_batch_of_python_programs():
@@ -15,3 +18,39 @@ def test_a_batch_of_python_programs():
     (member,) = batches.members(batch, [2])
     assert oracle.play(member, lambda function: function).error is None
     assert oracle.examine(batch, lambda f: lambda inputs: f(inputs)[:2] + f(inputs)[2:]).members
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_sets_of_values_of_a_tensor_program(seed, monkeypatch):
+    """Each program is called with several sets of values of the same dtypes, sizes and strides: nothing compiles again."""
+    monkeypatch.setattr(tensors, "BATCH", 6)
+    monkeypatch.setattr(tensors, "VALUE_SETS", 4)
+    batch = tensors.generate(seed)
+    assert batch.size < batch.value_sets <= 4 * batch.size
+    frames = []
+
+    def compiler(function):
+        nbcompile.reset()
+        return nbcompile.compile(function, backend=lambda graph, inputs: frames.append(graph) or graph, fullgraph=True)
+
+    found = oracle.play(batch, compiler)
+    assert found.error is None
+    assert len(frames) == 1
+    assert len(found.seen) == 5  # four sets, and what is printed
+
+
+def test_a_difference_with_one_set_of_values_is_found():
+    """A wrong result for values that only the third set has is the program's difference, alone and in its batch."""
+    sets = [f"[({first},), ({first + 1},), ({first + 2},)]" for first in (0, 10)]
+    functions = [("def p(a):\n    return a + 1\n", given) for given in sets]
+    batch = program.Program("tensor", "test", batches.module(functions, ""), size=2)
+
+    def compiler(function):
+        return lambda inputs: [
+            result + (given == (12,)) for result, given in zip(function(inputs), inputs, strict=True)
+        ]
+
+    outcome = oracle.examine(batch, compiler)
+    assert outcome.members == (1,)
+    (member,) = batches.members(batch, outcome.members)
+    assert oracle.examine(member, compiler).difference is not None

@@ -17,7 +17,7 @@ def test_a_campaign_goes_on(tmp_path):
     plan = campaign.Plan(1000.0, 1, ("python",), 1, tmp_path, ask_peer=False)
     run = campaign.Campaign(plan, campaign.State())
     (tmp_path / "causes").mkdir()
-    run.count("python", {"programs": 3, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2})
+    run.count("python", {"programs": 3, "value_sets": 0, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2})
     kept = json.loads((tmp_path / "state-1.json").read_text())
     assert kept["programs"] == {"python": 3}
     assert kept["causes"]["c"]["count"] == 2
@@ -27,7 +27,7 @@ def test_a_campaign_goes_on(tmp_path):
 
 def test_a_unit_that_ends_its_process(tmp_path, monkeypatch, capsys):
     """A process that crashes is a finding, its unit is not played again, and the campaign goes on."""
-    played = {"programs": 2, "refused": 0, "seconds": 1.0, "found": []}
+    played = {"programs": 2, "value_sets": 0, "refused": 0, "seconds": 1.0, "found": []}
     monkeypatch.setattr(campaign.units, "warm_up", lambda kinds: None)
     monkeypatch.setattr(
         campaign.units,

@@ -93,7 +93,7 @@ def test_a_distance_hides_nothing():
 
 def test_which_programs_of_a_batch_differ():
     """Results say which; what a program does to its inputs counts as its result."""
-    functions = [(f"def p(a):\n    return a + {number}\n", "(torch.ones(2),)") for number in range(4)]
+    functions = [(f"def p(a):\n    return a + {number}\n", "[(torch.ones(2),)]") for number in range(4)]
     batch = program.Program("tensor", "test", batches.module(functions, tensors.PRELUDE), size=4)
 
     def compiler(function):

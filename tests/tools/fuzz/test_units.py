@@ -7,7 +7,7 @@ from nbcompile.tools.fuzz import batches, oracle, program, tensors, units
 
 def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
     """Of a batch all programs that differ are found, each by itself; what takes several is found whole."""
-    functions = [(f"def p(a):\n    return a + {number}\n", "(1,)") for number in range(5)]
+    functions = [(f"def p(a):\n    return a + {number}\n", "[(1,)]") for number in range(5)]
     batch = program.Program("tensor", "test", batches.module(functions, tensors.PRELUDE), size=5)
     wrong = oracle.Difference("bits", "", "", "")
 
