@@ -193,8 +193,8 @@ class _Author:
 
     def drawn(self, inputs: Sequence[_Input]) -> dict[str, Any]:
         """Tensors by name."""
-        made = [make_tensor(one.shape, one.dtype, one.layout, one.seed, one.special) for one in inputs]
-        return {chr(97 + number): tensor for number, tensor in enumerate(made)}
+        tensors = [make_tensor(one.shape, one.dtype, one.layout, one.seed, one.special) for one in inputs]
+        return {chr(97 + number): tensor for number, tensor in enumerate(tensors)}
 
     def layouts(self, names: Sequence[str]) -> list[list[tuple[tuple[int, ...], tuple[int, ...]]]]:
         """Sizes and strides of values, which may be tuples of tensors."""
@@ -226,9 +226,9 @@ class _Author:
     def input(self, shape: tuple[int, ...], dtype: torch.dtype) -> str:
         """A new input, read before anything else."""
         name, rng = chr(97 + len(self.inputs)), self.rng
-        made = _Input(shape, dtype, rng.choice(LAYOUTS), rng.randrange(10000), rng.random() < SPECIAL[self.exact])
-        self.inputs.append(made)
-        self.values[name] = make_tensor(made.shape, made.dtype, made.layout, made.seed, made.special)
+        drawn = _Input(shape, dtype, rng.choice(LAYOUTS), rng.randrange(10000), rng.random() < SPECIAL[self.exact])
+        self.inputs.append(drawn)
+        self.values[name] = make_tensor(drawn.shape, drawn.dtype, drawn.layout, drawn.seed, drawn.special)
         return name
 
     def step(self) -> None:
