@@ -117,3 +117,22 @@ def test_the_corpus(path):
     """What was found once, and mended, is as in eager."""
     outcome = oracle.examine(program.Program.read(str(path)))
     assert (outcome.refused, outcome.difference) == ("", None)
+
+
+def test_a_nan_beside_it_excuses_no_distance():
+    """What no rounding error moves is compared, whatever other elements are; what one makes infinite is not."""
+    source = "import torch\ndef f(x): return {}\ndef play(compiled): yield compiled(f)(torch.tensor([{}]))\n"
+    steady = source.format("x.exp()", "float('nan'), float('inf'), 1.0")
+    steady = program.Program("tensor", "test", steady, approximate=True)
+    # The last digit of exp decides whether it divides by 0.
+    moving = source.format("1 / (x.exp() - 1)", "1.2e-7, " * 9 + "1.0")
+    moving = program.Program("tensor", "test", moving, approximate=True)
+
+    def scaled(*factors):
+        return lambda f: lambda x: f(x) * torch.tensor(factors)
+
+    assert oracle.examine(steady, scaled(1.0, 1.0, 1 + 2**-22)).difference is None
+    assert oracle.examine(steady, scaled(1.0, 1.0, 1.001)).difference.aspect == "value"
+    assert oracle.examine(steady, scaled(1.0, torch.nan, 1.0)).difference.aspect == "value"
+    assert oracle.examine(moving, scaled(*[1.5] * 9, 1.0)).difference is None
+    assert oracle.examine(moving, scaled(*[1.0] * 9, 1e10)).difference.aspect == "value"
