@@ -1751,10 +1751,22 @@ template <class T, int W> INLINE bool all_same(Vec<T, W> a, Vec<T, W> b) {
 template <class T, int W> INLINE bool all_same(Best<T, W> a, Best<T, W> b) { return every(a.index == b.index); }
 /* Kinds that select one of two values: if no lane beats the carried value, the carried value is the result. */
 template <class Kind> constexpr bool chooses = same_type<Kind, Max> || same_type<Kind, Min> || same_type<Kind, Latest<true>> || same_type<Kind, Latest<false>>;
+/* Kinds whose order matters to a floating-point number: it is eager's, one lane after another. In another order the last
+ * digits differ, and a partial result may overflow: max + max in (-max, max, max). */
+template <class Kind, class T> constexpr bool in_order = is_float<T> && (same_type<Kind, Sum> || same_type<Kind, Prod>);
 /* Scan along lanes; the last lane is carried to the next vector. */
 template <class Kind, class T, int W, class V> struct ScanState {
   V identity = Kind::template identity<T, W>(), before = identity;
   METHOD V next(V x) {
+    if constexpr (in_order<Kind, T>) {
+      auto so_far = lane(before, 0);
+      for (int j = 0; j < W; j++) {
+        so_far = Kind::join(so_far, lane(x, j));
+        x.v[j] = so_far.v[0];
+      }
+      before = V(so_far);
+      return x;
+    }
     if constexpr (chooses<Kind>) if (all_same(Kind::join(before, x), before)) return before;
     x = Kind::join(before, prefix<Kind, W>(x, identity));
     before = last_lane(x);

@@ -9,6 +9,7 @@ import torch
 
 import nbcompile
 from nbcompile.ir.kernel import Carry, Nest
+from nbcompile.tools.fuzz.compare import same_bits
 from tests.support import targets
 from tests.support.lowered import check, programs
 
@@ -73,6 +74,23 @@ def test_what_leaves_the_range_on_the_way_comes_back(dim):
         given = rows.t().contiguous() if dim == 0 else rows
         (found,) = targets.run_cpp(programs(lambda t, f=function: f(t, dim), given)[1], (given,))
         torch.testing.assert_close(found, function(given, dim))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 8, 33])
+def test_sums_and_products_are_eagers_to_the_bit(size, dtype, dim):
+    """Eager combines one element after another; in another order float64 overflows on the way, and digits differ."""
+    largest = torch.finfo(dtype).max
+    sums, products = torch.randn(2, 7, size, dtype=dtype)
+    sums[1, :3] = torch.tensor([-largest, largest, largest])[:size]
+    products[1, :3] = torch.tensor([1e-30, -1.25, largest])[:size]
+    sums[2, -1] = products[2, -1] = -0.0
+    sums[3, 0], products[3, 1] = torch.nan, torch.inf
+    for function, rows in ((torch.cumsum, sums), (torch.cumprod, products)):
+        given = rows.t().contiguous() if dim == 0 else rows
+        (found,) = targets.run_cpp(programs(lambda t, f=function: f(t, dim), given)[1], (given,))
+        assert same_bits(found, function(given, dim))
 
 
 def test_sizes_that_are_symbols():
