@@ -80,7 +80,7 @@ def _has_nan(values: Values) -> bool:
 
 TABLE = (
     Exclusion(
-        r"\.(roll|copysign|xlogy|xlog1py|logaddexp2?|one_hot|\w*batch_norm\w*|floor_divide|remainder|interpolate)\b|//|rounding_mode",
+        r"\.(roll|logical_(?:and|or|xor)|copysign|xlogy|xlog1py|logaddexp2?|one_hot|\w*batch_norm\w*|floor_divide|remainder|interpolate)\b|//|rounding_mode",
         _is_laid_out_otherwise,
         "strides are those that torch's fake tensors promise (docs/exactness.md)",
     ),

@@ -17,7 +17,10 @@ def test_a_campaign_goes_on(tmp_path):
     plan = campaign.Plan(1000.0, 1, ("python",), 1, tmp_path, ask_peer=False)
     run = campaign.Campaign(plan, campaign.State())
     (tmp_path / "causes").mkdir()
-    run.count("python", {"programs": 3, "value_sets": 0, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2})
+    run.count(
+        "python",
+        {"programs": 3, "value_sets": 0, "refused": 1, "seconds": 1.0, "found": [{"cause": "c", "text": "x"}] * 2},
+    )
     kept = json.loads((tmp_path / "state-1.json").read_text())
     assert kept["programs"] == {"python": 3}
     assert kept["causes"]["c"]["count"] == 2

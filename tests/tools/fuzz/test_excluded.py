@@ -17,7 +17,12 @@ def test_what_is_known_is_not_generated():
     grids = {"d": torch.tensor([0.5, torch.nan]), "e": torch.tensor([0.5, -7.0])}
     assert "grid" in TABLE[-2].pattern and excluded("v0 = F.grid_sample(b, d)", known | grids) == TABLE[-2].reason
     assert not excluded("v0 = F.grid_sample(b, e)", known | grids)
-    divided = {"g": torch.full((33,), 3.4e38), "h": torch.tensor(0.25), "i": torch.tensor(3.0), "j": torch.tensor(1e-40)}
+    divided = {
+        "g": torch.full((33,), 3.4e38),
+        "h": torch.tensor(0.25),
+        "i": torch.tensor(3.0),
+        "j": torch.tensor(1e-40),
+    }
     assert excluded("v0 = torch.fmod(g, h)", divided) and excluded("v0 = b % j", known | divided)
     assert not excluded("v0 = torch.fmod(i, h)", divided) and not excluded("v0 = b % h", known | divided)
     assert all(row.reason for row in TABLE)
