@@ -225,6 +225,12 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
         yield from ((f".{name}", _content(cell)) for name, cell in cells)
         yield ".__defaults__", value.__defaults__
         yield ".__kwdefaults__", value.__kwdefaults__
+    yield from _contents(value)
+    yield from ((f".{name}", getattr(value, name)) for name in _attribute_names(value) if hasattr(value, name))
+
+
+def _contents(value: object) -> Iterator[tuple[str, object]]:
+    """The items of a container, and what else holds values under other names than attributes."""
     if isinstance(value, (dict, types.MappingProxyType)):
         yield from _entries(value)
     elif isinstance(value, (list, tuple, collections.deque, *VIEWS)):
@@ -235,7 +241,6 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
         yield ".values", torch.from_numpy(value.copy())
     elif isinstance(value, torch.nn.Module):
         yield from ((f".{name}", part) for name, part in _held(value).items())
-    yield from ((f".{name}", getattr(value, name)) for name in _attribute_names(value) if hasattr(value, name))
 
 
 def _entries(value: dict[object, object] | types.MappingProxyType[object, object]) -> Iterator[tuple[str, object]]:
