@@ -126,64 +126,67 @@ def _emit_row_loops(emitter: KernelEmitter, nest: Nest) -> None:
     accumulators = [part for part in nest.body if isinstance(part, (Accumulate, Carry))]
     *loops, last = nest.loops
     count = indexing.constant(last.size)
-    # Blocked summation: a long sum is a sum of short ones, which bounds the rounding error as in eager mode.
-    is_blocked = bool(accumulators) and (count is None or count > BLOCKED_SUM_LENGTH)
+    # Blocked summation: a long sum is a sum of short ones, which bounds the rounding error as in eager mode. A scan has
+    # eager's order, one row after another: in another one, a partial result of (-max, ..., max, max) may overflow.
+    is_long = count is None or count > BLOCKED_SUM_LENGTH
+    blocked = [part for part in accumulators if is_long and isinstance(part, Accumulate)]
     for accumulator in accumulators:
-        for stem in ("_acc", "_partial") if is_blocked else ("_acc",):
+        for stem in ("_acc", "_partial") if accumulator in blocked else ("_acc",):
             _declare_accumulators(emitter, accumulator, stem)
     for loop in loops:
         open_loop(writer, loop.variable.name, "0", c_index(loop.size))
     name, begin, end = last.variable.name, "0", c_index(last.size)
-    if is_blocked:
+    if blocked:
         writer.line(f"for (i64 {name}_begin = 0; {name}_begin < {end}; {name}_begin += {BLOCKED_SUM_LENGTH}) {{")
         writer.depth += 1
         begin, end = f"{name}_begin", f"min_of({name}_begin + {BLOCKED_SUM_LENGTH}, {end})"
     open_loop(writer, name, begin, end)
     with _for_each_part(emitter) as scope:
-        _emit_row(emitter, scope, nest, is_blocked)
+        _emit_row(emitter, scope, nest, blocked)
     close_loop(writer)
-    if is_blocked:
-        for part in accumulators:
-            _fold_partial(emitter, part)
+    for part in blocked:
+        _fold_partial(emitter, part)
+    if blocked:
         close_loop(writer)
     for _ in loops:
         close_loop(writer)
-    _bind_results(emitter, accumulators, is_blocked)
+    _bind_results(emitter, accumulators, blocked)
 
 
-def _emit_row(emitter: KernelEmitter, scope: Scope, nest: Nest, is_blocked: bool) -> None:
+def _emit_row(emitter: KernelEmitter, scope: Scope, nest: Nest, blocked: Sequence[Accumulate]) -> None:
     """Emit what one row does to the accumulators of its columns."""
     for part in nest.body:
         if isinstance(part, (Accumulate, Carry)):
-            label, stem = emitter.label(part.name), "_partial" if is_blocked else "_acc"
+            label, stem = emitter.label(part.name), "_partial" if part in blocked else "_acc"
             # Lanes beyond the last column are never stored: no mask is needed.
             emit_combine(emitter, scope, part, f"{label}{stem}[part]", "All{}")
             if isinstance(part, Carry):
-                bind_scan_result(emitter, scope, part, _running_value(part, label, is_blocked))
+                bind_scan_result(emitter, scope, part, f"{label}_acc[part]")
         else:
             emit_statement(emitter, scope, part)
 
 
-def _fold_partial(emitter: KernelEmitter, part: Accumulate | Carry) -> None:
+def _fold_partial(emitter: KernelEmitter, part: Accumulate) -> None:
     """Emit the addition of a block's short sum to the long one."""
     label, element = emitter.label(part.name), C_TYPES[part.value.dtype]
     folded = f"fold<{combiner(part)}, {element}, W>({label}_acc[part], {label}_partial[part]);"
     emitter.writer.line(f"for_each_part(parts, [&](int part) STEP {{ {folded} }});", emitter.origins.get(part.name, ()))
 
 
-def _bind_results(emitter: KernelEmitter, accumulators: Sequence[Accumulate | Carry], is_blocked: bool) -> None:
+def _bind_results(
+    emitter: KernelEmitter, accumulators: Sequence[Accumulate | Carry], blocked: Sequence[Accumulate]
+) -> None:
     """Give the results of reductions their names; a scan has stored its results already."""
     for part in accumulators:
         if isinstance(part, Carry):
             continue
-        text, dtype = _running_value(part, emitter.label(part.name), is_blocked), part.value.dtype
+        label, dtype = emitter.label(part.name), part.value.dtype
+        text = f"{label}_acc[part]"
+        if part in blocked:
+            text = f"{combiner(part)}::join({text}, {label}_partial[part])"
         if part.kind.startswith("arg"):
             text, dtype = f"cast<i64>({text}.index)", torch.int64
         emitter.locals[part.name] = Value(text, True, dtype)
-
-
-def _running_value(part: Accumulate | Carry, label: str, is_blocked: bool) -> str:
-    return f"{combiner(part)}::join({label}_acc[part], {label}_partial[part])" if is_blocked else f"{label}_acc[part]"
 
 
 def _declare_accumulators(emitter: KernelEmitter, part: Accumulate | Carry, stem: str) -> None:

@@ -93,6 +93,38 @@ def test_sums_and_products_are_eagers_to_the_bit(size, dtype, dim):
         assert same_bits(found, function(given, dim))
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_long_scans_are_eagers_to_the_bit(dtype, dim):
+    """Also beyond the length of which sums are divided into blocks: rows 64 and 65 alone overflow."""
+    sums = torch.randn(5, 1000, dtype=dtype)
+    sums[1] = 0
+    sums[1, 0], sums[1, 64:66] = -torch.finfo(dtype).max, torch.finfo(dtype).max
+    products = 1 + torch.randn(5, 1000, dtype=dtype) / 30
+    for function, rows in ((torch.cumsum, sums), (torch.cumprod, products)):
+        given = rows.t().contiguous() if dim == 0 else rows
+        (found,) = targets.run_cpp(programs(lambda t, f=function: f(t, dim), given)[1], (given,))
+        assert same_bits(found, function(given, dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp"])
+def test_the_zero_of_a_row_of_one_element(name, dtype):
+    """The sum of a row starts with 0: that of -0.0 alone is 0.0. A scalar is copied, with its sign."""
+    zero = torch.tensor(-0.0, dtype=dtype)
+    for given in (zero, zero.expand(1), zero.expand(3, 1), zero.expand(3, 2)):
+        (found,) = targets.run_cpp(programs(lambda t: getattr(t, name)(-1), given)[1], (given,))
+        assert same_bits(found, getattr(given, name)(-1)), given.shape
+
+
+def test_a_scan_and_a_sum_of_the_same_long_columns():
+    """The sum is one of blocks, as eager's, and the scan is in order: both in one loop."""
+    given = torch.randn(1000, 5, dtype=torch.float64)
+    found, total = targets.run_cpp(programs(lambda t: [t.cumsum(0), t.sum(0)], given)[1], (given,))
+    assert same_bits(found, given.cumsum(0))
+    torch.testing.assert_close(total, given.sum(0), rtol=0, atol=1e-12)
+
+
 def test_sizes_that_are_symbols():
     """One kernel for all lengths."""
     check(lambda t: [t.cumsum(1), t.cumprod(0)], torch.randn(3, 8), dynamic=True, other_inputs=(torch.randn(4, 33),))
