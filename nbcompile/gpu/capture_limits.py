@@ -8,7 +8,7 @@ In torch: torch/_inductor/cudagraph_utils.py. Read next: nbcompile/gpu/cuda_grap
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -45,7 +45,7 @@ def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitte
     placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
     # The line of the user's program is named, should one of these inputs have to be copied.
     written = tuple((at, _stack_of_a_write(placeholders[at])) for at in sorted(written_inputs(schedule)))
-    reason = obstacle(graph_module, emitted)
+    reason = obstacle(graph_module, emitted, _folded_literals(graph_module, schedule))
     # The facts are needed in full only where a graph is divided; without an obstacle it is recorded
     # as a whole.
     if not reason or emitted.plan is None:
@@ -58,6 +58,20 @@ def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitte
     # lowering may have replaced it by others.
     is_known = all(node.target in targets for node in graph_module.graph.nodes if _is_obstacle(node))
     return CaptureFacts(reason, written, apart, is_known, _written_pointers(schedule, emitted), mutating)
+
+
+def _folded_literals(graph_module: torch.fx.GraphModule, schedule: Schedule) -> frozenset[torch.fx.Node]:
+    """Literals that have become numbers in kernels: ``x[:, 1] = 3`` then reads no tensor with a 3 on the CPU."""
+    tensors = schedule.program.tensors()
+    returned = {output.buffer for output in schedule.program.outputs if isinstance(output, BufferView)}
+    written = {name for kernel in schedule.kernels() for name in kernel.writes}
+    if any(tensors[name].device.type == "cpu" for name in schedule.buffers_read | returned | written):
+        return frozenset()
+    return frozenset(
+        node
+        for node in graph_module.graph.nodes
+        if node.op == "get_attr" or node.target is aten.lift_fresh_copy.default
+    )
 
 
 def _written_pointers(schedule: Schedule, emitted: EmittedProgram) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -90,9 +104,9 @@ def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
     )
 
 
-def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram) -> str:
-    """The reason why the graph cannot be recorded; "" if it can."""
-    reason = _device_reason(graph_module) or _operator_reason(graph_module)
+def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram, unread: Container[torch.fx.Node] = ()) -> str:
+    """The reason why the graph cannot be recorded; "" if it can. Nothing that runs reads the nodes in ``unread``."""
+    reason = _device_reason(graph_module, unread) or _operator_reason(graph_module)
     if not reason and emitted.plan is None:
         reason = f"a graph that needs Python ({emitted.no_plan})"
     # A kernel in C++ would run once, while the graph is recorded, and never in a replay.
@@ -112,10 +126,10 @@ def _values(node: torch.fx.Node) -> Iterator[Any]:
     yield from value if isinstance(value, (list, tuple)) else (value,)
 
 
-def _device_reason(graph_module: torch.fx.GraphModule) -> str:
+def _device_reason(graph_module: torch.fx.GraphModule, unread: Container[torch.fx.Node]) -> str:
     devices: dict[torch.device, torch.fx.Node] = {}
     for node in graph_module.graph.nodes:
-        for value in _values(node):
+        for value in _values(node) if node not in unread else ():
             # Meta tensors have no memory, so they take part in no launch.
             if isinstance(value, torch.Tensor) and value.device.type != "meta":
                 devices.setdefault(value.device, node)

@@ -573,3 +573,55 @@ def test_the_mark_of_a_step_is_not_needed(here):
         kept.append((compiled(x, w), mixed(x, w)))
     for found, expected in kept:
         same(list(found), list(expected))
+
+
+def literals(x):
+    x = x.clone()
+    x[:, 1] = 3
+    x[0] = -0.5
+    return x * 2
+
+
+def literal_that_is_returned(x):
+    three = torch.tensor(3.0)
+    x = x.clone()
+    x[:, 1] = three
+    return x * 2, three
+
+
+def literal_for_an_operator(x):
+    x = x.clone()
+    x[torch.tensor([1, 2], device=x.device)] = 7
+    return x * 2
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_literal_within_kernels_is_no_obstacle(here, dynamic):
+    """``x[:, 1] = 3`` has its 3 in memory of the CPU, which no kernel reads: the graph is recorded and replayed."""
+    compiled = nbcompile.compile(literals, mode=MODE, dynamic=dynamic)
+    for call in range(5):
+        given = torch.randn(6, 4, device="cuda")
+        here.driver.clear_log()
+        found = compiled(given)
+        same(found, literals(given))
+        assert len(lines(here, "begin capture")) == (call == 1)
+        assert bool(lines(here, "replay")) == (call > 0)
+        del found
+
+
+def test_a_literal_that_an_operator_reads_is_an_obstacle(here):
+    """ATen's index_put takes the 7 from memory of the CPU."""
+    inputs = [(torch.randn(6, 4, device="cuda"),) for _ in range(4)]
+    assert any("cpu device (" in note for note in notes_of(literal_for_an_operator, *inputs))
+    assert lines(here, "replay") == []
+
+
+def test_a_literal_that_is_returned_is_an_obstacle(here):
+    """Its memory is the CPU's, and a new one for each call."""
+    x = torch.randn(6, 4, device="cuda")
+    assert any("cpu device (" in note for note in notes_of(literal_that_is_returned, (x,)))
+    assert lines(here, "replay") == []
+    compiled = nbcompile.compile(literal_that_is_returned, mode=MODE)
+    kept = [compiled(x)[1] for _ in range(3)]
+    kept[0].zero_()
+    assert [three.item() for three in kept] == [0.0, 3.0, 3.0]
