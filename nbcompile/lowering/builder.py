@@ -21,7 +21,6 @@ from torch import fx
 from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import (
-    Expr,
     Gather,
     IndexOf,
     UnsupportedDtype,
@@ -225,7 +224,7 @@ class Builder:
             self.add(ir.Reduction(name, dtype, value.device, contiguous(size), body, kind, reduced, accumulate, nodes))
             result = self.whole(name)
         else:
-            result = Value(dtype, value.device, size, _single_element(body, kind, dtype), nodes)
+            result = Value(dtype, value.device, size, split_reduction.of_one_element(body, kind, dtype), nodes)
         return _keep_dims(result, value.size, kept_dims) if keepdim else result
 
     def scan(self, value: Value, dim: int, kind: str, dtype: torch.dtype, accumulate: torch.dtype) -> Value:
@@ -357,11 +356,6 @@ class Builder:
         if isinstance(result, (tuple, list)):
             return tuple(self._results(extern, each, (*path, at)) for at, each in enumerate(result))
         return result
-
-
-def _single_element(body: Expr, kind: str, dtype: torch.dtype) -> Expr:
-    """The reduction of one element: the element itself, or its index, which is 0."""
-    return constant(0, dtype) if kind.startswith("arg") else cast(body, compute_dtype(dtype))
 
 
 def _keep_dims(result: Value, size: Sequence[Index], kept_dims: Sequence[int]) -> Value:

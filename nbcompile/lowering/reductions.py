@@ -46,11 +46,7 @@ def reduce(build: Builder, x: Value, dims: Dims, keepdim: bool, kind: str, dtype
         raise NoLowering(f"dtype {x.dtype}")
     # The values are compared in their own type; the int64 of the result is the type of the index.
     accumulate = compute_dtype(x.dtype if kind in ("argmax", "argmin") else dtype)
-    where = all_dims(x, dims)
-    # A tensor without dimensions: its only element is the result.
-    if not where and kind not in ("argmax", "argmin"):
-        return convert(build, x, dtype)
-    return build.reduce(x, where, keepdim, kind, dtype, accumulate)
+    return build.reduce(x, all_dims(x, dims), keepdim, kind, dtype, accumulate)
 
 
 def _summed(x: Value, dtype: torch.dtype | None) -> torch.dtype:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from nbcompile.ir.buffer import Pointwise
-from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, apply, constant, loads
+from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, apply, cast, compute_dtype, constant, loads
 from nbcompile.ir.index import (
     ONE,
     ZERO,
@@ -264,3 +264,12 @@ def _first_index(
     none = constant(torch.iinfo(torch.int64).max, torch.int64)
     candidates = replace(indices, body=apply("where", is_best, candidate, none), size=(*size[:at], parts))
     return build.reduce(candidates, [at], False, "min", dtype, torch.int64)
+
+
+def of_one_element(body: Expr, kind: str, dtype: torch.dtype) -> Expr:
+    """The reduction of one element: the element itself, or its index, which is 0."""
+    if kind.startswith("arg"):
+        return constant(0, dtype)
+    number = cast(body, compute_dtype(dtype))
+    # A sum starts with 0: that of -0.0 alone is 0.0.
+    return number + 0.0 if kind == "sum" and dtype.is_floating_point else number

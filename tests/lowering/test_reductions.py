@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nbcompile.tools.fuzz.compare import same_bits
 from tests.lowering.families import b, check_family, every_way, n, v, x
+from tests.support import targets
+from tests.support.lowered import programs
 
 FAMILIES = {
     "sums and extremes": (
@@ -71,3 +74,38 @@ FAMILIES = {
 def test_family(name, how):
     """Program and schedule give eager's values, dtypes and strides, without ATen."""
     check_family(*FAMILIES[name], how)
+
+
+ONE_ELEMENT = {
+    "sum": lambda x: x.sum(-1),
+    "mean": lambda x: x.mean(-1),
+    "nansum": lambda x: x.nansum(-1),
+    "sum in float64": lambda x: x.sum(-1, dtype=torch.float64),
+    "prod": lambda x: x.prod(-1),
+    "amax": lambda x: x.amax(-1),
+    "argmax": lambda x: x.argmax(-1),
+    "any": lambda x: x.any(-1),
+    "all": lambda x: x.all(-1),
+}
+
+
+FRACTIONS, INTEGERS = (torch.float32, torch.float64, torch.bfloat16), (torch.int32, torch.uint8)
+OF_BOOLS = {"sum", "sum in float64", "prod", "amax", "any", "all"}
+OF_INTEGERS = OF_BOOLS | {"argmax"}
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, dtype) for dtype in FRACTIONS for name in ONE_ELEMENT),
+        *((name, dtype) for dtype in INTEGERS for name in ONE_ELEMENT if name in OF_INTEGERS),
+        *((name, torch.bool) for name in ONE_ELEMENT if name in OF_BOOLS),
+    ],
+)
+def test_one_element_is_reduced_to_the_bit(name, dtype):
+    """A sum starts with 0, so that of -0.0 alone is 0.0; other reductions give the element. A scalar is such a row."""
+    for number in (-0.0, 3):
+        scalar = torch.tensor(number).to(dtype)
+        for given in (scalar, scalar.expand(1), scalar.expand(3, 1)):
+            (found,) = targets.run_cpp(programs(ONE_ELEMENT[name], given)[1], (given,))
+            assert same_bits(found, ONE_ELEMENT[name](given)), given
