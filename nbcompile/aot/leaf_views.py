@@ -23,6 +23,7 @@ from nbcompile import torch_internals
 from nbcompile.ir import compiled_artifact
 
 REASON = "the graph returns a view that was made without gradients, and computes something differentiable of it"
+WRITTEN_REASON = "the graph returns a view that was made without gradients, and writes to the same memory"
 
 
 class LeafView(NamedTuple):
@@ -32,7 +33,15 @@ class LeafView(NamedTuple):
     requires_grad: bool
 
 
-def is_differentiated(module: torch.fx.GraphModule) -> bool:
+def eager_reason(module: torch.fx.GraphModule) -> str:
+    """The reason why a graph runs as it was captured, or an empty text."""
+    try:
+        return REASON if _is_differentiated(module) else ""
+    except RuntimeError:  # autograd answers no question about such a view after a write to its base
+        return WRITTEN_REASON
+
+
+def _is_differentiated(module: torch.fx.GraphModule) -> bool:
     """Return whether something that requires grad is computed of a leaf that the graph returns."""
     return any(
         user.op != "output" and any(value.requires_grad and not value.is_leaf for value in _values(user))

@@ -98,8 +98,8 @@ def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[An
         return overlapping_operands.REASON
     if hidden_writes.writes_unseen(graph_module):
         return hidden_writes.REASON
-    if leaf_views.is_differentiated(graph_module):
-        return leaf_views.REASON
+    if reason := leaf_views.eager_reason(graph_module):
+        return reason
     if any(node.target is torch.set_default_dtype for node in graph_module.graph.nodes):
         return "the graph sets the default dtype, which no ATen operator does"
     return ""

@@ -96,3 +96,41 @@ def test_writing_to_it_is_an_error_of_eager_mode():
         (rows,) = function(torch.arange(4.0), torch.ones(4, requires_grad=True))
         with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
             rows.add_(1)
+
+
+def _base_written(p):
+    with torch.no_grad():
+        flat = p.view(-1)
+        p.mul_(2)
+    return flat
+
+
+def _itself_written(p):
+    with torch.no_grad():
+        flat = p.view(-1)
+        flat.mul_(2)
+        return flat * 2, flat
+
+
+def _sibling_written(p):
+    with torch.no_grad():
+        first, second = p.chunk(2)
+        first.mul_(2)
+    return second, first
+
+
+@pytest.mark.parametrize("function", [_base_written, _itself_written, _sibling_written])
+def test_a_write_to_its_memory_runs_as_captured(function):
+    """Autograd answers no question about such a view; its values, and its share of the memory, are eager's."""
+    facts_of = []
+    for called in (function, nbcompile.compile(function)):
+        p = torch.nn.Parameter(torch.ones(4))
+        results = called(p)
+        result = results[-1] if isinstance(results, tuple) else results
+        with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
+            _ = result.is_leaf
+        with torch.no_grad():
+            facts_of.append((p.tolist(), result.data_ptr() - p.data_ptr()))
+    assert facts_of[0] == facts_of[1]
+    note = nbcompile.explain(function)(torch.nn.Parameter(torch.ones(4))).record.frames[0].compiled_graph.notes
+    assert "writes to the same memory" in " ".join(map(str, note))
