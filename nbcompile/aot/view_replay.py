@@ -31,13 +31,16 @@ MODES = ("grad", "inference_mode", "autocast")
 """Parts of the names of functions that change what a view is for autograd."""
 SET_GRAD_MODE = torch._C._set_grad_enabled
 """The one of them that is recorded."""
+GET_DATA = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
+"""Function of ``x.data``: a detached tensor with a version counter of its own, which no ATen operator makes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewCall:
     """A view operator, and the slots of those of its results that are used, with their places among its results."""
 
-    target: torch._ops.OpOverload
+    target: Any
+    """An ATen operator, or GET_DATA."""
     arguments: tuple[Any, ...]
     """Tensors are :class:`AtSlot`, sizes may be ``torch.SymInt``."""
     keywords: dict[str, Any]
@@ -100,7 +103,7 @@ def input_views(
 def _recorded(part: _Part, inputs: Sequence[Any], aliases: Sequence[AliasedOutput]) -> InputViews | None:
     recorder, was_enabled = _Recorder(inputs), torch.is_grad_enabled()
     with recorder:
-        values = part.run_for(inputs)
+        values = part.run_for(inputs, recorder)
     slots = [alias.input if alias.is_input else recorder.slots.get(id(values[at])) for at, alias in enumerate(aliases)]
     known = [slot for slot in slots if slot is not None]
     if len(known) != len(slots):
@@ -148,13 +151,15 @@ class _Part(torch.fx.Interpreter):
         super().__init__(module)
         self.needed, self.wanted = needed, wanted
 
-    def run_for(self, inputs: Sequence[Any]) -> list[Any]:
+    def run_for(self, inputs: Sequence[Any], recorder: _Recorder) -> list[Any]:
         """Values of the results."""
         nodes: Any = self.module.graph
         self.env = dict(zip(nodes.find_nodes(op="placeholder"), inputs, strict=True))
         for node in nodes.nodes:
             if node in self.needed and node.op != "placeholder":
                 self.env[node] = self.run_node(node)
+                if node.target is GET_DATA:
+                    recorder.name_last(self.env[node], GET_DATA)
         return [self.env[node] if isinstance(node, torch.fx.Node) else node for node in self.wanted]
 
 
@@ -202,6 +207,12 @@ class _Recorder(TorchDispatchMode):
                 self.slots[id(part)] = len(self.alive)
                 self.alive.append(part)
         self.calls.append(ViewCall(func, arguments, named, tuple(results), torch.is_grad_enabled()))
+
+    def name_last(self, result: torch.Tensor, target: Any) -> None:
+        """Write the function whose result the last operator made, if it did, in the place of the operator."""
+        last = self.calls[-1] if self.calls else None
+        if last is not None and last.results == (((), self.slots.get(id(result))),):
+            self.calls[-1] = replace(last, target=target)
 
     def used(self, outputs: Sequence[int]) -> tuple[ViewCall, ...]:
         """The calls that these slots need."""

@@ -88,11 +88,12 @@ def load(
     kernels |= prepared
     functions = kernels if isinstance(extension, NoLauncher) else {**kernels, "empty_strided": extension.empty_strided}
     wrapped = PythonWrapper(emitted, functions, attribute or _no_attribute, constants or {})
+    program: LoadedGraph = wrapped
     # The wrapper is a complete program by itself; the plan is the same steps for the launcher in C.
-    if emitted.plan is None or isinstance(extension, NoLauncher):
-        return wrapped
-    program: LoadedGraph = _program(emitted, emitted.plan, entries, extension, wrapped, library, prepared)
-    return program
+    if emitted.plan is not None and not isinstance(extension, NoLauncher):
+        program = _program(emitted, emitted.plan, entries, extension, wrapped, library, prepared)
+    sets_grad_mode = any(extern.target is torch._C._set_grad_enabled for extern in emitted.externs)
+    return RestoredGradMode(program) if sets_grad_mode else program
 
 
 def _program(
@@ -179,6 +180,29 @@ class PythonWrapper:
         }
         return self._define({**self.namespace, **ranged})
 
+
+class RestoredGradMode:
+    """A graph that sets grad modes in between, and leaves the one of the call behind where an operator fails."""
+
+    _boxed_call = True
+
+    def __init__(self, graph: LoadedGraph) -> None:
+        self.graph = graph
+
+    def __call__(self, inputs: list[Any], /) -> tuple[Any, ...]:
+        was_enabled = torch.is_grad_enabled()
+        try:
+            return self.graph(inputs)
+        finally:
+            torch._C._set_grad_enabled(was_enabled)
+
+    def positional(self, *inputs: Any) -> tuple[Any, ...]:
+        """Run, with the inputs as arguments."""
+        return self(list(inputs))
+
+
+for _method in (RestoredGradMode.__call__, RestoredGradMode.positional):
+    torch_internals.hide_from_hook(_method.__code__)
 
 _profiler_enabled: Callable[[], bool] = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 

@@ -216,3 +216,24 @@ def test_a_graph_of_views_alone_runs_no_python() -> None:
     for node, value in zip(module.graph.nodes, (x, x.t(), x[0]), strict=False):
         node.meta["example_value"] = value
     assert type(lookup("inductor")(module, [x])).__name__ == "builtin_function_or_method"
+
+
+@pytest.mark.parametrize("name", ["data", "view of data", "beside a view", "data twice"])
+@pytest.mark.parametrize("learns", [False, True])
+def test_data_counts_versions_by_itself(name: str, learns: bool) -> None:
+    """A write to what ``x.data`` gave changes the input, but not its version: autograd does not see it."""
+    functions: dict[str, Function] = {
+        "data": lambda x: x.data,
+        "view of data": lambda x: x.data.t()[1:],
+        "beside a view": lambda x: (x.data, x.t(), x.detach()),
+        "data twice": lambda x: (x.data, x.data.view(-1)),
+    }
+    seen = []
+    for called in (functions[name], nbcompile.compile(functions[name])):
+        x = torch.ones(4, 4, requires_grad=learns)
+        results = _flat(called(x))
+        results[0].add_(1)
+        versions = [(each._version, each._is_view(), each.requires_grad, each.tolist()) for each in results]
+        seen.append((x._version, x.tolist(), versions))
+    assert seen[0] == seen[1]
+    assert seen[0][0] == 0

@@ -56,3 +56,14 @@ def test_no_memory_is_lost() -> None:
     for _ in range(10):
         program.positional(x)
     assert torch._C._storage_Use_Count(x.untyped_storage()._cdata) == before
+
+
+def test_an_operator_that_fails_leaves_the_grad_mode() -> None:
+    """The mode that the program sets for some views is the caller's again where one of them cannot be made."""
+    far = ViewCall(ATEN.as_strided.default, (AtSlot(0), [2], [1], 100), {}, (((), 1),), grad_enabled=False)
+    program = _program(far, outputs=[1])
+    assert program.positional(torch.randn(200)[:16])[0].shape == (2,)
+    for call in (program.positional, lambda x: program([x])):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            call(torch.randn(4, 4))
+        assert torch.is_grad_enabled()
