@@ -20,10 +20,13 @@ import torch.fx
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
+from nbcompile.aot.self_overlapping_writes import storages
 from nbcompile.ir import compiled_artifact
 
 REASON = "the graph returns a view that was made without gradients, and computes something differentiable of it"
 WRITTEN_REASON = "the graph returns a view that was made without gradients, and writes to the same memory"
+INFERENCE_REASON = "the graph views a tensor in inference mode, and returns its memory or needs its gradient"
+_ENTER, _LEAVE = torch.autograd.grad_mode._enter_inference_mode, torch.autograd.grad_mode._exit_inference_mode
 
 
 class LeafView(NamedTuple):
@@ -35,10 +38,31 @@ class LeafView(NamedTuple):
 
 def eager_reason(module: torch.fx.GraphModule) -> str:
     """The reason why a graph runs as it was captured, or an empty text."""
+    # AOTAutograd fails there, and leaves torch's dispatcher in a state in which no tensor can be made.
+    if _views_in_inference_mode(module):
+        return INFERENCE_REASON
     try:
         return REASON if _is_differentiated(module) else ""
     except RuntimeError:  # autograd answers no question about such a view after a write to its base
         return WRITTEN_REASON
+
+
+def _views_in_inference_mode(module: torch.fx.GraphModule) -> bool:
+    entered: set[torch.fx.Node] = set()
+    returned: set[int] = set()
+    for node in module.graph.output_node().all_input_nodes:
+        returned.update(storages(node))
+    for node in module.graph.nodes:
+        if node.target is _ENTER and node.args[0]:
+            entered.add(node)
+        elif node.target is _LEAVE:
+            entered.discard(node.args[0])
+        elif entered:
+            # What an operator makes there is an inference tensor, unless it is a view of another one.
+            views = [value for value in _values(node) if value._is_view() and not value.is_inference()]
+            if views and (not returned.isdisjoint(storages(node)) or any(value.requires_grad for value in views)):
+                return True
+    return False
 
 
 def _is_differentiated(module: torch.fx.GraphModule) -> bool:

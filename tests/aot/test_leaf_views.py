@@ -134,3 +134,31 @@ def test_a_write_to_its_memory_runs_as_captured(function):
     assert facts_of[0] == facts_of[1]
     note = nbcompile.explain(function)(torch.nn.Parameter(torch.ones(4))).record.frames[0].compiled_graph.notes
     assert "writes to the same memory" in " ".join(map(str, note))
+
+
+def _returned_from_inference_mode(x):
+    with torch.inference_mode():
+        return x.t(), x[0]
+
+
+def _used_in_inference_mode(x):
+    with torch.inference_mode():
+        y = x[0] * 2
+    return y, x * 3
+
+
+@pytest.mark.parametrize("function", [_returned_from_inference_mode, _used_in_inference_mode])
+def test_a_view_in_inference_mode_runs_as_captured(function):
+    """A graph that AOTAutograd cannot trace has eager's results, and the process goes on."""
+    for learns in (False, True):
+        x, facts_of = torch.eye(2).requires_grad_(learns), []
+        for called in (function, nbcompile.compile(function)):
+            results = called(x)
+            facts_of.append(
+                [(each.tolist(), each.is_inference(), each.requires_grad, each._is_view()) for each in results]
+            )
+        if learns or function is _returned_from_inference_mode:
+            assert facts_of[0] == facts_of[1]
+            compiled = nbcompile.explain(function)(x).record.frames[0].compiled_graph
+            assert "in inference mode" in " ".join(map(str, compiled.notes))
+        assert torch.ones(2).sum() == 2
