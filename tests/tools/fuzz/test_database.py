@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from types import SimpleNamespace
 
 import torch
 
@@ -25,6 +27,14 @@ def test_a_call_is_text_with_holes():
             continue  # ones are no sample of it: factors that are singular, for example
         made += 1
     assert made >= 10
+
+
+def test_braces_of_a_text_are_no_holes():
+    """``str.format`` fills the names in: what is in braces in an argument comes back as it was."""
+    call = database._call("f", SimpleNamespace(input=torch.ones(2), args=("{a}", [1, math.inf]), kwargs={"to": None}))
+    assert call is not None
+    assert call.text.format("x") == "f(x, '{a}', [1, float('inf')], to=None)"
+    assert call.tensors == (((2,), torch.float32),)
 
 
 def test_what_is_random_is_not_drawn():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbcompile.tools.fuzz import batches, oracle, program, tensors, units
+from nbcompile.tools.fuzz import batches, oracle, program, reduction, tensors, units
 
 
 def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
@@ -24,3 +24,20 @@ def test_programs_that_differ_are_taken_out_of_a_batch(monkeypatch):
     assert sizes(unknown) == sizes(known) == [5]
     rounded = oracle.Verdict(difference=oracle.Difference("value", "", "", ""), members=(3,))
     assert sizes(rounded) == []
+
+
+def test_a_unit_counts_what_it_plays(monkeypatch):
+    """Programs that eager mode refuses are counted apart; of a known cause there is no text and no smaller program."""
+    drawn = [program.Program("python", str(number), f"text {number}", size=number + 1) for number in range(4)]
+    wrong = oracle.Difference("internal", "", "1", "assertion 7")
+    verdicts = {
+        "text 0": oracle.Verdict(), "text 1": oracle.Verdict(refused="no"),
+        "text 2": oracle.Verdict(), "text 3": oracle.Verdict(difference=wrong),
+    }  # fmt: skip
+    monkeypatch.setitem(units.GENERATORS, "python", (lambda seed: drawn[int(seed.rpartition("/")[2])], 4))
+    monkeypatch.setattr(oracle, "examine", lambda played: verdicts[played.source])
+    monkeypatch.setattr(units, "apart", lambda played, verdict: [(played, verdict.difference)])
+    cause = reduction.cause(drawn[3], wrong)
+    found = units.play_unit("python", 1, 0, known={cause})
+    assert (found["programs"], found["refused"]) == (1 + 3 + 4, 2)
+    assert found["found"] == [{"cause": cause, "text": ""}]
