@@ -23,10 +23,10 @@ def small_ones_too(monkeypatch):
 
 def compiled(function, *arguments):
     """The result, and what the record says of graphs and notes."""
-    pen = nbcompile.api.new_recorder("attention")
-    with pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("attention")
+    with frame_recorder.listening():
         result = nbcompile.compile(function)(*arguments)
-    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    graphs = [frame.compiled_graph for frame in frame_recorder.record().frames if frame.compiled_graph is not None]
     nbcompile.reset()
     targets = [str(node.target) for graph in graphs for each in graph.graphs for node in each.nodes]
     return result, [each for each in targets if FUSED in each], [note for graph in graphs for note in graph.notes]

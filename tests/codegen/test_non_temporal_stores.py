@@ -13,10 +13,10 @@ LARGE = 1 << 23
 
 def compiled(function, *arguments, **options):
     """The result, and the text of all kernels."""
-    pen = nbcompile.api.new_recorder("streaming")
-    with pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("streaming")
+    with frame_recorder.listening():
         result = nbcompile.compile(function, **options)(*arguments)
-    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    graphs = [frame.compiled_graph for frame in frame_recorder.record().frames if frame.compiled_graph is not None]
     nbcompile.reset()
     return result, "\n".join(kernel.source for graph in graphs for kernel in graph.kernels)
 

@@ -15,10 +15,10 @@ DTYPES = (
 
 def sources(function, *inputs, **options):
     """The results of a program, compiled, and the text of its kernels."""
-    pen = nbcompile.api.new_recorder("squares")
-    with torch.no_grad(), pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("squares")
+    with torch.no_grad(), frame_recorder.listening():
         result = nbcompile.compile(function, **options)(*inputs)
-    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    graphs = [frame.compiled_graph for frame in frame_recorder.record().frames if frame.compiled_graph is not None]
     nbcompile.reset()
     return result, "".join(kernel.source for graph in graphs for kernel in graph.kernels)
 

@@ -59,11 +59,13 @@ def both(prepare, rows, kind, around=None):
         module = network(kind)
         whole = prepare(module) if around is None or not compiled else module
         if compiled:
-            pen = nbcompile.api.new_recorder("rank")
-            with nbcompile.api.listening(pen):
+            frame_recorder = nbcompile.api.new_recorder("rank")
+            with nbcompile.api.listening(frame_recorder):
                 called = nbcompile.compile(whole, backend="aot_eager")
                 results.append(trained(module, called if around is None else around(called), rows))
-                graphs = sum(len(frame.compiled_graph.parts) for frame in pen.record().frames if frame.compiled_graph)
+                graphs = sum(
+                    len(frame.compiled_graph.parts) for frame in frame_recorder.record().frames if frame.compiled_graph
+                )
         else:
             results.append(trained(module, whole, rows))
     return same(*results), graphs

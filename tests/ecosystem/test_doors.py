@@ -65,9 +65,9 @@ def test_lightning_fit(tmp_path):
             max_epochs=2, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu",
             enable_model_summary=False, default_root_dir=tmp_path,
         )  # fmt: skip
-        with nbcompile.api.listening(nbcompile.api.new_recorder("fit")) as pen:
+        with nbcompile.api.listening(nbcompile.api.new_recorder("fit")) as frame_recorder:
             trainer.fit(model, torch.utils.data.DataLoader(rows(), batch_size=8))
-        frames = [frame for frame in pen.record().frames if "training_step" in frame.function]
+        frames = [frame for frame in frame_recorder.record().frames if "training_step" in frame.function]
         assert bool(frames) == (model is compiled)
     weights_equal(eager, trained)
 

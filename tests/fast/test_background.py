@@ -46,16 +46,16 @@ def test_calls_go_on_meanwhile(held):
         return torch.tanh(x * 2).sum(-1)
 
     compiled, x = nbcompile.compile(f), torch.randn(3, 4, requires_grad=True)
-    pen = api.new_recorder("f")
-    with pen.listening():
+    frame_recorder = api.new_recorder("f")
+    with frame_recorder.listening():
         first = compiled(x)
     assert background.jobs()[-1].state in ("waiting", "compiling")
     (gradient,) = torch.autograd.grad(first.sum(), x)
-    assert not pen.record().frames[0].compiled_graph.kernels
+    assert not frame_recorder.record().frames[0].compiled_graph.kernels
     held.set()
     assert background.wait(60)
     assert background.jobs()[-1].state == "ready"
-    assert pen.record().frames[0].compiled_graph.kernels
+    assert frame_recorder.record().frames[0].compiled_graph.kernels
     second = compiled(x)
     (again,) = torch.autograd.grad(second.sum(), x)
     torch.testing.assert_close((first, gradient), (second, again))

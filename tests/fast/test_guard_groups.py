@@ -71,12 +71,12 @@ def test_what_changes_in_a_module_is_noticed(change):
     assert len(graphs) == 1
     CHANGES[change](net)
     given = x.double() if net.layers[0].weight.dtype is torch.float64 else x
-    pen = nbcompile.api.new_recorder("net")
-    with pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("net")
+    with frame_recorder.listening():
         torch.testing.assert_close(call(given), net(given))
     if change not in ("a parameter", "all of __dict__"):  # of the same kind: inputs of the same graph
         assert len(graphs) == 2
-        failed = [each for frame in pen.record().frames for each in frame.failed_guards]
+        failed = [each for frame in frame_recorder.record().frames for each in frame.failed_guards]
         assert failed and all(each.guard and each.reason for each in failed)
 
 

@@ -57,10 +57,10 @@ class Recorded(harness.Ours):
     @contextlib.contextmanager
     def watched(self, settings: Any, seen: Any) -> Iterator[None]:
         """With the record kept as data."""
-        pen = recorder.Recorder("program")
-        with config.patch({**settings.config, "reference": self.reference}), pen.listening():
+        frame_recorder = recorder.Recorder("program")
+        with config.patch({**settings.config, "reference": self.reference}), frame_recorder.listening():
             yield
-        self.frames = [codec.frame_to_plain(frame) for frame in pen.frames]
+        self.frames = [codec.frame_to_plain(frame) for frame in frame_recorder.frames]
 
 
 def run(name: str, reference: bool) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:

@@ -359,10 +359,10 @@ def test_code_for_several_targets_is_kept_apart():
 
     targets = []
     for options in (None, ON_SM_90, {"target": "sm_80"}, None, ON_SM_90):
-        pen = nbcompile.api.new_recorder("f")
-        with pen.listening():
+        frame_recorder = nbcompile.api.new_recorder("f")
+        with frame_recorder.listening():
             nbcompile.compile(f, options=options)(x)
-        targets.append([each.compiled_graph.target for each in pen.record().frames])
+        targets.append([each.compiled_graph.target for each in frame_recorder.record().frames])
     assert targets == [[""], ["sm_90"], ["sm_80"], [], []]
 
 

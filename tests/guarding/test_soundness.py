@@ -125,10 +125,10 @@ def test_a_helper_that_is_defined_again_recompiles_with_a_reason():
     exec("def f(x):\n    return helper(x) + 1\ndef helper(x):\n    return x * 2\n", scope)
     compiled = nbcompile.compile(scope["f"], backend="eager")
     x = torch.ones(3)
-    pen = nbcompile.api.new_recorder("f")
-    with pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("f")
+    with frame_recorder.listening():
         compiled(x)
         exec("def helper(x):\n    return x * 3\n", scope)
         assert torch.equal(compiled(x), x * 3 + 1)
-    (failed,) = pen.record().frames[-1].failed_guards
+    (failed,) = frame_recorder.record().frames[-1].failed_guards
     assert "helper" in failed.reason and failed.actual

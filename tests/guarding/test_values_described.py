@@ -44,11 +44,11 @@ def test_a_recompilation_for_another_object_is_told():
     def choose(x, which):
         return x + 1 if which is kept else x - 1
 
-    compiled, pen = nbcompile.compile(choose, backend="eager"), api.new_recorder("choose")
-    with pen.listening():
+    compiled, frame_recorder = nbcompile.compile(choose, backend="eager"), api.new_recorder("choose")
+    with frame_recorder.listening():
         compiled(torch.ones(2), kept)
         compiled(torch.ones(2), Bad())
-    record = pen.record()
+    record = frame_recorder.record()
     assert [each.status for each in record.frames] == ["compiled", "compiled"]
     assert "Bad" in text.render(record)
     assert "Bad" in html.render(record)

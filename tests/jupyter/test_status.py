@@ -85,8 +85,8 @@ def test_interrupted_in_any_phase(run, shell, monkeypatch, phase):
     (frame,) = shell.user_ns["seen"].record.frames
     assert (frame.status, frame.skip_reason.partition(":")[0]) == ("failed", f"interrupted in {phase}")
     assert "the next call compiles again" in ran.pictures[-1]["text/plain"].replace("\n", " ").replace("  ", " ")
-    pen = api.new_recorder("again")
-    with pen.listening():
+    frame_recorder = api.new_recorder("again")
+    with frame_recorder.listening():
         again = run("f(torch.ones(3))")
     torch.testing.assert_close(again.value, torch.ones(3).sin() * 3)
-    assert [each.status for each in pen.record().frames] == ["compiled"]
+    assert [each.status for each in frame_recorder.record().frames] == ["compiled"]

@@ -32,11 +32,11 @@ class Net(torch.nn.Module):
 @pytest.fixture
 def live():
     nbcompile.reset()
-    function, pen = nbcompile.compile(scaled, backend="eager"), api.new_recorder("scaled")
-    with pen.listening():
+    function, frame_recorder = nbcompile.compile(scaled, backend="eager"), api.new_recorder("scaled")
+    with frame_recorder.listening():
         function(torch.ones(3, 4))
         function(torch.ones(5, 4))
-    return LiveWhatIf(pen.record(), function)
+    return LiveWhatIf(frame_recorder.record(), function)
 
 
 def test_the_kernels_guards_answer(live):
@@ -54,10 +54,10 @@ def test_the_kernels_guards_answer(live):
 def test_methods_and_what_was_never_compiled(live):
     """A method's own object is bound as Python binds it; another function is refused in one line."""
     net = Net()
-    forward, pen = nbcompile.compile(net.forward, backend="eager"), api.new_recorder("forward")
-    with pen.listening():
+    forward, frame_recorder = nbcompile.compile(net.forward, backend="eager"), api.new_recorder("forward")
+    with frame_recorder.listening():
         forward(torch.ones(3))
-    record = pen.record()
+    record = frame_recorder.record()
     assert LiveWhatIf(record, net.forward).ask(torch.ones(3)) == record.frames[0].id
     assert LiveWhatIf(record, net.forward).ask(torch.ones(4)) is None
     with pytest.raises(ValueError, match="has no guards of 'scaled'"):

@@ -43,10 +43,10 @@ CASES = list(nets())
 
 
 def compiled(net, x):
-    pen = nbcompile.api.new_recorder("convolution")
-    with torch.no_grad(), pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("convolution")
+    with torch.no_grad(), frame_recorder.listening():
         result = nbcompile.compile(net)(x)
-    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    graphs = [frame.compiled_graph for frame in frame_recorder.record().frames if frame.compiled_graph is not None]
     nbcompile.reset()
     return result, [note for graph in graphs for note in graph.notes if "channels last" in note]
 
@@ -133,14 +133,14 @@ def test_small_ones_are_matrix_products(name, biased):
         result = call(*tensors)
         return result, *torch.autograd.grad(result.square().sum(), tensors)
 
-    pen = nbcompile.api.new_recorder("small")
-    with pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("small")
+    with frame_recorder.listening():
         call = nbcompile.compile(function)
         results = step(call)
         with torch.no_grad():
             plain = call(*given)
     kernels = [
-        each.name for frame in pen.record().frames if frame.compiled_graph is not None
+        each.name for frame in frame_recorder.record().frames if frame.compiled_graph is not None
         for each in frame.compiled_graph.kernels
     ]  # fmt: skip
     nbcompile.reset()

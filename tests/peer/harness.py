@@ -185,10 +185,10 @@ class Ours:
     @contextlib.contextmanager
     def watched(self, settings: Settings, seen: Observation) -> Iterator[None]:
         """From our record."""
-        pen = recorder.Recorder("program")
-        with nbcompile.config.patch(dict(settings.config)), pen.listening():
+        frame_recorder = recorder.Recorder("program")
+        with nbcompile.config.patch(dict(settings.config)), frame_recorder.listening():
             yield
-        for frame in pen.frames:
+        for frame in frame_recorder.frames:
             if frame.status != "failed":  # that break was raised, not survived (fullgraph=True): a fact of the call
                 seen.breaks += [_placed(met.title, *_innermost(met)) for met in frame.breaks]
             if frame.failed_guards:

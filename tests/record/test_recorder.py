@@ -16,22 +16,25 @@ def test_with_nobody_listening_nothing_is_drafted():
 
 def test_a_frame_is_recorded_with_its_stages():
     """Inner stages know the outer one; the frame is what was written to its draft."""
-    pen = recorder.Recorder("f")
-    with pen.listening(), recorder.frame("0/0", "f") as draft:
+    frame_recorder = recorder.Recorder("f")
+    with frame_recorder.listening(), recorder.frame("0/0", "f") as draft:
         with recorder.stage("backend"), recorder.stage("lowering"):
-            assert pen.active.stage == "lowering"
+            assert frame_recorder.active.stage == "lowering"
         draft.write(status="compiled", cause="resumed")
         draft.add_to_graph("notes", "one")
         draft.add_to_graph("notes", "two")
-    (frame,) = pen.record().frames
+    (frame,) = frame_recorder.record().frames
     assert (frame.id, frame.status, frame.cause, frame.compiled_graph.notes) == (
         "0/0",
         "compiled",
         "resumed",
         ("one", "two"),
     )
-    assert [(each.stage, each.inside) for each in pen.record().timings] == [("lowering", "backend"), ("backend", "")]
-    assert pen.active is None
+    assert [(each.stage, each.inside) for each in frame_recorder.record().timings] == [
+        ("lowering", "backend"),
+        ("backend", ""),
+    ]
+    assert frame_recorder.active is None
 
 
 def test_every_recorder_gets_the_frame():
@@ -44,24 +47,24 @@ def test_every_recorder_gets_the_frame():
 
 def test_a_compilation_that_raises_is_recorded():
     """With the type of the error, unless a reason was written; Ctrl-C is no error."""
-    pen = recorder.Recorder("f")
-    with pen.listening():
+    frame_recorder = recorder.Recorder("f")
+    with frame_recorder.listening():
         for error in (ValueError, KeyboardInterrupt):
             with pytest.raises(error), recorder.frame("0/0", "f"), recorder.stage("tracing"):
                 raise error
-    raised, interrupted = pen.frames
+    raised, interrupted = frame_recorder.frames
     assert (raised.status, raised.instead, raised.skip_reason) == ("failed", model.RAISED, "ValueError")
     assert interrupted.instead == model.INTERRUPTED and "interrupted in tracing" in interrupted.skip_reason
 
 
 def test_a_frame_may_be_written_again():
     """What a background thread finds out later replaces the frame where it stands."""
-    pen = recorder.Recorder("f")
-    with pen.listening(), recorder.frame("0/0", "f") as draft:
+    frame_recorder = recorder.Recorder("f")
+    with frame_recorder.listening(), recorder.frame("0/0", "f") as draft:
         pass
     draft.write(status="compiled")
     draft.rewrite()
-    assert [each.status for each in pen.frames] == ["compiled"]
+    assert [each.status for each in frame_recorder.frames] == ["compiled"]
 
 
 def test_a_field_that_the_model_does_not_have_is_a_mistake():
@@ -74,8 +77,8 @@ def test_a_field_that_the_model_does_not_have_is_a_mistake():
 
 def test_hits_in_a_row_are_one_entry():
     """A compile, or a hit of another entry, begins a new one."""
-    pen = recorder.Recorder("f")
+    frame_recorder = recorder.Recorder("f")
     hit, other = model.Call("f", "0/0"), model.Call("f", "0/1")
     for call in (hit, hit, other, hit):
-        pen.note_call(call)
-    assert [(each.entry, each.times) for each in pen.calls] == [("0/0", 2), ("0/1", 1), ("0/0", 1)]
+        frame_recorder.note_call(call)
+    assert [(each.entry, each.times) for each in frame_recorder.calls] == [("0/0", 2), ("0/1", 1), ("0/0", 1)]

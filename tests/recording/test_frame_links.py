@@ -21,9 +21,9 @@ def test_a_resume_function_knows_its_frame():
         torch._dynamo.graph_break()
         return helper(x)
 
-    with api.listening(api.new_recorder("f")) as pen:
+    with api.listening(api.new_recorder("f")) as frame_recorder:
         f(torch.ones(2))
-    first, resumed, *_ = pen.record().frames
+    first, resumed, *_ = frame_recorder.record().frames
     assert first.called_from == "" and first.resumes == ""
     assert resumed.resumes == first.id and resumed.called_from == first.id
     assert frame_links.calling_frame() == ""  # none is running now

@@ -13,11 +13,11 @@ from nbcompile.record import recorder
 
 def listened(run):
     nbcompile.reset()
-    pen = api.new_recorder("f")
-    with pen.listening(), warnings.catch_warnings():
+    frame_recorder = api.new_recorder("f")
+    with frame_recorder.listening(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run()
-    return [(each.entry, each.compiled, each.times) for each in pen.record().calls]
+    return [(each.entry, each.compiled, each.times) for each in frame_recorder.record().calls]
 
 
 def test_compiles_hits_and_calls_that_run_as_python():

@@ -81,9 +81,9 @@ def test_a_dynamic_entry_is_checked_in_c():
     """The guard of a compiled function is one of these, and refuses with the condition's own text."""
     nbcompile.reset()
     compiled = nbcompile.compile(lambda x, y: x + y.sum(), backend="eager", dynamic=True)
-    pen = nbcompile.api.new_recorder("f")
-    with pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("f")
+    with frame_recorder.listening():
         compiled(torch.ones(4), torch.ones(4))
         compiled(torch.ones(5), torch.ones(6))
-    (failed,) = pen.record().frames[-1].failed_guards
+    (failed,) = frame_recorder.record().frames[-1].failed_guards
     assert failed.reason == "x.size()[0] == y.size()[0]"

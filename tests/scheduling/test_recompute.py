@@ -10,10 +10,10 @@ import nbcompile
 
 def kernels(function, *inputs):
     """The results of a program, and the buffers that are allocated for it, one line each."""
-    pen = nbcompile.api.new_recorder("recompute")
-    with torch.no_grad(), pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("recompute")
+    with torch.no_grad(), frame_recorder.listening():
         result = nbcompile.compile(function)(*inputs)
-    graphs = [frame.compiled_graph for frame in pen.record().frames if frame.compiled_graph is not None]
+    graphs = [frame.compiled_graph for frame in frame_recorder.record().frames if frame.compiled_graph is not None]
     nbcompile.reset()
     return result, [line for graph in graphs for line in graph.wrapper.splitlines() if "empty_strided" in line]
 

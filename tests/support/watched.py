@@ -28,15 +28,15 @@ class Watched:
     def __init__(self, function, backend=None, **options):
         self.backend = Graphs() if backend is None else backend
         self.function = nbcompile.compile(function, backend=self.backend, **options)
-        self.pen = api.new_recorder("watched")
+        self.frame_recorder = api.new_recorder("watched")
 
     def __call__(self, *arguments, **keywords):
-        with self.pen.listening():
+        with self.frame_recorder.listening():
             return self.function(*arguments, **keywords)
 
     @property
     def record(self):
-        return self.pen.record()
+        return self.frame_recorder.record()
 
     @property
     def graphs(self):

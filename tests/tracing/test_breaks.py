@@ -12,10 +12,10 @@ from nbcompile.tracing import breaks
 
 def breaks_of(function, *arguments):
     nbcompile.reset()
-    pen = api.new_recorder("f")
-    with pen.listening():
+    frame_recorder = api.new_recorder("f")
+    with frame_recorder.listening():
         nbcompile.compile(function, backend="eager")(*arguments)
-    return [each.cause for each in links.distinct_breaks(pen.record())]
+    return [each.cause for each in links.distinct_breaks(frame_recorder.record())]
 
 
 def test_a_call_in_torchs_own_code_is_not_to_be_removed():

@@ -39,9 +39,9 @@ def recorded_calls(source: str, function: str, calls: Callable[[dict[str, Any]],
     cell: dict[str, Any] = {"torch": torch, "__name__": "cell"}
     exec(compile(source, FILE, "exec"), cell)
     nbcompile.reset()
-    compiled, pen = nbcompile.compile(cell[function], backend="eager"), api.new_recorder(function)
-    with api.listening(pen):
+    compiled, frame_recorder = nbcompile.compile(cell[function], backend="eager"), api.new_recorder(function)
+    with api.listening(frame_recorder):
         for arguments in calls(cell):
             compiled(*arguments)
     nbcompile.reset()
-    return pen.record()
+    return frame_recorder.record()

@@ -57,10 +57,10 @@ def test_a_model_is_folded_by_its_modules():
                 x = block(x)
             return x.cos()
 
-    pen = nbcompile.api.new_recorder("net")
-    with pen.listening():
+    frame_recorder = nbcompile.api.new_recorder("net")
+    with frame_recorder.listening():
         nbcompile.compile(Net(), backend="eager")(torch.randn(2, 4))
-    graph = pen.record().frames[0].graph
+    graph = frame_recorder.record().frames[0].graph
     assert graph.nodes[-2].modules == ()
     assert graph.nodes[-3].modules[0].endswith(".second.2")
     shown = boxes.boxes(graph, 10)

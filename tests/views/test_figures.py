@@ -254,11 +254,11 @@ def wobbling(x, k):
 def compiled():
     """A break, a recompilation with symbols, generated kernels, steps."""
     nbcompile.reset()
-    function, pen = nbcompile.compile(wobbling), api.new_recorder("wobbling")
-    with pen.listening(), nbcompile.config.patch(record_steps=True):
+    function, frame_recorder = nbcompile.compile(wobbling), api.new_recorder("wobbling")
+    with frame_recorder.listening(), nbcompile.config.patch(record_steps=True):
         for size in (3, 4, 5):
             function(torch.ones(size, size), 2.0)
-    return pen.record()
+    return frame_recorder.record()
 
 
 @pytest.mark.parametrize("name", sample.ALL)

@@ -37,11 +37,11 @@ def looping(x):
 def compiled():
     """A record of everything: a break, a recompilation, steps."""
     nbcompile.reset()
-    function, pen = nbcompile.compile(looping, backend="eager"), api.new_recorder("looping")
-    with pen.listening(), nbcompile.config.patch(record_steps=True):
+    function, frame_recorder = nbcompile.compile(looping, backend="eager"), api.new_recorder("looping")
+    with frame_recorder.listening(), nbcompile.config.patch(record_steps=True):
         function(torch.ones(3))
         function(torch.ones(4))
-    return pen.record()
+    return frame_recorder.record()
 
 
 PAGES = {

@@ -92,11 +92,11 @@ def two_sizes():
     scope = {}
     linecache.cache["cell.py"] = (len(DOUBLED), None, DOUBLED.splitlines(keepends=True), "cell.py")
     exec(compile(DOUBLED, "cell.py", "exec"), scope)
-    function, pen = nbcompile.compile(scope["doubled"], backend="eager"), api.new_recorder("doubled")
-    with pen.listening(), nbcompile.config.patch(record_steps=True):
+    function, frame_recorder = nbcompile.compile(scope["doubled"], backend="eager"), api.new_recorder("doubled")
+    with frame_recorder.listening(), nbcompile.config.patch(record_steps=True):
         function(torch.ones(3))
         function(torch.ones(4))
-    return pen.record()
+    return frame_recorder.record()
 
 
 RECORDS = {

@@ -31,10 +31,10 @@ class Layer(torch.nn.Module):
 def trained():
     nbcompile.reset()
     torch.manual_seed(0)
-    function, pen = nbcompile.compile(Layer(), backend="aot_eager"), api.new_recorder("Layer")
-    with pen.listening():
+    function, frame_recorder = nbcompile.compile(Layer(), backend="aot_eager"), api.new_recorder("Layer")
+    with frame_recorder.listening():
         function(torch.ones(2, 4)).backward()
-    return pen.record()
+    return frame_recorder.record()
 
 
 def attention(q, k, v):
@@ -44,10 +44,10 @@ def attention(q, k, v):
 @functools.cache
 def attended():
     nbcompile.reset()
-    function, pen = nbcompile.compile(attention), api.new_recorder("attention")
-    with pen.listening():
+    function, frame_recorder = nbcompile.compile(attention), api.new_recorder("attention")
+    with frame_recorder.listening():
         function(*(torch.ones(1, 2, 64, 16) for _ in range(3)))  # smaller ones stay separate steps
-    return pen.record()
+    return frame_recorder.record()
 
 
 def test_forward_and_backward_are_drawn():
@@ -147,12 +147,14 @@ def moving(x, y):
 def test_a_line_moves_what_its_operators_read_and_write():
     """Views are free; sizes that vary count as they were in the call."""
     nbcompile.reset()
-    function, pen = nbcompile.compile(moving, backend="eager", dynamic=True), api.new_recorder("moving")
-    with pen.listening():
+    function, frame_recorder = nbcompile.compile(moving, backend="eager", dynamic=True), api.new_recorder("moving")
+    with frame_recorder.listening():
         function(torch.ones(30, 50), torch.ones(50, 20))
     lines = {
         each.code.strip(): [note.text for note in each.notes if note.kind == "cost"]
-        for each in facts.source_lines(pen.record(), pen.frames[0], facts.links.frame_links(pen.frames[0]))
+        for each in facts.source_lines(
+            frame_recorder.record(), frame_recorder.frames[0], facts.links.frame_links(frame_recorder.frames[0])
+        )
     }
     assert lines["z = x @ y"] == [f"{round((1500 + 1000 + 600) * 4 / 1000)} kB in eager"]
     assert lines["w = z.t().relu()"] == [f"{2 * 600 * 4} B in eager"]

@@ -25,11 +25,11 @@ def test_the_answer_about_a_call_is_what_the_call_does(function, dynamic):
     """A longer tensor, another dtype, another number: the entry that is said to accept the call runs, or none does."""
     nbcompile.reset()
     compiled = nbcompile.compile(function, backend="eager", dynamic=dynamic)
-    pen = api.new_recorder(function.__name__)
-    with pen.listening():
+    frame_recorder = api.new_recorder(function.__name__)
+    with frame_recorder.listening():
         compiled(torch.ones(3, 2), 2)
         compiled(torch.ones(5, 2), 2)
-    asked = [each for each in predict.questions(pen.record()) if each.text.startswith("Which entry")]
+    asked = [each for each in predict.questions(frame_recorder.record()) if each.text.startswith("Which entry")]
     calls = {
         "dimension 0": (torch.ones(6, 2), 2),
         "float64": (torch.ones(5, 2, dtype=torch.float64), 2),

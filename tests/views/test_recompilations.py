@@ -25,11 +25,11 @@ def branching(x):
 @pytest.fixture(scope="module")
 def record():
     nbcompile.reset()
-    compiled, pen = nbcompile.compile(branching, backend="eager"), api.new_recorder("branching")
-    with pen.listening():
+    compiled, frame_recorder = nbcompile.compile(branching, backend="eager"), api.new_recorder("branching")
+    with frame_recorder.listening():
         for size in (3, 4, 6, 5, 9, 10):
             compiled(torch.ones(size))
-    return pen.record()
+    return frame_recorder.record()
 
 
 def test_the_timeline_is_the_calls(record):
@@ -78,13 +78,16 @@ def test_train_and_eval_are_told_in_html_and_text():
     """A model that was switched to eval() between two calls: what to do names train() and eval(), in both."""
     nbcompile.reset()
     drop = torch.nn.Dropout()
-    compiled, pen = nbcompile.compile(lambda x: drop(x), backend="eager"), api.new_recorder("evaluated")
-    with pen.listening():
+    compiled, frame_recorder = nbcompile.compile(lambda x: drop(x), backend="eager"), api.new_recorder("evaluated")
+    with frame_recorder.listening():
         compiled(torch.ones(3))
         drop.eval()
         compiled(torch.ones(3))
     told = "advice: call train() or eval() on the model before the first call, and not between calls; where both modes"
-    shown = text.render(pen.record(), "recompilations"), html.render(pen.record(), "recompilations", assets=False)
+    shown = (
+        text.render(frame_recorder.record(), "recompilations"),
+        html.render(frame_recorder.record(), "recompilations", assets=False),
+    )
     for each in shown:
         assert told in " ".join(each.split())
         assert "do not pass" not in each

@@ -30,10 +30,10 @@ def looping(x):
 @pytest.fixture(scope="module")
 def record():
     nbcompile.reset()
-    compiled, pen = nbcompile.compile(looping, backend="eager"), api.new_recorder("looping")
-    with pen.listening(), nbcompile.config.patch(record_steps=True):
+    compiled, frame_recorder = nbcompile.compile(looping, backend="eager"), api.new_recorder("looping")
+    with frame_recorder.listening(), nbcompile.config.patch(record_steps=True):
         compiled(torch.ones(3))
-    return pen.record()
+    return frame_recorder.record()
 
 
 def test_steps_are_recorded_only_when_asked():

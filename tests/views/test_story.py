@@ -34,12 +34,12 @@ def broken_twice(x):
 def test_two_breaks_in_one_line_name_two_functions():
     """Both resume functions have torch's name of their line: the frames say which is which."""
     nbcompile.reset()
-    function, pen = nbcompile.compile(broken_twice, backend="eager"), api.new_recorder("broken_twice")
-    with pen.listening():
+    function, frame_recorder = nbcompile.compile(broken_twice, backend="eager"), api.new_recorder("broken_twice")
+    with frame_recorder.listening():
         function(torch.ones(3))
     line = broken_twice.__code__.co_firstlineno + 1
     name = f"`torch_dynamo_resume_in_broken_twice_at_{line}`"
-    first, second = (each for each in told(pen.record()) if "The rest of it is" in each)
+    first, second = (each for each in told(frame_recorder.record()) if "The rest of it is" in each)
     assert first.startswith(f"`broken_twice` stops at line {line}")
     assert first.endswith(f"The rest of it is {name} (frame 1/0).")
     assert second.startswith(f"{name} (frame 1/0) stops at line {line}")
@@ -53,15 +53,15 @@ def tripled(x, k):
 def test_a_recompilation_is_told_with_both_values():
     """Which entry refused, what it expected and what came."""
     nbcompile.reset()
-    function, pen = nbcompile.compile(tripled, backend="eager"), api.new_recorder("tripled")
-    with pen.listening():
+    function, frame_recorder = nbcompile.compile(tripled, backend="eager"), api.new_recorder("tripled")
+    with frame_recorder.listening():
         function(torch.ones(3), 1)
         function(torch.ones(4), 1)
     wanted = (
         "`tripled` was compiled again, because `0/0` refused a call (expected `3`, got `4`): "
         "size of tensor 'x', dimension `0`."
     )
-    assert wanted in told(pen.record())
+    assert wanted in told(frame_recorder.record())
 
 
 def test_a_backward_pass_is_part_of_the_work():
@@ -169,12 +169,15 @@ def interrupting(graph, inputs):
 def ran(function, *calls, backend="eager", settings=None, **options):
     """The record of some calls, whatever they raise."""
     nbcompile.reset()
-    compiled, pen = nbcompile.compile(function, backend=backend, **options), api.new_recorder(function.__name__)
-    with pen.listening(), config.patch(settings or {}):
+    compiled, frame_recorder = (
+        nbcompile.compile(function, backend=backend, **options),
+        api.new_recorder(function.__name__),
+    )
+    with frame_recorder.listening(), config.patch(settings or {}):
         for call in calls:
             with contextlib.suppress(Exception, KeyboardInterrupt):
                 compiled(*call)
-    return pen.record()
+    return frame_recorder.record()
 
 
 def loaded(monkeypatch, *, forgets):
@@ -276,10 +279,10 @@ def recorded(function):
     nbcompile.reset()
     model = torch.nn.Linear(3, 2)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-    pen = api.new_recorder(function.__name__)
-    with pen.listening():
+    frame_recorder = api.new_recorder(function.__name__)
+    with frame_recorder.listening():
         nbcompile.compile(function, backend="eager")(model, optimiser, torch.ones(4, 3))
-    return pen.record()
+    return frame_recorder.record()
 
 
 def test_a_training_step_is_said_to_be_one():
@@ -393,10 +396,10 @@ def test_a_changed_state_of_the_process_is_a_whole_sentence():
     def g(x):
         return x + 1
 
-    pen = api.new_recorder("g")
-    with pen.listening():
+    frame_recorder = api.new_recorder("g")
+    with frame_recorder.listening():
         f(torch.ones(3))
-    (said,) = [each for each in told(pen.record()) if "compiled again" in each]
+    (said,) = [each for each in told(frame_recorder.record()) if "compiled again" in each]
     assert said.endswith("refused a call: GLOBAL_STATE changed: grad_mode.")
 
 

@@ -33,11 +33,11 @@ class Process:
     def call(self, name: str, *arguments: Any, **options: Any) -> Any:
         """Call a function of the program compiled; it has to give what it gives uncompiled."""
         function = getattr(self.module, name)
-        pen = api.new_recorder(name)
-        with pen.listening():
+        frame_recorder = api.new_recorder(name)
+        with frame_recorder.listening():
             result = nbcompile.compile(function, **options)(*arguments)
         writer.flush()
-        self.frames += pen.record().frames
+        self.frames += frame_recorder.record().frames
         return result
 
     @property

@@ -61,10 +61,10 @@ def run(source, name, *arguments):
 
 
 def called(function, *arguments):
-    pen = api.new_recorder(function.__name__)
-    with pen.listening():
+    frame_recorder = api.new_recorder(function.__name__)
+    with frame_recorder.listening():
         result = nbcompile.compile(function)(*arguments)
-    return result, [each.cause for each in pen.record().frames]
+    return result, [each.cause for each in frame_recorder.record().frames]
 
 
 def test_the_result_does_not_wait_for_the_disk(held, tmp_path):
@@ -197,13 +197,13 @@ def test_a_full_disk_costs_one_warning(process, tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "_warned", set())
     monkeypatch.setattr(storage, "_write", full)
     first = process(FUNCTION)
-    pen = api.new_recorder("f")
-    with pytest.warns(errors.StoreWarning, match="nothing is kept") as told, pen.listening():
+    frame_recorder = api.new_recorder("f")
+    with pytest.warns(errors.StoreWarning, match="nothing is kept") as told, frame_recorder.listening():
         for name in ("f", "g"):
             nbcompile.compile(getattr(first.module, name))(X)
         assert writer.flush(timeout=60)
     assert len([each for each in told if each.category is errors.StoreWarning]) == 1
-    assert {each.store for each in pen.record().frames} == {"not kept for later processes: the disk refuses"}
+    assert {each.store for each in frame_recorder.record().frames} == {"not kept for later processes: the disk refuses"}
     assert [path for path in (tmp_path / "store" / "frames").rglob("*") if path.is_file()] == []
 
 

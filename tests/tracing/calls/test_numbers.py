@@ -158,12 +158,12 @@ def test_ints_that_outgrow_the_graph(name: str, backend: str) -> None:
 
 def test_ints_that_fit_are_one_entry() -> None:
     """A product stays symbolic as long as it fits: three values, two graphs."""
-    pen = recorder.Recorder("numbers")
+    frame_recorder = recorder.Recorder("numbers")
     compiled = nbcompile.compile(made("x + k * k"), backend="eager")
-    with pen.listening():
+    with frame_recorder.listening():
         for k in (3, 4, 2**20, -(2**30)):
             compiled(torch.ones(2), k, 0)
-    assert len(pen.frames) == 2
+    assert len(frame_recorder.frames) == 2
 
 
 def test_sums_promise_nothing() -> None:

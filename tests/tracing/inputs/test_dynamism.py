@@ -69,12 +69,12 @@ def test_a_sequence_of_sizes_or_numbers_gives_eagers_results(name: str, backend:
 
 
 def _graphs(function: Callable[..., Any], calls: list[Callable[[Any], Any]], **options: Any) -> int:
-    pen = recorder.Recorder("test")
+    frame_recorder = recorder.Recorder("test")
     compiled = nbcompile.compile(function, backend="eager", **options)
-    with pen.listening():
+    with frame_recorder.listening():
         for call in calls:
             call(compiled)
-    return sum(frame.graph is not None for frame in pen.frames)
+    return sum(frame.graph is not None for frame in frame_recorder.frames)
 
 
 @pytest.mark.parametrize("dynamic", [None, True, False])
