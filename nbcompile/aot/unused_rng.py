@@ -18,6 +18,7 @@ from typing import Any
 import torch
 import torch.fx
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from nbcompile import torch_internals
 from nbcompile.aot.self_overlapping_writes import mutated_argument, storages
@@ -58,8 +59,12 @@ def _live_nodes(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 def _is_random(node: torch.fx.Node) -> bool:
     """Return whether a node draws random numbers, by running it once more on fake tensors."""
     values = torch.fx.map_arg((node.args, node.kwargs), lambda argument: argument.meta.get("example_value"))
-    fake_mode = torch_internals.guards_context().detect_fake_mode([node.meta.get("example_value"), values])
-    if fake_mode is None or node.op == "call_module":
+    tensors = [each for each in tree_leaves((node.meta.get("example_value"), values)) if isinstance(each, torch.Tensor)]
+    # What has no tensor draws none, but may change a mode (torch._C._set_grad_enabled), and would leave it changed.
+    if not tensors or node.op == "call_module":
+        return False
+    fake_mode = torch_internals.guards_context().detect_fake_mode(tensors)
+    if fake_mode is None:
         return False
     positional, keywords = values
     # Composite functions (F.dropout) have no tags: which operators they reach is seen below the dispatcher.

@@ -84,7 +84,8 @@ def input_views(
     wanted = [results[alias.output] for alias in aliases]
     # A grad mode that the graph sets in between changes what the operators after it return.
     needed = _ancestors(wanted) | {node for node in module.graph.nodes if node.target is SET_GRAD_MODE}
-    if any(_changes_modes(node) for node in module.graph.nodes) or not all(map(_is_ordinary, needed)):
+    calls = [node for node in module.graph.nodes if node.op in ("call_function", "call_method")]
+    if any(map(_changes_modes, calls)) or any(map(_changes_sizes, calls)) or not all(map(_is_ordinary, needed)):
         return None
     was_enabled = torch.is_grad_enabled()
     mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
@@ -126,8 +127,16 @@ def _ancestors(nodes: Sequence[Any]) -> set[torch.fx.Node]:
 
 
 def _changes_modes(node: torch.fx.Node) -> bool:
-    named = node.op in ("call_function", "call_method") and any(part in name_of_target(node) for part in MODES)
-    return named and node.target is not SET_GRAD_MODE
+    return node.target is not SET_GRAD_MODE and any(part in name_of_target(node) for part in MODES)
+
+
+def _changes_sizes(node: torch.fx.Node) -> bool:
+    """Return whether a call changes the sizes or strides of the tensor itself, which may be a result of the graph."""
+    name = name_of_target(node).partition(".")[0]
+    packet = getattr(torch.ops.aten, name, None) if name.endswith("_") else None
+    return packet is not None and any(
+        torch.Tag.inplace_view in getattr(packet, overload).tags for overload in packet.overloads()
+    )
 
 
 def _is_ordinary(node: torch.fx.Node) -> bool:

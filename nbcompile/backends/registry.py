@@ -52,7 +52,8 @@ def lookup(
             draft.write_graph(backend=backend_name(backend))
         try:
             # Backends of ours open a tracing context themselves, where AOTAutograd needs one (aot/aot_autograd.py).
-            with contextlib.nullcontext() if own else torch_internals.tracing_context(graph_module):
+            context = contextlib.nullcontext() if own else torch_internals.tracing_context(graph_module)
+            with torch_internals.kept_grad_mode(), context:
                 compiled = function(graph_module, example_inputs, **keywords)
         except Exception as error:
             raise errors.BackendCompilerFailed(backend_name(backend), error) from error

@@ -113,7 +113,7 @@ from nbcompile.torch_internals.memory_pools import (
     memory_pool_release,
     new_memory_pool,
 )
-from nbcompile.torch_internals.modes import forward_of
+from nbcompile.torch_internals.modes import forward_of, kept_grad_mode
 from nbcompile.torch_internals.modules import (
     RECORDER,
     STORED_LAUNCH,
@@ -266,6 +266,7 @@ __all__ = [
     "is_unbacked",
     "is_wrapper",
     "jagged_constructors",
+    "kept_grad_mode",
     "launching_triton_operators",
     "lazy_graph_module",
     "memory_format",

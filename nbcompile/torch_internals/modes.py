@@ -12,7 +12,8 @@ In torch: torch/utils/_python_dispatch.py (the modes). Read next: nbcompile/disp
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -72,6 +73,19 @@ def restore_modes(before: Modes) -> None:
     # The tracer pauses the garbage collector; an interrupt may leave it paused.
     if before.collects:
         gc.enable()
+
+
+@contextmanager
+def kept_grad_mode() -> Iterator[None]:
+    """Run a block, after which gradients are enabled exactly if they were before it.
+
+    AOTAutograd traces a graph by running it, and a graph may end with another mode than it began with.
+    """
+    enabled = torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch._C._set_grad_enabled(enabled)
 
 
 _CHANGES = (

@@ -6,6 +6,7 @@ import torch
 import nbcompile
 from nbcompile import backends
 from nbcompile.aot import unused_rng
+from nbcompile.backends.registry import lookup
 
 
 def of_a_shape(x):
@@ -102,3 +103,17 @@ def test_only_graphs_with_unread_draws_run_as_captured(function):
 
     nbcompile.compile(function, backend=look)(*arguments(function))
     assert seen == [function in UNREAD]
+
+
+def test_a_user_backend_keeps_gradients_in_a_graph_that_ends_without():
+    """A node that only sets a mode draws nothing: to run it for an answer left gradients disabled for the compiler."""
+
+    def program(x):
+        y = x * 2
+        torch.set_grad_enabled(False)
+        return y
+
+    x = torch.ones(2, requires_grad=True)
+    with torch.enable_grad():
+        y = nbcompile.compile(program, backend=lambda module, examples: lookup("inductor")(module, examples))(x)
+        assert y.requires_grad and not torch.is_grad_enabled()

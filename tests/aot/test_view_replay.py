@@ -237,3 +237,81 @@ def test_data_counts_versions_by_itself(name: str, learns: bool) -> None:
         seen.append((x._version, x.tolist(), versions))
     assert seen[0] == seen[1]
     assert seen[0][0] == 0
+
+
+CHANGES_OF_SIZES: dict[str, Function] = {
+    "unsqueeze_": lambda v: v.unsqueeze_(0),
+    "squeeze_": lambda v: v.squeeze_(),
+    "t_": lambda v: torch.Tensor.t_(v),
+    "transpose_": lambda v: v.transpose_(0, 1),
+    "swapaxes_": lambda v: v.swapaxes_(0, 1),
+    "swapdims_": lambda v: v.swapdims_(0, 1),
+    "as_strided_": lambda v: v.as_strided_((2,), (1,), 1),
+    "by an operator": lambda v: torch.ops.aten.unsqueeze_.default(v, 1),
+}
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("name", CHANGES_OF_SIZES)
+def test_a_view_whose_sizes_change_in_place_has_the_last_ones(name, requires_grad):
+    """Also where the result is the first node of it, on which the change does not depend."""
+
+    def program(x):
+        v, w = x.mT, x[1:]
+        CHANGES_OF_SIZES[name](v)
+        return v, v[0], w
+
+    def layouts(function):
+        x = torch.arange(8.0).reshape(2, 4).requires_grad_(requires_grad)
+        x = x * 1 if requires_grad else x  # a view of a leaf may not be written to
+        return [(one.shape, one.stride(), one.tolist(), one.requires_grad) for one in function(x)]
+
+    assert layouts(nbcompile.compile(program)) == layouts(program)
+
+
+def ends_without_gradients(x):
+    v = x.t()
+    torch.set_grad_enabled(False)
+    return v
+
+
+def views_and_computes(x):
+    v, y = x.t(), x * 2
+    torch.set_grad_enabled(False)
+    return v, y, x[1:], y.sum()
+
+
+def begins_without_gradients(x):
+    v, y = x.t(), x * 2
+    torch.set_grad_enabled(True)
+    return v, y, x * 3
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    ("function", "mode"),
+    [(ends_without_gradients, True), (views_and_computes, True), (begins_without_gradients, False)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_graph_that_leaves_another_grad_mode_is_compiled_once_for_the_mode_before(function, mode, backend):
+    """Tracing such a graph left its last mode on: views were made in it, and each call compiled again."""
+    graphs = []
+
+    def counting(module, examples):
+        graphs.append(module)
+        return lookup(backend)(module, examples)
+
+    def seen(run):
+        torch.set_grad_enabled(mode)
+        try:
+            x = torch.ones(2, 3, requires_grad=True)
+            results = _flat(run(x))
+            after = torch.is_grad_enabled()
+        finally:
+            torch.set_grad_enabled(True)
+        return after, [(one.requires_grad, one.is_leaf, one._base is x, one.tolist()) for one in results]
+
+    compiled = nbcompile.compile(function, backend=counting)
+    for _ in range(3):
+        assert seen(compiled) == seen(function)
+    assert len(graphs) == 1

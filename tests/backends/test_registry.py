@@ -192,3 +192,15 @@ def test_a_backend_finds_the_context_of_the_trace(dynamic):
             assert torch.allclose(x.grad, x.detach().cos() * size)
     assert found and all(found)
     assert torch._guards.TracingContext.try_get() is None
+
+
+def test_a_backend_that_leaves_another_grad_mode_changes_nothing():
+    """The frame goes on in the mode of its caller, whose guards hold at the next call."""
+
+    def leaving(module, examples):
+        torch._C._set_grad_enabled(False)
+        return module.forward
+
+    compiled = nbcompile.compile(lambda x: x * 2, backend=leaving)
+    x = torch.ones(2, requires_grad=True)
+    assert compiled(x).requires_grad and torch.is_grad_enabled()

@@ -62,3 +62,13 @@ def test_a_graph_that_changes_no_mode_has_no_wrapper():
     """Most graphs: their own function is what runs."""
     module = torch.fx.symbolic_trace(lambda x: x + 1)
     assert modes.forward_of(module) == module.forward
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_block_keeps_the_grad_mode_also_if_it_raises(before):
+    """AOTAutograd runs graphs that leave another mode."""
+    with torch.set_grad_enabled(before):
+        with pytest.raises(ValueError, match="in the block"), modes.kept_grad_mode():
+            torch._C._set_grad_enabled(not before)
+            raise ValueError("in the block")
+        assert torch.is_grad_enabled() is before

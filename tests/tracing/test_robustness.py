@@ -24,6 +24,7 @@ from torch import nn, ones
 import nbcompile
 from nbcompile import torch_internals
 from tests.support.oracle import Compiler, Scenario, described, disagreement, tried
+from tests.support.threads import in_threads
 
 SCENARIOS: dict[str, Scenario] = {}
 graph_break = torch._dynamo.graph_break

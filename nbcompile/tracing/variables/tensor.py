@@ -57,7 +57,9 @@ SILENT = frozenset(("as_subclass", "__iter__"))
 def _has_new_sizes(nodes: Sequence[torch.fx.Node]) -> bool:
     """True if the graph changes the sizes of a tensor: to read it again would give another one."""
     targets = (user.target for node in nodes for user in node.users)
-    return any((each if isinstance(each, str) else getattr(each, "__name__", "")) in SIZE_CHANGES for each in targets)
+    names = (target if isinstance(target, str) else getattr(target, "__name__", "") for target in targets)
+    # An overload is called ``unsqueeze_.default``.
+    return any(name.partition(".")[0] in SIZE_CHANGES for name in names)
 
 
 @functools.cache
