@@ -227,7 +227,7 @@ def _only_views(
     """
     if isinstance(runtime_metadata, str) or runtime_metadata.mutated_inputs or any(runtime_metadata.dynamic_dims):
         return None
-    if not view_replay.shares_inputs(module):
+    if not view_replay.only_makes_views(module):
         return None
     known = {alias.output: alias for alias in runtime_metadata.aliased_outputs}
     aliases = [known.get(at, AliasedOutput(at, -1, False, False)) for at in range(len(runtime_metadata.dynamic_dims))]

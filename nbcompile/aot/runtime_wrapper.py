@@ -51,11 +51,6 @@ def wrap_inference(
 ) -> Callable[..., Sequence[Any]]:
     """Wrap the program of a graph without gradients; ``views`` makes the outputs that alias an input."""
     mutated_inputs, dynamic = metadata.mutated_inputs, metadata.dynamic_dims
-    only_views = [alias.output for alias in metadata.aliased_outputs] == list(range(len(dynamic)))
-    # Nothing is left for the program to do.
-    if views is not None and only_views and not mutated_inputs:
-        make_views = unboxed(views)
-        return mark_dynamic_outputs(make_views, dynamic) if any(dynamic) else make_views
     run = _without_autograd(unboxed(program), mutated_inputs)
     if views is not None and not any(dynamic):
         return _with_views(run, metadata.aliased_outputs, views)

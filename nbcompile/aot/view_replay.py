@@ -62,11 +62,17 @@ class InputViews:
     """The grad mode in which the graph is called."""
 
 
-def shares_inputs(module: torch.fx.GraphModule) -> bool:
-    """Return whether each result of a captured graph is in the memory of one of its inputs, for all that is known."""
+def only_makes_views(module: torch.fx.GraphModule) -> bool:
+    """Return whether each result of a captured graph is in the memory of an input, and each node serves a result.
+
+    What serves no result may be a write, an assertion, or another effect: that graph has to run.
+    """
     results: Any = module.graph.output_node().args[0]
     inputs = {_memory(node) for node in module.graph.find_nodes(op="placeholder")} - {None}
-    return all(isinstance(node, torch.fx.Node) and _memory(node) in inputs for node in results)
+    needed = _needed(module, results)
+    return all(isinstance(node, torch.fx.Node) and _memory(node) in inputs for node in results) and all(
+        node in needed or node.op in ("placeholder", "output", "get_attr") for node in module.graph.nodes
+    )
 
 
 def _memory(node: torch.fx.Node) -> int | None:
@@ -82,8 +88,7 @@ def input_views(
     """The view operators behind the outputs that alias an input; None where one is made in another way."""
     results: Any = module.graph.output_node().args[0]
     wanted = [results[alias.output] for alias in aliases]
-    # A grad mode that the graph sets in between changes what the operators after it return.
-    needed = _ancestors(wanted) | {node for node in module.graph.nodes if node.target is SET_GRAD_MODE}
+    needed = _needed(module, wanted)
     calls = [node for node in module.graph.nodes if node.op in ("call_function", "call_method")]
     if any(map(_changes_modes, calls)) or any(map(_changes_sizes, calls)) or not all(map(_is_ordinary, needed)):
         return None
@@ -115,8 +120,10 @@ def _recorded(part: _Part, inputs: Sequence[Any], aliases: Sequence[AliasedOutpu
     return views if agree else None
 
 
-def _ancestors(nodes: Sequence[Any]) -> set[torch.fx.Node]:
-    found: set[torch.fx.Node] = set()
+def _needed(module: torch.fx.GraphModule, nodes: Sequence[Any]) -> set[torch.fx.Node]:
+    """Nodes behind some results."""
+    # A grad mode that the graph sets in between changes what the operators after it return.
+    found = {node for node in module.graph.nodes if node.target is SET_GRAD_MODE}
     waiting = [node for node in nodes if isinstance(node, torch.fx.Node)]
     while waiting:
         node = waiting.pop()

@@ -251,6 +251,7 @@ CHANGES_OF_SIZES: dict[str, Function] = {
 }
 
 
+@pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("name", CHANGES_OF_SIZES)
 def test_a_view_whose_sizes_change_in_place_has_the_last_ones(name, requires_grad):
@@ -315,3 +316,52 @@ def test_a_graph_that_leaves_another_grad_mode_is_compiled_once_for_the_mode_bef
     for _ in range(3):
         assert seen(compiled) == seen(function)
     assert len(graphs) == 1
+
+
+EFFECTS: dict[str, Function] = {
+    "an assertion": lambda x: torch._assert_async((x > 5).all()),
+    "an assertion with a text": lambda x: torch.ops.aten._assert_async.msg((x > 5).all(), "too small"),
+    "a write by a custom operator": lambda x: torch.ops.nbcompile_views.write(x),
+    "a write through a view": lambda x: torch.ops.nbcompile_views.write(x[0]),
+    "a write in place": lambda x: x.add_(1),
+    "a write through another view": lambda x: x.detach().mul_(3),
+    "random numbers": lambda x: torch.rand(3),
+}
+RESULTS: dict[str, Function] = {
+    "nothing": lambda x: None,
+    "a view": lambda x: x.t(),
+    "itself": lambda x: x,
+    "two views": lambda x: (x[0], x.view(-1)),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def writer():
+    library = torch.library.Library("nbcompile_views", "FRAGMENT")
+    library.define("write(Tensor(a!) x) -> ()")
+    library.impl("write", lambda x: [x.add_(1)] and None, "CompositeExplicitAutograd")
+    library.impl("write", lambda x: None, "Meta")
+    yield
+    library._destroy()
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("result", RESULTS)
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_graph_that_returns_views_alone_has_its_effects(effect, result):
+    """Also a graph without results: that no result needs a node does not mean that it does nothing."""
+
+    def program(x):
+        EFFECTS[effect](x)
+        return RESULTS[result](x)
+
+    def seen(function):
+        torch.manual_seed(0)
+        x = torch.arange(4.0).reshape(2, 2)
+        try:
+            found = [one.tolist() for one in _flat(function(x)) if one is not None]
+        except RuntimeError as error:
+            found = str(error).splitlines()[0]
+        return found, x.tolist(), torch.rand(1).item()
+
+    assert seen(nbcompile.compile(program)) == seen(program)

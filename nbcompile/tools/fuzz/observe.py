@@ -22,12 +22,12 @@ import fractions
 import functools
 import itertools
 import re
+import sys
 import types
 import zlib
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, ValuesView
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from nbcompile.eval_frame.wrapper import ORIGINAL
@@ -237,10 +237,16 @@ def _contents(value: object) -> Iterator[tuple[str, object]]:
         yield from ((f"[{index}]", item) for index, item in enumerate(value))
     elif isinstance(value, ITERATORS):
         yield ".rest", list(itertools.islice(copy.copy(value), MOST_ITEMS))
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
-        yield ".values", torch.from_numpy(value.copy())
+    elif _is_array_of_numbers(value):
+        yield ".values", torch.from_numpy(value.copy())  # type: ignore[attr-defined]
     elif isinstance(value, torch.nn.Module):
         yield from ((f".{name}", part) for name, part in _held(value).items())
+
+
+def _is_array_of_numbers(value: object) -> bool:
+    # NumPy is optional, and who has an array has imported it.
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in "biufc"
 
 
 def _entries(value: dict[object, object] | types.MappingProxyType[object, object]) -> Iterator[tuple[str, object]]:
