@@ -87,12 +87,12 @@ def compile(  # noqa: A001
         isolate_recompiles: share no compiled code, and no limit, with other ``compile`` calls of the function.
 
     Returns:
-        A function that behaves as the given one. For a module: a module that shares its parameters.
+        A function that behaves as the given one, or a module that shares the parameters of the given module.
 
     Raises:
-        errors.NotCallable: ``model`` is.
+        errors.NotCallable: ``model`` cannot be called.
         TypeError: ``backend`` is neither a name nor callable.
-        ValueError: ``dynamic`` or ``recompile_limit`` is something else than said.
+        ValueError: ``dynamic`` or ``recompile_limit`` has a value that is not allowed.
         errors.InvalidBackend: no backend has this name; ``InvalidMode``, ``InvalidBackendOption`` likewise.
     """
     if mode is not None and options is not None:

@@ -224,7 +224,7 @@ static int call_directly(const Step *step, const Slots *slots) {
   return keep_results(step, slots, stack, raised);
 }
 
-/* Call a view operator by its own function, which tells autograd; a number of views that it decides come in a vector of C++.
+/* Call a view operator by its own function, which autograd records. Views whose number it decides come in a std::vector.
  * 0: done; -1: done, with a Python exception; 1: it failed. */
 static int make_views(const Step *step, const Slots *slots) {
   i64 words[WORDS] = {0}, cells[CELLS];

@@ -126,7 +126,7 @@ class _Autocast(NamedTuple):
 
 def _autocast() -> _Autocast:
     devices = {name: (torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in _DEVICES}
-    # torch has no function that only tells the nesting: one more, and then one less, which returns it.
+    # torch has no function that only returns the nesting: it is raised by one, and lowered again, which returns it.
     torch.autocast_increment_nesting()
     return _Autocast(devices, torch.is_autocast_cache_enabled(), torch.autocast_decrement_nesting())
 

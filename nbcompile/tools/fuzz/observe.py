@@ -179,7 +179,7 @@ def _headline(value: object) -> str:
 
 
 def _code(code: types.CodeType) -> int:
-    """Number that tells the code of two functions of one name apart."""
+    """Number that distinguishes the code of two functions of one name."""
     constants = [one for one in code.co_consts if not isinstance(one, types.CodeType)]
     return zlib.crc32(repr((code.co_code, code.co_names, constants)).encode())
 
