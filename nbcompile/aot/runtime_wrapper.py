@@ -66,7 +66,7 @@ def _without_autograd(run: Callable[..., Sequence[Any]], mutated_inputs: Sequenc
     """Wrap a program that autograd must not record, as it may call ATen's operators; it says what it writes to."""
 
     def call(*arguments: Any) -> Sequence[Any]:
-        was_enabled = torch.is_grad_enabled()
+        was_enabled = torch._C.is_grad_enabled()
         try:  # Ctrl-C may come after any call
             torch._C._set_grad_enabled(False)
             if mutated_inputs:
@@ -117,7 +117,7 @@ def wrap_training(
     assert metadata.training is not None, "the metadata of an inference graph"
     apply = _autograd_function(unboxed(forward), backward, metadata.training, metadata.aliased_outputs)
     # Guards on the grad mode hold at each call. Where it is off and something learns, the graph itself switches it on.
-    if not torch.is_grad_enabled():
+    if not torch._C.is_grad_enabled():
         apply = _in_grad_mode(apply)
     detached, dynamic = metadata.training.detached_inputs, metadata.dynamic_dims
     mutated, aliases = metadata.mutated_inputs, metadata.aliased_outputs
@@ -194,7 +194,7 @@ def _autograd_function(
             tangents = [_with_layout(gradients[position], layout) for position, layout in tangent_layouts]
             backward_inputs = [*numbers, *ctx.saved_tensors, *more, *tangents]
             # create_graph=True: somebody wants to differentiate the backward.
-            if torch.is_grad_enabled():
+            if torch._C.is_grad_enabled():
                 return CompiledFunctionBackward.apply(
                     backward, len(backward_inputs), *backward_inputs, *_differentiable_input(backward_inputs)
                 )

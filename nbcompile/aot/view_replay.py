@@ -92,7 +92,7 @@ def input_views(
     calls = [node for node in module.graph.nodes if node.op in ("call_function", "call_method")]
     if any(map(_changes_modes, calls)) or any(map(_changes_sizes, calls)) or not all(map(_is_ordinary, needed)):
         return None
-    was_enabled = torch.is_grad_enabled()
+    was_enabled = torch._C.is_grad_enabled()
     mode = torch_internals.guards_context().detect_fake_mode(example_inputs)
     mode = mode if mode is not None else torch_internals.fake_tensor().FakeTensorMode()
     inputs = [_example(each, mode) for each in example_inputs]
@@ -107,7 +107,7 @@ def input_views(
 
 
 def _recorded(part: _Part, inputs: Sequence[Any], aliases: Sequence[AliasedOutput]) -> InputViews | None:
-    recorder, was_enabled = _Recorder(inputs), torch.is_grad_enabled()
+    recorder, was_enabled = _Recorder(inputs), torch._C.is_grad_enabled()
     with recorder:
         values = part.run_for(inputs, recorder)
     slots = [alias.input if alias.is_input else recorder.slots.get(id(values[at])) for at, alias in enumerate(aliases)]
@@ -222,7 +222,7 @@ class _Recorder(TorchDispatchMode):
                 results.append((path, len(self.alive)))
                 self.slots[id(part)] = len(self.alive)
                 self.alive.append(part)
-        self.calls.append(ViewCall(func, arguments, named, tuple(results), torch.is_grad_enabled()))
+        self.calls.append(ViewCall(func, arguments, named, tuple(results), torch._C.is_grad_enabled()))
 
     def name_last(self, result: torch.Tensor, target: Any) -> None:
         """Write the function whose result the last operator made, if it did, in the place of the operator."""

@@ -27,7 +27,7 @@ def run_through_aten(graph_module: torch.fx.GraphModule, _example_inputs: Sequen
     def run(arguments: list[Any]) -> Sequence[Any]:
         values = tuple(arguments)
         arguments.clear()
-        if may_require_grad or not torch.is_grad_enabled():
+        if may_require_grad or not torch._C.is_grad_enabled():
             results: Sequence[Any] = forward(*values)
             return results
         try:  # Ctrl-C may come after any call

@@ -112,7 +112,7 @@ def _may_run_as_captured(error: Exception, example_inputs: Sequence[Any]) -> boo
     if torch_internals.is_limit_of_tracing(error):
         return True
     # Eager asks for derivatives one by one, and only for those that are wanted; here the whole one failed.
-    return isinstance(error, RuntimeError) and torch.is_grad_enabled() and any(map(requires_grad, example_inputs))
+    return isinstance(error, RuntimeError) and torch._C.is_grad_enabled() and any(map(requires_grad, example_inputs))
 
 
 def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:

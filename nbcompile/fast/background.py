@@ -95,7 +95,7 @@ def compile_later(name: str, compile_graph: Callable[[], Compiled], meanwhile: C
     """A callable that is ``meanwhile`` until the worker has run ``compile_graph``, and then what that returned."""
     # A list of one: ``call`` reads it at each call, and the worker replaces its element, which needs no lock.
     running, job, draft = [meanwhile], Job(name), recorder.draft()
-    grad_mode, ready = torch.is_grad_enabled(), compiled_artifact.defer()
+    grad_mode, ready = torch._C.is_grad_enabled(), compiled_artifact.defer()
 
     def call(*arguments: Any) -> Any:
         return running[0](*arguments)

@@ -66,13 +66,13 @@ def trace(
         allow_mutation: the graph may write to whole inputs.
     """
     # With a gradient to compute, the joint tracer or AOTAutograd traces the graph.
-    if torch.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
+    if torch._C.is_grad_enabled() and any(requires_grad(each) for each in example_inputs):
         return None
     if not is_eligible(module, example_inputs, allow_mutation):
         return None
     fake_mode = fake_mode_of(example_inputs)
     fakes = [fake(each, fake_mode) if isinstance(each, torch.Tensor) else each for each in example_inputs]
-    transforms, grad_mode = torch_internals.transform_state(), torch.is_grad_enabled()
+    transforms, grad_mode = torch_internals.transform_state(), torch._C.is_grad_enabled()
     try:
         tracer = AtenTracer(table, fakes, "arg{}_1", first=0, allow_mutation=allow_mutation)
         # The dispatch mode sees each ATen operator that the captured graph runs, after autograd and functions of

@@ -87,7 +87,7 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTra
 
 def _may_be_traced(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
     return (
-        torch.is_grad_enabled()
+        torch._C.is_grad_enabled()
         and any(requires_grad(each) for each in example_inputs)
         and inference_tracer.is_eligible(module, example_inputs)
         and not torch_internals.in_transform()

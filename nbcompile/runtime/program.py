@@ -190,7 +190,7 @@ class RestoredGradMode:
         self.graph = graph
 
     def __call__(self, inputs: list[Any], /) -> tuple[Any, ...]:
-        was_enabled = torch.is_grad_enabled()
+        was_enabled = torch._C.is_grad_enabled()
         try:
             return self.graph(inputs)
         finally:

@@ -53,7 +53,7 @@ def check(answer: Any, name: str = "", seconds: float = attempt.SECONDS) -> Verd
 def judge(asked: Exercise, answer: Any, seconds: float = attempt.SECONDS) -> Verdict:
     """The verdict on an answer; progress is not changed."""
     says, record, accepted = "", None, False
-    grad, generator, dtype = torch.is_grad_enabled(), torch.get_rng_state(), torch.get_default_dtype()
+    grad, generator, dtype = torch._C.is_grad_enabled(), torch.get_rng_state(), torch.get_default_dtype()
     try:
         with attempt.limited(seconds):
             says, record = kinds.CHECKS[asked.kind](asked, answer)

@@ -102,7 +102,7 @@ def running_fake(mode: Any) -> Iterator[None]:
     """Inside, operators run on fake tensors and symbols of the mode; what they do to the grad mode is undone."""
     allowed, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
     try:
-        with torch.set_grad_enabled(torch.is_grad_enabled()), mode, torch._C._EnablePythonDispatcher():
+        with torch.set_grad_enabled(torch._C.is_grad_enabled()), mode, torch._C._EnablePythonDispatcher():
             yield
     finally:
         mode.allow_non_fake_inputs = allowed
@@ -111,6 +111,6 @@ def running_fake(mode: Any) -> Iterator[None]:
 @contextmanager
 def not_running_fake() -> Iterator[None]:
     """Undo :func:`running_fake` for a while: a backend runs outside of all modes, and leaves the grad mode alone."""
-    grad_mode = torch.set_grad_enabled(torch.is_grad_enabled())  # AOTAutograd sets what the graph sets
+    grad_mode = torch.set_grad_enabled(torch._C.is_grad_enabled())  # AOTAutograd sets what the graph sets
     with grad_mode, dispatch_modes()._disable_current_modes(), torch._C._DisablePythonDispatcher():
         yield

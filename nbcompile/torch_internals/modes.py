@@ -47,7 +47,7 @@ def modes() -> Modes:
         _get_current_function_mode_stack(),
         tuple(getattr(_python_dispatch, name, False) for name in _FLAGS),
         torch._C._only_lift_cpu_tensors(),
-        torch.is_grad_enabled(),
+        torch._C.is_grad_enabled(),
         gc.isenabled(),
     )
 
@@ -81,7 +81,8 @@ def kept_grad_mode() -> Iterator[None]:
 
     AOTAutograd traces a graph by running it, and a graph may end with another mode than it began with.
     """
-    enabled = torch.is_grad_enabled()
+    # Not torch.is_grad_enabled: a user may have replaced it (mock.patch), and may return any object from it.
+    enabled = torch._C.is_grad_enabled()
     try:
         yield
     finally:
@@ -103,7 +104,7 @@ def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
         return forward
 
     def run(*arguments: Any) -> Any:
-        grad, autocast = torch.is_grad_enabled(), _autocast()
+        grad, autocast = torch._C.is_grad_enabled(), _autocast()
         # A graph sets the mode and sets it back by nodes: if an operator in between raises, the second
         # node does not run.
         try:

@@ -52,7 +52,7 @@ def _apply(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
     cls: Any = owner.value
     given = _positional(cls, given, keywords)
     # Without a gradient to compute, only ``forward`` matters, and it is traced as an ordinary function.
-    if torch.is_grad_enabled() and any(
+    if torch._C.is_grad_enabled() and any(
         value.example.requires_grad
         for argument in given
         for value in graph_values(tracer, argument, look=True)
@@ -135,7 +135,7 @@ def _trace_backward(
     for gradient in tensors:
         as_zeros = context.get_attribute(tracer, "materialize_grads").truth(tracer)
         gradient.may_be_missing = not as_zeros and len(tensors) > 1
-    grad_mode = torch.is_grad_enabled()
+    grad_mode = torch._C.is_grad_enabled()
     torch._C._set_grad_enabled(False)  # of the tracer alone: backward runs without gradients anyway
     try:
         traced = trace_body(tracer, owner.get_attribute(tracer, "backward"), [context, *gradients], body=body)

@@ -119,7 +119,7 @@ def _tensors(name: str, values: Sequence[VariableTracker]) -> None:
     examples = [value.example for value in values if isinstance(value, TensorVariable)]
     if len(examples) != len(values):
         raise _refused(name, "an argument is no tensor")
-    if torch.is_grad_enabled() and any(each.requires_grad for each in examples):
+    if torch._C.is_grad_enabled() and any(each.requires_grad for each in examples):
         raise _refused(name, "no gradient goes through what it writes")
     if any(each.is_sparse or each.is_complex() or not each.is_contiguous() for each in examples):
         raise _refused(name, "a tensor is sparse, complex or not contiguous")

@@ -152,9 +152,9 @@ def _branch(tracer: Tracer, function: VariableTracker, operands: Arguments) -> T
 
 
 def _check_pure(body: Body, name: str) -> None:
-    if torch.is_grad_enabled() and body.changes_inputs():
+    if torch._C.is_grad_enabled() and body.changes_inputs():
         raise breaks.unsupported(breaks.BODY_WRITES, name, name=name)
-    if torch.is_grad_enabled() and body.shares_memory():
+    if torch._C.is_grad_enabled() and body.shares_memory():
         raise breaks.unsupported(breaks.BODY_ALIAS, name, name=name)
 
 

@@ -89,7 +89,7 @@ class OutputGraph:
         """Warnings of the operators; they are shown when the graph is finished."""
         self.failed: FailedNode | None = None
         """The last operator that failed."""
-        self.began_with_grad = torch.is_grad_enabled()
+        self.began_with_grad = torch._C.is_grad_enabled()
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
         self.refused: set[str] = set()

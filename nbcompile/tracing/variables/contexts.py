@@ -503,7 +503,7 @@ def _set_grad_enabled(tracer: Tracer, arguments: tuple[object, ...], keywords: d
     mode = (*arguments, *keywords.values())[0]
     if not isinstance(mode, bool):
         tracer.raise_exception(TypeError, _refusal(torch._C._set_grad_enabled, mode))
-    tracker = EagerGradModeVariable(mode, torch.is_grad_enabled())
+    tracker = EagerGradModeVariable(mode, torch._C.is_grad_enabled())
     tracer.output.state_call(torch._C._set_grad_enabled, (mode,))
     return tracker
 

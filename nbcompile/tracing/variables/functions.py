@@ -556,8 +556,10 @@ METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 def _learns(tracer: Tracer, arguments: Iterable[VariableTracker]) -> bool:
     """Return whether a derivative may be asked for, which an operator has a formula for."""
-    examples = (getattr(realise(tracer, each), "example", None) for each in arguments)
-    return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in examples)
+    examples = (getattr(realise(tracer, argument), "example", None) for argument in arguments)
+    return torch._C.is_grad_enabled() and any(
+        isinstance(example, torch.Tensor) and example.requires_grad for example in examples
+    )
 
 
 class OperatorVariable(KnownCallable):

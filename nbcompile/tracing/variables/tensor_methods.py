@@ -353,7 +353,7 @@ def _set_data(tracer: Tracer, tensor: TensorVariable, value: VariableTracker) ->
         raise breaks.unsupported(breaks.DATA_OF_OTHER_DTYPE, context, wanted=value.example.dtype)
     # ``set_`` makes the tensor use the other memory. Autograd must see neither the write nor the new version, which
     # ``x.data = y`` hides in eager mode.
-    output, enabled = tracer.output, torch.is_grad_enabled()
+    output, enabled = tracer.output, torch._C.is_grad_enabled()
     output.state_call(torch._C._set_grad_enabled, (False,))
     written = output.apply("call_function", torch.Tensor.set_, (tensor.node, value.node), {})
     output.state_call(torch._C._set_grad_enabled, (enabled,))
