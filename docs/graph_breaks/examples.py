@@ -1156,3 +1156,13 @@ def nb0128(x):
 def nb0128_fixed(x):
     with torch.profiler.profile():
         return x + 1
+
+
+# torch cannot make a fake tensor that is quantized: the frame begins eagerly, and goes on with ordinary tensors.
+@given(lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8))
+def nb0129(x):
+    return x.dequantize() * 2
+
+
+def nb0129_fixed(x):
+    return x * 2

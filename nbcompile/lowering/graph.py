@@ -372,6 +372,7 @@ class _Lowering:
                 reason = str(error)
         # What ATen returns is stored in a layout that is known before it runs.
         _require_known_sizes(node, predicted)
+        _require_plain_dtype(node)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or fallback_reason(node.target))
         self._realize_before_mutation()
         return result
@@ -589,6 +590,16 @@ def _require_strided(node: fx.Node, tensor: torch.Tensor) -> None:
     # The imaginary part of a conjugated tensor, say. A kernel would read the numbers without their other sign.
     if tensor.is_neg():
         raise UnsupportedGraph(f"{node.name} has the negative bit")
+
+
+_QUANTIZED_DTYPES = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+
+
+def _require_plain_dtype(node: fx.Node) -> None:
+    """Refuse an operator that makes a quantized tensor: its fake tensor says float32, and is not quantized."""
+    arguments = (*node.args, *node.kwargs.values())
+    if any(isinstance(argument, torch.dtype) and argument in _QUANTIZED_DTYPES for argument in arguments):
+        raise UnsupportedGraph(f"{node.name} is a quantized tensor")
 
 
 def _require_known_sizes(node: fx.Node, predicted: Any) -> None:

@@ -181,6 +181,11 @@ FAKE_NOT_IMPLEMENTED = _kind(
     "`{name}` does not do this, or not with fake tensors: {error}",
     "Call it in eager mode with the same arguments: if it fails there too, the call is wrong.",
 )  # fmt: skip
+NO_FAKE_TENSOR = _kind(
+    "NB0129", "GB0064", "Fake tensor propagation exception",
+    "torch cannot make a fake tensor for the input `{name}`: {error}.",
+    "Make such tensors outside of the compiled function, and pass it ordinary ones (`dequantize()`, `int_repr()`).",
+)  # fmt: skip
 NO_FAKE_KERNEL = _kind(
     "NB0121", "GB0090", "Operator does not support running with fake tensors",
     "Operator `{name}` cannot say what its result looks like without its data.",

@@ -172,6 +172,20 @@ def test_data_dependent_sizes_are_refused_by_name():
         lower(graph)
 
 
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8, torch.qint32], ids=str)
+def test_quantized_tensors_are_refused(dtype):
+    """Fake tensors say that they are float32: no program, and ATen's results."""
+
+    def f(x):
+        return torch.quantize_per_tensor(x * 2, 0.1, 3, dtype)
+
+    graph = make_fx(f, tracing_mode="fake")(torch.randn(4))
+    with pytest.raises(UnsupportedGraph, match="quantized"):
+        lower(graph)
+    x = torch.randn(4)
+    assert torch.equal(nbcompile.compile(f)(x), f(x))
+
+
 def test_indices_out_of_range_raise():
     """A gathered index is checked when it is read."""
     graph = traced(lambda x, i: x[i] + 1, torch.randn(4), torch.tensor([0, 1]))

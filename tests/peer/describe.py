@@ -76,6 +76,8 @@ class _Description:
     def tensor(self, path: str, value: torch.Tensor) -> str:
         if value.layout != torch.strided:
             return f"{value.layout} {self.tensor(path, value.to_dense())}"
+        if value.is_quantized:
+            return f"{value.dtype} {value.qscheme()} {self.tensor(path, value.dequantize())}"
         facts = [
             type(value).__name__, str(value.dtype).removeprefix("torch."), str(tuple(value.shape)),
             f"strides {value.stride()}", f"offset {value.storage_offset()}" if value.storage_offset() else "",

@@ -107,6 +107,8 @@ def _false(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
 @handles_named("torch._utils_internal", "is_compiling")
 @handles_named("torch._dynamo.external_utils", "is_compiling")
 @handles_named("torch._utils", "is_compiling")
+# MultiheadAttention asks it whether to call one operator for all of itself, which no compiler sees into.
+@handles_named("torch.nn.modules.activation", "_is_make_fx_tracing")
 def _compiling(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     return ConstantVariable(True)
 

@@ -298,6 +298,9 @@ class OutputGraph:
                 return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
             case fakes.UnsupportedOperatorException():
                 return breaks.unsupported(breaks.NO_FAKE_KERNEL, f"unsupported operator: {error.func}", name=error.func)
+            # The result is a quantized tensor, for instance: torch has no fake tensors of this kind.
+            case fakes.UnsupportedFakeTensorException():
+                return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error.reason), name=name, error=error.reason)
             # OverflowError: a number that no operator takes. Warning: the program's filter makes it an exception.
             case NotImplementedError() | OverflowError() | Warning():
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)

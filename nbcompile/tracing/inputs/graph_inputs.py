@@ -34,6 +34,7 @@ from nbcompile.capture.source import ArraySource, AttrSource, DrawSource, SizeSo
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import Refinement, StackLine, Symbol
+from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs import int64_bounds
 from nbcompile.tracing.inputs.dynamism import Dynamism
 
@@ -94,6 +95,9 @@ class GraphInputs:
         except Exception as error:
             if torch_internals.is_constraint_violation(error):  # a size outside of the bounds that were promised
                 raise _with_line(error, self.stack()) from None
+            if isinstance(error, torch_internals.fake_tensor().UnsupportedFakeTensorException):  # a quantized tensor
+                name, reason = expression(source), error.reason
+                raise breaks.unsupported(breaks.NO_FAKE_TENSOR, str(reason), name=name, error=reason) from None
             raise
         strides = tuple(fake.stride()) if fake.layout is torch.strided else None
         self._sized[source] = SizedInput(source, fake, value, context, tuple(fake.shape), strides)

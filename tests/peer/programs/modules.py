@@ -171,6 +171,23 @@ def multihead_attention_without_weights():
     return f, [(ones(1, 3, 4),)]
 
 
+@program(oracle="torch.compile")  # it asks whether it is traced: eager mode calls one operator, with other strides
+def multihead_attention_for_inference():
+    attention = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+
+    def f(x, mask):
+        with torch.no_grad():
+            return attention(x, x, x, key_padding_mask=mask, need_weights=False)[0]
+
+    return f, [(ones(1, 3, 4), torch.tensor([[False, False, True]]))]
+
+
+@program()
+def transformer_layer_for_inference():
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    return layer, [lambda f: torch.no_grad()(f)(torch.arange(12.0).reshape(1, 3, 4))]
+
+
 @program()
 def transformer_layer():
     return nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, dropout=0.0), [(ones(1, 3, 4),)]

@@ -88,3 +88,31 @@ def an_operator_without_fake_kernel():
         return torch.ops.peer_programs.thrice(y) + 1
 
     return f, [(torch.ones(3),)]
+
+
+@program()
+def a_quantized_tensor_is_made_and_read():
+    def f(x):
+        return torch.quantize_per_tensor(x * 2, 0.1, 0, torch.qint8).dequantize() + 1
+
+    return f, [(torch.arange(6.0),), (torch.arange(6.0) + 1,)]
+
+
+@program()
+def quantized_per_channel():
+    scales, zeros = torch.tensor([0.1, 0.2]), torch.tensor([0, 3])
+
+    def f(x):
+        y = torch.quantize_per_channel(x * 2, scales, zeros, 0, torch.qint8)
+        return y.dequantize() + 1
+
+    return f, [(torch.arange(6.0).reshape(2, 3),)]
+
+
+@program()
+def a_quantized_argument():
+    def f(q, x):
+        y = x * 2
+        return q.dequantize() + y, q.int_repr() * 2
+
+    return f, [(torch.quantize_per_tensor(torch.arange(3.0), 0.1, 0, torch.quint8), torch.ones(3))]
