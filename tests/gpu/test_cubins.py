@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import select
 import signal
 import time
 
@@ -62,6 +63,8 @@ def test_a_process_that_was_killed_is_replaced():
     assert workers.server is not None
     (child,) = children(workers.server.process.pid)
     os.kill(child, signal.SIGKILL)
+    # The signal is sent: the process has ended when its connection is closed.
+    select.select([worker.connection for worker in workers.idle], [], [], 60)
     assert cubins.obtain([request_of(torch.cos, 64)])
     workers.server.process.kill()
     workers.server.process.wait()

@@ -1,0 +1,108 @@
+"""The program that compiles Triton kernels: what it leaves out changes no byte of the machine code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+
+from nbcompile.codegen import triton
+from nbcompile.gpu import cubins
+from nbcompile.gpu.cubins import Request
+from nbcompile.lowering import lower
+from nbcompile.scheduling import schedule
+from tests.support.processes import python
+
+# In a process of its own: the program changes Triton for all of its process.
+COMPILE = """
+import contextlib, json, sys
+sys.path.insert(0, sys.argv[1])
+import cubin_worker
+
+requests = json.load(open(sys.argv[2]))
+if sys.argv[3] == "short":
+    cubin_worker.link_from_short_library()
+else:
+    cubin_worker.only_needed_passes = lambda text: contextlib.nullcontext()
+linked = cubin_worker.libtriton.llvm.link_extern_libs
+paths = []
+cubin_worker.libtriton.llvm.link_extern_libs = lambda module, given: (paths.append(given), linked(module, given))
+print(json.dumps([cubin_worker.compile_kernel(request) for request in requests] + [len(paths)]))
+"""
+FUNCTIONS = {
+    "no function of libdevice": lambda x: (x * 2).sum(-1),
+    "functions of the short part": lambda x: torch.sin(x) + torch.erf(x) * torch.tanh(x).floor() - torch.atan(x).log(),
+    "a function that it lacks": lambda x: torch.lgamma(x) + torch.cos(x),
+    "a row in memory": lambda x: torch.softmax(x, -1),
+    "a transposed tensor": lambda x: (x.t() + 1.0).contiguous(),
+    "float64": lambda x: torch.sin(x.double()),
+}
+PRODUCT = """
+@triton.jit
+def product(a, b, c):
+    at = tl.arange(0, 32)
+    tile = at[:, None] * 32 + at[None, :]
+    tl.store(c + tile, tl.dot(tl.load(a + tile), tl.load(b + tile)))
+"""
+
+
+def messages() -> list[dict]:
+    """What the processes are asked, one kernel or more for each function."""
+    asked = []
+    for function in FUNCTIONS.values():
+        x = torch.ones(64, 96)
+        graph = make_fx(function, tracing_mode="fake")(x)
+        example = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder")
+        emitted = triton.emit(schedule(lower(graph, [example]))).kernels
+        asked += [Request(kernel, "sm_90").message(kernel.warps) for kernel in emitted]
+    pointers = {"a": "*bf16", "b": "*bf16", "c": "*fp32"}
+    return [*asked, {**asked[0], "key": "product", "source": PRODUCT, "name": "product", "signature": pointers}]
+
+
+def test_what_is_left_out_changes_no_byte(tmp_path):
+    """Passes for products, and libdevice but for the functions that are common: PTX and machine code are the same."""
+    requests = tmp_path / "requests.json"
+    requests.write_text(json.dumps(messages()))
+    folder = cubins.WORKER.parent
+    whole, short = (json.loads(python(COMPILE, folder, requests, how)) for how in ("whole", "short"))
+    assert len(whole) == len(FUNCTIONS) + 2
+    assert whole == short
+    assert whole[-1] == 3, "three kernels call functions of libdevice"
+
+
+SHORT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import cubin_worker
+path, names = cubin_worker.short_library()
+print(sorted(set(f"__nv_{name}f" for name in cubin_worker.SHORT_MATHEMATICS) - names), len(open(path).read()))
+"""
+
+
+def test_the_short_library_has_each_function_that_is_named():
+    """A name that libdevice lacks would be a function that nobody links; it is a quarter of the library at most."""
+    missing, size = python(SHORT, cubins.WORKER.parent).rsplit(maxsplit=1)
+    assert missing == "[]"
+    assert 0 < int(size) < 120_000
+
+
+PASSES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import cubin_worker
+of_triton = cubin_worker.nvidia.passes.ttgpuir
+before = of_triton.add_accelerate_matmul
+for text in ("tl.dot(a, b)", "a descriptor", "tl.sum(a)"):
+    with cubin_worker.only_needed_passes(text):
+        print(of_triton.add_accelerate_matmul is before)
+assert of_triton.add_accelerate_matmul is before
+"""
+
+
+def test_a_product_or_a_descriptor_has_all_passes():
+    """They are left out while a kernel without either is compiled, and are there again after it."""
+    assert python(PASSES, cubins.WORKER.parent).split() == ["True", "True", "False"]
