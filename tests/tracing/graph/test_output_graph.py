@@ -1,0 +1,223 @@
+"""The graph of one frame while it grows: nodes that run on fakes, guards that are there once, and what is dropped."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+
+import pytest
+import torch
+
+from nbcompile import errors
+from nbcompile.capture.frame import Frame
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import LocalSource
+from nbcompile.options import Options
+from nbcompile.record.model import StackLine
+from nbcompile.tracing import breaks
+from nbcompile.tracing.exceptions import MustBreakEarlier
+from nbcompile.tracing.graph.body import EXAMPLE, Body
+from nbcompile.tracing.graph.output_graph import OutputGraph, stack_text
+from nbcompile.tracing.inputs.dynamism import Dynamism
+
+X = LocalSource("x")
+
+
+def growing(*tensors):
+    """A graph, and an input for each tensor."""
+
+    def f(x):
+        return x
+
+    frame = Frame(f.__code__, {"x": tensors[0] if tensors else None}, globals(), vars(builtins))
+    output = OutputGraph(frame, Options(), Dynamism())
+    nodes = []
+    for at, tensor in enumerate(tensors):
+        node = output.root.placeholder(f"x{at}", output.fake_mode.from_tensor(tensor))
+        nodes.append(node)
+    return output, *nodes
+
+
+def call(output, function, *arguments, **keywords):
+    """A node that calls a function."""
+    return output.apply("call_function", function, arguments, keywords)
+
+
+def targets(output):
+    """What the nodes of the graph call."""
+    return [node.target for node in output.graph.nodes if node.op.startswith("call")]
+
+
+def test_an_operator_runs_on_fakes_at_once():
+    """Its node has the result's shape and dtype; nothing is computed."""
+    output, x = growing(torch.ones(2, 3))
+    node = call(output, torch.matmul, x, output.apply("call_method", "t", (x,), {}))
+    assert node.meta[EXAMPLE].shape == (2, 2) and type(node.meta[EXAMPLE]).__name__ == "FakeTensor"
+    assert output.operators() == 2 and output.has_operators()
+
+
+def test_an_operator_that_fails_leaves_no_node():
+    """The error is the program's own: the trace can go on, and knows which operator it was."""
+    output, x, y = growing(torch.ones(2, 3), torch.ones(4))
+    with pytest.raises(errors.TorchRuntimeError):
+        call(output, torch.add, x, y)
+    assert targets(output) == [] and not output.has_operators()
+
+
+FAILING = {
+    "data": (lambda x: bool(x.sum() > 0), breaks.Unsupported),
+    "type": (lambda x: torch.add(x, "text"), breaks.Unsupported),
+    "not implemented": (lambda x: (_ for _ in ()).throw(NotImplementedError("later")), breaks.Unsupported),
+    "value": (lambda x: (_ for _ in ()).throw(ValueError("the program's own")), errors.TorchRuntimeError),
+    "other": (lambda x: {}["missing"], KeyError),
+    "recursion": (lambda x: (_ for _ in ()).throw(RecursionError()), RecursionError),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_errors_are_the_programs_or_a_break(name):
+    """A fake may be at fault for a TypeError: the graph breaks; a ValueError is what eager mode raises."""
+    function, expected = FAILING[name]
+    output, x = growing(torch.ones(3))
+    with pytest.raises(expected):
+        call(output, function, x)
+
+
+def test_a_minus_is_written_as_python_reads_it():
+    """``-2 ** x`` is another number than ``pow(-2, x)``."""
+    output, x = growing(torch.ones(3))
+    assert call(output, operator.pow, -2, x).target is pow
+    assert call(output, operator.pow, 2, x).target is operator.pow
+
+
+def test_a_guard_is_there_once_with_the_line_that_needed_it_first():
+    """The same kind, source and expected value; another value is another guard."""
+    output, _ = growing(torch.ones(3))
+    lines = [StackLine("a.py", 1, "f", "first"), StackLine("a.py", 2, "f", "second")]
+    for line in lines:
+        output.stack = lambda line=line: (line,)
+        output.guard(X, GuardKind.EQUALS_MATCH, 1)
+    output.guard(X, GuardKind.EQUALS_MATCH, 2)
+    first, second = output.guards.values()
+    assert first.stack == (lines[0],) and (first.expected, second.expected) == (1, 2)
+
+
+class Looked:
+    """A class with members."""
+
+    def method(self):
+        """A method."""
+
+
+def test_members_that_were_looked_up_are_guarded_with_the_class():
+    """By the guard on the type of the object that led to them; a guard on another class has none."""
+    output, _ = growing(torch.ones(3))
+    output.guard(X, GuardKind.TYPE_MATCH, Looked)
+    output.guard(LocalSource("y"), GuardKind.TYPE_MATCH, Looked)
+    for name in ("method", "missing", "method"):
+        output.note_member(X, Looked, name)
+    output.note_member(LocalSource("y"), Looked, "later")
+    of_x, of_y = output.guards_on_members()
+    assert [name for name, _ in of_x.members] == ["method", "missing", "later"] and of_y.members == ()
+    assert of_x.members[0][1] != of_x.members[1][1]
+
+
+def test_a_graph_without_operators_is_none():
+    """Only side effects or constants are left: there is nothing to compile."""
+    output, x = growing(torch.ones(3))
+    assert output.finish((x,), "__compiled_fn_1") is None
+
+
+def test_a_finished_graph_has_its_outputs():
+    """It computes what its nodes say, as a module."""
+    output, x = growing(torch.ones(3))
+    doubled = call(output, operator.mul, x, 2)
+    output.erase(call(output, torch.sin, x))
+    graph = output.graph
+    assert targets(output) == [operator.mul]
+    graph.output((doubled,))
+    (result,) = torch.fx.GraphModule({}, graph)(torch.ones(3))
+    assert torch.equal(result, torch.full((3,), 2.0))
+
+
+GRAD = torch._C._set_grad_enabled
+
+
+@pytest.mark.parametrize(
+    ("modes", "left"),
+    [
+        ((True,), []),
+        ((False, True), []),
+        ((False, "sin", True), [GRAD, torch.sin, GRAD]),
+        ((True, False, False, "sin", True, True), [GRAD, torch.sin, GRAD]),
+        ((False,), [GRAD]),
+    ],
+)
+def test_modes_without_effect_are_dropped(modes, left):
+    """What is set already, and what is taken back before any operator ran."""
+    output, x = growing(torch.ones(3))
+    with torch.enable_grad():
+        output.began_with_grad = True
+        for mode in modes:
+            if mode == "sin":
+                call(output, torch.sin, x)
+            else:
+                output.state_call(GRAD, (mode,))
+        output._drop_modes_without_effect()
+    assert targets(output) == left
+
+
+def test_a_mode_is_entered_now_and_in_the_graph():
+    """The operators traced next run on fakes under it; inference modes that are left open are left at the end."""
+    output, _ = growing(torch.ones(3))
+    mode, entered = output.enter_inference_mode(True)
+    assert torch.is_inference_mode_enabled() and output.modes == [mode]
+    output.exit_inference_mode(mode, entered)
+    assert not torch.is_inference_mode_enabled() and output.modes == []
+    output.enter_inference_mode(True)
+    output.leave_modes()
+    assert not torch.is_inference_mode_enabled() and len(targets(output)) == 3
+
+
+def test_a_body_may_change_nothing_outside_of_it():
+    """An operator runs it as often as it likes; the frame's own body may, and a body that says so."""
+    output, _ = growing(torch.ones(3))
+    output.may_change(None)
+    with output.inside(output.new_body()):
+        with pytest.raises(breaks.Unsupported, match="global"):
+            output.may_change(None)
+        with output.inside(output.new_body(may_change=True)), pytest.raises(breaks.Unsupported):
+            output.may_change(None)
+    with output.inside(output.new_body(may_change=True)):
+        output.may_change(None)
+    assert output.body is output.root
+
+
+def test_values_of_outer_bodies_become_arguments():
+    """An operator inside of a body takes them by an input of the body."""
+    output, x = growing(torch.ones(3))
+    body = output.new_body()
+    with output.inside(body):
+        inner = call(output, torch.sin, x)
+    assert inner.graph is body.graph and inner.args[0].graph is body.graph and inner.args[0] is not x
+    first, second = (output.install("body", Body(None, {}, may_change=True)) for _ in range(2))
+    assert (first.target, second.target) == ("body_0", "body_1")
+
+
+def test_an_output_of_a_leaf_of_the_graph_breaks_earlier():
+    """Its gradient would be lost: a later output that depends on the leaf, too, unless it is detached."""
+    output, x = growing(torch.ones(3))
+    leaf = call(output, torch.Tensor.requires_grad_, call(output, torch.sin, x))
+    result = call(output, torch.cos, leaf)
+    detached = output.apply("call_method", "detach", (result,), {})
+    output.check_leaves((result,))
+    output.new_leaves.append(leaf)
+    output.check_leaves((x, detached))
+    with pytest.raises(MustBreakEarlier):
+        output.check_leaves((x, result))
+
+
+def test_a_stack_is_written_as_python_writes_tracebacks():
+    """As fx keeps it: one file and one line of source for each frame."""
+    lines = (StackLine("a.py", 3, "f", "g(x)"), StackLine("b.py", 7, "g", "x + 1"))
+    assert stack_text(lines) == '  File "a.py", line 3, in f\n    g(x)\n  File "b.py", line 7, in g\n    x + 1\n'
