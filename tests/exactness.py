@@ -113,6 +113,13 @@ DIFFERENCES = (
         "such a point is outside of the image, and its weight is replaced by 0; `torch.compile` gives 0.0 as well",
     ),
     Difference(
+        "infinite_gelu",
+        "`gelu` of infinity, and of float32, bfloat16 and float16 above 1e38, where eager mode asks oneDNN",
+        "NaN of infinity, infinity of numbers above 1e38; `gelu` of float64, or with `approximate='tanh'`, has infinity and the number",
+        "infinity, and the number; NaN of -infinity in both",
+        "oneDNN's formula overflows; `torch.compile` has no NaN either",
+    ),
+    Difference(
         "large_quotient", "`%` and `fmod` of float32, float64 and bfloat16 whose quotient is too large for the type (`1.0 % 1e-40`)",
         "NaN in whole vectors; the remainder after the last whole vector", "the remainder",
         "the vectors of eager divide first; `torch.compile` gives infinity for some of them",

@@ -70,6 +70,20 @@ def root():
     torch.testing.assert_close(found, eager, rtol=2**-22, atol=0)
 
 
+def infinite_gelu():
+    """In whole vectors and behind them; float64 is eager's."""
+    x = torch.tensor([float("inf"), -float("inf"), 3e38, 2.0, -3.0] * 7)
+    for dtype in (torch.float32, torch.bfloat16, torch.float64):
+        found, eager = run(lambda x: [F.gelu(x), F.gelu(x, approximate="tanh")], x.to(dtype))
+        for each in found:
+            assert torch.equal(each[0::5], x.to(dtype)[0::5])
+            assert each[1::5].isnan().all()
+            assert torch.equal(each[2::5], x.to(dtype)[2::5])
+        torch.testing.assert_close(found[0][3::5], eager[0][3::5])
+        if dtype is torch.float64:
+            torch.testing.assert_close(found[0], eager[0], equal_nan=True, rtol=1e-13, atol=0)
+
+
 def hyperbolic():
     """Against float64."""
     x = torch.linspace(88, 89.4, 41)
@@ -195,6 +209,7 @@ CHECKS = {
         large_variance,
         nan_window,
         grid_coordinates,
+        infinite_gelu,
         large_quotient,
         strides,
     )

@@ -240,13 +240,15 @@ class CodeState:
     """Reason why a frame last fell back to eager."""
     without_tensors: int = 0
     """Number of its frames that had nothing to do with tensors."""
+    failures: int = 0
+    """Number of its frames in which an operator failed on fake tensors."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
     """Its entries that are in use, of all regions, by their addresses."""
 
     def reset(self) -> None:
         """Reset the state to that of code that was never compiled."""
         self.number, self.attempts, self.skip_reason = None, 0, ""
-        self.without_tensors = 0
+        self.without_tensors = self.failures = 0
 
 
 _numbers = STATE.add("dispatch.cache._numbers", [itertools.count()], Lifetime.RESET)

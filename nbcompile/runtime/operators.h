@@ -284,12 +284,26 @@ static int is_zero(const Slots *slots, Py_ssize_t slot) {
   return 1;
 }
 
+/* An operator's object gives what ATen warns of to nobody: it would be printed on the standard error. */
+static PyObject *call_with_warnings(PyObject *target, PyObject **arguments, Py_ssize_t count, PyObject *keywords) {
+  PyObject *type, *value, *trace;
+  Warnings warnings;
+  keep_warnings(&warnings);
+  PyObject *answer = PyObject_Vectorcall(target, arguments, count, keywords);
+  PyErr_Fetch(&type, &value, &trace); /* a warning must not meet the operator's own exception */
+  int raised = give_warnings(&warnings);
+  if (raised && !type) Py_CLEAR(answer);
+  else if (raised) PyErr_Clear();
+  if (type) PyErr_Restore(type, value, trace);
+  return answer;
+}
+
 static int call_from_python(const Step *step, const Slots *slots) {
   Py_ssize_t count = PyTuple_GET_SIZE(step->forms), named = step->keywords ? PyTuple_GET_SIZE(step->keywords) : 0, built = 0;
   PyObject *few[MANY], **arguments = count <= MANY ? few : PyMem_Malloc(count * sizeof(PyObject *)), *answer = NULL;
   if (!arguments) return PyErr_NoMemory(), -1;
   while (built < count && (arguments[built] = build(PyTuple_GET_ITEM(step->forms, built), slots))) built++;
-  if (built == count) answer = PyObject_Vectorcall(step->target, arguments, count - named, step->keywords);
+  if (built == count) answer = call_with_warnings(step->target, arguments, count - named, step->keywords);
   while (built) Py_DECREF(arguments[--built]);
   if (arguments != few) PyMem_Free(arguments);
   int status = answer ? 0 : -1;

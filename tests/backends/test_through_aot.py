@@ -63,3 +63,24 @@ def test_a_graph_may_set_the_default_dtype(backend):
             assert wide.tolist() == [1.5, 1.5] and halves.tolist() == [0, 0.5]
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("reference", [False, True])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_targets_of_a_margin_loss_end_with_a_negative_class(backend, reference):
+    """What comes behind the end of the targets is no class, in vectors, in rows, and where gradients are asked for."""
+    loss = torch.nn.functional.multilabel_margin_loss
+    scores, classes = torch.tensor([[0.1, 0.2, 0.4, 0.8]]), torch.tensor([[3, 0, -1, 1]])
+    ended = torch.tensor([[-1, 0, 1, 2]])
+    with config.patch(reference=reference):
+        for x, t in ((scores, classes), (scores[0], classes[0]), (scores, ended), (scores[0], ended[0])):
+            leaves = [x.clone().requires_grad_() for _ in range(2)]
+            function = nbcompile.compile(lambda x, t: loss(x * 2, t), backend=backend)
+            found, expected = function(leaves[0], t), loss(leaves[1] * 2, t)
+            assert torch.equal(found, expected)
+            found.backward()
+            expected.backward()
+            assert torch.equal(leaves[0].grad, leaves[1].grad)
+            assert torch.equal(
+                nbcompile.compile(loss, backend=backend)(x, t, reduction="none"), loss(x, t, reduction="none")
+            )

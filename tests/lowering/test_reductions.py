@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
+import nbcompile
 from nbcompile.tools.fuzz.compare import same_bits
 from tests.lowering.families import b, check_family, every_way, n, v, x
 from tests.support import targets
@@ -109,3 +112,40 @@ def test_one_element_is_reduced_to_the_bit(name, dtype):
         for given in (scalar, scalar.expand(1), scalar.expand(3, 1)):
             (found,) = targets.run_cpp(programs(ONE_ELEMENT[name], given)[1], (given,))
             assert same_bits(found, ONE_ELEMENT[name](given)), given
+
+
+WITHOUT_FREEDOM = {
+    "var": lambda x: x[:1].var(),
+    "var of a dimension": lambda x: x[:1].var(0),
+    "std": lambda x: x[:1].std(),
+    "both": lambda x: (x[:1].var(), x[:1].std()),
+    "std in a sum": lambda x: (x - x[:1].mean()) / x[:1].std(unbiased=True),
+    "a large correction": lambda x: torch.var(x, correction=6),
+    "of nothing": lambda x: x[:0].var(),
+    "var_mean": lambda x: torch.var_mean(x[:1]),
+    "std_mean": lambda x: torch.std_mean(x[:1], 0),
+    "enough of them": lambda x: (x.var(), x.std(0, correction=3)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_FREEDOM)
+def test_a_variance_without_degrees_of_freedom_warns_at_each_call(name, dynamic):
+    """The warnings are Python's and as many as eager mode's, with the same texts, in each call."""
+    function = WITHOUT_FREEDOM[name]
+    compiled = nbcompile.compile(function, fullgraph=True, dynamic=dynamic)
+    x = torch.arange(4.0)
+
+    def texts(called):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            called(x)
+        return [str(warning.message) for warning in caught if "degrees of freedom" in str(warning.message)]
+
+    expected = texts(function)
+    assert bool(expected) == (name != "enough of them")
+    assert [texts(compiled), texts(compiled)] == [expected, expected]
+    if expected:
+        with warnings.catch_warnings(), pytest.raises(UserWarning, match="degrees of freedom"):
+            warnings.simplefilter("error")
+            compiled(x)

@@ -75,6 +75,8 @@ def window_of(
         thing = f"{type(members).__name__} that is the __dict__ of an object"
         raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, thing, name=thing)
     window = InstanceDictVariable(tracer, owner, members, look)
+    if window.source is not None:  # ``o.__dict__ = Dict()`` later: its methods may be the program's own
+        tracer.guard(window.source, GuardKind.TYPE_MATCH, dict)
     tracer.side_effects.remember(members, window)
     return window
 

@@ -274,3 +274,51 @@ def test_globals_of_a_module(calls: tuple[bool, ...], monkeypatch: pytest.Monkey
 
     for program in (stores, reads):
         assert run(nbcompile.compile(program, backend="eager")) == run(program)
+
+
+class Answering(dict):  # type: ignore[type-arg]
+    """A dict whose methods are the program's own."""
+
+    def __getitem__(self, key: str) -> Any:
+        return 7
+
+    def __len__(self) -> int:
+        return 5
+
+    def __iter__(self) -> Any:
+        return iter("zz")
+
+    def items(self) -> Any:
+        return [1, 2]
+
+
+def _stored_and_listed(o: Any) -> Any:
+    o.b = 4
+    return list(o.__dict__.items())
+
+
+QUESTIONS: dict[str, Callable[[Any], Any]] = {
+    "an item": lambda o: o.__dict__["a"],
+    "its length": lambda o: len(vars(o)),
+    "its keys": lambda o: list(vars(o)),
+    "a store, and items": _stored_and_listed,
+    "its class": lambda o: type(o.__dict__).__name__,
+    "the class of vars": lambda o: isinstance(vars(o), Answering),
+    "an attribute": lambda o: o.a,
+    "membership": lambda o: "a" in o.__dict__,
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("make", [Plain, Asking, lambda: types.FunctionType(_stored_and_listed.__code__, {})])
+@pytest.mark.parametrize("first", [dict, Answering])
+def test_the_dict_of_an_object_becomes_one_with_methods_of_its_own(name, make, first):
+    """In a later call `__dict__` is a subclass of dict, or a dict again: what the program asks of it is asked anew."""
+    question = QUESTIONS[name]
+    function = nbcompile.compile(lambda o, x: (question(o), x + 1), backend="eager")
+    for kind in (first, dict, Answering, dict):
+        compiled, eager = make(), make()
+        for o in (compiled, eager):
+            o.__dict__ = kind(a=3)
+        assert function(compiled, torch.ones(2))[0] == question(eager)
+        assert dict.items(compiled.__dict__) == dict.items(eager.__dict__)
