@@ -38,9 +38,9 @@ _TEXTS = {
 """Texts of eager mode, by the name of the function."""
 _OUT_OF_DATA = "RuntimeError: INDICES element is out of DATA bounds, id={{index}} axis_dim={{size}}"
 _TEXTS_OF_COLUMNS = {"index_select": _OUT_OF_DATA}
-"""Those of the second dimension, where they are others."""
+"""Texts for the second dimension, where they are others."""
 _TEXTS_OF_VECTORS = {"index_add": _IN_SELF}
-"""Those of a tensor of one dimension, which has no ``dim`` here."""
+"""Texts for a tensor of one dimension, which has no ``dim`` here."""
 
 
 def bounds_error(node: torch.fx.Node | None, dim: int | None) -> str:

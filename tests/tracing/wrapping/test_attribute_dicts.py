@@ -309,6 +309,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("make", [Plain, Asking, lambda: types.FunctionType(_stored_and_listed.__code__, {})])
 @pytest.mark.parametrize("first", [dict, Answering])
