@@ -53,6 +53,10 @@ def wrap_inference(
     mutated_inputs, dynamic = metadata.mutated_inputs, metadata.dynamic_dims
     run = _without_autograd(unboxed(program), mutated_inputs)
     if views is not None and not any(dynamic):
+        joined = getattr(views, "joined", None)
+        if joined is not None:  # generated code does it without a frame of Python
+            positions = tuple(alias.output for alias in metadata.aliased_outputs)
+            return joined(run, positions, False) if mutated_inputs else joined(unboxed(program), positions, True)
         return _with_views(run, metadata.aliased_outputs, views)
     join = _joiner(metadata.aliased_outputs, views)
 
@@ -121,8 +125,12 @@ def wrap_training(
         apply = _in_grad_mode(apply)
     detached, dynamic = metadata.training.detached_inputs, metadata.dynamic_dims
     mutated, aliases = metadata.mutated_inputs, metadata.aliased_outputs
-    if not detached and not mutated and not aliases and not any(dynamic):
-        return apply
+    if not detached and not mutated and not any(dynamic):
+        joined = getattr(views, "joined", None)
+        if not aliases:
+            return apply
+        if joined is not None:
+            return joined(apply, tuple(alias.output for alias in aliases), False)
     join = _joiner(aliases, views)
 
     def call(*arguments: Any) -> Sequence[Any]:

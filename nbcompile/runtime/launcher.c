@@ -607,7 +607,10 @@ static void program_dealloc(PyObject *self) {
   Py_TYPE(self)->tp_free(self);
 }
 
+#include "joined.h"
+
 static PyMethodDef program_methods[] = {
+    {"joined", program_joined, METH_VARARGS, "A graph some of whose results are replaced by these views."},
     {"positional", (PyCFunction)(void (*)(void))program_positional, METH_FASTCALL, "Call with the inputs as arguments."},
     {NULL},
 };
@@ -851,7 +854,7 @@ static PyMethodDef functions[] = {
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "nbcompile_launcher", NULL, -1, functions};
 
 PyMODINIT_FUNC PyInit_nbcompile_launcher(void) {
-  if (PyType_Ready(&KernelType) || PyType_Ready(&ProgramType)) return NULL;
+  if (PyType_Ready(&KernelType) || PyType_Ready(&ProgramType) || PyType_Ready(&JoinedType)) return NULL;
   /* AOTAutograd asks a compiled graph whether it takes its inputs in one list. */
   if (PyDict_SetItemString(ProgramType.tp_dict, "_boxed_call", Py_True)) return NULL;
   return PyModule_Create(&definition);

@@ -67,3 +67,42 @@ def test_an_operator_that_fails_leaves_the_grad_mode() -> None:
         with pytest.raises(RuntimeError, match="out of bounds"):
             call(torch.randn(4, 4))
         assert torch.is_grad_enabled()
+
+
+def test_a_graph_is_joined_with_its_views() -> None:
+    """The views replace results of the graph, which autograd does not record if that is asked for, and then only."""
+    program, x = _program(TRANSPOSED, outputs=[1]), torch.randn(4, 4, requires_grad=True)
+    modes: list[bool] = []
+
+    def graph(given: torch.Tensor) -> list[torch.Tensor]:
+        modes.append(torch.is_grad_enabled())
+        return [given, given + 1]
+
+    for without_autograd in (False, True):
+        kept, view = program.joined(graph, (1,), without_autograd)(x)
+        assert kept is x
+        assert view._base is x
+        assert type(view.grad_fn).__name__ == "TBackward0"
+    assert modes == [True, False]
+    assert torch.is_grad_enabled()
+    with torch.no_grad():
+        assert program.joined(graph, (0,), True)(x)[0].grad_fn is None
+        assert not torch.is_grad_enabled()
+
+
+def test_a_joined_graph_that_fails_leaves_the_grad_mode() -> None:
+    """What the graph or a view raises is raised, with gradients switched on again; each view needs a place."""
+    program = _program(TRANSPOSED, outputs=[1])
+
+    def fail(_given: torch.Tensor) -> list[torch.Tensor]:
+        raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        program.joined(fail, (0,), True)(torch.randn(4, 4))
+    with pytest.raises(RuntimeError, match="expects a tensor with <= 2 dimensions"):
+        program.joined(lambda given: [given], (0,), True)(torch.randn(2, 2, 2))
+    with pytest.raises(ValueError, match="in the place of no result"):
+        program.joined(lambda given: [given], (1,), True)(torch.randn(4, 4))
+    with pytest.raises(ValueError, match="a position for each view"):
+        program.joined(fail, (), True)
+    assert torch.is_grad_enabled()
