@@ -56,6 +56,9 @@ class CallInstaller(Protocol):
     def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         """Count a call that takes the slow path."""
 
+    def knows_every_entry(self) -> bool:
+        """Return whether a call on the slow path is one that all entries refuse, and none will be added."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hooks:

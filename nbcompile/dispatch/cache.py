@@ -242,6 +242,8 @@ class CodeState:
     """Number of its frames that had nothing to do with tensors."""
     failures: int = 0
     """Number of its frames in which an operator failed on fake tensors."""
+    is_complete: bool = False
+    """True if no entry will be added: the recompile limit is reached."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
     """Its entries that are in use, of all regions, by their addresses."""
 
@@ -249,6 +251,7 @@ class CodeState:
         """Reset the state to that of code that was never compiled."""
         self.number, self.attempts, self.skip_reason = None, 0, ""
         self.without_tensors = self.failures = 0
+        self.is_complete = False
 
 
 _numbers = STATE.add("dispatch.cache._numbers", [itertools.count()], Lifetime.RESET)
@@ -535,7 +538,7 @@ def known_codes() -> tuple[CodeType, ...]:
 def forget(code: CodeType) -> None:
     """Forget every entry and every skip of one code object (its number stays: ids are never used twice)."""
     known = state(code)
-    known.skip_reason, known.without_tensors = "", 0
+    known.skip_reason, known.without_tensors, known.is_complete = "", 0, False
     for reference in list(known.living.values()):
         holder = reference()
         if holder is not None:

@@ -214,6 +214,11 @@ def _replaced(member: str) -> str:
 _replaced_members: set[str] = STATE.add("dispatch.hook._replaced_members", set(), Lifetime.PROCESS)
 
 
+def is_off() -> bool:
+    """Return whether no hook looks at the frames of this thread."""
+    return _get_hook() is None
+
+
 @contextmanager
 def paused() -> Iterator[None]:
     """Run a block without any hook."""
@@ -328,6 +333,7 @@ def _answer(code: CodeType, outcome: Outcome) -> _Answer:
             return _Answer(_SKIP_NESTED if nested else _SKIP, code_wide)
         case RunOnly(reason):
             cache.note_skip(code, reason)
+            cache.state(code).is_complete = True
             return _Answer(_RUN_ONLY, code_wide=True)
         case _:
             assert_never(outcome)

@@ -83,12 +83,19 @@ class FastCallInstaller:
         self.entry_methods = entry_methods
         self.callback = callback
         self.calls = 0
+        self._attempts = 0
+        self._complete: tuple[object, object] | None = None
+        self._added: set[int] = set()
+        self._added_since: object = None
         self._slow_path = slow_path
         self._install = install
         self._fast_call: Any = None
 
     def note(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         """Count a call that takes the slow path."""
+        attempts = cache.state(self.function.__code__).attempts
+        if attempts != self._attempts:  # the call before this one compiled: its entry is not known yet
+            self._attempts, self.calls = attempts, 1
         self.calls += 1
         # After 2, 4, 8, 16 ... 4096, 8192, 12288 slow calls: an attempt asks the guards of each entry in Python, which
         # takes milliseconds where there are eight, as past the recompile limit. So attempts become rare.
@@ -96,6 +103,21 @@ class FastCallInstaller:
             self.calls % RETRY_INTERVAL == 0 or (self.calls < RETRY_INTERVAL and self.calls.bit_count() == 1)
         ):
             self._try_to_install(arguments, keywords)
+
+    def knows_every_entry(self) -> bool:
+        """Return whether a call on the slow path is one that all entries refuse, and none will be added.
+
+        The fast call asks before the slow path does. It refuses all calls under a profiler, and a hook of the
+        caller's has to see the frame.
+        """
+        known = self._complete
+        return (
+            known is not None
+            and known[0] is cache.last_forgotten()
+            and known[1] is self.function.__code__
+            and hook.is_off()
+            and not _profiler_enabled()
+        )
 
     def _try_to_install(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
         if config.reference or torch_internals.members.replaced_member() is not None:
@@ -126,6 +148,13 @@ class FastCallInstaller:
                 if cache.last_forgotten() is not before:  # it may be this entry that is gone
                     self._fast_call.forget()
                 return
+        self._note_complete(code, entries)
+
+    def _note_complete(self, code: CodeType, entries: list[CompiledFrame]) -> None:
+        """Remember that each entry has a fast call, and that none will be added, if that is so."""
+        is_current = self._added_since is cache.last_forgotten()
+        if is_current and cache.state(code).is_complete and self._added.issuperset(map(id, entries)):
+            self._complete = self._added_since, code
 
     def _create(self, tools: fast_call.Tools) -> bool:
         names = guard_bytecode.local_names(self.function.__code__)
@@ -154,6 +183,10 @@ class FastCallInstaller:
         # The instructions were written for this very call: what refuses it would be wrong.
         if check_in_c.holds(values):
             self._fast_call.add(check_in_c, self._runner(compiled.code))
+            if self._added_since is not cache.last_forgotten():
+                self._added_since = cache.last_forgotten()
+                self._added.clear()
+            self._added.add(id(compiled))
 
     def _runner(self, code: CodeType) -> Callable[..., Any]:
         """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
@@ -178,6 +211,7 @@ def builtins_of(function: FunctionType) -> dict[str, object]:
     return found
 
 
+_profiler_enabled: Callable[[], bool] = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 _OF_MODULES = frozenset(("_parameters", "_buffers", "_modules"))
 _OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
 """Reading these attributes, and calling these methods, runs no Python of the user's."""

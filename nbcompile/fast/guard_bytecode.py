@@ -111,7 +111,25 @@ def instructions(
     for prepared in own:  # sizes last: they are of tensors that are known to be such
         if isinstance(prepared, Ambient) and prepared.guard.kind is GuardKind.SHAPE_ENV:
             writer.ambient(prepared)
-    return writer.names, writer.written
+    return writer.names, _ordered(writer.written, len(writer.names))
+
+
+_OF_LOCALS = frozenset(("TENSOR", "OF_CLASS", "IS", "EQUALS", "LENGTH", "DICT_LENGTH"))
+"""Questions that may be asked of an argument before anything else is known."""
+
+
+def _ordered(written: list[Instruction], count: int) -> list[Instruction]:
+    """Move what is asked of the arguments, the first slots, to the front, and the state of the process to the end.
+
+    Of several entries all but one refuse a call, most of them for its arguments, and the state costs ten times as much.
+    What calls Python stays behind all else. Fetched values keep their slots, since their order stays.
+    """
+    asked = [at for at, each in enumerate(written) if each[0] in ("ASK", "ASK_ALL")]
+    until = asked[0] if asked else len(written)
+    first = [each for each in written[:until] if each[0] in _OF_LOCALS and 0 <= each[1] < count]
+    states = [each for each in written[:until] if each[0] == "STATE"]
+    moved = {id(each) for each in (*first, *states)}
+    return [*first, *(each for each in written[:until] if id(each) not in moved), *states, *written[until:]]
 
 
 def local_names(code: CodeType) -> list[str]:

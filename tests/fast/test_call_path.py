@@ -238,6 +238,34 @@ def test_attempts_become_rare(monkeypatch):
     assert 4 <= len(attempts) <= 10
 
 
+def test_past_the_limit_no_hook_looks(long_ways):
+    """A call that all entries refuse runs without the hook, once each has a fast call; reset() compiles it again."""
+    graphs = Graphs()
+
+    def f(x, number):
+        return x * number
+
+    compiled, x = nbcompile.compile(f, backend=graphs, recompile_limit=2, dynamic=False), torch.ones(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in (2.5, 3.5):
+            for _ in range(16):
+                compiled(x, number)
+        for _ in range(200):
+            assert both(f, compiled, x, 4.5) is not None
+    long_ways.clear()
+    for number in (2.5, 3.5, 4.5, 5.5):
+        assert both(f, compiled, x, number) is not None
+    assert not long_ways
+    assert [call.entry for call in nbcompile.explain(compiled)(x, 5.5).record.calls] == [""]
+    with torch.profiler.profile():
+        compiled(x, 2.5)
+    assert len(long_ways) == 2
+    nbcompile.reset()
+    compiled(x, 4.5)
+    assert len(graphs) == 3
+
+
 def test_reset_forgets_fast_calls():
     """After reset() a call compiles anew."""
     graphs = Graphs()

@@ -44,10 +44,15 @@ def test_a_value_that_two_guards_read_is_fetched_once():
     assert {row[1] for row in found if row[0] in ("EQUALS",)} == {5}
 
 
-def test_the_keys_of_the_thread_come_before_tensors():
-    """Tensors are compared under the dispatch keys of the thread, as torch's tree does it."""
+def test_arguments_come_first_and_what_costs_most_last():
+    """What is asked of an argument is first, then what is fetched; the state of the process, and then Python, are last."""
+    rows = guard_bytecode._ordered(
+        [("KEYS_OF_THREAD", -1, 0, 0, None), ("STATE", -1, 0, 0, None), ("INDEX", 2, 0, 0, None),
+         ("EQUALS", 5, 0, 0, 1), ("EQUALS", 0, 0, 0, 3), ("ASK", 0, 0, 0, None), ("LENGTH", 0, 0, 0, None)], 5)  # fmt: skip
+    assert [row[0] for row in rows] == ["EQUALS", "KEYS_OF_THREAD", "INDEX", "EQUALS", "STATE", "ASK", "LENGTH"]
+    assert [row[4] for row in rows if row[0] == "EQUALS"] == [3, 1]
     found = [row[0] for row in written(3, Guard(X, K.EQUALS_MATCH, 3))]
-    assert found.index("KEYS_OF_THREAD") < found.index("EQUALS")
+    assert found.index("EQUALS") < found.index("KEYS_OF_THREAD")
 
 
 def test_an_attribute_of_a_tensor_subclass_is_not_read():
@@ -62,7 +67,7 @@ def test_an_attribute_of_a_tensor_subclass_is_not_read():
         written(tensor, Guard(AttrSource(X, "tag"), K.EQUALS_MATCH, 1))
 
 
-def test_a_list_that_must_be_empty_is_looked_at_first():
-    """What the frame hook would have checked comes before the values."""
+def test_a_list_that_must_be_empty_is_looked_at():
+    """What the frame hook would have checked comes right behind what is asked of the arguments."""
     extra = guard_bytecode.ExtraConditions(empty=[])
-    assert written(3, Guard(X, K.EQUALS_MATCH, 3), extra=extra)[0][0] == "EMPTY"
+    assert [row[0] for row in written(3, Guard(X, K.EQUALS_MATCH, 3), extra=extra)][:2] == ["EQUALS", "EMPTY"]

@@ -28,6 +28,7 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.lookup import MISSING
+from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable, method
 
 PLAIN: tuple[type, ...] = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
@@ -136,4 +137,12 @@ def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTra
     if result.python_type() in (tuple, list):
         items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
         return tracer.list_of(items) if result.python_type() is list else tracer.tuple_of(items)
+    if is_record(result.python_type()):  # what sort returns, say: a tuple with names, made of a tuple
+        items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
+        return TupleVariable(items, cls=result.python_type())
     return result
+
+
+def is_record(cls: type) -> bool:
+    """Return whether a class is one of torch's tuples with names, as ``torch.return_types.sort``."""
+    return issubclass(cls, tuple) and getattr(torch.return_types, cls.__name__, None) is cls

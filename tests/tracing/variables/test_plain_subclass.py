@@ -65,3 +65,32 @@ def test_as_subclass_of_a_plain_tensor(function, backend):
     nbcompile.reset()
     options = function is with_gradient, backend == "eager"
     assert seen(nbcompile.compile(function, backend=backend), *options) == seen(function, *options)
+
+
+class Sub(torch.Tensor):
+    """A class that overrides nothing."""
+
+
+RECORDS = {
+    "qr": torch.linalg.qr,
+    "sort": torch.sort,
+    "topk": lambda x: x.topk(2),
+    "aminmax": torch.aminmax,
+    "item": lambda x: torch.sort(x).values + 1,
+    "unpacked": lambda x: [type(each).__name__ for each in x.max(0)],
+    "list": lambda x: torch.unbind(x),
+}
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("name", RECORDS)
+def test_items_of_a_record_are_of_the_class(name):
+    """What sort, topk and qr return is torch's tuple with names, whose items are of the class of the argument."""
+    function, x = RECORDS[name], torch.randn(4, 4).as_subclass(Sub)
+    expected, result = function(x), nbcompile.compile(lambda given: function(given), fullgraph=True)(x)
+    assert type(result) is type(expected)
+    kept = [[each] if isinstance(each, torch.Tensor) else each for each in (expected, result)]
+    for one, other in zip(*kept, strict=True):
+        assert type(one) is type(other)
+        if isinstance(one, Sub):
+            torch.testing.assert_close(one.as_subclass(Plain), other.as_subclass(Plain), rtol=0, atol=0)
