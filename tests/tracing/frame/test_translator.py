@@ -66,6 +66,22 @@ def test_exceptions_go_to_the_handlers_that_protect_them():
     assert result_of(catching, 1) == 1
 
 
+def adding(x):
+    """An exception while operands wait on the stack above a loop's iterator."""
+    total = 0
+    for i in (1, 0, 2):
+        try:
+            total += x + 6 // i
+        except ZeroDivisionError:
+            total += 100
+    return total
+
+
+def test_operands_that_wait_are_dropped_by_an_exception():
+    """The iterator of the loop is on top again, as in CPython."""
+    assert result_of(adding, 1) == adding(1) == 111
+
+
 def raising(x):
     """An exception while another one is handled."""
     try:
