@@ -180,7 +180,8 @@ class _Planner:
         views: list[ViewSlot] = []
         slots = tuple(self._slot(view, views) for view in views_of(extern))
         yield from views
-        yield Launch(extern.name, slots, (), extern.target.programs)
+        sizes = tuple(map(self.sizes.named, extern.target.sizes))
+        yield Launch(extern.name, slots, sizes, self.sizes.text(str(extern.target.programs)))
         yield from (FreeSlot(view.slot) for view in views)
 
     def _reuse(self, buffer: str, memory_of: str) -> TakeOver:

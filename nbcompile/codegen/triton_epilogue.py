@@ -12,12 +12,16 @@ In torch: torch/_inductor/select_algorithm.py (store_output). Read next: nbcompi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx
+
+from nbcompile.codegen.printers import UnprintableIndex, python_index
+from nbcompile.ir.index import constant, index, indices
 
 aten = torch.ops.aten
 ROUNDED = {torch.bfloat16: "tl.bfloat16", torch.float16: "tl.float16"}
@@ -68,7 +72,7 @@ def _is_possible(user: fx.Node, last: fx.Node, shape: Sequence[Any]) -> bool:
     if user.target not in _TEXTS or not isinstance(value, torch.Tensor) or value.dtype not in _FLOATS:
         return False
     # Options: alpha of a sum, the other kind of gelu, a layout. The type of a copy is the result's.
-    if user.kwargs.keys() - {"dtype"} or last not in user.args or value.shape != shape:
+    if user.kwargs.keys() - {"dtype"} or last not in user.args or indices(value.shape) != indices(shape):
         return False
     numbers = [argument for argument in user.args if not isinstance(argument, fx.Node)]
     return all(type(number) in (int, float) and math.isfinite(number) for number in numbers)  # type: ignore[arg-type]
@@ -81,11 +85,24 @@ def _is_covered(operand: fx.Node, result: torch.Tensor) -> bool:
         return False
     if value.device != result.device:
         return False
-    sizes = [*value.shape, *value.stride()]
-    own = list(shape)[len(shape) - value.dim() :]
+    own = indices(shape)[len(shape) - value.dim() :]
     # Aligned at the right, as broadcasting does: (columns), (rows, columns) and (1, columns) cover (rows, columns).
-    fits = all(extent in (1, size) for extent, size in zip(value.shape, own, strict=True))
-    return fits and all(isinstance(number, int) for number in sizes)
+    # Symbolic sizes are equal if they are the same expression: to compare them would make a guard.
+    return all(extent in (1, size) for extent, size in zip(indices(value.shape), own, strict=True))
+
+
+def size_text(size: int | torch.SymInt) -> int | str:
+    """A size, or its text over symbolic sizes.
+
+    Raises:
+        UnprintableIndex: kernels have no such arithmetic.
+    """
+    number = constant(index(size))
+    text = "" if number is not None else python_index(index(size))
+    # Quotients of positive numbers are the same in Python and on a GPU; conditions and powers are not written alike.
+    if not re.fullmatch(r"[\w\s+*()/%-]*", text) or "**" in text:
+        raise UnprintableIndex(text)
+    return text if number is None else number
 
 
 def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:
@@ -123,9 +140,14 @@ def _terms(value: torch.Tensor) -> Iterator[str]:
     #      2                      row, column
     #      1                           column      and row * 0, for the tile's shape
     positions = ("group.to(tl.int64)", "row.to(tl.int64)", "column")[3 - value.dim() :]
-    strides = (step if extent > 1 else 0 for extent, step in zip(value.shape, value.stride(), strict=True))
+    strides = (
+        0 if index(extent) == 1 else size_text(step) for extent, step in zip(value.shape, value.stride(), strict=True)
+    )
     # Also a dimension that is broadcast has its place: the tile has both sides.
-    terms = [f"{position} * {stride}" for position, stride in zip(positions, strides, strict=True)]
+    terms = [
+        f"{position} * {stride}" if isinstance(stride, int) else f"{position} * ({stride})"
+        for position, stride in zip(positions, strides, strict=True)
+    ]
     yield from (["row * 0"] if value.dim() < 2 else [])
     yield from (["column * 0"] if value.dim() < 1 else [])
     yield from terms

@@ -8,7 +8,9 @@
         for step in range(0, 512, 32):          the product, as of any two matrices
 
 How many tiles a group has is known on the device only: there are programs for one more tile in each group than all
-rows have, and those whose tile does not exist do nothing.
+rows have, and those whose tile does not exist do nothing. A size that only a call knows is an argument:
+
+    row_count = (s0).to(tl.int32)               one kernel for all numbers of rows
 
 In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/gpu/grouped_products.py
 """
@@ -16,7 +18,7 @@ In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/gpu/grouped
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
 from nbcompile.ir.kernel import ProductTile
@@ -24,6 +26,8 @@ from nbcompile.ir.kernel import ProductTile
 PARAMETERS = ("left", "right", "offsets", "out")
 ROWS, COLUMNS, SUM = "rows", "columns", "sum"
 """Dimensions that may be divided into groups."""
+Size = int | str
+"""A number; or its text over symbolic sizes, the same in Python and in Triton."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +35,57 @@ class GroupedProduct:
     """Sizes and strides of a product, of which one dimension is divided into groups."""
 
     divided: str
-    groups: int
-    rows: int
-    columns: int
-    depth: int
-    left: tuple[int, int, int]
+    groups: Size
+    rows: Size
+    columns: Size
+    depth: Size
+    left: tuple[Size, Size, Size]
     """Strides over groups (0 where there is none), rows and steps of the sum."""
-    right: tuple[int, int, int]
-    out: tuple[int, int, int]
+    right: tuple[Size, Size, Size]
+    out: tuple[Size, Size, Size]
+    hints: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Groups, rows, columns and depth for which a tile is chosen: those of the call that the graph is compiled for."""
+    symbols: tuple[str, ...] = ()
+    """Names of the symbolic sizes."""
 
-    def tiles(self, tile: ProductTile) -> tuple[int, int]:
+    @property
+    def inside(self) -> GroupedProduct:
+        """The product as the kernel names its sizes, each of 32 bits as the numbers that are compared with it."""
+        named = {name: short for name, short in NAMES.items() if isinstance(getattr(self, name), str)}
+        return replace(self, **named)  # type: ignore[arg-type]
+
+    def tiles(self, tile: ProductTile) -> tuple[Size, Size]:
         """Number of tiles along rows and columns: where these are divided, as many as there may be."""
         # Every group may leave one tile partly empty, so that at most one tile is added for each.
-        down, across = -(-self.rows // tile.rows), -(-self.columns // tile.columns)
-        return down + self.groups * (self.divided == ROWS), across + self.groups * (self.divided == COLUMNS)
+        down, across = quotient(self.rows, tile.rows), quotient(self.columns, tile.columns)
+        return (
+            added(down, self.groups) if self.divided == ROWS else down,
+            added(across, self.groups) if self.divided == COLUMNS else across,
+        )
 
-    def programs(self, tile: ProductTile) -> int:
+    def programs(self, tile: ProductTile) -> Size:
         """Number of programs."""
         down, across = self.tiles(tile)
-        return down * across * (self.groups if self.divided == SUM else 1)
+        return multiplied(multiplied(down, across), self.groups if self.divided == SUM else 1)
+
+
+NAMES = {"groups": "group_count", "rows": "row_count", "columns": "column_count", "depth": "step_count"}
+"""Names in a kernel of the sizes that only a call knows."""
+
+
+def quotient(size: Size, block: int) -> Size:
+    """Number of blocks, the last one perhaps not whole."""
+    return -(-size // block) if isinstance(size, int) else f"(({size}) + {block - 1}) // {block}"
+
+
+def added(first: Size, second: Size) -> Size:
+    """The sum."""
+    return first + second if isinstance(first, int) and isinstance(second, int) else f"({first}) + ({second})"
+
+
+def multiplied(first: Size, second: Size) -> Size:
+    """The product of two numbers."""
+    return first * second if isinstance(first, int) and isinstance(second, int) else f"({first}) * ({second})"
 
 
 def emit(
@@ -64,12 +100,16 @@ def emit(
         operands: Names of further parameters.
         after: Lines that make the result of ``total``.
     """
-    writer = begin(name, (*PARAMETERS, *operands))
+    writer = begin(name, (*PARAMETERS, *operands, *product.symbols))
+    for size, short in NAMES.items():
+        if isinstance(text := getattr(product, size), str):
+            writer.line(f"{short} = ({text}).to(tl.int32)")
+    product = product.inside
     down, across = product.tiles(tile)
-    writer.line(f"row_tile = tl.program_id(0) % {down}")
-    writer.line(f"column_tile = tl.program_id(0) // {down} % {across}")
+    writer.line(f"row_tile = tl.program_id(0) % ({down})")
+    writer.line(f"column_tile = tl.program_id(0) // ({down}) % ({across})")
     if product.divided == SUM:
-        emit_lines(writer, _steps_of_group(product, tile, down * across))
+        emit_lines(writer, _steps_of_group(product, tile, multiplied(down, across)))
     else:
         emit_lines(writer, _tile_of_group(product, tile))
         writer.line(f"if group < {product.groups}:")
@@ -78,8 +118,8 @@ def emit(
     emit_lines(writer, _sum(product, tile))
     emit_lines(writer, iter(after))
     out = product.out
-    element = f"row.to(tl.int64) * {out[1]} + column * {out[2]}"
-    writer.line(f"out += group.to(tl.int64) * {out[0]}")
+    element = f"row.to(tl.int64) * ({out[1]}) + column * ({out[2]})"
+    writer.line(f"out += group.to(tl.int64) * ({out[0]})")
     writer.line(f"tl.store(out + ({element}), total.to(out.dtype.element_ty), is_row & is_column)")
     return writer.text()
 
@@ -119,9 +159,9 @@ def _edges(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
     yield f"end_of_sum = {product.depth}"
 
 
-def _steps_of_group(product: GroupedProduct, tile: ProductTile, tiles: int) -> Iterator[str]:
+def _steps_of_group(product: GroupedProduct, tile: ProductTile, tiles: Size) -> Iterator[str]:
     """Rows and columns of a tile whose group has a part of the sum."""
-    yield f"group = tl.program_id(0) // {tiles}"
+    yield f"group = tl.program_id(0) // ({tiles})"
     yield f"row = (row_tile * {tile.rows} + tl.arange(0, {tile.rows}))[:, None]"
     yield f"column = (column_tile * {tile.columns} + tl.arange(0, {tile.columns}))[None, :]"
     yield f"is_row = row < {product.rows}"
@@ -130,7 +170,7 @@ def _steps_of_group(product: GroupedProduct, tile: ProductTile, tiles: int) -> I
     yield from _limit("end_of_sum", "offsets + group", product.depth)
 
 
-def _limit(name: str, address: str, size: int) -> Iterator[str]:
+def _limit(name: str, address: str, size: Size) -> Iterator[str]:
     """An offset as a slice takes it: a negative one counts from the end, and none is outside of the dimension."""
     value = name.strip()
     yield f"{name} = tl.load({address}).to(tl.int32)"
@@ -139,17 +179,17 @@ def _limit(name: str, address: str, size: int) -> Iterator[str]:
 
 def _sum(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
     left, right = product.left, product.right
-    yield f"left += group.to(tl.int64) * {left[0]}"
-    yield f"right += group.to(tl.int64) * {right[0]}"
+    yield f"left += group.to(tl.int64) * ({left[0]})"
+    yield f"right += group.to(tl.int64) * ({right[0]})"
     yield f"total = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)"
     yield f"for step in range(begin, end_of_sum, {tile.depth}):"
     yield f"  r = step + tl.arange(0, {tile.depth})"
     yield (
-        f"  rows = tl.load(left + (row.to(tl.int64) * {left[1]} + r[None, :] * {left[2]}), "
+        f"  rows = tl.load(left + (row.to(tl.int64) * ({left[1]}) + r[None, :] * ({left[2]})), "
         "is_row & (r[None, :] < end_of_sum), 0.0)"
     )
     yield (
-        f"  columns = tl.load(right + (r[:, None].to(tl.int64) * {right[1]} + column * {right[2]}), "
+        f"  columns = tl.load(right + (r[:, None].to(tl.int64) * ({right[1]}) + column * ({right[2]})), "
         "(r[:, None] < end_of_sum) & is_column, 0.0)"
     )
     yield "  total = tl.dot(rows, columns, total)"

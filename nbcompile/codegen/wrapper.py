@@ -142,9 +142,10 @@ class _Printer:
                     self.names[slot] = self._view(source, view)
                 case AllocateSlot(slot, shape):
                     shapes[slot] = shape
-                case Launch(kernel, slots):
+                case Launch(kernel, slots, sizes):
                     self.writer.comment("#", self.named.reasons[kernel])
-                    self.writer.line(f"{kernel}({', '.join(self.names[slot] for slot in slots)})")
+                    given = [*(self.names[slot] for slot in slots), *map(self._number, sizes)]
+                    self.writer.line(f"{kernel}({', '.join(given)})")
                 case Call(extern, arguments, keywords, results):
                     given = [*map(self._argument, arguments)]
                     given += [f"{name}={self._argument(value)}" for name, value in keywords]

@@ -69,7 +69,8 @@ def emit_text(
     source = mark + text
     lines = tuple(KernelLine(line, from_nodes) for line in range(1, source.count("\n") + 1))
     return EmittedKernel(
-        name, kernel.name, source, kernel.parameters, buffers=(name,), from_nodes=from_nodes, lines=lines,
-        language="triton", types=types, rounds=str(kernel.rounds), warps=kernel.warps, stages=kernel.stages,
-        grid=str(kernel.programs), header=header, gpu=gpu, parameters=kernel.parameters,
+        name, kernel.name, source, kernel.parameters, kernel.sizes, (name,), from_nodes, lines,
+        language="triton", types=(*types, *("i64" for _ in kernel.sizes)), rounds=str(kernel.rounds),
+        warps=kernel.warps, stages=kernel.stages, grid=str(kernel.programs), header=header, gpu=gpu,
+        parameters=kernel.parameters,
     )  # fmt: skip

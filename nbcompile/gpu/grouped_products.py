@@ -10,15 +10,17 @@ In torch: torch/_inductor/kernel/mm_grouped.py. Read next: nbcompile/codegen/tri
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import fx
 
-from nbcompile.codegen.triton_epilogue import Epilogue, following, lines
-from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, emit
+from nbcompile.codegen.printers import UnprintableIndex
+from nbcompile.codegen.triton_epilogue import Epilogue, following, lines, size_text
+from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, Size, emit
 from nbcompile.gpu.chip import Chip
-from nbcompile.gpu.grouped_tuning import measured, written
+from nbcompile.gpu.grouped_tuning import hint, measured, written
 from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
 from nbcompile.gpu.product_factors import Factor
 from nbcompile.gpu.product_times import Shape, fits, predict
@@ -33,6 +35,7 @@ from nbcompile.gpu.templates import (
     is_wasteful,
     reason_of,
 )
+from nbcompile.ir.index import index
 from nbcompile.ir.kernel import ProductTile
 from nbcompile.lowering.grouped_products import OPERATOR, GroupedLaunch
 from nbcompile.lowering.kernel_launches import INSIDE, KERNEL
@@ -70,7 +73,7 @@ def _mark(node: fx.Node, epilogue: Epilogue, launch: GroupedLaunch | str) -> Non
 
 
 def _marked(node: fx.Node, epilogue: Epilogue, autotuner: Autotuner) -> GroupedLaunch | str:
-    product = _described(node, (node, *epilogue.nodes)[-1].meta["val"])
+    product = _described(node, epilogue, (node, *epilogue.nodes)[-1].meta["val"])
     if isinstance(product, str):
         return f"grouped matrix product through ATen: {product}"
     shape = _shape(product)
@@ -95,10 +98,18 @@ def _marked(node: fx.Node, epilogue: Epilogue, autotuner: Autotuner) -> GroupedL
         return f"grouped {reason_of(choice)}"
     parameters = (*PARAMETERS, *epilogue.parameters)
     launch = written(product, tile, NAME, text(tile, NAME), parameters)
-    return GroupedLaunch(launch, f"grouped matrix product: {tile.label}", node, epilogue.operands)
+    return GroupedLaunch(launch, f"grouped matrix product: {tile.label}{_for_sizes(product)}", node, epilogue.operands)
 
 
-def _described(node: fx.Node, result: torch.Tensor) -> GroupedProduct | str:
+def _for_sizes(product: GroupedProduct) -> str:
+    """Text for the record of a kernel that has all sizes."""
+    if not product.symbols:
+        return ""
+    groups, rows, columns, depth = product.hints
+    return f", one kernel for all sizes, chosen for {groups} groups, {rows}x{columns}x{depth}"
+
+
+def _described(node: fx.Node, epilogue: Epilogue, result: torch.Tensor) -> GroupedProduct | str:
     """The product, or the reason why there is no kernel."""
     left, right, offsets, bias, dtype = (*node.args, None, None, None)[:5]
     dtype = node.kwargs.get("out_dtype", dtype)
@@ -107,33 +118,58 @@ def _described(node: fx.Node, result: torch.Tensor) -> GroupedProduct | str:
         return "a bias, or offsets by name"
     if dtype not in (None, given[0].dtype):
         return f"a result in {dtype}"
-    if not all(isinstance(number, int) for value in (*given, result) for number in (*value.shape, *value.stride())):
-        return "of dynamic size"
-    if any(0 in value.shape for value in given) or given[2].stride() != (1,):
+    operands = (operand.meta["val"] for operand in epilogue.operands)
+    if obstacle := _obstacle(given, [result, *operands]):
+        return obstacle
+    try:
+        return _product(given, result, epilogue)
+    except UnprintableIndex as reason:
+        return f"of a size that kernels do not compute: {reason}"
+
+
+def _obstacle(given: Any, others: Sequence[torch.Tensor]) -> str:
+    """The reason why the sizes of a product have no kernel; "" if they have."""
+    sizes = [number for value in (*given, *others) for number in (*value.shape, *value.stride())]
+    if not all(isinstance(number, int) or number.node.has_hint() for number in sizes):
+        return "of a size that only the numbers of a tensor decide"
+    if any(index(number) == 0 for value in given for number in value.shape) or index(given[2].stride(0)) != 1:
         return "without elements, or with offsets that are not adjacent"
+    return ""
+
+
+def _product(given: Any, result: torch.Tensor, epilogue: Epilogue) -> GroupedProduct:
     one, other, (groups,) = given[0], given[1], given[2].shape
     # What the offsets divide:
     #      ROWS       (rows, depth) @ (groups, depth, columns)      a group is some rows of the left factor
     #      COLUMNS    (groups, rows, depth) @ (depth, columns)      some columns of the right one
     #      SUM        (rows, depth) @ (depth, columns)              a part of the sum: one result for each group
     divided = SUM if one.dim() == other.dim() else ROWS if one.dim() == 2 else COLUMNS
-    strides = (_strides(value) for value in (one, other, result))
-    return GroupedProduct(divided, groups, one.shape[-2], other.shape[-1], one.shape[-1], *strides)
+    dimensions = groups, one.shape[-2], other.shape[-1], one.shape[-1]
+    operands = (operand.meta["val"] for operand in epilogue.operands)
+    values = [*given, result, *operands]
+    sizes = [number for value in values for number in (*value.shape, *value.stride())]
+    used = [index(number) for number in sizes if isinstance(size_text(number), str)]
+    symbols = sorted({symbol.name for number in used for symbol in number.free_symbols})
+    groups_text, rows, columns, depth = map(size_text, dimensions)
+    hints = hint(groups), hint(dimensions[1]), hint(dimensions[2]), hint(dimensions[3])
+    left, right, out = (_strides(value) for value in (one, other, result))
+    return GroupedProduct(divided, groups_text, rows, columns, depth, left, right, out, hints, tuple(symbols))
 
 
-def _strides(value: torch.Tensor) -> tuple[int, int, int]:
+def _strides(value: torch.Tensor) -> tuple[Size, Size, Size]:
     of_group = value.stride(0) if value.dim() == 3 else 0
-    return of_group, value.stride(-2), value.stride(-1)
+    return size_text(of_group), size_text(value.stride(-2)), size_text(value.stride(-1))
 
 
 def _shape(product: GroupedProduct) -> Shape:
     """The product of one group, if all are of the same size."""
     # Rounded up: how the offsets divide the dimension is known when the kernel runs, equal groups are assumed.
+    groups, *sizes = product.hints
     rows, columns, depth = (
-        -(-size // product.groups) if product.divided == divided else size
-        for divided, size in ((ROWS, product.rows), (COLUMNS, product.columns), (SUM, product.depth))
+        -(-size // groups) if product.divided == divided else size
+        for divided, size in zip((ROWS, COLUMNS, SUM), sizes, strict=True)
     )
-    return Shape(product.groups, rows, columns, depth, 2, "narrow")
+    return Shape(groups, rows, columns, depth, 2, "narrow")
 
 
 def _candidates(
@@ -153,7 +189,7 @@ def _candidates(
     if "ATEN" in backends:
         best = min(seconds(tile) for tile in LIBRARY_TILES if fits(tile, shape, chip))
         # One kernel for all groups; or a launch for each, after the offsets are known.
-        launches = 1 if chip.capability >= GROUPED_CHIP else product.groups
+        launches = 1 if chip.capability >= GROUPED_CHIP else shape.batch
         waits = 0.0 if launches == 1 else WAIT_SECONDS
         # What follows is a kernel of its own then, which reads the product and writes its result.
         size = shape.factor_bytes * shape.batch * shape.rows * shape.columns

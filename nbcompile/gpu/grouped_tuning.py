@@ -19,7 +19,7 @@ import torch
 from torch import fx
 
 from nbcompile.codegen.triton_epilogue import Epilogue
-from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct
+from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct, added, quotient
 from nbcompile.codegen.written_kernels import POINTERS, emit_text
 from nbcompile.gpu.product_tuning import Benchmark, best, filled
 from nbcompile.gpu.templates import Candidate
@@ -45,7 +45,7 @@ def measured(
 
     def memory() -> dict[str, torch.Tensor]:
         tensors = {
-            name: filled(tuple(v.shape), tuple(v.stride()), v.dtype, v.device)
+            name: filled(tuple(map(hint, v.shape)), tuple(map(hint, v.stride())), v.dtype, v.device)
             for name, v in zip(names, values, strict=True)
         }
         return {**tensors, "offsets": _offsets(product, values[2].device)}
@@ -55,15 +55,26 @@ def measured(
         assert callable(node.target)
         return functools.partial(node.target, *(tensors[name] for name in PARAMETERS[:3]))
 
-    found = benchmark.times(candidates, ours, memory, library)
+    found = benchmark.times(candidates, ours, memory, library, symbol_hints(values))
     return tuple(sorted(found, key=operator.attrgetter("seconds")))
+
+
+def hint(size: int | torch.SymInt) -> int:
+    """A size of the call that the graph is compiled for."""
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def symbol_hints(values: Sequence[torch.Tensor]) -> dict[str, int]:
+    """The symbolic sizes and strides of tensors, as numbers of that call."""
+    numbers = [number for value in values for number in (*value.shape, *value.stride())]
+    return {str(size.node.expr): hint(size) for size in numbers if isinstance(size, torch.SymInt)}
 
 
 def _offsets(product: GroupedProduct, device: torch.device) -> torch.Tensor:
     """Groups of the same length, as nearly as may be."""
-    sizes = {ROWS: product.rows, COLUMNS: product.columns}
-    size = sizes.get(product.divided, product.depth)
-    ends = [size * (at + 1) // product.groups // 8 * 8 for at in range(product.groups - 1)]
+    groups, rows, columns, depth = product.hints
+    size = {ROWS: rows, COLUMNS: columns}.get(product.divided, depth)
+    ends = [size * (at + 1) // groups // 8 * 8 for at in range(groups - 1)]
     return torch.tensor([*ends, size], dtype=torch.int32, device=device)
 
 
@@ -72,8 +83,8 @@ def written(
 ) -> WrittenKernel:
     """The kernel of a grouped product."""
     # Each group is asked whether it has the program's tile, and then comes the loop of the product.
-    rounds = product.groups + -(-product.depth // tile.depth)
-    return WrittenKernel(name, source, tuple(parameters), product.programs(tile), tile.warps, tile.stages, rounds)
+    rounds, programs = added(product.groups, quotient(product.depth, tile.depth)), product.programs(tile)
+    return WrittenKernel(name, source, tuple(parameters), programs, tile.warps, tile.stages, rounds, product.symbols)
 
 
 def _kernel(

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -84,6 +85,7 @@ class Benchmark:
     def times(
         self, candidates: Sequence[Candidate], ours: Mapping[Candidate, EmittedKernel],
         memory: Callable[[], Mapping[str, torch.Tensor]], library: Callable[[], Callable[[], object]],
+        hints: Mapping[str, int] = MappingProxyType({}),
     ) -> Sequence[Candidate]:  # fmt: skip
         """Measured candidates, also those of other kernels than a schedule's; as given where memory does not suffice.
 
@@ -92,15 +94,16 @@ class Benchmark:
             ours: Kernels of those that are measured.
             memory: Makes tensors for the arguments of these kernels, by name.
             library: Makes a call of the library.
+            hints: Symbolic sizes for the measurement, by name.
         """
         measured = [*ours, *(candidate for candidate in candidates if candidate.tile is None)]
-        key = self._key(list(ours.values()))
+        key = self._key(list(ours.values()), hints)
         known = _read(key)
         # All times of one key come from one measurement: they are compared with one another.
         if not {candidate.label for candidate in measured} <= known.keys():
             try:
                 with torch_internals.dispatch_modes()._disable_current_modes(), torch.no_grad():
-                    known = dict(self._measured(ours, memory(), measured[len(ours) :], library))
+                    known = dict(self._measured(ours, memory(), measured[len(ours) :], library, hints))
             except torch.OutOfMemoryError:
                 return candidates
             _keep(key, known)
@@ -115,12 +118,13 @@ class Benchmark:
     def _capability(self) -> int:
         return int(self.chip.removeprefix("sm_"))
 
-    def _key(self, emitted: Sequence[EmittedKernel]) -> str:
+    def _key(self, emitted: Sequence[EmittedKernel], hints: Mapping[str, int]) -> str:
         """Key in the store: all that a time depends on, and no name of this graph."""
         # Equal products of other graphs and other processes share an entry, so names and comments go.
         texts = [re.sub(r"#.*", "", kernel.source.replace(kernel.name, "kernel")) for kernel in emitted]
         types = [" ".join(kernel.types) for kernel in emitted[:1]]
         shapes = [f"{kernel.warps} {kernel.stages} {kernel.grid}" for kernel in emitted]
+        shapes += [f"{name} {hints[name]}" for name in sorted(hints)]
         device = torch.cuda.get_device_name(max(emitted[0].gpu, 0)) if emitted and torch.cuda.is_available() else ""
         return store.key_of(
             "product", cubins.triton_version(), torch.__version__, self.chip, device, *types, *shapes, *texts
@@ -128,7 +132,7 @@ class Benchmark:
 
     def _measured(
         self, ours: Mapping[Candidate, EmittedKernel], memory: Mapping[str, torch.Tensor],
-        library: Sequence[Candidate], call: Callable[[], Callable[[], object]],
+        library: Sequence[Candidate], call: Callable[[], Callable[[], object]], hints: Mapping[str, int],
     ) -> Iterator[tuple[str, float | None]]:  # fmt: skip
         """Iterate over times in seconds by label; None for what cannot be compiled."""
         for (candidate, emitted), cubin in zip(ours.items(), self._built(list(ours.values())), strict=True):
@@ -136,7 +140,7 @@ class Benchmark:
                 yield candidate.label, None
                 continue
             launch = self.gpu.prepare(emitted, cubin.image, emitted.gpu, functools.partial(_refuse, emitted.name))
-            sizes = [SIZE_HINT] * len(emitted.sizes)
+            sizes = [hints.get(name, SIZE_HINT) for name in emitted.sizes]
             arguments = (*(memory[name] for name in emitted.arguments), *sizes)
             yield candidate.label, seconds(functools.partial(launch, *arguments), candidate.seconds)
         if library:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class WrittenKernel:
-    """A kernel and its launch; its arguments are tensors."""
+    """A kernel and its launch; its arguments are tensors, and sizes that only a call knows."""
 
     name: str
     """Name of the function in the text."""
@@ -23,11 +23,14 @@ class WrittenKernel:
     """Text of its module."""
     parameters: tuple[str, ...]
     """Names of the arguments, in order."""
-    programs: int
+    programs: int | str
+    """Their number, as Python over the sizes."""
     warps: int
     stages: int
-    rounds: int = 1
+    rounds: int | str = 1
     """Rounds of the loops of one program, at most."""
+    sizes: tuple[str, ...] = ()
+    """Names of symbolic sizes, arguments after the tensors."""
 
     def __str__(self) -> str:
         return self.name

@@ -51,6 +51,41 @@ def test_groups_are_found_by_the_kernel(left, right, ends, covered, transposed):
     assert len(kernel.autotuning.candidates) > 3
 
 
+@pytest.mark.parametrize(("left", "right", "ends", "longer"), [
+    ((100, 48), (4, 48, 72), (10, 10, 75, 100), ((37, 80), (3, 80, 24), (0, 20, 37))),
+    ((3, 40, 48), (48, 104), (10, 10, 104), ((2, 33, 16), (16, 56), (50, 56))),
+    ((40, 104), (104, 48), (16, 16, 70, 104), ((24, 56), (56, 16), (7, 56))),
+], ids=["rows", "columns", "parts of the sum"])  # fmt: skip
+def test_one_kernel_has_all_sizes(left, right, ends, longer):
+    """Groups, rows, columns and depth are arguments: other sizes, more and less, are not compiled again."""
+
+    def function(a, b, groups):
+        return torch.relu(OPERATOR(a, b, groups))
+
+    given = (*tensors(left, right), offsets(*ends))
+    found = nbcompile.explain(function, options=OURS, dynamic=True)(*given)
+    torch.testing.assert_close(found.result, function(*given), rtol=2e-2, atol=2e-2)
+    assert "one kernel for all sizes, chosen for " in found.record.frames[-1].compiled_graph.wrapper
+    compiled = nbcompile.compile(function, options=OURS, dynamic=True)
+    compiled(*given)
+    *sizes, groups = longer
+    others = (*tensors(*sizes), offsets(*groups))
+    with nbcompile.set_stance("fail_on_recompile"):
+        torch.testing.assert_close(compiled(*others), function(*others), rtol=2e-2, atol=2e-2)
+
+
+def test_a_gate_of_symbolic_strides_is_in_the_kernel():
+    """What follows reads a tensor whose rows are as far apart as only a call knows, and a bias of symbolic length."""
+
+    def function(a, b, groups, z, bias):
+        return torch.sigmoid(OPERATOR(a, b, groups) + bias) * z
+
+    given = (*tensors((64, 32), (2, 32, 64)), offsets(20, 64), *tensors((64, 64), (64,)))
+    found = nbcompile.explain(function, options=OURS, dynamic=True)(*given)
+    torch.testing.assert_close(found.result, function(*given), rtol=2e-2, atol=2e-2)
+    assert [kernel.name for kernel in found.kernels if kernel.language == "triton"] == ["triton_grouped_mm"]
+
+
 def test_a_group_does_not_see_the_numbers_of_another():
     """An infinite weight of one group makes no number of another one NaN."""
     a, b = tensors((64, 32), (2, 32, 64))

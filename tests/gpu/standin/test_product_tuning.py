@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.gpu import product_tuning, templates
+from nbcompile.gpu import cubins, product_tuning, templates
 from nbcompile.gpu.product_times import Prediction
 from nbcompile.ir.kernel import ProductTile
 from nbcompile.runtime import store
@@ -181,10 +181,32 @@ def test_a_grouped_product_is_launched(here):
     assert here.executor.reasons == []
 
 
+def test_a_grouped_product_of_other_sizes_is_the_same_kernel(here, monkeypatch):
+    """Sizes are arguments of the launch, which has as many programs as they need; nothing is compiled again."""
+    torch.manual_seed(0)
+
+    def function(a, b, groups):
+        return torch.nn.functional.grouped_mm(a, b, offs=groups)
+
+    options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
+    compiled = nbcompile.compile(function, options=options, fullgraph=True, dynamic=True)
+    here.driver.clear_log()
+    for rows, depth, columns, ends in ((40, 32, 48, [10, 10, 40]), (72, 16, 24, [50, 72])):
+        a, b = torch.randn(rows, depth).bfloat16(), torch.randn(len(ends), depth, columns).bfloat16()
+        given = [value.cuda() for value in (a, b, torch.tensor(ends, dtype=torch.int32))]
+        found = compiled(*given)
+        torch.testing.assert_close(found.cpu(), function(*given).cpu(), rtol=2e-2, atol=2e-2)
+        monkeypatch.setattr(cubins._workers, "compile", lambda requests: pytest.fail("compiled again"))
+    launches = [line for line in here.driver.log() if line.startswith("launch triton_grouped_mm")]
+    assert len(launches) == len(set(launches)) >= 2
+    assert here.executor.reasons == []
+
+
 @pytest.mark.usefixtures("fresh_times")
+@pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("fastest", ["library", "triton_grouped"])
-def test_a_grouped_product_is_chosen_by_measurement(monkeypatch, fastest):
-    """The library's kernel and ours, on groups of the same length; what follows is measured with ours."""
+def test_a_grouped_product_is_chosen_by_measurement(monkeypatch, fastest, dynamic):
+    """The library's kernel and ours, on groups of the same length; symbolic sizes are those of the call."""
     names = []
 
     def seconds(call, expected):
@@ -201,7 +223,7 @@ def test_a_grouped_product_is_chosen_by_measurement(monkeypatch, fastest):
     def function(a, b):
         return torch.relu(torch.nn.functional.grouped_mm(a, b, offs=groups))
 
-    found = nbcompile.explain(function, mode="max-autotune-no-cudagraphs")(a, b)
+    found = nbcompile.explain(function, mode="max-autotune-no-cudagraphs", dynamic=dynamic)(a, b)
     torch.testing.assert_close(found.result.cpu(), function(a, b).cpu(), rtol=2e-2, atol=2e-2)
     tuned = next(kernel.autotuning for kernel in found.kernels if kernel.autotuning is not None)
     assert all(candidate.measured for candidate in tuned.candidates)
