@@ -336,6 +336,16 @@ def _seed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     )
 
 
+@handles(torch.utils.dlpack.from_dlpack)
+def _of_an_address(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(
+        breaks.SKIPPED_FUNCTION,
+        "module: torch.utils.dlpack, skip reason: it reads the address of data, and fake tensors have none",
+        name="from_dlpack",
+        file=torch.utils.dlpack.__file__,
+    )
+
+
 def _maker(function: object) -> None:
     @handles(function)
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:

@@ -273,9 +273,12 @@ class OutputGraph:
                     _refuse_other_memory(target, fake_arguments, fake_keywords)
                 if op == "call_method":
                     assert isinstance(target, str)
-                    return getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)
-                assert callable(target)
-                return target(*fake_arguments, **fake_keywords)
+                    result = getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)
+                else:
+                    assert callable(target)
+                    result = target(*fake_arguments, **fake_keywords)
+                _refuse_data(result)
+                return result
         except RecursionError:  # ours as much as the operator's
             raise
         except Exception as error:
@@ -497,6 +500,16 @@ def _only_computes_a_number(node: torch.fx.Node) -> bool:
         for argument in (*node.args, *node.kwargs.values())
     ]
     return node.op == "call_function" and all(isinstance(each, numbers) for each in (node.meta.get(EXAMPLE), *operands))
+
+
+def _refuse_data(result: object) -> None:
+    """Refuse a tensor that is no fake: it was made past the dispatcher, of the address of a fake tensor's data, say.
+
+    A later operator would run on its data, and fake tensors have no data: the process would end.
+    """
+    for value in (result,) if isinstance(result, torch.Tensor) else pytree.tree_leaves(result):
+        if type(value) in (torch.Tensor, torch.nn.Parameter) and not torch_internals.in_transform():
+            raise NotImplementedError("it returns a tensor that is no fake tensor")
 
 
 def _refuse_other_memory(function: Callable[..., object], arguments: Any, keywords: dict[str, Any]) -> None:

@@ -116,3 +116,12 @@ def a_quantized_argument():
         return q.dequantize() + y, q.int_repr() * 2
 
     return f, [(torch.quantize_per_tensor(torch.arange(3.0), 0.1, 0, torch.quint8), torch.ones(3))]
+
+
+@program()
+def a_tensor_through_dlpack():
+    def f(x):
+        y = x * 2
+        return torch.from_dlpack(y) + 1
+
+    return f, [(torch.arange(3.0),), (torch.arange(4.0),)]

@@ -234,3 +234,24 @@ def test_an_operator_without_a_rule_for_fake_tensors(recwarn):
         explained = nbcompile.explain(f)(torch.ones(3))
     assert "no function for fake tensors (register_fake)" in " ".join(str(explained).split())
     assert "whatever runs it" not in str(explained)
+
+
+def test_a_result_that_is_no_fake_tensor_breaks_the_graph():
+    """A later operator would read data that a fake tensor lacks: the operator runs eagerly, and the process lives."""
+    kept = torch.full((3,), 7.0)
+
+    @torch.library.custom_op("operator_errors::kept", mutates_args=())
+    def add_kept(x: torch.Tensor) -> torch.Tensor:
+        return x + kept
+
+    add_kept.register_fake(lambda x: kept)
+    compiled = nbcompile.compile(lambda x: add_kept(x) + 1, backend="eager")
+    assert compiled(torch.ones(3)).tolist() == [9.0, 9.0, 9.0]
+
+
+def test_a_tensor_of_an_address_is_made_eagerly():
+    """``from_dlpack`` reads the address of data; what is read afterwards is the argument's memory."""
+    x = torch.arange(3.0)
+    result = nbcompile.compile(lambda x: (torch.from_dlpack(x), torch.from_dlpack(x) + 1), backend="eager")(x)
+    assert result[0].data_ptr() == x.data_ptr()
+    assert result[1].tolist() == [1.0, 2.0, 3.0]
