@@ -240,8 +240,6 @@ class CodeState:
     """Reason why a frame last fell back to eager."""
     without_tensors: int = 0
     """Number of its frames that had nothing to do with tensors."""
-    failures: int = 0
-    """Number of its frames in which an operator failed on fake tensors."""
     is_complete: bool = False
     """True if no entry will be added: the recompile limit is reached."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
@@ -250,7 +248,7 @@ class CodeState:
     def reset(self) -> None:
         """Reset the state to that of code that was never compiled."""
         self.number, self.attempts, self.skip_reason = None, 0, ""
-        self.without_tensors = self.failures = 0
+        self.without_tensors = 0
         self.is_complete = False
 
 

@@ -1,7 +1,6 @@
 """Fallback to eager for a frame that is not compiled: with the reason, or with the compiler's error.
 
     breaks.Unsupported        the graph breaks where no resume function can begin: the frame is skipped, with a warning
-    TorchRuntimeError         an operator fails on fake tensors: Python runs the call and raises the operator's error
     recompile limit           the entries that exist are used, nothing is compiled any more
     a mistake of ours         the frame is skipped, with a warning that says so
 
@@ -21,7 +20,7 @@ from nbcompile.dispatch import cache
 from nbcompile.dispatch.hook import Outcome, RunOnly, SkipFrame
 from nbcompile.guarding import check as guarding
 from nbcompile.options import Options
-from nbcompile.record import model
+from nbcompile.record import model, recorder
 from nbcompile.recording import compile_log
 from nbcompile.recording.observer import FrameObserver, observing
 from nbcompile.support import fuel
@@ -72,8 +71,6 @@ def outcome_of(frame: Frame, options: Options, observer: FrameObserver, error: E
             return _skipped(observer, error.reason)
         case breaks.Unsupported():
             return _cannot_compile(options, observer, error)
-        case errors.TorchRuntimeError(lacks_fake_rule=False) if not options.fullgraph:
-            return _operator_fails(frame, options, observer)
         case errors.NbcompileError():
             obstacle = getattr(error, "obstacle", None)
             if isinstance(obstacle, breaks.Unsupported):
@@ -139,24 +136,18 @@ def _cannot_compile(options: Options, observer: FrameObserver, error: breaks.Uns
     return replace(skipped, code_wide=False, nested=True) if error.kind is breaks.RECURSION else skipped
 
 
-def _operator_fails(frame: Frame, options: Options, observer: FrameObserver) -> Outcome:
-    """Nothing has run yet: in eager mode the operator raises its own error, or does what fake tensors refuse."""
-    reason = "an operator fails on fake tensors like its inputs"
-    observer.runs_eagerly(reason)
-    state = cache.state(frame.code)
-    state.failures += 1
-    # Tensors of other sizes may fit, so the next call is looked at again; but not for ever.
-    limit = config.recompile_limit if options.recompile_limit is None else options.recompile_limit
-    return RunOnly(reason) if state.failures >= limit else SkipFrame(reason)
-
-
 def _suppressed(frame: Frame, observer: FrameObserver, error: Exception) -> Outcome:
     code = frame.code
-    warnings.warn(
-        f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
-        errors.SuppressedErrorWarning,
-        stacklevel=2,
-    )
+    fails_anyway = isinstance(error, errors.TorchRuntimeError) and not error.lacks_fake_rule
+    # What fails in eager mode, too, is reported there, and in the picture.
+    if not (fails_anyway and recorder.tells_breaks()):
+        warnings.warn(
+            f"WON'T CONVERT {code.co_name} {code.co_filename} line {code.co_firstlineno} due to:\n{error}",
+            errors.SuppressedErrorWarning,
+            stacklevel=2,
+        )
+    if fails_anyway:
+        return _skipped(observer, "an operator fails on its inputs, whatever runs it")
     if isinstance(error, errors.TorchRuntimeError):
         return _skipped(observer, "a custom operator has no function for fake tensors (register_fake)")
     return _skipped(observer, f"{type(error).__name__} (config.suppress_errors)")

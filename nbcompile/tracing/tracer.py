@@ -93,7 +93,7 @@ def trace(
     Raises:
         breaks.Unsupported: it cannot be compiled, and nothing before the break can either.
         breaks.SkipFrame: there is nothing in it to compile.
-        errors.TorchRuntimeError: an operator fails on fake tensors like these inputs.
+        errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
     # Each attempt begins at the first instruction: ``plan`` says where it ends, ``refused`` what must break in it.
     plan: BreakPlan | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import traceback
 from pathlib import Path
@@ -48,8 +49,12 @@ def test_a_traceback_has_the_users_frames_and_none_of_ours(name):
     """The line of the function is there; of the compiler there is nothing, and with config.verbose there is."""
     function, arguments, kind = CALLS[name]
     nbcompile.reset()
-    with config.patch(suppress_errors=True), pytest.raises(kind) as caught:
-        nbcompile.compile(function)(*arguments)
+    with (
+        config.patch(suppress_errors=True),
+        pytest.warns(UserWarning) if kind is RuntimeError else contextlib.nullcontext(),
+    ):
+        with pytest.raises(kind) as caught:
+            nbcompile.compile(function)(*arguments)
     assert not [each for each in files(caught.value) if each.startswith(HERE)]
     assert function.__name__ in {each.name for each in traceback.extract_tb(caught.value.__traceback__)}
     with config.patch(suppress_errors=True, verbose=True), pytest.raises(kind) as caught:
@@ -81,9 +86,9 @@ def test_code_without_a_hash_is_no_obstacle():
 
 
 def test_torch_logs_nothing_of_what_fails_in_tracing(caplog):
-    """What fails is in eager mode's exception; what fails outside of tracing is logged as ever."""
+    """What fails is in the exception; what fails outside of tracing is logged as ever."""
     nbcompile.reset()
-    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+    with pytest.raises(nbcompile.exc.TorchRuntimeError):
         nbcompile.compile(wrong_shapes, backend="eager")(torch.ones(2, 3))
     assert not [each for each in caplog.records if "failed while attempting" in each.getMessage()]
     mode = torch._subclasses.FakeTensorMode()

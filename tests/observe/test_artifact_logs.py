@@ -251,10 +251,10 @@ def test_a_disk_that_refuses(tmp_path):
 
 
 def test_a_users_mistake_prints_no_log_of_torchs(tmp_path):
-    """A product of sizes that do not fit: eager mode's error alone."""
+    """A product of sizes that do not fit: our error alone."""
     text = PROGRAM.replace("x.sin() + 1", "x.view(2, 2) @ torch.ones(3, 3)").replace(
         "f(torch.ones(4))", "try: f(torch.ones(4))\nexcept Exception as e: print(type(e).__name__)"
     )
     done = programs.run(tmp_path, text)
-    assert done.stdout == "RuntimeError\n"
+    assert done.stdout == "TorchRuntimeError\n"
     assert done.stderr == ""

@@ -1097,7 +1097,7 @@ def test_an_error_inside_of_transforms_leaves_the_thread_as_it_was():
         return str(included), str(excluded), torch._C._functorch.maybe_current_level()
 
     before = thread()
-    with pytest.raises(RuntimeError):
+    with pytest.raises(nbcompile.exc.TorchRuntimeError):
         nbcompile.compile(f, backend="eager")(torch.ones(3, 4))
     gc.collect()
     assert thread() == before

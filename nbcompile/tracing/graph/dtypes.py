@@ -6,6 +6,7 @@
 
 Each operator is tried: it runs once, on small tensors of zeros, for each combination of dtypes that is not float32 or
 float64 alone. If it refuses them, the graph breaks and the operator runs in eager mode, where it raises its own error.
+The other way round, an operator that fails on fake tensors and runs on real ones (``runs_on_data``) is a break, too.
 
 In torch: checks in aten/src/ATen/native/LinearAlgebra.cpp and LossNLL.cpp; the meta functions of
 torch/_meta_registrations.py have none of them. Read next: nbcompile/tracing/graph/output_graph.py
@@ -136,3 +137,63 @@ def _small(value: object, as_it_is: bool) -> object:
         case int() if not isinstance(value, bool) and not as_it_is:
             return min(value, _SIZE)
     return value
+
+
+def runs_on_data(
+    target: str | Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]
+) -> bool:
+    """Return whether an operator of torch's that fails on fake tensors runs on real ones of their sizes, of zeros.
+
+    Fake tensors refuse an index of uint8, a shift of bools and a softmax of bools. What fails here, too, is an error of
+    the program. False where it is not known: code of the user's, symbolic or large sizes, other devices.
+    """
+    values = tree_leaves((tuple(arguments), dict(keywords)))
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    if not _is_of_torch(target) or not all(map(_has_small_data, tensors)) or torch_internals.in_transform():
+        return False
+    if any(isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)) for value in values):
+        return False
+    if math.prod(max(value, 1) for value in values if type(value) is int) > _LARGE_RESULT:
+        return False
+    with (
+        torch_internals.real_dispatch(),
+        torch.random.fork_rng(devices=()),
+        warnings.catch_warnings(action="ignore"),
+    ):
+        try:
+            given, named = tree_map(_with_data, (tuple(arguments), dict(keywords)))
+            if isinstance(target, str):
+                getattr(given[0], target)(*given[1:], **named)
+            else:
+                target(*given, **named)
+        except (RuntimeError, IndexError, TypeError, ValueError, AssertionError):
+            return False
+    return True
+
+
+def _is_of_torch(target: str | Callable[..., object]) -> bool:
+    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)):
+        return str(target).startswith("aten.")
+    # A method of tensors; builtins of torch's have no module.
+    module = "torch" if isinstance(target, str) else getattr(target, "__module__", None) or "torch"
+    return module.partition(".")[0] in ("torch", "_operator")
+
+
+def _has_small_data(tensor: torch.Tensor) -> bool:
+    return (
+        torch_internals.is_plain(tensor)
+        and tensor.layout is torch.strided
+        and tensor.device.type == "cpu"
+        and all(isinstance(number, int) for number in (*tensor.shape, *tensor.stride()))
+        and tensor.numel() <= _LARGE_RESULT
+    )
+
+
+def _with_data(value: object) -> object:
+    if not isinstance(value, torch.Tensor):
+        return value
+    # ``view`` asks for the strides; operators in place refuse leaves that require gradients.
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True) if size)
+    zeros = torch.zeros(extent, dtype=value.dtype).as_strided(value.shape, value.stride())
+    zeros.requires_grad_(value.requires_grad)
+    return zeros if value.is_leaf else zeros * 1

@@ -282,7 +282,12 @@ class OutputGraph:
         except RecursionError:  # ours as much as the operator's
             raise
         except Exception as error:
-            raise self._explain(error, name) from error
+            explained = self._explain(error, name)
+            if isinstance(explained, errors.TorchRuntimeError) and dtypes.runs_on_data(
+                target, fake_arguments, fake_keywords
+            ):  # an index of uint8, say: Python runs it
+                explained = breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
+            raise explained from error
 
     def _dispatch(self) -> AbstractContextManager[object]:
         # What C++ makes of other operators would turn symbolic sizes into constants; Python's definitions do not.
