@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from nbcompile.codegen.printers import UnprintableIndex, python_index
+from nbcompile.codegen.printers import TRITON, UnprintableIndex, print_index
 from nbcompile.ir.index import constant, index, indices
 
 aten = torch.ops.aten
@@ -97,12 +97,25 @@ def size_text(size: int | torch.SymInt) -> int | str:
     Raises:
         UnprintableIndex: kernels have no such arithmetic.
     """
-    number = constant(index(size))
-    text = "" if number is not None else python_index(index(size))
-    # Quotients of positive numbers are the same in Python and on a GPU; conditions and powers are not written alike.
-    if not re.fullmatch(r"[\w\s+*()/%-]*", text) or "**" in text:
+    expression = index(size)
+    if (number := constant(expression)) is not None:
+        return number
+    try:
+        text = print_index(expression, TRITON)
+    except NotImplementedError:
+        raise UnprintableIndex(str(expression)) from None
+    # Triton's text of a quotient says how a negative one is rounded, and is the same number in Python. Functions and
+    # conditions are not written alike.
+    if not re.fullmatch(r"[\w\s+*()/%-]*", text):
         raise UnprintableIndex(text)
-    return text if number is None else number
+    return text
+
+
+def wide(position: str, extent: int | str, stride: int | str) -> str:
+    """Positions of 32 bits along a dimension, of 64 bits where an offset may be that large."""
+    # A stride that is an argument has 64 bits, and so has what it is multiplied by.
+    fits = isinstance(stride, str) or stride <= 1 or (isinstance(extent, int) and extent * stride < 2**31)
+    return position if fits or position.endswith(".to(tl.int64)") else f"{position}.to(tl.int64)"
 
 
 def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:
@@ -145,8 +158,8 @@ def _terms(value: torch.Tensor) -> Iterator[str]:
     )
     # Also a dimension that is broadcast has its place: the tile has both sides.
     terms = [
-        f"{position} * {stride}" if isinstance(stride, int) else f"{position} * ({stride})"
-        for position, stride in zip(positions, strides, strict=True)
+        f"{wide(position, extent, stride)} * {stride}" if isinstance(stride, int) else f"{position} * ({stride})"
+        for position, extent, stride in zip(positions, map(size_text, value.shape), strides, strict=True)
     ]
     yield from (["row * 0"] if value.dim() < 2 else [])
     yield from (["column * 0"] if value.dim() < 1 else [])

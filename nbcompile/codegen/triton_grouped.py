@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from nbcompile.codegen.triton_epilogue import wide
 from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
 from nbcompile.ir.kernel import ProductTile
 
@@ -118,7 +119,7 @@ def emit(
     emit_lines(writer, _sum(product, tile))
     emit_lines(writer, iter(after))
     out = product.out
-    element = f"row.to(tl.int64) * ({out[1]}) + column * ({out[2]})"
+    element = f"row.to(tl.int64) * ({out[1]}) + {wide('column', product.columns, out[2])} * ({out[2]})"
     writer.line(f"out += group.to(tl.int64) * ({out[0]})")
     writer.line(f"tl.store(out + ({element}), total.to(out.dtype.element_ty), is_row & is_column)")
     return writer.text()
@@ -185,11 +186,13 @@ def _sum(product: GroupedProduct, tile: ProductTile) -> Iterator[str]:
     yield f"for step in range(begin, end_of_sum, {tile.depth}):"
     yield f"  r = step + tl.arange(0, {tile.depth})"
     yield (
-        f"  rows = tl.load(left + (row.to(tl.int64) * ({left[1]}) + r[None, :] * ({left[2]})), "
+        f"  rows = tl.load(left + (row.to(tl.int64) * ({left[1]}) + "
+        f"{wide('r[None, :]', product.depth, left[2])} * ({left[2]})), "
         "is_row & (r[None, :] < end_of_sum), 0.0)"
     )
     yield (
-        f"  columns = tl.load(right + (r[:, None].to(tl.int64) * ({right[1]}) + column * ({right[2]})), "
+        f"  columns = tl.load(right + (r[:, None].to(tl.int64) * ({right[1]}) + "
+        f"{wide('column', product.columns, right[2])} * ({right[2]})), "
         "(r[:, None] < end_of_sum) & is_column, 0.0)"
     )
     yield "  total = tl.dot(rows, columns, total)"

@@ -132,7 +132,8 @@ def _obstacle(given: Any, others: Sequence[torch.Tensor]) -> str:
     sizes = [number for value in (*given, *others) for number in (*value.shape, *value.stride())]
     if not all(isinstance(number, int) or number.node.has_hint() for number in sizes):
         return "of a size that only the numbers of a tensor decide"
-    if any(index(number) == 0 for value in given for number in value.shape) or index(given[2].stride(0)) != 1:
+    # Also where it is the call that the graph is compiled for: no tile can be chosen for that.
+    if any(hint(number) == 0 for value in given for number in value.shape) or index(given[2].stride(0)) != 1:
         return "without elements, or with offsets that are not adjacent"
     return ""
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from nbcompile import torch_internals
 from nbcompile.codegen.triton_epilogue import Epilogue
 from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct, added, quotient
 from nbcompile.codegen.written_kernels import POINTERS, emit_text
@@ -65,9 +66,10 @@ def hint(size: int | torch.SymInt) -> int:
 
 
 def symbol_hints(values: Sequence[torch.Tensor]) -> dict[str, int]:
-    """The symbolic sizes and strides of tensors, as numbers of that call."""
+    """Symbols of the sizes and strides of tensors, as numbers of that call."""
+    # A symbol need not be a size of its own: of half of the rows, s0 // 2, the kernel's argument is s0.
     numbers = [number for value in values for number in (*value.shape, *value.stride())]
-    return {str(size.node.expr): hint(size) for size in numbers if isinstance(size, torch.SymInt)}
+    return {name: value for number in numbers for name, value in torch_internals.example_symbols(number).items()}
 
 
 def _offsets(product: GroupedProduct, device: torch.device) -> torch.Tensor:

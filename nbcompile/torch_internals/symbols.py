@@ -142,6 +142,14 @@ def example_of(size: int | torch.SymInt) -> int:
     return size
 
 
+def example_symbols(size: int | torch.SymInt) -> dict[str, int]:
+    """The symbols of a size, and their values when the graph was captured; without those that only the run knows."""
+    if not isinstance(size, torch.SymInt):
+        return {}
+    values = size.node.shape_env.backed_var_to_val
+    return {symbol.name: int(values[symbol]) for symbol in size.node.expr.free_symbols if symbol in values}
+
+
 def is_unbacked(size: object) -> bool:
     """True if only the run knows a size."""
     return isinstance(size, torch.SymInt) and size.node.hint is None

@@ -74,6 +74,32 @@ def test_one_kernel_has_all_sizes(left, right, ends, longer):
         torch.testing.assert_close(compiled(*others), function(*others), rtol=2e-2, atol=2e-2)
 
 
+def test_a_size_that_is_rounded_up_is_the_same_in_the_kernel():
+    """``-(-n // 4)``: quotients of negative numbers are rounded down in Python, and towards zero on a GPU."""
+
+    def function(a, b, groups):
+        return OPERATOR(a[: -(-a.shape[0] // 4)], b, groups)
+
+    compiled = nbcompile.compile(function, options=OURS, dynamic=True)
+    for rows in (102, 75, 33):
+        given = (*tensors((rows, 48), (3, 48, 32)), offsets(5, 9, -(-rows // 4)))
+        torch.testing.assert_close(compiled(*given), function(*given), rtol=2e-2, atol=2e-2)
+    found = nbcompile.explain(function, options=OURS, dynamic=True)(*given)
+    assert "triton_grouped_mm" in [kernel.name for kernel in found.kernels]
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_tile_is_chosen_for_a_call_without_elements():
+    """A graph that is compiled for no groups is the library's; it is not given up."""
+
+    def function(a, b, groups):
+        return OPERATOR(a, b[2:], groups[2:]) * 0 + 1
+
+    found = nbcompile.explain(function, options=OURS, dynamic=True)(*tensors((24, 48), (2, 48, 32)), offsets(8, 24))
+    assert found.result.shape == (24, 32)
+    assert "aten._grouped_mm.default" in [kernel.name for kernel in found.kernels]
+
+
 def test_a_gate_of_symbolic_strides_is_in_the_kernel():
     """What follows reads a tensor whose rows are as far apart as only a call knows, and a bias of symbolic length."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import torch
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from nbcompile import torch_internals
 from nbcompile.codegen.triton_grouped import PARAMETERS, ROWS, SUM, GroupedProduct, emit
 from nbcompile.gpu import grouped_tuning
 from nbcompile.ir.kernel import ProductTile
@@ -12,7 +15,8 @@ CPU = torch.device("cpu")
 
 
 def product(divided: str, size: int) -> GroupedProduct:
-    return GroupedProduct(divided, 3, size, 64, size, (0, 32, 1), (2048, 64, 1), (0, 64, 1))
+    sizes = 3, size, 64, size
+    return GroupedProduct(divided, *sizes, (0, 32, 1), (2048, 64, 1), (0, 64, 1), hints=sizes)
 
 
 def test_groups_are_equally_long():
@@ -34,3 +38,14 @@ def test_a_candidate_is_a_kernel_as_those_of_a_schedule():
     assert kernel.types == ("*bf16", "*bf16", "*i32", "*fp32")
     assert kernel.grid == str(given.programs(tile))
     compile(kernel.source, "kernel", "exec")
+
+
+def test_each_symbol_of_a_size_has_its_number():
+    """Of ``s0 // 2`` the kernel's argument is ``s0``, which is no size of its own: memory of the graph's call fits it."""
+    shape_env = ShapeEnv()
+    rows = torch_internals.symbolic_int(shape_env, 100, "rows")
+    with FakeTensorMode(shape_env=shape_env):
+        value = torch.empty(rows // 2, 8)
+    (symbol,) = rows.node.expr.free_symbols
+    assert grouped_tuning.hint(value.shape[0]) == 50
+    assert grouped_tuning.symbol_hints([value]) == {symbol.name: 100}
