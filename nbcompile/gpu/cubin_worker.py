@@ -56,6 +56,8 @@ PASSES_OF_PRODUCTS = {
     ),
 }  # fmt: skip
 """Passes of Triton for products, descriptors of tensors, the memory of matrix units and clusters, by their module."""
+COMPARED = "3.9."
+"""Triton whose machine code was compared with and without them: elsewhere a pass of that name may do something else."""
 
 
 class OwnFiles(cache.FileCacheManager):
@@ -138,14 +140,12 @@ def _nothing(*_: Any) -> None:
 def only_needed_passes(text: str) -> Iterator[None]:
     """Leave out the passes for products while a kernel without any is compiled: they change nothing, and take 15 %."""
     changed: list[tuple[Any, str, Any]] = []
-    if "dot" not in text and "descriptor" not in text:
+    if triton.__version__.startswith(COMPARED) and "dot" not in text and "descriptor" not in text:
         modules = {"ttgpuir": nvidia.passes.ttgpuir, "ttnvgpuir": nvidia.nvidia.passes.ttnvgpuir}
-        # Another version of Triton may have them elsewhere, or none.
         changed = [
             (modules[kind], name, getattr(modules[kind], name))
             for kind, names in PASSES_OF_PRODUCTS.items()
             for name in names
-            if hasattr(modules[kind], name)
         ]
     for module, name, _ in changed:
         setattr(module, name, _nothing)
