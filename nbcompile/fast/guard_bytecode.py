@@ -97,7 +97,7 @@ def instructions(
         writer.fact(*fact)
     if extra.methods:
         writer.module_call(extra.methods)
-    # The keys of the thread first: tensors are compared under them, as torch's tree does.
+    # Tensors are compared under the keys of the thread, as torch's tree does it.
     writer.emit("KEYS_OF_THREAD", key=tools.key_difference(check.thread_keys))
     own = [each for position, each in enumerate(check.prepared) if position not in check.remembered]
     for prepared in own:

@@ -206,14 +206,12 @@ def _freedom(count: Index, correction: Any, dtype: torch.dtype) -> Expr:
     return apply("maximum", number(count, dtype) - float(correction), 0.0)
 
 
-def _require_freedom(x: Value, dim: Dims, correction: Any) -> None:
-    """Leave a variance of too few numbers to ATen, which warns of it at each call.
-
-    A size that is a symbol is 2 or more.
-    """
-    count = known_number(product(x.size[at] for at in all_dims(x, dim)))
+def _require_freedom(build: Builder, x: Value, dim: Dims, correction: Any) -> None:
+    """Leave a variance of too few numbers to ATen, which warns of it at each call; also one that may be of too few."""
+    count = product(x.size[at] for at in all_dims(x, dim))
     taken = 1 if correction is None else correction
-    if taken >= (2 if count is None else count):
+    # A symbolic size of an input is 2 or more, a number may be less, and so may what is computed: s0 - 2, s0//2.
+    if not build.is_true(count > taken):
         raise NoLowering("a variance without degrees of freedom: ATen warns of it")
 
 
@@ -227,7 +225,7 @@ def _squeezed(build: Builder, x: Value, like: Value, dim: Dims, keepdim: bool) -
 @lowering(aten.var.correction)
 def var(build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
     """The variance."""
-    _require_freedom(x, dim, correction)
+    _require_freedom(build, x, dim, correction)
     spread, _ = moments(build, x, dim, correction)
     return convert(build, _squeezed(build, spread, x, dim, keepdim), x.dtype)
 
@@ -241,7 +239,7 @@ def var_dim(build: Builder, x: Value, dim: Dims, unbiased: bool = True, keepdim:
 @lowering(aten.std.correction)
 def std(build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
     """The square root of the variance."""
-    _require_freedom(x, dim, correction)
+    _require_freedom(build, x, dim, correction)
     spread, _ = moments(build, x, dim, correction)
     root = elementwise(build, lambda v: apply("sqrt", v), (spread,))
     return convert(build, _squeezed(build, root, x, dim, keepdim), x.dtype)
@@ -252,7 +250,7 @@ def var_mean(
     build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
 ) -> tuple[Value, Value]:
     """The variance and the mean."""
-    _require_freedom(x, dim, correction)
+    _require_freedom(build, x, dim, correction)
     spread, average = moments(build, x, dim, correction)
     return (
         convert(build, _squeezed(build, spread, x, dim, keepdim), x.dtype),

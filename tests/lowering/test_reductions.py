@@ -128,6 +128,23 @@ WITHOUT_FREEDOM = {
 }
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x, n: x[2:].var(), lambda x, n: x[: len(x) // 3].std(), lambda x, n: x[:n].std(), lambda x, n: x.std()],
+)
+def test_a_size_that_is_computed_may_be_without_freedom(function):
+    """``s0 - 2``, ``s0 // 3`` and a number of a later call are 1 or 0: as many warnings as in eager mode."""
+    compiled = nbcompile.compile(function, fullgraph=True, dynamic=True)
+    for size in (9, 3, 2, 5):
+        x, texts = torch.arange(float(size)), []
+        for called in (function, compiled):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                called(x, 5 - size // 2)
+            texts.append([str(warning.message) for warning in caught if "degrees of freedom" in str(warning.message)])
+        assert texts[0] == texts[1], size
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", WITHOUT_FREEDOM)
 def test_a_variance_without_degrees_of_freedom_warns_at_each_call(name, dynamic):
@@ -149,3 +166,11 @@ def test_a_variance_without_degrees_of_freedom_warns_at_each_call(name, dynamic)
         with warnings.catch_warnings(), pytest.raises(UserWarning, match="degrees of freedom"):
             warnings.simplefilter("error")
             compiled(x)
+
+
+def test_a_variance_of_many_numbers_is_lowered_for_all_sizes():
+    """Sizes of inputs, their products and sums have enough of them; 9 is more than is known of a symbol."""
+    found = nbcompile.explain(lambda x: x.var(-1).sum() + x.std() + torch.cat([x, x]).var(0).sum(), dynamic=True)
+    assert {kernel.language for kernel in found(torch.randn(5, 8)).kernels} == {"cpp"}
+    found = nbcompile.explain(lambda x: x.var(correction=9), dynamic=True)
+    assert "aten" in {kernel.language for kernel in found(torch.randn(50)).kernels}
