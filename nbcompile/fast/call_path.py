@@ -107,16 +107,16 @@ class FastCallInstaller:
     def knows_every_entry(self) -> bool:
         """Return whether a call on the slow path is one that all entries refuse, and none will be added.
 
-        The fast call asks before the slow path does. It refuses all calls under a profiler, and a hook of the
-        caller's has to see the frame.
+        The fast call asks before the slow path does, but not once a profiler was active, nor with other defaults. A
+        hook of the caller's has to see the frame.
         """
         known = self._complete
         return (
             known is not None
             and known[0] is cache.last_forgotten()
             and known[1] is self.function.__code__
+            and self._fast_call.refused
             and hook.is_off()
-            and not _profiler_enabled()
         )
 
     def _try_to_install(self, arguments: tuple[object, ...], keywords: dict[str, object]) -> None:
@@ -147,11 +147,12 @@ class FastCallInstaller:
                 self._add(compiled, compiled.check, scope, values, tools)
                 if cache.last_forgotten() is not before:  # it may be this entry that is gone
                     self._fast_call.forget()
+                    self._added_since = None
                 return
         self._note_complete(code, entries)
 
     def _note_complete(self, code: CodeType, entries: list[CompiledFrame]) -> None:
-        """Remember that each entry has a fast call, and that none will be added, if that is so."""
+        """Remember that each entry has a fast call of one graph, and that none will be added, if that is so."""
         is_current = self._added_since is cache.last_forgotten()
         if is_current and cache.state(code).is_complete and self._added.issuperset(map(id, entries)):
             self._complete = self._added_since, code
@@ -186,7 +187,9 @@ class FastCallInstaller:
             if self._added_since is not cache.last_forgotten():
                 self._added_since = cache.last_forgotten()
                 self._added.clear()
-            self._added.add(id(compiled))
+            # Where it calls more than a graph, the hook looks at what the function calls, past the limit too.
+            if calls_one_graph(compiled.code):
+                self._added.add(id(compiled))
 
     def _runner(self, code: CodeType) -> Callable[..., Any]:
         """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
@@ -211,7 +214,6 @@ def builtins_of(function: FunctionType) -> dict[str, object]:
     return found
 
 
-_profiler_enabled: Callable[[], bool] = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
 _OF_MODULES = frozenset(("_parameters", "_buffers", "_modules"))
 _OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
 """Reading these attributes, and calling these methods, runs no Python of the user's."""

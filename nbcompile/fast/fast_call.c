@@ -3,6 +3,7 @@
  *   fast_call = FastCall(function, self, names, slow)      fast_call(arguments, keywords): what the call returns
  *   fast_call.add(check, run)                              runs `run(*arguments, **keywords)` where the check holds
  *   fast_call.forget()                                     from now on every call goes to slow(arguments, keywords)
+ *   fast_call.refused                                      the last call went there because no check holds for it
  *
  * The frame hook costs a thread state to be set and put back, an interpreter's frame to be looked at, and guards that
  * are objects of C++, each with a virtual function. Here the guards of an entry are one list of instructions over
@@ -17,6 +18,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stddef.h>
+#include <structmember.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -439,6 +441,7 @@ typedef struct {
   PyObject *defaults, *keyword_defaults; /* as they were: what runs has these; compared only */
   PyObject *entries;  /* a list of (check, run) */
   Py_ssize_t locals;  /* arguments and free variables */
+  char refused;       /* the last call on the slow path is there because each check refused it */
   PyObject *weak_references;
 } FastCall;
 
@@ -487,8 +490,9 @@ static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywor
 }
 
 /* The first entry that accepts the call, a new reference; NULL where none does. */
-static PyObject *accepting(const FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
+static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
   PyObject *locals[MOST_LOCALS] = {NULL}, *found = NULL;
+  int refused = 0;
   if (bind(fast_call, arguments, keywords, locals)) {
     /* What is asked may run Python, and clear the list. */
     for (Py_ssize_t i = 0; !found && i < PyList_GET_SIZE(fast_call->entries); i++) {
@@ -496,10 +500,12 @@ static PyObject *accepting(const FastCall *fast_call, PyObject *arguments, PyObj
       if (holds((Check *)PyTuple_GET_ITEM(entry, 0), locals)) found = entry;
       else Py_DECREF(entry);
     }
+    refused = !found;
   } else if (PyErr_Occurred()) {
     PyErr_Clear();
   }
   for (Py_ssize_t i = 0; i < fast_call->locals; i++) Py_XDECREF(locals[i]);
+  fast_call->refused = refused; /* last: what ran above may have made calls of its own */
   return found;
 }
 
@@ -509,6 +515,7 @@ static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, si
     return PyErr_Format(PyExc_TypeError, "a fast call takes a tuple of arguments and a dict of keywords");
   PyObject *arguments = given[0], *keywords = given[1], *result;
   /* Callbacks of the profiler: torch's hook reports compiled regions to it, and a fast call would be missing. */
+  fast_call->refused = 0;
   PyObject *entry = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() ? accepting(fast_call, arguments, keywords) : NULL;
   if (!entry) return PyObject_Vectorcall(fast_call->slow, given, 2, NULL);
   PyObject *run = PyTuple_GET_ITEM(entry, 1);
@@ -607,6 +614,11 @@ static PyMethodDef fast_call_methods[] = {
     {NULL},
 };
 
+static PyMemberDef fast_call_members[] = {
+    {"refused", T_BOOL, offsetof(FastCall, refused), READONLY, "Whether each check refused the last call."},
+    {NULL},
+};
+
 static PyTypeObject FastCallType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "nbcompile.runtime.FastCall",
     .tp_basicsize = sizeof(FastCall),
@@ -619,6 +631,7 @@ static PyTypeObject FastCallType = {
     .tp_clear = fast_call_clear,
     .tp_dealloc = fast_call_dealloc,
     .tp_methods = fast_call_methods,
+    .tp_members = fast_call_members,
 };
 
 /* ---------------------------------------------------------------- module */

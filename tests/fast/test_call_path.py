@@ -266,6 +266,59 @@ def test_past_the_limit_no_hook_looks(long_ways):
     assert len(graphs) == 3
 
 
+def test_past_the_limit_entries_are_used_after_a_profile():
+    """A profiler that has run keeps its callbacks, so fast calls stay off: the hook finds the entries that exist."""
+    ran = []
+
+    def backend(graph, _inputs):
+        return lambda *arguments: ran.append(1) or graph(*arguments)
+
+    def f(x, number, more=0):
+        return x * number + more
+
+    compiled, x = nbcompile.compile(f, backend=backend, recompile_limit=2, dynamic=False), torch.ones(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in (2.5, 3.5):
+            for _ in range(4):
+                compiled(x, number)
+        for _ in range(64):
+            compiled(x, 4.5)
+    ran.clear()
+    f.__defaults__ = (int("0"),)  # an equal tuple, but not the one that fast calls know
+    compiled(x, 2.5)
+    with torch.profiler.profile():
+        compiled(x, 2.5)
+    compiled(x, 2.5)
+    assert len(ran) == 3
+
+
+def test_past_the_limit_the_functions_that_are_called_use_their_entries():
+    """A function that breaks the graph has entries of its own, and uses them where its caller has none for a call."""
+    ran = []
+
+    def backend(graph, _inputs):
+        return lambda *arguments: ran.append(1) or graph(*arguments)
+
+    def callee(x):
+        print(end="")
+        return x.sin()
+
+    def f(x, number):
+        return callee(x * number)
+
+    compiled, x = nbcompile.compile(f, backend=backend, recompile_limit=2, dynamic=False), torch.ones(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in (2.5, 3.5):
+            for _ in range(4):
+                compiled(x, number)
+        for _ in range(64):
+            ran.clear()
+            compiled(x, 4.5)
+    assert ran
+
+
 def test_reset_forgets_fast_calls():
     """After reset() a call compiles anew."""
     graphs = Graphs()
