@@ -14,11 +14,12 @@ In torch: torch/_dynamo/source.py. Read next: nbcompile/capture/guard.py
 
 from __future__ import annotations
 
+import collections
 import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, assert_never
 
 import torch
@@ -382,7 +383,7 @@ def resolve(source: Source, scope: Scope) -> object:
         case DrawSource() | ItemSource(DrawSource()) | ItemSource(ItemSource(DrawSource())):
             return None  # nothing is drawn before the run
         case ItemSource(base, key):
-            return _item(resolve(base, scope), key)
+            return read_item(resolve(base, scope), key)
         case KeySource(base, index):
             return keys_of(resolve(base, scope))[index]
         case ValueSource(base, index):
@@ -464,18 +465,28 @@ def iterator_item(iterator: object, index: int) -> object:
 _MISSING = object()
 
 
-def _item(container: object, key: object) -> object:
-    # Without the container's own __getitem__ and __missing__: looking must not run user code, nor add a default.
+_CONTAINERS: tuple[Any, ...] = (dict, list, tuple, collections.deque)
+
+
+def read_item(container: object, key: object) -> object:
+    """Read an :class:`ItemSource` without the ``__getitem__`` and ``__missing__`` of the container's class."""
+    # Looking must not run user code, nor add a default.
     if isinstance(container, dict):
         found = dict.get(container, key, _MISSING)
         if found is _MISSING:
             raise KeyError(key)
         return found
-    kinds: tuple[Any, ...] = (list, tuple)
-    for plain in kinds:
+    for plain in _CONTAINERS:
         if isinstance(container, plain):
             return plain.__getitem__(container, key)
     return container[key]  # type: ignore[index]
+
+
+def has_own_items(container: object) -> bool:
+    """Return whether ``container[key]`` may run Python: its class derives from dict, say, with a ``__getitem__``."""
+    return isinstance(container, _CONTAINERS) and not isinstance(
+        class_attribute(type(container), "__getitem__"), (WrapperDescriptorType, MethodDescriptorType)
+    )
 
 
 def kind_of_member(cls: type, name: str) -> str:

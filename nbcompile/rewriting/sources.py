@@ -52,10 +52,12 @@ from nbcompile.capture.source import (
     ValueSource,
     class_attribute,
     expression,
+    has_own_items,
     iterator_item,
     keys_of,
     mapping_behind,
     read_attribute,
+    read_item,
     read_property,
     resolve,
     values_of,
@@ -178,6 +180,10 @@ class SourceReader:
                     return ast.Call(read, [self.fetch(base), ast.Constant(attribute)], [])
                 return ast.Attribute(self.fetch(base), attribute, ast.Load())
             case ItemSource(base, key):
+                # A ``__getitem__`` in Python was traced, or not called at all: reading must not run it.
+                if has_own_items(resolve(base, self.body.frame.scope())):
+                    read = self.body.constant(read_item, "read_item")
+                    return ast.Call(read, [self.fetch(base), self.literal(key, "key")], [])
                 return ast.Subscript(self.fetch(base), self.literal(key, "key"), ast.Load())
             case KeySource(base, index):
                 # By position: the key may have a ``__hash__`` of the user's, or be a tensor.

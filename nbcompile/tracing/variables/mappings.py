@@ -24,6 +24,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import WatchingIteratorVariable
 from nbcompile.tracing.variables.keys import TracedKey
+from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, is_class_key, table_of, table_of_real
 
@@ -221,9 +222,10 @@ class DictVariable(ContainerVariable):
         return tracer.call_python(fromkeys, ClassVariable(self.cls), keys, value or ConstantVariable(None))
 
     def method_copy(self, tracer: Tracer) -> VariableTracker:
-        return DictVariable(
-            tracer, zip(self.keys(tracer), self.values(tracer), strict=True), cls=self.cls, default=self.default
-        )
+        # A subclass gets a plain dict; only these two make one of their own class.
+        cls = self.cls if issubclass(self.cls, (collections.OrderedDict, collections.defaultdict)) else dict
+        entries = zip(self.keys(tracer), self.values(tracer), strict=True)
+        return DictVariable(tracer, entries, cls=cls, default=self.default)
 
     def method_pop(
         self, tracer: Tracer, key: VariableTracker, default: VariableTracker | None = None
@@ -296,9 +298,9 @@ class DictVariable(ContainerVariable):
         recipe = Build("dict", tuple(self.entry_recipes(reconstruction)))
         if self.cls is dict:
             return recipe
-        if self.cls is collections.defaultdict:
+        if issubclass(self.cls, collections.defaultdict):
             default = reconstruction.recipe(self.default) if self.default is not None else Constant(None)
-            return Call(Constant(self.cls, "defaultdict"), (default, recipe))
+            return Call(Constant(self.cls, self.cls.__name__), (default, recipe))
         return Call(Constant(self.cls, self.cls.__name__), (recipe,))
 
     def entry_recipes(self, reconstruction: Reconstructor) -> list[Recipe]:
@@ -643,6 +645,10 @@ def _sought(tracer: Tracer, item: VariableTracker) -> Hashable:
 
 def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:
     """The entries of a mapping, or of an iterable of pairs, as ``dict.update`` takes them."""
+    part = getattr(value, "base_items", None)
+    # Of a subclass without an ``__iter__`` the entries are copied, whatever ``keys`` and ``__getitem__`` it has.
+    if isinstance(part, DictVariable) and class_lookup(value.python_type(), "__iter__") is dict.__iter__:
+        value = part
     if isinstance(value, DictVariable):
         return list(zip(value.keys(tracer), value.values(tracer), strict=True))
     if hasattr(value.python_type(), "keys"):

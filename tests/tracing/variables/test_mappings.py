@@ -107,3 +107,70 @@ def test_subclass_is_walked_backwards(cls):
     found, expected = nbcompile.compile(function, fullgraph=True, backend="eager")(x, d), function(x, d)
     assert str(found) == str(expected)
     assert len(found[0]) == 2
+
+
+class _Doubled(dict):
+    def __getitem__(self, key):
+        return super().__getitem__(key) * 2
+
+
+class _Defaults(collections.defaultdict):
+    pass
+
+
+class _DoubledItems(list):
+    def __getitem__(self, index):
+        return super().__getitem__(index) * 2
+
+
+class _DoubledParts(tuple):
+    __slots__ = ()
+
+    def __getitem__(self, index):
+        return super().__getitem__(index) * 2
+
+
+def _plain(cls):
+    return lambda number: cls(a=number, b=torch.full((2,), 3.0))
+
+
+MAKERS = {
+    "dict": _plain(_Doubled),
+    "plain": _plain(_Plain),
+    "ordered": _plain(type("Ordered", (collections.OrderedDict,), {"__getitem__": lambda self, key: 7})),
+    "defaults": lambda number: _Defaults(list, a=number, b=torch.ones(2)),
+}
+READS = {
+    "item": lambda d, x: d["b"] + x,
+    "get": lambda d, x: (d.get("b") + x, d.get("a")),
+    "values": lambda d, x: (list(d.values())[1] * x, list(d.items())[0]),
+    "pop": lambda d, x: d.pop("b") - x,
+    "copied": lambda d, x: (dict(d)["b"] + x, {**d}["a"]),
+    "copy": lambda d, x: (type(d.copy()).__name__, d.copy()["b"] + x),
+    "a copy returned": lambda d, x: (d.copy(), x + 1),
+}
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("maker", MAKERS)
+@pytest.mark.parametrize("name", READS)
+def test_the_entries_of_a_subclass_are_read_without_its_methods(name, maker):
+    """`get`, `values` and the class's own `__getitem__`, which was traced, read the built-in entries, not it again."""
+    compiled = nbcompile.compile(lambda d, x: READS[name](d, x), backend="eager")
+    for number in (1, 2, 5):  # as a constant, then as a symbol
+        given, expected = MAKERS[maker](number), MAKERS[maker](number)
+        x = torch.ones(2)
+        found, wanted = compiled(given, x), READS[name](expected, x)
+        assert str(found) == str(wanted)
+        assert type(found[0]) is type(wanted[0])
+        assert str(given) == str(expected)
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("cls", [_DoubledItems, _DoubledParts])
+def test_the_items_of_a_subclass_are_read_without_its_methods(cls):
+    """Walking a list or tuple does not call `__getitem__`; an index calls it once."""
+    compiled = nbcompile.compile(lambda items, x: (list(items)[1] + x, items[1] + x, items[0]), backend="eager")
+    for number in (1, 2, 5):
+        items, x = cls([number, torch.full((2,), 3.0)]), torch.ones(2)
+        assert str(compiled(items, x)) == str((torch.full((2,), 4.0), torch.full((2,), 7.0), number * 2))
