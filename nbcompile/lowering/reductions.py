@@ -211,7 +211,8 @@ def _require_freedom(build: Builder, x: Value, dim: Dims, correction: Any) -> No
     count = product(x.size[at] for at in all_dims(x, dim))
     taken = 1 if correction is None else correction
     # A symbolic size of an input is 2 or more, a number may be less, and so may what is computed: s0 - 2, s0//2.
-    if not build.is_true(count > taken):
+    # ATen counts no elements for a result without any: it warns of std() of 0 rows, too.
+    if any(extent == 0 for extent in x.size) or not build.is_true(count > taken):
         raise NoLowering("a variance without degrees of freedom: ATen warns of it")
 
 

@@ -1,4 +1,4 @@
-"""From the second call on the frame hook is passed by, and nobody can tell but by the clock.
+"""From the third call on the frame hook is passed by, and nobody can tell but by the clock.
 
 In torch: nothing; every call goes through the hook.
 """

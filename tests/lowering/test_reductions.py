@@ -122,6 +122,7 @@ WITHOUT_FREEDOM = {
     "std in a sum": lambda x: (x - x[:1].mean()) / x[:1].std(unbiased=True),
     "a large correction": lambda x: torch.var(x, correction=6),
     "of nothing": lambda x: x[:0].var(),
+    "of no rows": lambda x: x.view(2, 2)[:0].std(1),
     "var_mean": lambda x: torch.var_mean(x[:1]),
     "std_mean": lambda x: torch.std_mean(x[:1], 0),
     "enough of them": lambda x: (x.var(), x.std(0, correction=3)),
