@@ -145,15 +145,17 @@ def runs_on_data(
     """Return whether an operator of torch's that fails on fake tensors runs on real ones of their sizes, of zeros.
 
     Fake tensors refuse an index of uint8, a shift of bools and a softmax of bools. What fails here, too, is an error of
-    the program. False where it is not known: code of the user's, symbolic or large sizes, other devices.
+    the program. False where it is not known: code of the user's, sizes that are data or large, other devices. Symbolic
+    sizes are those of the call that is traced: they decide only whether the graph breaks, so no guard is needed.
     """
     values = tree_leaves((tuple(arguments), dict(keywords)))
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if not _is_of_torch(target) or not all(map(_has_small_data, tensors)) or torch_internals.in_transform():
         return False
-    if any(isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)) for value in values):
+    numbers = [_hint(value) for value in values if not isinstance(value, torch.Tensor)]
+    if any(number is _UNKNOWN for number in numbers):
         return False
-    if math.prod(max(value, 1) for value in values if type(value) is int) > _LARGE_RESULT:
+    if math.prod(max(number, 1) for number in numbers if type(number) is int) > _LARGE_RESULT:
         return False
     with (
         torch_internals.real_dispatch(),
@@ -179,21 +181,29 @@ def _is_of_torch(target: str | Callable[..., object]) -> bool:
     return module.partition(".")[0] in ("torch", "_operator")
 
 
+_UNKNOWN = object()
+
+
+def _hint(value: Any) -> Any:
+    """A symbolic number as it is in this call, ``_UNKNOWN`` if only the run knows it; any other value as it is."""
+    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return value
+    return value.node.hint if value.node.has_hint() else _UNKNOWN
+
+
 def _has_small_data(tensor: torch.Tensor) -> bool:
-    return (
-        torch_internals.is_plain(tensor)
-        and tensor.layout is torch.strided
-        and tensor.device.type == "cpu"
-        and all(isinstance(number, int) for number in (*tensor.shape, *tensor.stride()))
-        and tensor.numel() <= _LARGE_RESULT
-    )
+    if not torch_internals.is_plain(tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return False
+    numbers = [_hint(number) for number in (*tensor.shape, *tensor.stride())]
+    return all(number is not _UNKNOWN for number in numbers) and math.prod(numbers[: tensor.dim()]) <= _LARGE_RESULT
 
 
 def _with_data(value: object) -> object:
     if not isinstance(value, torch.Tensor):
-        return value
+        return None if isinstance(value, torch.Generator) else _hint(value)  # the user's generator stays as it is
+    sizes, strides = list(map(_hint, value.shape)), list(map(_hint, value.stride()))
     # ``view`` asks for the strides; operators in place refuse leaves that require gradients.
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True) if size)
-    zeros = torch.zeros(extent, dtype=value.dtype).as_strided(value.shape, value.stride())
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
+    zeros = torch.zeros(extent, dtype=value.dtype).as_strided(sizes, strides)
     zeros.requires_grad_(value.requires_grad)
     return zeros if value.is_leaf else zeros * 1

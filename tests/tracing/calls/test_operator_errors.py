@@ -144,6 +144,19 @@ def test_an_operator_that_only_fake_tensors_refuse():
             assert torch.equal(nbcompile.compile(function, backend="eager")(x), function(x))
 
 
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("function", [lambda x: x[x.byte()], lambda x: x.bool() << x.shape[0]])
+def test_an_operator_that_only_fake_tensors_refuse_with_symbolic_sizes(function, dynamic):
+    """Python runs it there, too: sizes that are symbols are tried as they are in the call that is traced."""
+    compiled = nbcompile.compile(function, backend="eager", dynamic=dynamic)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for size in (3, 4, 5):
+            x = torch.ones(size)
+            assert torch.equal(compiled(x), function(x))
+
+
 WRONG = {
     "sizes": (lambda x: x + torch.ones(4), torch.ones(3)),
     "a product": (lambda x: x @ x, torch.ones(2, 3)),
