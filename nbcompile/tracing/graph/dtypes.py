@@ -152,10 +152,7 @@ def runs_on_data(
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if not _is_of_torch(target) or not all(map(_has_small_data, tensors)) or torch_internals.in_transform():
         return False
-    numbers = [_hint(value) for value in values if not isinstance(value, torch.Tensor)]
-    if any(number is _UNKNOWN for number in numbers):
-        return False
-    if math.prod(max(number, 1) for number in numbers if type(number) is int) > _LARGE_RESULT:
+    if not _are_known_and_small([_hint(value) for value in values if not isinstance(value, torch.Tensor)]):
         return False
     with (
         torch_internals.real_dispatch(),
@@ -163,7 +160,9 @@ def runs_on_data(
         warnings.catch_warnings(action="ignore"),
     ):
         try:
-            given, named = tree_map(_with_data, (tuple(arguments), dict(keywords)))
+            # One tensor that is given twice is one here, too: a.copy_(a) does nothing, whatever memory a has.
+            real = {id(value): _with_data(value) for value in values}
+            given, named = tree_map(lambda value: real[id(value)], (tuple(arguments), dict(keywords)))
             if isinstance(target, str):
                 getattr(given[0], target)(*given[1:], **named)
             else:
@@ -189,6 +188,12 @@ def _hint(value: Any) -> Any:
     if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return value
     return value.node.hint if value.node.has_hint() else _UNKNOWN
+
+
+def _are_known_and_small(numbers: Sequence[object]) -> bool:
+    if any(number is _UNKNOWN for number in numbers):
+        return False
+    return math.prod(max(number, 1) for number in numbers if type(number) is int) <= _LARGE_RESULT
 
 
 def _has_small_data(tensor: torch.Tensor) -> bool:

@@ -144,9 +144,14 @@ def test_an_operator_that_only_fake_tensors_refuse():
             assert torch.equal(nbcompile.compile(function, backend="eager")(x), function(x))
 
 
+def _copied_onto_itself(x):
+    overlapping = x.view(1, -1).expand(4, -1)
+    return overlapping.copy_(overlapping)
+
+
 @pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("function", [lambda x: x[x.byte()], lambda x: x.bool() << x.shape[0]])
+@pytest.mark.parametrize("function", [lambda x: x[x.byte()], lambda x: x.bool() << x.shape[0], _copied_onto_itself])
 def test_an_operator_that_only_fake_tensors_refuse_with_symbolic_sizes(function, dynamic):
     """Python runs it there, too: sizes that are symbols are tried as they are in the call that is traced."""
     compiled = nbcompile.compile(function, backend="eager", dynamic=dynamic)
