@@ -177,7 +177,8 @@ def _is_of_torch(target: str | Callable[..., object]) -> bool:
         return str(target).startswith("aten.")
     # A method of tensors; builtins of torch's have no module.
     module = "torch" if isinstance(target, str) else getattr(target, "__module__", None) or "torch"
-    return module.partition(".")[0] in ("torch", "_operator")
+    # A collective that only fake tensors refuse would wait for the other processes.
+    return module.partition(".")[0] in ("torch", "_operator") and not module.startswith("torch.distributed")
 
 
 _UNKNOWN = object()
