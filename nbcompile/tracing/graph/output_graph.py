@@ -282,12 +282,18 @@ class OutputGraph:
         except RecursionError:  # ours as much as the operator's
             raise
         except Exception as error:
-            explained = self._explain(error, name)
-            if isinstance(explained, errors.TorchRuntimeError) and dtypes.runs_on_data(
-                target, fake_arguments, fake_keywords
-            ):  # an index of uint8, say: Python runs it
-                explained = breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
-            raise explained from error
+            # No local variable holds the exception: its traceback holds this frame, and the frame the arguments.
+            raise self._failure(error, name, target, fake_arguments, fake_keywords) from error
+
+    def _failure(
+        self, error: Exception, name: str, target: str | Callable[..., object], arguments: Any, keywords: Any
+    ) -> Exception:
+        """The exception for an operator that fails on fake tensors."""
+        explained = self._explain(error, name)
+        if isinstance(explained, errors.TorchRuntimeError) and dtypes.runs_on_data(target, arguments, keywords):
+            # An index of uint8, say: Python runs it.
+            return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
+        return explained
 
     def _dispatch(self) -> AbstractContextManager[object]:
         # What C++ makes of other operators would turn symbolic sizes into constants; Python's definitions do not.
