@@ -200,6 +200,8 @@ def _are_known_and_small(numbers: Sequence[object]) -> bool:
 def _has_small_data(tensor: torch.Tensor) -> bool:
     if not torch_internals.is_plain(tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
         return False
+    if tensor.is_conj() or tensor.is_neg():  # operators refuse the bits, which zeros have not
+        return False
     numbers = [_hint(number) for number in (*tensor.shape, *tensor.stride())]
     return all(number is not _UNKNOWN for number in numbers) and math.prod(numbers[: tensor.dim()]) <= _LARGE_RESULT
 

@@ -167,6 +167,7 @@ WRONG = {
     "a product": (lambda x: x @ x, torch.ones(2, 3)),
     "a view": (lambda x: x.view(7), torch.ones(2, 3)),
     "a leaf is written": (lambda x: x.add_(1), torch.ones(3, requires_grad=True)),
+    "a conjugated view": (lambda x: torch.view_as_real(x.conj()), torch.ones(3, dtype=torch.complex64)),
     "a view of columns": (lambda x: x.t().view(6), torch.ones(2, 3)),
 }
 
