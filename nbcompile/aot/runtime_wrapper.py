@@ -126,10 +126,9 @@ def wrap_training(
     detached, dynamic = metadata.training.detached_inputs, metadata.dynamic_dims
     mutated, aliases = metadata.mutated_inputs, metadata.aliased_outputs
     if not detached and not mutated and not any(dynamic):
-        joined = getattr(views, "joined", None)
         if not aliases:
             return apply
-        if joined is not None:
+        if (joined := getattr(views, "joined", None)) is not None:
             return joined(apply, tuple(alias.output for alias in aliases), False)
     join = _joiner(aliases, views)
 

@@ -266,25 +266,35 @@ def test_past_the_limit_no_hook_looks(long_ways):
     assert len(graphs) == 3
 
 
-def test_past_the_limit_entries_are_used_after_a_profile():
-    """A profiler that has run keeps its callbacks, so fast calls stay off: the hook finds the entries that exist."""
+def compiled_past_the_limit(function, x):
+    """The function with an entry for 2.5 and one for 3.5, each with a fast call; and a list of the graphs' runs."""
     ran = []
 
     def backend(graph, _inputs):
         return lambda *arguments: ran.append(1) or graph(*arguments)
 
-    def f(x, number, more=0):
-        return x * number + more
-
-    compiled, x = nbcompile.compile(f, backend=backend, recompile_limit=2, dynamic=False), torch.ones(3)
+    compiled = nbcompile.compile(function, backend=backend, recompile_limit=2, dynamic=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number in (2.5, 3.5):
             for _ in range(4):
                 compiled(x, number)
-        for _ in range(64):
+        for _ in range(63):
             compiled(x, 4.5)
-    ran.clear()
+        ran.clear()
+        compiled(x, 4.5)
+    return compiled, ran
+
+
+def test_past_the_limit_entries_are_used_after_a_profile():
+    """A profiler that has run keeps its callbacks, so fast calls stay off: the hook finds the entries that exist."""
+
+    def f(x, number, more=0):
+        return x * number + more
+
+    x = torch.ones(3)
+    compiled, ran = compiled_past_the_limit(f, x)
+    assert not ran
     f.__defaults__ = (int("0"),)  # an equal tuple, but not the one that fast calls know
     compiled(x, 2.5)
     with torch.profiler.profile():
@@ -295,10 +305,6 @@ def test_past_the_limit_entries_are_used_after_a_profile():
 
 def test_past_the_limit_the_functions_that_are_called_use_their_entries():
     """A function that breaks the graph has entries of its own, and uses them where its caller has none for a call."""
-    ran = []
-
-    def backend(graph, _inputs):
-        return lambda *arguments: ran.append(1) or graph(*arguments)
 
     def callee(x):
         print(end="")
@@ -307,15 +313,7 @@ def test_past_the_limit_the_functions_that_are_called_use_their_entries():
     def f(x, number):
         return callee(x * number)
 
-    compiled, x = nbcompile.compile(f, backend=backend, recompile_limit=2, dynamic=False), torch.ones(3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for number in (2.5, 3.5):
-            for _ in range(4):
-                compiled(x, number)
-        for _ in range(64):
-            ran.clear()
-            compiled(x, 4.5)
+    _, ran = compiled_past_the_limit(f, torch.ones(3))
     assert ran
 
 

@@ -6,7 +6,7 @@
 
 Each operator is tried: it runs once, on small tensors of zeros, for each combination of dtypes that is not float32 or
 float64 alone. If it refuses them, the graph breaks and the operator runs in eager mode, where it raises its own error.
-The other way round, an operator that fails on fake tensors and runs on real ones (``runs_on_data``) is a break, too.
+The other way round, real_run.py tries what fake tensors refuse.
 
 In torch: checks in aten/src/ATen/native/LinearAlgebra.cpp and LossNLL.cpp; the meta functions of
 torch/_meta_registrations.py have none of them. Read next: nbcompile/tracing/graph/output_graph.py
@@ -137,81 +137,3 @@ def _small(value: object, as_it_is: bool) -> object:
         case int() if not isinstance(value, bool) and not as_it_is:
             return min(value, _SIZE)
     return value
-
-
-def runs_on_data(
-    target: str | Callable[..., object], arguments: Sequence[object], keywords: Mapping[str, object]
-) -> bool:
-    """Return whether an operator of torch's that fails on fake tensors runs on real ones of their sizes, of zeros.
-
-    Fake tensors refuse an index of uint8, a shift of bools and a softmax of bools. What fails here, too, is an error of
-    the program. False where it is not known: code of the user's, sizes that are data or large, other devices. Symbolic
-    sizes are those of the call that is traced: they decide only whether the graph breaks, so no guard is needed.
-    """
-    values = tree_leaves((tuple(arguments), dict(keywords)))
-    tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if not _is_of_torch(target) or not all(map(_has_small_data, tensors)) or torch_internals.in_transform():
-        return False
-    if not _are_known_and_small([_hint(value) for value in values if not isinstance(value, torch.Tensor)]):
-        return False
-    with (
-        torch_internals.real_dispatch(),
-        torch.random.fork_rng(devices=()),
-        warnings.catch_warnings(action="ignore"),
-    ):
-        try:
-            # One tensor that is given twice is one here, too: a.copy_(a) does nothing, whatever memory a has.
-            real = {id(value): _with_data(value) for value in values}
-            given, named = tree_map(lambda value: real[id(value)], (tuple(arguments), dict(keywords)))
-            if isinstance(target, str):
-                getattr(given[0], target)(*given[1:], **named)
-            else:
-                target(*given, **named)
-        except (RuntimeError, IndexError, TypeError, ValueError, AssertionError):
-            return False
-    return True
-
-
-def _is_of_torch(target: str | Callable[..., object]) -> bool:
-    if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)):
-        return str(target).startswith("aten.")
-    # A method of tensors; builtins of torch's have no module.
-    module = "torch" if isinstance(target, str) else getattr(target, "__module__", None) or "torch"
-    # A collective that only fake tensors refuse would wait for the other processes.
-    return module.partition(".")[0] in ("torch", "_operator") and not module.startswith("torch.distributed")
-
-
-_UNKNOWN = object()
-
-
-def _hint(value: Any) -> Any:
-    """A symbolic number as it is in this call, ``_UNKNOWN`` if only the run knows it; any other value as it is."""
-    if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-        return value
-    return value.node.hint if value.node.has_hint() else _UNKNOWN
-
-
-def _are_known_and_small(numbers: Sequence[object]) -> bool:
-    if any(number is _UNKNOWN for number in numbers):
-        return False
-    return math.prod(max(number, 1) for number in numbers if type(number) is int) <= _LARGE_RESULT
-
-
-def _has_small_data(tensor: torch.Tensor) -> bool:
-    if not torch_internals.is_plain(tensor) or tensor.layout is not torch.strided or tensor.device.type != "cpu":
-        return False
-    if tensor.is_conj() or tensor.is_neg():  # operators refuse the bits, which zeros have not
-        return False
-    numbers = [_hint(number) for number in (*tensor.shape, *tensor.stride())]
-    return all(number is not _UNKNOWN for number in numbers) and math.prod(numbers[: tensor.dim()]) <= _LARGE_RESULT
-
-
-def _with_data(value: object) -> object:
-    if not isinstance(value, torch.Tensor):
-        return None if isinstance(value, torch.Generator) else _hint(value)  # the user's generator stays as it is
-    sizes, strides = list(map(_hint, value.shape)), list(map(_hint, value.stride()))
-    # ``view`` asks for the strides; operators in place refuse leaves that require gradients.
-    extent = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size)
-    zeros = torch.zeros(extent, dtype=value.dtype).as_strided(sizes, strides)
-    zeros.requires_grad_(value.requires_grad)
-    return zeros if value.is_leaf else zeros * 1

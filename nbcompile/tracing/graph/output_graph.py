@@ -35,7 +35,7 @@ from nbcompile.record.model import StackLine
 from nbcompile.torch_internals import interrupts, operators
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
-from nbcompile.tracing.graph import autograd_graph, dtypes
+from nbcompile.tracing.graph import autograd_graph, dtypes, real_run
 from nbcompile.tracing.graph.body import EXAMPLE, Body, Value
 from nbcompile.tracing.graph.module_calls import ModuleCalls
 from nbcompile.tracing.graph.purity import Purity
@@ -290,7 +290,7 @@ class OutputGraph:
     ) -> Exception:
         """The exception for an operator that fails on fake tensors."""
         explained = self._explain(error, name)
-        if isinstance(explained, errors.TorchRuntimeError) and dtypes.runs_on_data(target, arguments, keywords):
+        if isinstance(explained, errors.TorchRuntimeError) and real_run.runs_on_data(target, arguments, keywords):
             # An index of uint8, say: Python runs it.
             return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
         return explained

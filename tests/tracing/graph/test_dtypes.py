@@ -130,18 +130,3 @@ def test_autocast_converts_first():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         compiled = nbcompile.compile(lambda a, b: F.linear(a, b), backend="eager", fullgraph=True)
         assert torch.equal(compiled(ONE, ONE.bfloat16()), F.linear(ONE, ONE.bfloat16()))
-
-
-def test_code_of_others_is_not_tried():
-    """An operator of the user's, and a collective, do not run while a graph is traced."""
-    ran = []
-
-    def of_the_user(x):
-        ran.append(x)
-
-    x = torch.ones(3)
-    assert not dtypes.runs_on_data(of_the_user, (x,), {})
-    of_the_user.__module__ = "torch.distributed.distributed_c10d"
-    assert not dtypes.runs_on_data(of_the_user, (x,), {})
-    assert not ran
-    assert dtypes.runs_on_data(torch.add, (x, 1), {})
