@@ -7,6 +7,7 @@ nbcompile/runtime/direct.py
 from __future__ import annotations
 
 import _ctypes
+import gc
 import shutil
 import sys
 import threading
@@ -216,8 +217,11 @@ def test_a_step_that_is_not_valid_is_refused() -> None:
 
 
 def switches_while(call: Any) -> bool:
-    """Return whether another thread gets the GIL while ``call`` runs: Python itself takes it from nobody here."""
-    turns, ends, before = [0], threading.Event(), sys.getswitchinterval()
+    """Return whether another thread gets the GIL while ``call`` runs: Python itself takes it from nobody here.
+
+    The results live until the end, and no garbage is collected: torch releases the GIL to free a tensor.
+    """
+    turns, ends, before, results = [0], threading.Event(), sys.getswitchinterval(), []
 
     def count() -> None:
         while not ends.is_set():
@@ -225,15 +229,17 @@ def switches_while(call: Any) -> bool:
             time.sleep(0)
 
     sys.setswitchinterval(1000)
+    gc.disable()
     other = threading.Thread(target=count)
     try:
         other.start()
         while not turns[0]:
             time.sleep(0.001)
         first = turns[0]
-        call()
+        results.append(call())
         return turns[0] != first
     finally:
+        gc.enable()
         sys.setswitchinterval(before)
         ends.set()
         other.join()
