@@ -16,12 +16,16 @@ from typing import Any
 import torch
 import torch.fx
 
+from nbcompile import torch_internals
+
 
 def keep(module: torch.fx.GraphModule) -> None:
     """Replace, in a captured graph, what would lose its check."""
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target in CHECKED:
             node.target = CHECKED[node.target]
+        elif node.op == "call_method" and node.target in CHECKED_METHODS:
+            node.op, node.target = "call_function", CHECKED_METHODS[node.target]
 
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
@@ -56,9 +60,51 @@ def _from_0_to_1(values: torch.Tensor) -> torch.Tensor:
     return torch.where(inside, values, 0)
 
 
+def istft(
+    input: torch.Tensor,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: torch.Tensor | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool | None = None,
+    length: int | None = None,
+    return_complex: bool = False,
+) -> torch.Tensor:
+    """The signal of a spectrum, after eager's check that the windows leave no element of it uncovered."""
+    # The definition in Python, since C++ reads the check's result to raise: it would need data.
+    with torch_internals.rules_in_python(True):
+        signal = torch.istft(
+            input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex
+        )
+    hop = n_fft // 4 if hop_length is None else hop_length
+    size = n_fft if win_length is None else win_length
+    weights = torch.ones(size, device=input.device) if window is None else window
+    left = (n_fft - size) // 2
+    weights = torch.nn.functional.pad(weights, (left, n_fft - size - left))
+    #     frame 0    w0 w1 w2 w3
+    #     frame 1          w0 w1 w2 w3      hop 2
+    #     sums of the squares, of which the signal is divided by those from `start` to `end`
+    frames = input.size(-1)
+    covered = n_fft + hop * (frames - 1)
+    start = n_fft // 2 if center else 0
+    end = covered - start if length is None else start + length
+    squares = weights.pow(2).expand(1, frames, n_fft)
+    sums = torch.ops.aten.unfold_backward(squares, [1, covered], 1, n_fft, hop)[:, start:end]
+    uncovered = sums.abs().min() < 1e-11  # false for NaN, as in eager mode
+    torch._assert_async(uncovered.logical_not(), "window overlap add min: 1")
+    return signal
+
+
 CHECKED: dict[Any, Callable[..., Any]] = {
     torch.nn.functional.one_hot: one_hot,
     torch.nn.functional.binary_cross_entropy: binary_cross_entropy,
     torch.ops.aten.one_hot: one_hot,
     torch.ops.aten.one_hot.default: one_hot,
+    torch.istft: istft,
+    torch.ops.aten.istft: istft,
+    torch.ops.aten.istft.default: istft,
 }
+
+CHECKED_METHODS: dict[str, Callable[..., Any]] = {"istft": istft}

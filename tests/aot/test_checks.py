@@ -84,3 +84,52 @@ def test_no_class_at_all():
     """An id is refused where there are 0 classes."""
     with pytest.raises(RuntimeError, match="Class values must be smaller than num_classes"):
         nbcompile.compile(lambda ids: F.one_hot(ids, 0))(torch.tensor([0]))
+
+
+WINDOW = torch.hann_window(12)
+SIGNALS = {
+    "by a function": lambda s, w: torch.istft(s, 16, 4, window=w, win_length=12, length=40),
+    "by a method": lambda s, w: s.istft(16, 4, 12, w),
+    "by ATen": lambda s, w: torch.ops.aten.istft(s, 16, 4, 12, w),
+    "not centred": lambda s, w: torch.istft(s, 16, 4, 16, F.pad(w, (2, 2)) + 0.5, center=False, normalized=True),
+    "without a window": lambda s, w: torch.istft(s, 16) * w.sum(),
+    "complex": lambda s, w: (
+        torch.istft(torch.cat([s, s[..., 1:8, :]], -2), 16, 4, 12, w + 0j, onesided=False, return_complex=True).real
+    ),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("call", SIGNALS.values(), ids=SIGNALS)
+@pytest.mark.usefixtures("nothing_compiled")
+def test_an_inverse_fourier_transform_of_frames_is_one_graph(call, dynamic):
+    """Signal and gradients of istft are eager mode's, though C++ reads the sums of the windows to check them."""
+    torch.manual_seed(0)
+    spectrum = torch.stft(torch.randn(2, 64), 16, 4, 12, WINDOW, return_complex=True)
+    found = []
+    for function in (call, nbcompile.compile(call, fullgraph=True, dynamic=dynamic)):
+        values, weights = spectrum.clone().requires_grad_(), WINDOW.clone().requires_grad_()
+        signal = function(values, weights)
+        signal.square().sum().backward()
+        found.append((signal.detach(), values.grad, weights.grad))
+    torch.testing.assert_close(found[1], found[0])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.usefixtures("nothing_compiled")
+def test_windows_that_leave_a_part_uncovered_are_an_error(requires_grad, dynamic):
+    """An istft by windows of zeros raises as in eager mode, also from a graph that ran before, and if it goes unused."""
+
+    def unused(s, w):
+        s.istft(16, 4, window=w)
+        return s + 1
+
+    spectrum = torch.stft(torch.randn(64), 16, 4, window=torch.ones(16), return_complex=True)
+    spectrum.requires_grad_(requires_grad)
+    for call in (lambda s, w: torch.istft(s, 16, 4, window=w, length=40), unused):
+        compiled = nbcompile.compile(call, dynamic=dynamic)
+        compiled(spectrum, torch.ones(16))
+        for function in (call, compiled):
+            with pytest.raises(RuntimeError, match="window overlap add min: 1"):
+                function(spectrum, torch.zeros(16))

@@ -250,8 +250,14 @@ class OutputGraph:
             self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
 
     def _run(
-        self, op: str, target: str | Callable[..., object], arguments: Sequence[Any], keywords: Mapping[str, Any]
+        self,
+        op: str,
+        target: str | Callable[..., object],
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        in_python: bool = False,
     ) -> object:
+        """Run an operator on the fake values; ``in_python``: by Python's definitions of what C++ composes of others."""
         fake_arguments = torch.fx.map_arg(tuple(arguments), lambda node: node.meta[EXAMPLE])
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
@@ -266,7 +272,7 @@ class OutputGraph:
                 interrupts.deferred(),
                 self.fake_mode,
                 dtypes.DtypeTrial(self.purity.see),
-                self._dispatch(),
+                self._dispatch(in_python),
                 torch_internals.wrappers_asked((*fake_arguments, *fake_keywords.values())),
             ):
                 if "out" in fake_keywords and callable(target):
@@ -282,6 +288,9 @@ class OutputGraph:
         except RecursionError:  # ours as much as the operator's
             raise
         except Exception as error:
+            # A check of the data in C++ (of istft's window) is left out by the definition in Python.
+            if not in_python and self._reads_data_in_cpp(error, target):
+                return self._run(op, target, arguments, keywords, in_python=True)
             # No local variable holds the exception: its traceback holds this frame, and the frame the arguments.
             raise self._failure(error, name, target, fake_arguments, fake_keywords) from error
 
@@ -295,9 +304,15 @@ class OutputGraph:
             return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
         return explained
 
-    def _dispatch(self) -> AbstractContextManager[object]:
+    def _dispatch(self, in_python: bool) -> AbstractContextManager[object]:
         # What C++ makes of other operators would turn symbolic sizes into constants; Python's definitions do not.
-        return torch._C._EnablePythonDispatcher() if self.shape_env.var_to_range else nullcontext()
+        return torch._C._EnablePythonDispatcher() if in_python or self.shape_env.var_to_range else nullcontext()
+
+    @staticmethod
+    def _reads_data_in_cpp(error: Exception, target: str | Callable[..., object]) -> bool:
+        """Return whether it is an operator of torch that asks for data; a function of the user is not called twice."""
+        data_dependent = torch_internals.fake_tensor().DataDependentOutputException
+        return isinstance(error, data_dependent) and real_run.is_of_torch(target)
 
     def _explain(self, error: Exception, name: str) -> Exception:
         fakes = torch_internals.fake_tensor()

@@ -34,7 +34,7 @@ def runs_on_data(
     """
     values = tree_leaves((tuple(arguments), dict(keywords)))
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
-    if not _is_of_torch(target) or not all(map(_has_small_data, tensors)) or torch_internals.in_transform():
+    if not is_of_torch(target) or not all(map(_has_small_data, tensors)) or torch_internals.in_transform():
         return False
     if not _are_known_and_small([_hint(value) for value in values if not isinstance(value, torch.Tensor)]):
         return False
@@ -56,7 +56,8 @@ def runs_on_data(
     return True
 
 
-def _is_of_torch(target: str | Callable[..., object]) -> bool:
+def is_of_torch(target: str | Callable[..., object]) -> bool:
+    """Return whether an operator is torch's own, and no collective: it may run on its own, and twice."""
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)):
         return str(target).startswith("aten.")
     # A method of tensors; builtins of torch's have no module.
