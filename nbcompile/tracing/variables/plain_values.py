@@ -1,10 +1,10 @@
 """A value of a class in C that never changes: a decimal number, a date.
 
     PRICE == 2, DAY in holidays, if AMOUNT:     answered while tracing; the value is promised once it is asked
+    DAY.year, WAIT.days                         read while tracing; the attribute alone is promised
 
-What equal values answer alike is known here: comparison, truth, hash. The rest
-(arithmetic, which goes by the thread's decimal context; ``.hour``, which differs
-where time zones do) is left to Python.
+What equal values answer alike is known here: comparison, truth, hash. Methods and
+arithmetic (of decimal numbers it goes by the thread's context) are left to Python.
 
 In torch: UserDefinedObjectVariable (torch/_dynamo/variables/user_defined.py).
 Read next: nbcompile/tracing/calls/operations.py
@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import inspect
 from collections.abc import Hashable
 
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 
@@ -41,6 +43,13 @@ class PlainValueVariable(UnknownVariable):
         if self.source is not None:
             tracer.guard(self.source, GuardKind.EQUALS_MATCH, self.value)
         return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        # Equal times may differ here: 12:00 in one time zone is 11:00 in another one.
+        if not inspect.isdatadescriptor(inspect.getattr_static(type(self.value), name, None)) or name == "__class__":
+            return super().get_attribute(tracer, name)
+        source = None if self.source is None else AttrSource(self.source, name)
+        return tracer.wrap(getattr(self.value, name), source)
 
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.promised(tracer))

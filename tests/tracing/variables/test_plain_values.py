@@ -115,3 +115,22 @@ def test_an_order_that_does_not_exist_raises():
     function, _ = compiled(ordered)
     with pytest.raises(TypeError, match="not supported between instances of 'datetime.date' and 'int'"):
         function(torch.zeros(1))
+
+
+@pytest.mark.parametrize(
+    ("read", "values", "graphs_expected"),
+    [
+        (lambda x, v: x * v.days, [dt.timedelta(3), dt.timedelta(3, 5), dt.timedelta(4)], 2),
+        (lambda x, v: x * v.year + v.month, [dt.date(2020, 1, 2), dt.date(2020, 1, 3), dt.date(2021, 1, 2)], 2),
+        (lambda x, v: x * v.hour, [dt.datetime(2020, 1, 1, 2, tzinfo=EAST), dt.datetime(2020, 1, 1, tzinfo=UTC)], 2),
+        (lambda x, v: x + 1 if v.tzinfo is None else -x, [dt.time(1), dt.time(2), dt.time(1, tzinfo=UTC)], 2),
+        (lambda x, v: x + (v.real == 2), [Decimal(2), Decimal(3)], 2),
+    ],
+)
+def test_an_attribute_alone_is_promised(read, values, graphs_expected):
+    """Values that agree in the attribute that is read share a graph, as equal times of two zones do not."""
+    function, graphs = compiled(read, fullgraph=True, dynamic=False)
+    x = torch.ones(2)
+    for value in (*values, values[0]):
+        assert torch.equal(function(x, value), read(x, value))
+    assert len(graphs) == graphs_expected
