@@ -19,6 +19,7 @@ from torch import fx
 from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.triton_epilogue import Epilogue, following, lines, size_text
 from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, Size, emit
+from nbcompile.gpu import templates
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.grouped_tuning import hint, measured, written
 from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
@@ -26,9 +27,7 @@ from nbcompile.gpu.product_factors import Factor
 from nbcompile.gpu.product_times import Shape, fits, predict
 from nbcompile.gpu.product_tuning import Benchmark
 from nbcompile.gpu.templates import (
-    LIBRARY_TILES,
     TEMPLATE_REACHED,
-    TILES,
     Autotuner,
     Candidate,
     Choice,
@@ -185,10 +184,10 @@ def _candidates(
     def seconds(tile: Any) -> float:
         return predict(tile, shape, chip, moved).seconds - LAUNCH_SECONDS
 
-    fitting = [tile for tile in TILES if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
+    fitting = [tile for tile in templates.TILES if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
     found = [Candidate(tile, LAUNCH_SECONDS + seconds(tile) / TEMPLATE_REACHED) for tile in fitting]
     if "ATEN" in backends:
-        best = min(seconds(tile) for tile in LIBRARY_TILES if fits(tile, shape, chip))
+        best = min(seconds(tile) for tile in templates.LIBRARY_TILES if fits(tile, shape, chip))
         # One kernel for all groups; or a launch for each, after the offsets are known.
         launches = 1 if chip.capability >= GROUPED_CHIP else shape.batch
         waits = 0.0 if launches == 1 else WAIT_SECONDS

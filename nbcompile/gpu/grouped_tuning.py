@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from nbcompile import torch_internals
 from nbcompile.codegen.triton_epilogue import Epilogue
 from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct, added, quotient
 from nbcompile.codegen.written_kernels import POINTERS, emit_text
 from nbcompile.gpu.product_tuning import Benchmark, best, filled
+from nbcompile.gpu.size_hints import symbol_hints
 from nbcompile.gpu.templates import Candidate
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.ir.kernel import ProductTile
@@ -63,13 +63,6 @@ def measured(
 def hint(size: int | torch.SymInt) -> int:
     """A size of the call that the graph is compiled for."""
     return size if isinstance(size, int) else int(size.node.hint)
-
-
-def symbol_hints(values: Sequence[torch.Tensor]) -> dict[str, int]:
-    """Symbols of the sizes and strides of tensors, as numbers of that call."""
-    # A symbol need not be a size of its own: of half of the rows, s0 // 2, the kernel's argument is s0.
-    numbers = [number for value in values for number in (*value.shape, *value.stride())]
-    return {name: value for number in numbers for name, value in torch_internals.example_symbols(number).items()}
 
 
 def _offsets(product: GroupedProduct, device: torch.device) -> torch.Tensor:

@@ -28,6 +28,7 @@ from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.loading import DEFAULT, HowToLaunch
 from nbcompile.gpu.product_tuning import Benchmark
 from nbcompile.gpu.refusals import apart
+from nbcompile.gpu.size_hints import size_hints
 from nbcompile.gpu.templates import Autotuner, Choice
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
@@ -110,6 +111,6 @@ def _autotuner(gpu: GpuLauncher, backends: tuple[str, ...], graph_module: torch.
     # Without candidates of ours the chip is never looked at.
     if "TRITON" not in backends or name not in CHIPS:
         return Autotuner(CHIPS["sm_80"])
-    return Autotuner(
-        CHIPS[name], backends, Benchmark(gpu, name, {node.name: node for node in graph_module.graph.nodes})
-    )
+    hints = size_hints(graph_module)
+    benchmark = Benchmark(gpu, name, {node.name: node for node in graph_module.graph.nodes}, hints)
+    return Autotuner(CHIPS[name], backends, benchmark, hints)

@@ -32,11 +32,12 @@ from nbcompile import torch_internals
 from nbcompile.codegen import triton
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.gpu import cubins
-from nbcompile.gpu.templates import SIZE_HINT, Candidate, number
-from nbcompile.ir.buffer import Tensor
+from nbcompile.gpu.size_hints import SizeHints
+from nbcompile.gpu.templates import Candidate
 from nbcompile.ir.emitted import EmittedKernel
+from nbcompile.ir.index import index
 from nbcompile.ir.kernel import Kernel, Schedule
-from nbcompile.ir.layout import of_tensor
+from nbcompile.ir.layout import Layout, of_tensor
 from nbcompile.runtime import store
 from nbcompile.runtime.gpu_launcher import GpuLauncher, Image
 
@@ -56,6 +57,8 @@ class Benchmark:
     """Instruction set: ``sm_90``."""
     nodes: Mapping[str, torch.fx.Node] = field(default_factory=dict)
     """The graph's nodes by name: the library is measured by a node's own operator."""
+    hints: SizeHints = field(default_factory=SizeHints)
+    """Sizes for the measurement, where they are symbolic."""
 
     def __call__(
         self, kernel: Kernel, planned: Schedule, product: str, candidates: Sequence[Candidate]
@@ -74,12 +77,14 @@ class Benchmark:
         except NoTriton:
             return candidates  # the graph is lowered again without the operator in question
         tensors, device = planned.program.tensors(), kernel.device
+        names = (*kernel.reads, *kernel.writes)
         return self.times(
             candidates,
             dict(zip(ours, emitted, strict=True)),
             # All candidates run on the same tensors, one after another.
-            lambda: {name: _allocated(tensors[name], device) for name in (*kernel.reads, *kernel.writes)},
-            lambda: _call_of(self.nodes[product], device),
+            lambda: {name: self._filled(tensors[name].layout, tensors[name].dtype, device) for name in names},
+            lambda: self._call_of(self.nodes[product], device),
+            self.hints.of([symbol for one in emitted[:1] for symbol in one.sizes]),
         )
 
     def times(
@@ -114,6 +119,23 @@ class Benchmark:
             if (seconds := known.get(candidate.label)) is not None
         ]
 
+    def _call_of(self, node: torch.fx.Node, device: torch.device) -> Callable[[], object]:
+        """The call of a node's operator, with tensors of its arguments' layouts."""
+
+        def given(argument: torch.fx.Node) -> Any:
+            value = argument.meta["val"]
+            if isinstance(value, torch.Tensor):
+                return self._filled(of_tensor(value), value.dtype, device)
+            return self.hints.number(index(value)) if isinstance(value, torch.SymInt) else value
+
+        arguments, keywords = torch.fx.map_arg((node.args, node.kwargs), given)
+        assert callable(node.target)
+        return functools.partial(node.target, *arguments, **keywords)
+
+    def _filled(self, layout: Layout, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        size, stride = (tuple(map(self.hints.number, values)) for values in (layout.size, layout.stride))
+        return filled(size, stride, dtype, device)
+
     @property
     def _capability(self) -> int:
         return int(self.chip.removeprefix("sm_"))
@@ -140,7 +162,7 @@ class Benchmark:
                 yield candidate.label, None
                 continue
             launch = self.gpu.prepare(emitted, cubin.image, emitted.gpu, functools.partial(_refuse, emitted.name))
-            sizes = [hints.get(name, SIZE_HINT) for name in emitted.sizes]
+            sizes = SizeHints(hints).of(emitted.sizes).values()
             arguments = (*(memory[name] for name in emitted.arguments), *sizes)
             yield candidate.label, seconds(functools.partial(launch, *arguments), candidate.seconds)
         if library:
@@ -188,28 +210,6 @@ def seconds(call: Callable[[], object], expected: float) -> float:
         # hidden while the GPU has work.
         times.append(began.elapsed_time(ended) * 1e-3 / calls)
     return statistics.median(times)
-
-
-def _call_of(node: torch.fx.Node, device: torch.device) -> Callable[[], object]:
-    """The call of a node's operator, with tensors of its arguments' layouts."""
-
-    def given(argument: torch.fx.Node) -> Any:
-        value = argument.meta["val"]
-        if not isinstance(value, torch.Tensor):
-            return SIZE_HINT
-        layout = of_tensor(value)
-        size, stride = (tuple(map(number, values)) for values in (layout.size, layout.stride))
-        return filled(size, stride, value.dtype, device)
-
-    arguments, keywords = torch.fx.map_arg((node.args, node.kwargs), given)
-    assert callable(node.target)
-    return functools.partial(node.target, *arguments, **keywords)
-
-
-def _allocated(tensor: Tensor, device: torch.device) -> torch.Tensor:
-    layout = tensor.layout
-    size, stride = (tuple(map(number, values)) for values in (layout.size, layout.stride))
-    return filled(size, stride, tensor.dtype, device)
 
 
 def filled(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -30,6 +30,7 @@ from nbcompile.gpu.cubins import NoTools
 from nbcompile.gpu.memory import Fault
 from nbcompile.gpu.ptx import UnsupportedInstruction
 from nbcompile.gpu.refusals import apart
+from nbcompile.gpu.size_hints import size_hints
 from nbcompile.gpu.templates import Autotuner, Choice
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Schedule
@@ -74,7 +75,7 @@ def compile_graph(
     """
     cubins.start_workers()  # Triton is imported by another process while this one lowers and schedules
     refused: dict[str, str] = {}
-    autotuner = Autotuner(chip, backends)
+    autotuner = Autotuner(chip, backends, hints=size_hints(graph_module))
     grouped_products.mark(graph_module, DEVICE, autotuner)
     flex_attention.mark(graph_module, DEVICE, lambda: chip.multiprocessors)
     linear_cross_entropy.mark(graph_module, DEVICE, lambda: chip.multiprocessors)

@@ -27,13 +27,11 @@ from nbcompile.gpu.predict import LAUNCH_SECONDS, REACHED
 from nbcompile.gpu.product_factors import Factor, factors_of
 from nbcompile.gpu.product_parts import counts, product_seconds, sum_seconds
 from nbcompile.gpu.product_times import Shape, fits, predict, resident
-from nbcompile.ir.buffer import Tensor
+from nbcompile.gpu.size_hints import SizeHints
 from nbcompile.ir.expr import Apply, Expr, Load, walk
-from nbcompile.ir.index import Index, constant, product as product_size, stride_along
-from nbcompile.ir.kernel import Kernel, Loop, ProductTile, Schedule, Step
+from nbcompile.ir.index import constant, stride_along
+from nbcompile.ir.kernel import Kernel, ProductTile, Schedule, Step
 
-SIZE_HINT = 1024
-"""Elements: what a dynamic size is taken to be."""
 TEMPLATE_REACHED = 0.9
 """Rate of a kernel of ours over that of the library with the same tile: without TMA and warps of different kinds it is
 not as fast. An assumption, after published figures."""
@@ -130,6 +128,8 @@ class Autotuner:
     backends: tuple[str, ...] = ("ATEN",)
     """Candidates: the library (``ATEN``), kernels of ours (``TRITON``)."""
     timing: Timing | None = None
+    hints: SizeHints = field(default_factory=SizeHints)
+    """Numbers for symbolic sizes."""
     choices: dict[tuple[str, ...], Choice] = field(default_factory=dict)
     """By the fx node of the product."""
     parts: dict[str, int] | None = field(init=False)
@@ -179,8 +179,10 @@ class Autotuner:
         number, before = self.parts.get(nodes[-1]), self.choices.get(nodes)
         if before is not None and number is not None and number > 1:
             return self._in_parts(kernel, before, number, planned)
-        shape = _shape(parts, _has_epilogue(kernel, planned), is_convolution=operator_of(nodes) == CONVOLUTION)
-        found = _candidates(kernel, parts, shape, planned, self.chip, self.backends)
+        shape = _shape(
+            parts, self.hints, _has_epilogue(kernel, planned), is_convolution=operator_of(nodes) == CONVOLUTION
+        )
+        found = self._candidates(kernel, parts, shape, planned)
         whole: Sequence[Candidate] = [candidate for candidate in found if candidate.parts == 1]
         if self.timing is not None and whole:
             whole = self.timing(kernel, planned, nodes[-1], whole)
@@ -196,6 +198,24 @@ class Autotuner:
         ours = [candidate for candidate in before.candidates if candidate.parts == number]
         whole = [candidate for candidate in before.candidates if candidate.parts == 1]
         return replace(before, candidates=_ordered([*whole, *self.timing(kernel, planned, before.nodes[-1], ours)]))
+
+    def _candidates(self, kernel: Kernel, parts: Product, shape: Shape, planned: Schedule) -> list[Candidate]:
+        tensors = planned.program.tensors()
+        bytes_of = {name: self.hints.bytes_of(tensors[name]) for name in (*kernel.reads, *kernel.writes)}
+        moved = sum(bytes_of.values())
+        found: list[Candidate] = []
+        if "TRITON" in self.backends:
+            fitting = _fitting(kernel, parts, shape, self.chip)
+            reached = _reached(parts, shape)
+            found += [Candidate(tile, _predicted(tile, shape, self.chip, moved, reached)) for tile in fitting]
+            if constant(parts.depth.size) is not None and not shape.is_convolution:
+                of_factors = sum(bytes_of[name] for name in _loaded(parts.left) | _loaded(parts.right))
+                whole = [tile for tile in fitting if not tile.programs and not tile.descriptors]
+                found += _in_parts(whole, shape, self.chip, of_factors, moved - of_factors)
+        if "ATEN" in self.backends:
+            product, rest = library_seconds(kernel, parts, shape, bytes_of, planned, self.chip)
+            found.append(Candidate(None, product + rest, rest=rest))
+        return found
 
 
 def _ordered(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
@@ -221,49 +241,18 @@ def product_nodes(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
     return tensors[name].from_nodes[-1:]
 
 
-def number(size: Index) -> int:
-    """A size as a number; a dynamic one by its hint."""
-    return int(size.xreplace(dict.fromkeys(size.free_symbols, SIZE_HINT)))
-
-
-def total(loops: Sequence[Loop]) -> int:
-    """Number of iterations of some loops."""
-    return number(product_size([loop.size for loop in loops]))
-
-
 def operator_of(nodes: Sequence[str]) -> str:
     """The operator of a node, by its name: ``addmm`` of ``addmm_3``."""
     return re.sub(r"_\d+$", "", nodes[-1])
 
 
-def _shape(parts: Product, has_epilogue: bool, *, is_convolution: bool) -> Shape:
+def _shape(parts: Product, hints: SizeHints, has_epilogue: bool, *, is_convolution: bool) -> Shape:
     narrow = parts.left.dtype.itemsize == 2
     kind = "narrow" if narrow else "tf32" if parts.part.kind == "dot_tf32" else "float32"
     return Shape(
-        total(parts.batch), total(parts.rows), number(parts.columns.size), number(parts.depth.size),
+        hints.total(parts.batch), hints.total(parts.rows), hints.total([parts.columns]), hints.total([parts.depth]),
         parts.left.dtype.itemsize, kind, has_epilogue, is_convolution,
     )  # fmt: skip
-
-
-def _candidates(
-    kernel: Kernel, parts: Product, shape: Shape, planned: Schedule, chip: Chip, backends: Sequence[str]
-) -> list[Candidate]:
-    tensors = planned.program.tensors()
-    bytes_of = {name: _bytes(tensors[name]) for name in (*kernel.reads, *kernel.writes)}
-    moved = sum(bytes_of.values())
-    found: list[Candidate] = []
-    if "TRITON" in backends:
-        fitting = _fitting(kernel, parts, shape, chip)
-        reached = _reached(parts, shape)
-        found += [Candidate(tile, _predicted(tile, shape, chip, moved, reached)) for tile in fitting]
-        if constant(parts.depth.size) is not None and not shape.is_convolution:
-            of_factors = sum(bytes_of[name] for name in _loaded(parts.left) | _loaded(parts.right))
-            whole = [tile for tile in fitting if not tile.programs and not tile.descriptors]
-            found += _in_parts(whole, shape, chip, of_factors, moved - of_factors)
-    if "ATEN" in backends:
-        product, rest = library_seconds(kernel, parts, shape, bytes_of, planned, chip)
-        found.append(Candidate(None, product + rest, rest=rest))
-    return found
 
 
 def _persistent(tiles: Sequence[ProductTile], shape: Shape, chip: Chip) -> Iterator[ProductTile]:
@@ -343,8 +332,8 @@ def library_seconds(
     factors = (shape.rows + shape.columns) * shape.depth * shape.batch * shape.factor_bytes
     if shape.is_convolution:  # windows overlap
         factors = sum(bytes_of[name] for name in of_factors)
-    is_split = constant(parts.depth.size) is not None and not shape.is_convolution
-    seconds = _library_product(shape, chip, factors, result, is_split=is_split)
+    # Unlike ours, the library's sum is also in parts where only a call knows how long it is.
+    seconds = _library_product(shape, chip, factors, result, is_split=not shape.is_convolution)
     bandwidth, rest = REACHED * chip.bytes_per_second, 0.0
     for operand in (parts.left, parts.right):
         #     ours       relu(x) @ w          relu is computed where a tile is loaded
@@ -388,7 +377,3 @@ def _is_plain(operand: Expr) -> bool:
 
 def _loaded(operand: Expr) -> set[str]:
     return {node.buffer for node in walk(operand) if isinstance(node, Load)}
-
-
-def _bytes(tensor: Tensor) -> int:
-    return number(product_size(tensor.layout.size)) * tensor.dtype.itemsize

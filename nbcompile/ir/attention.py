@@ -20,6 +20,9 @@ from dataclasses import dataclass
 
 import torch
 
+from nbcompile import torch_internals
+from nbcompile.ir.layout import SIZE_HINT
+
 _FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
 _SCHEMA = (
     "attention(Tensor query, Tensor keys, Tensor values, Tensor? bias, Tensor? masked, float filler, float scale)"
@@ -29,7 +32,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes and type of an attention, symbolic ones as they are while it is compiled."""
+    """Sizes and type of an attention: symbolic ones as they are while it is compiled, or a guess."""
 
     heads: int
     """Number of matrices: batch times heads."""
@@ -44,7 +47,7 @@ class Sizes:
     def of(cls, query: torch.Tensor, keys: torch.Tensor, steps: int) -> Sizes:
         """The sizes of a query, and of keys that are transposed."""
         *batch, rows, width, count = (
-            size.node.hint if isinstance(size, torch.SymInt) else size for size in (*query.shape, keys.shape[-1])
+            torch_internals.example_of(size, SIZE_HINT) for size in (*query.shape, keys.shape[-1])
         )
         return cls(math.prod(batch), rows, count, width, query.dtype, steps)
 

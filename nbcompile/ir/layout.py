@@ -17,6 +17,9 @@ import torch
 
 from nbcompile.ir.index import ONE, ZERO, Index, indices, is_one, known_equal, product
 
+SIZE_HINT = 1024
+"""Elements: what a size is taken to be, where code is chosen, that only the numbers of a tensor decide."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -134,11 +134,11 @@ def symbolic_float(shape_env: Any, value: float, expression: str) -> torch.SymFl
     return shape_env.create_symfloatnode(symbol, hint=value, source=source)
 
 
-def example_of(size: int | torch.SymInt) -> int:
-    """The value of a size when the graph was captured, without a guard that it stays so."""
+def example_of(size: int | torch.SymInt, unknown: int = 1) -> int:
+    """The value of a size when the graph was captured, without a guard that it stays so; ``unknown`` if it has none."""
     if isinstance(size, torch.SymInt):
-        # An unbacked size has no value: 1 is taken.
-        return int(size.node.hint or 1)
+        hint = size.node.hint
+        return unknown if hint is None else int(hint or 1)
     return size
 
 

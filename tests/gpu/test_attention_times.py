@@ -48,6 +48,22 @@ def test_heads_that_no_fused_kernel_takes_are_kept():
     assert "aten.bmm.default" in [kernel.name for kernel in found.kernels]
 
 
+def test_rows_that_only_numbers_decide():
+    """So many rows as a tensor says: the choice is made for a guess, and the results are eager's."""
+
+    def function(q, k, v, n):
+        rows = n.item()
+        torch._check(rows > 1)
+        torch._check(rows < 40)
+        return by_hand(q[:, :, :rows], k, v)
+
+    q, k, v = (heads(2, 3, 40, 16) for _ in range(3))
+    found = nbcompile.explain(function, options={"target": "sm_90"}, fullgraph=True)(q, k, v, torch.tensor(24))
+    torch.testing.assert_close(found.result, function(q, k, v, torch.tensor(24)))
+    (graph,) = (frame.compiled_graph for frame in found.record.frames if frame.compiled_graph is not None)
+    assert "nbcompile.attention.default: predicted" in graph.notes[0]
+
+
 def test_the_models_times():
     """Long rows: the scores' traffic decides; one kernel multiplies as fast as a few multiprocessors do."""
     chip = CHIPS["sm_90"]

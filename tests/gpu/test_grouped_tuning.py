@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from nbcompile import torch_internals
 from nbcompile.codegen.triton_grouped import PARAMETERS, ROWS, SUM, GroupedProduct, emit
 from nbcompile.gpu import grouped_tuning
 from nbcompile.ir.kernel import ProductTile
@@ -38,14 +35,3 @@ def test_a_candidate_is_a_kernel_as_those_of_a_schedule():
     assert kernel.types == ("*bf16", "*bf16", "*i32", "*fp32")
     assert kernel.grid == str(given.programs(tile))
     compile(kernel.source, "kernel", "exec")
-
-
-def test_each_symbol_of_a_size_has_its_number():
-    """Of ``s0 // 2`` the kernel's argument is ``s0``, which is no size of its own: memory of the graph's call fits it."""
-    shape_env = ShapeEnv()
-    rows = torch_internals.symbolic_int(shape_env, 100, "rows")
-    with FakeTensorMode(shape_env=shape_env):
-        value = torch.empty(rows // 2, 8)
-    (symbol,) = rows.node.expr.free_symbols
-    assert grouped_tuning.hint(value.shape[0]) == 50
-    assert grouped_tuning.symbol_hints([value]) == {symbol.name: 100}

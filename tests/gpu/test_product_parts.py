@@ -14,6 +14,7 @@ from nbcompile.gpu import product_parts
 from nbcompile.gpu.chip import CHIPS
 from nbcompile.gpu.product_times import Shape
 from nbcompile.ir.kernel import ProductTile
+from nbcompile.record.recorder import Recorder
 
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
 
@@ -57,3 +58,19 @@ def test_partial_results_count_as_traffic():
     chip, shape = CHIPS["sm_90"], Shape(1, 2048, 2048, 1 << 15, 2, "narrow")
     times = [product_parts.sum_seconds(shape, chip, 0, number) for number in (2, 4)]
     assert times[1] - times[0] == pytest.approx(2 * 4 * 2048 * 2048 / (0.93 * chip.bytes_per_second), rel=0.1)
+
+
+def test_the_rows_may_be_dynamic():
+    """How many parts there are follows from the rows of the call that the graph is compiled for; others use them, too."""
+    torch.manual_seed(0)
+    w, recorder = torch.randn(4096, 16).half(), Recorder("f")
+    with recorder.listening():
+        compiled = nbcompile.compile(lambda x, w: torch.relu(x @ w), options=OPTIONS)
+        for rows in (2, 16, 24):
+            x = torch.randn(rows, 4096).half() / 16
+            torch.testing.assert_close(compiled(x, w), torch.relu(x @ w), rtol=2e-2, atol=2e-2)
+    static, dynamic = (frame.compiled_graph.kernels for frame in recorder.frames)
+    static_names, names = ([each.name for each in kernels[0].autotuning.candidates] for kernels in (static, dynamic))
+    assert "sum in" in names[0]
+    assert len(dynamic) == 2
+    assert names[0] == static_names[0]

@@ -7,8 +7,10 @@ import math
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from nbcompile.ir.attention import ATTENTION, Sizes
+from nbcompile.ir.layout import SIZE_HINT
 
 SCALE = 0.5
 
@@ -67,6 +69,14 @@ def test_sizes_while_it_is_compiled():
     query, keys, _ = operands()
     assert Sizes.of(query, keys.mT, 2) == Sizes(6, 4, 6, 8, torch.float32, 2)
     assert Sizes.of(query[0, 0], keys[0, 0].mT, 0).heads == 1
+
+
+def test_a_size_that_only_numbers_decide_is_a_guess():
+    """Attention over so many rows as a tensor says has a predicted time, too: before, its compilation ended there."""
+    rows = ShapeEnv().create_unbacked_symint()
+    with FakeTensorMode(shape_env=rows.node.shape_env):
+        query, keys = torch.empty(2, 3, rows, 8), torch.empty(2, 3, 8, rows)
+        assert Sizes.of(query, keys, 0) == Sizes(6, SIZE_HINT, SIZE_HINT, 8, torch.float32, 0)
 
 
 def test_fake_tensors_have_the_sizes_of_real_ones():

@@ -1,0 +1,84 @@
+"""Symbolic sizes as numbers, and what is chosen by them: the kernel that the same sizes have where they are constants."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from nbcompile import torch_internals
+from nbcompile.gpu.chip import CHIPS
+from nbcompile.gpu.size_hints import SizeHints, size_hints, symbol_hints
+from nbcompile.gpu.templates import Autotuner, Choice
+from nbcompile.ir.index import index
+from nbcompile.ir.layout import SIZE_HINT
+from nbcompile.lowering import lower
+from nbcompile.scheduling import schedule
+from tests.support.lowered import traced
+
+GPU = torch.device("cuda", 0)
+
+
+def choice(function, *inputs: torch.Tensor, dynamic: bool, chip: str = "sm_90", backends=("ATEN", "TRITON")) -> Choice:
+    """The choice of the only product of a function."""
+    graph = traced(function, *inputs, dynamic=dynamic)
+    tuner, refused = Autotuner(CHIPS[chip], backends, hints=size_hints(graph)), {}
+    while True:
+        program = lower(graph, inputs, True, False, GPU, refused, tuner.parts)
+        assert bool(program.symbols) == dynamic
+        if tuner.apply(schedule(program), refused) is not None:
+            (found,) = tuner.choices.values()
+            return found
+
+
+def half(*size: int) -> torch.Tensor:
+    return torch.empty(size, dtype=torch.bfloat16)
+
+
+PRODUCTS = {
+    "mm": (torch.mm, lambda m, n, k: (half(m, k), half(k, n))),
+    "addmm": (torch.addmm, lambda m, n, k: (half(n), half(m, k), half(k, n))),
+    "bmm": (torch.bmm, lambda m, n, k: (half(3, m, k), half(3, k, n))),
+    "baddbmm": (torch.baddbmm, lambda m, n, k: (half(3, m, n), half(3, m, k), half(3, k, n))),
+    "epilogue": (lambda x, w, r: F.gelu(x @ w) + r, lambda m, n, k: (half(m, k), half(k, n), half(m, n))),
+    "prologue": (lambda x, w: torch.relu(x) @ w, lambda m, n, k: (half(m, k), half(k, n))),
+    "linear": (lambda x, w: F.silu(F.linear(x, w)), lambda m, n, k: (half(5, m, k), half(n, k))),
+    "half of the rows": (lambda x, w: x[: x.shape[0] // 2] @ w, lambda m, n, k: (half(2 * m, k), half(k, n))),
+}
+SIZES = {"small": (34, 50, 72), "wide": (18, 4104, 136), "large": (4104, 2056, 520)}
+
+
+@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize(("function", "make"), PRODUCTS.values(), ids=PRODUCTS)
+def test_dynamic_sizes_choose_as_the_sizes_of_the_call_do(function, make, sizes):
+    """Library or kernel, and the order of the tiles, persistent ones among them; predicted times are the same."""
+    inputs = make(*sizes)
+    dynamic, static = (choice(function, *inputs, dynamic=how) for how in (True, False))
+    # Where strides are arguments, the copy engine loads no factor, and a sum has no parts: such candidates are fewer.
+    names = [each.label for each in dynamic.candidates]
+    common = {each.label: each.seconds for each in static.candidates if each.label in names}
+    assert {each.label: each.seconds for each in dynamic.candidates} == pytest.approx(common)
+    assert names == list(common)
+    assert (dynamic.shape.rows, dynamic.shape.columns) == (static.shape.rows, static.shape.columns)
+
+
+def test_each_symbol_of_a_size_has_its_number():
+    """Of ``s0 // 2`` the kernel's argument is ``s0``, which is no size of its own: memory of the graph's call fits it."""
+    shape_env = ShapeEnv()
+    rows = torch_internals.symbolic_int(shape_env, 100, "rows")
+    with FakeTensorMode(shape_env=shape_env):
+        value = torch.empty(rows // 2, 8)
+    (symbol,) = rows.node.expr.free_symbols
+    assert symbol_hints([value, 3]) == symbol_hints([rows // 2]) == {symbol.name: 100}
+    hints = SizeHints(symbol_hints([value]))
+    assert hints.number(index(value.shape[0])) == 50
+    assert hints.of([symbol.name]) == {symbol.name: 100}
+
+
+def test_a_size_that_no_call_has_is_the_default():
+    """The size of a tensor that only numbers of a tensor decide."""
+    size = ShapeEnv().create_unbacked_symint()
+    assert symbol_hints([size]) == {}
+    assert SizeHints(symbol_hints([size])).number(index(2 * size)) == 2 * SIZE_HINT
