@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 from nbcompile import torch_internals
 from nbcompile.gpu.chip import CHIPS
@@ -21,10 +22,14 @@ from tests.support.lowered import traced
 GPU = torch.device("cuda", 0)
 
 
-def choice(function, *inputs: torch.Tensor, dynamic: bool, chip: str = "sm_90", backends=("ATEN", "TRITON")) -> Choice:
+def choice(function, *inputs: torch.Tensor, dynamic: bool, chip: str = "sm_90") -> Choice:
     """The choice of the only product of a function."""
-    graph = traced(function, *inputs, dynamic=dynamic)
-    tuner, refused = Autotuner(CHIPS[chip], backends, hints=size_hints(graph)), {}
+    return of_graph(traced(function, *inputs, dynamic=dynamic), inputs, dynamic=dynamic, chip=chip)
+
+
+def of_graph(graph, inputs, *, dynamic: bool, chip: str = "sm_90") -> Choice:
+    """The choice of the only product of a graph."""
+    tuner, refused = Autotuner(CHIPS[chip], ("ATEN", "TRITON"), hints=size_hints(graph)), {}
     while True:
         program = lower(graph, inputs, True, False, GPU, refused, tuner.parts)
         assert bool(program.symbols) == dynamic
@@ -62,6 +67,25 @@ def test_dynamic_sizes_choose_as_the_sizes_of_the_call_do(function, make, sizes)
     assert {each.label: each.seconds for each in dynamic.candidates} == pytest.approx(common)
     assert names == list(common)
     assert (dynamic.shape.rows, dynamic.shape.columns) == (static.shape.rows, static.shape.columns)
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
+@pytest.mark.parametrize(
+    ("sizes", "kind"), [((4104, 2048, 512), "programs"), ((4104, 2048, 512), "TMA"), ((34, 32, 8192), "sum in")]
+)
+def test_dynamic_rows_have_all_candidates(chip, sizes, kind):
+    """Persistent kernels, factors by the copy engine, sums in parts: as for static rows, in the same order."""
+    rows, columns, depth = sizes
+    inputs = half(rows, depth), half(depth, columns)
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+        context = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
+        fakes = mode.from_tensor(inputs[0], symbolic_context=context), mode.from_tensor(inputs[1], static_shapes=True)
+        graph = make_fx(lambda x, w: torch.relu(x @ w))(*fakes)
+    dynamic = of_graph(graph, inputs, dynamic=True, chip=chip)
+    static = choice(lambda x, w: torch.relu(x @ w), *inputs, dynamic=False, chip=chip)
+    labels = [each.label for each in dynamic.candidates]
+    assert labels == [each.label for each in static.candidates]
+    assert any(kind in label for label in labels) == (chip == "sm_90" or kind != "TMA")
 
 
 def test_each_symbol_of_a_size_has_its_number():
