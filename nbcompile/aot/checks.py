@@ -30,8 +30,8 @@ def keep(module: torch.fx.GraphModule) -> None:
 
 def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
     """The ids compared with each class, after eager's checks of them, which run whether the result is used or not."""
-    # Without num_classes the number of classes depends on data.
-    if num_classes < 0 or tensor.dtype != torch.int64:
+    # Without num_classes the number of classes depends on data. Under vmap eager mode checks nothing.
+    if num_classes < 0 or tensor.dtype != torch.int64 or torch_internals.is_batched(tensor):
         return torch.nn.functional.one_hot(tensor, num_classes)
     torch._assert_async((tensor >= 0).all(), "Class values must be non-negative.")
     torch._assert_async((tensor < num_classes).all(), "Class values must be smaller than num_classes.")
@@ -92,8 +92,9 @@ def istft(
     end = covered - start if length is None else start + length
     squares = weights.pow(2).expand(1, frames, n_fft)
     sums = torch.ops.aten.unfold_backward(squares, [1, covered], 1, n_fft, hop)[:, start:end]
-    uncovered = sums.abs().min() < 1e-11  # false for NaN, as in eager mode
-    torch._assert_async(uncovered.logical_not(), "window overlap add min: 1")
+    # Under vmap the windows of all calls: an assertion has no batching rule.
+    lowest = torch_internals.without_levels(sums).abs().min()
+    torch._assert_async((lowest < 1e-11).logical_not(), "window overlap add min: 1")  # true for NaN, as in eager mode
     return signal
 
 

@@ -69,6 +69,7 @@ from nbcompile.torch_internals.hooks import (
     has_symbolic_form,
     hide_from_hook,
     in_transform,
+    is_batched,
     is_trained,
     memory_format,
     next_autograd_number,
@@ -86,6 +87,7 @@ from nbcompile.torch_internals.hooks import (
     waits_for_collectives,
     without_frame_hook,
     without_function_modes,
+    without_levels,
 )
 from nbcompile.torch_internals.leaves import (
     PytreeNode,
@@ -253,6 +255,7 @@ __all__ = [
     "in_transform",
     "insert_runtime_asserts",
     "intern_string",
+    "is_batched",
     "is_constraint_violation",
     "is_data_dependent_guard",
     "is_jagged",
@@ -333,6 +336,7 @@ __all__ = [
     "with_unknown_sizes",
     "without_frame_hook",
     "without_function_modes",
+    "without_levels",
     "without_overrides",
     "without_own_context",
     "wrappers_asked",

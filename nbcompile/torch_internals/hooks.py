@@ -175,6 +175,18 @@ def transform_levels() -> tuple[tuple[str, int], ...]:
     return tuple((level.key().name, level.level()) for level in levels)
 
 
+def is_batched(tensor: torch.Tensor) -> bool:
+    """True if a tensor is one of many inside of ``torch.vmap``."""
+    return bool(torch._C._functorch.is_batchedtensor(tensor))
+
+
+def without_levels(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor that transforms (``vmap``, ``grad``) have wrapped: a batch as a whole."""
+    while is_batched(tensor) or torch._C._functorch.is_gradtrackingtensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
 def saved_tensors_are_hooked() -> bool:
     """True if somebody wants to see what autograd keeps (``torch.autograd.graph.saved_tensors_hooks``)."""
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None

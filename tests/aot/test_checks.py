@@ -133,3 +133,38 @@ def test_windows_that_leave_a_part_uncovered_are_an_error(requires_grad, dynamic
         for function in (call, compiled):
             with pytest.raises(RuntimeError, match="window overlap add min: 1"):
                 function(spectrum, torch.zeros(16))
+
+
+MAPPED = {
+    "ids": (lambda ids: F.one_hot(ids, 3), torch.tensor([[0, 1], [2, 7]])),  # eager mode checks no batch of ids
+    "ids of two levels": (torch.vmap(lambda ids: F.one_hot(ids, 3)), torch.tensor([[[0, 1]], [[2, 0]]])),
+    "windows": (lambda w: torch.istft(torch.ones(9, 17) + 0j, 16, 4, window=w), torch.rand(2, 16) + 0.1),
+    "spectra": (lambda s: torch.istft(s + 0j, 16, 4, window=torch.ones(16)), torch.ones(2, 9, 17)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("call", "batch"), MAPPED.values(), ids=MAPPED)
+@pytest.mark.usefixtures("nothing_compiled")
+def test_batches_of_vmap_are_checked_as_far_as_in_eager_mode(call, batch, dynamic):
+    """An assertion has no batching rule: under vmap a check looks at the batch as a whole, or there is none."""
+
+    def mapped(values):
+        return torch.vmap(call)(values)
+
+    compiled = nbcompile.compile(mapped, fullgraph=True, dynamic=dynamic)
+    torch.testing.assert_close(compiled(batch), mapped(batch))
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_one_window_of_a_batch_leaves_a_part_uncovered():
+    """Under vmap an istft raises for one bad window among good ones, as in eager mode."""
+
+    def mapped(windows):
+        return torch.vmap(lambda w: torch.istft(torch.ones(9, 17) + 0j, 16, 4, window=w))(windows)
+
+    compiled = nbcompile.compile(mapped)
+    compiled(torch.ones(2, 16))
+    for function in (mapped, compiled):
+        with pytest.raises(RuntimeError, match="window overlap add min: 1"):
+            function(torch.stack([torch.ones(16), torch.zeros(16)]))
