@@ -1,11 +1,13 @@
 """Operators that lose a check of their values when they are traced.
 
-    F.one_hot(ids, 3)     eager mode: RuntimeError for an id of 7. As ATen traces it: ids.unsqueeze(-1) == arange(3)
+    F.one_hot(ids, 3)                eager mode: RuntimeError for an id of 7. As ATen traces it: a comparison
+    torch.istft(s, 16, window=w)     eager mode: RuntimeError for windows of zeros. By the definition in Python: NaN
 
 Such a call is replaced in the captured graph by a function that asserts, as torch's decomposition does, or asks for the
 same values in a way that is checked.
 
-In torch: one_hot of torch/_decomp/decompositions.py, which asserts. Read next: nbcompile/aot/compile.py
+In torch: one_hot of torch/_decomp/decompositions.py, which asserts; istft of torch/_refs/__init__.py, which does not:
+there the result is NaN. Read next: nbcompile/aot/compile.py
 """
 
 from __future__ import annotations
@@ -92,9 +94,10 @@ def istft(
     end = covered - start if length is None else start + length
     squares = weights.pow(2).expand(1, frames, n_fft)
     sums = torch.ops.aten.unfold_backward(squares, [1, covered], 1, n_fft, hop)[:, start:end]
-    # Under vmap the windows of all calls: an assertion has no batching rule.
+    # Under vmap the batch of windows as a whole: an assertion has no batching rule.
     lowest = torch_internals.without_levels(sums).abs().min()
-    torch._assert_async((lowest < 1e-11).logical_not(), "window overlap add min: 1")  # true for NaN, as in eager mode
+    # Not `lowest >= 1e-11`, since NaN passes in eager mode.
+    torch._assert_async((lowest < 1e-11).logical_not(), "window overlap add min: 1")
     return signal
 
 

@@ -41,7 +41,7 @@ class OperatorWarning:
 
 @contextlib.contextmanager
 def collected(found: list[OperatorWarning], caller: str, stack: tuple[StackLine, ...]) -> Iterator[None]:
-    """Collect the warnings of an operator; what the filters make an exception is raised.
+    """Collect the warnings of an operator, also of one that fails; what the filters make an exception is raised.
 
     Args:
         found: is extended by them.
@@ -49,12 +49,17 @@ def collected(found: list[OperatorWarning], caller: str, stack: tuple[StackLine,
         stack: the user's lines that led to the operator.
     """
     with warnings.catch_warnings(record=True) as raised:
-        yield
-    for warning in raised:
-        at = stack[-1] if stack and warning.filename == caller else None
-        file, line = (at.file, at.line) if at is not None else (warning.filename, warning.lineno)
-        message = warning.message if isinstance(warning.message, Warning) else warning.category(warning.message)
-        found.append(OperatorWarning(message, warning.category, file, line))
+        try:
+            yield
+        finally:
+            found += [_at_users_line(warning, caller, stack) for warning in raised]
+
+
+def _at_users_line(warning: warnings.WarningMessage, caller: str, stack: tuple[StackLine, ...]) -> OperatorWarning:
+    at = stack[-1] if stack and warning.filename == caller else None
+    file, line = (at.file, at.line) if at is not None else (warning.filename, warning.lineno)
+    message = warning.message if isinstance(warning.message, Warning) else warning.category(warning.message)
+    return OperatorWarning(message, warning.category, file, line)
 
 
 def show(found: list[OperatorWarning], module: torch.fx.GraphModule) -> None:

@@ -168,3 +168,24 @@ def test_one_window_of_a_batch_leaves_a_part_uncovered():
     for function in (mapped, compiled):
         with pytest.raises(RuntimeError, match="window overlap add min: 1"):
             function(torch.stack([torch.ones(16), torch.zeros(16)]))
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_warning_of_cpp_is_shown_though_the_definition_in_python_runs():
+    """Eager mode warns of an istft without a window, and so does the call that compiles: once."""
+
+    def signal(s):
+        return torch.istft(s, 16, 4)
+
+    spectrum = torch.ones(9, 17) + 0j
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        for function in (signal, nbcompile.compile(signal, fullgraph=True)):
+            with pytest.warns(UserWarning, match="A window was not provided") as caught:
+                function(spectrum)
+            assert [(warning.filename, warning.lineno) for warning in caught] == [
+                (__file__, signal.__code__.co_firstlineno + 1)
+            ]
+    finally:
+        torch.set_warn_always(before)

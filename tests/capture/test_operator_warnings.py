@@ -47,6 +47,15 @@ def test_what_the_filters_make_an_error_is_raised():
             collect()
 
 
+def test_an_operator_that_fails_leaves_its_warnings():
+    """Tracing may run it in another way: the caller drops them if that fails, too."""
+    found = []
+    with pytest.raises(KeyError), operator_warnings.collected(found, __file__, STACK):
+        warnings.warn("sizes differ", UserWarning, stacklevel=1)
+        raise KeyError
+    assert [(warning.file, str(warning.message)) for warning in found] == [("cell.py", "sizes differ")]
+
+
 def test_each_is_shown_once(module):
     """Two operators with the same warning at the same line show it once; the graph keeps its text."""
     with warnings.catch_warnings(record=True) as shown:

@@ -217,6 +217,7 @@ class OutputGraph:
         self.module_calls.annotate(node, target)
         # On fakes the operator computes shapes, dtypes and errors, and no element. If it fails, its node goes, and the
         # trace can go on (``try``) or end without it.
+        warned = len(self.warnings)
         try:
             if example is None:
                 before = self.purity.operators
@@ -232,6 +233,7 @@ class OutputGraph:
                 raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
         except BaseException as error:
             self._note_failure(op, target, node, error)
+            del self.warnings[warned:]  # Python runs the operator, and warns by itself
             self.graph.erase_node(node)
             raise
         return node
@@ -288,7 +290,7 @@ class OutputGraph:
         except RecursionError:  # ours as much as the operator's
             raise
         except Exception as error:
-            # A check of the data in C++ (of istft's window) is left out by the definition in Python.
+            # The definition in Python leaves out what C++ checks in data (istft: its windows); aot/checks.py keeps it.
             if not in_python and self._reads_data_in_cpp(error, target):
                 return self._run(op, target, arguments, keywords, in_python=True)
             # No local variable holds the exception: its traceback holds this frame, and the frame the arguments.

@@ -127,7 +127,7 @@ def test_an_order_that_does_not_exist_raises():
         (lambda x, v: x + (v.real == 2), [Decimal(2), Decimal(3)], 2),
     ],
 )
-def test_an_attribute_alone_is_promised(read, values, graphs_expected):
+def test_an_attribute_alone_is_guarded(read, values, graphs_expected):
     """Values that agree in the attribute that is read share a graph, as equal times of two zones do not."""
     function, graphs = compiled(read, fullgraph=True, dynamic=False)
     x = torch.ones(2)
