@@ -3,8 +3,8 @@
     loss = F.mse_loss(x, y)       cell.py:3: UserWarning: Using a target size (torch.Size([3])) that is different ...
 
 Tracing runs an operator on fake tensors, the next stage runs it again, and a frame whose trace is given up runs in
-Python, which warns by itself. So tracing collects warnings, shows them when a graph is finished, and leaves their texts
-at the graph for the stage that runs its operators again.
+Python, which warns by itself. So tracing collects warnings, shows them when a graph is finished, and leaves them at the
+graph: the next stage does not repeat them, and a process that loads the compiled graph from disk shows them again.
 
 In torch: nothing; there each stage warns. Read next: nbcompile/tracing/graph/output_graph.py
 """
@@ -22,7 +22,7 @@ import torch.fx
 from nbcompile.record.model import StackLine
 
 SHOWN = "nbc_warnings_shown"
-"""The key in a graph module's ``meta``: the warnings that tracing has shown."""
+"""The key in a graph module's ``meta``: a tuple of the warnings that tracing has shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,23 @@ def show(found: list[OperatorWarning], module: torch.fx.GraphModule) -> None:
     for warning in distinct.values():
         warning.show()
     if distinct:
-        module.meta[SHOWN] = tuple((each.category, str(each.message)) for each in distinct.values())
+        module.meta[SHOWN] = tuple(distinct.values())
+
+
+def of_graph(module: torch.fx.GraphModule) -> tuple[OperatorWarning, ...]:
+    """List the warnings that tracing has shown of a graph."""
+    found: tuple[OperatorWarning, ...] = module.meta.get(SHOWN, ())
+    return found
 
 
 @contextlib.contextmanager
 def shown_before(module: torch.fx.GraphModule) -> Iterator[None]:
     """Ignore the warnings that tracing has shown, while the operators of the graph are run again."""
-    known: tuple[tuple[type[Warning], str], ...] = module.meta.get(SHOWN, ())
+    known = of_graph(module)
     if not known:
         yield
         return
     with warnings.catch_warnings():
-        for category, text in known:
-            warnings.filterwarnings("ignore", rf"{re.escape(text)}\Z", category)
+        for warning in known:
+            warnings.filterwarnings("ignore", rf"{re.escape(str(warning.message))}\Z", warning.category)
         yield

@@ -57,12 +57,13 @@ def test_an_operator_that_fails_leaves_its_warnings():
 
 
 def test_each_is_shown_once(module):
-    """Two operators with the same warning at the same line show it once; the graph keeps its text."""
+    """Two operators with the same warning at the same line show it once; the graph keeps it."""
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         operator_warnings.show(collect() + collect(), module)
     assert [str(each.message) for each in shown] == ["sizes differ"]
-    assert module.meta[operator_warnings.SHOWN] == ((UserWarning, "sizes differ"),)
+    (kept,) = operator_warnings.of_graph(module)
+    assert (kept.category, str(kept.message), kept.file, kept.line) == (UserWarning, "sizes differ", "cell.py", 3)
 
 
 def test_what_was_shown_is_ignored_when_the_operators_run_again(module):

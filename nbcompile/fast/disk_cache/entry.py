@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.capture import operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
@@ -39,6 +40,7 @@ from nbcompile.fast.disk_cache import (
     state,
     storage,
     stored_guards,
+    stored_warnings,
     writer,
 )
 from nbcompile.fast.disk_cache.addresses import SourceWriter
@@ -87,6 +89,8 @@ def keep(
             inputs = [each.source for each in trace.graph.inputs] if trace.graph else []
             content = _written(frame, trace.assumed, guards, inputs)
             content["program"] = programs.write(residual, frame, graph)
+            shown = operator_warnings.of_graph(trace.graph.module) if trace.graph else ()
+            content["warnings"] = stored_warnings.write(shown, frame.code)
 
         def finish() -> None:
             with _obstacles(frame.code.co_qualname, draft):
@@ -260,9 +264,13 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     table = kernel_table.read(content["launches"], sources, known)
     graph = None if content["graph"] is None else graphs.read(content["graph"], table)
     residual = programs.read(content["program"], frame, graph)
+    passing = stored_warnings.filtered(stored_warnings.read(content["warnings"], frame.code))
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
         # As after a trace: what was seen of sizes decides what a later compilation makes dynamic.
         cache.note(frame, guards, [sources[each] for each in content["inputs"]])
+    # Last: an entry that is not used shows none, as the compilation that follows does.
+    for warning in passing:
+        warning.show()
     return residual, check
 
 
