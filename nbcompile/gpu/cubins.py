@@ -2,8 +2,8 @@
 
     obtain([Request(kernel, "sm_90", aligned=True), ...]) -> [Cubin(Image(entry="kernel0", threads=128, ...), ptx), ...]
 
-An entry's key is the kernel's text and types, the chip, the promise about alignment and Triton's version. Triton is
-imported by the workers alone, and only where an entry is missing.
+An entry's key is the kernel's text and types, the chip, the promise about alignment, Triton's version and its settings
+(triton_settings.py). Triton is imported by the workers alone, and only where an entry is missing.
 
 In torch: torch/_inductor/async_compile.py. Read next: nbcompile/gpu/cubin_worker.py
 """
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from nbcompile.codegen.machine_model import MOST_WARPS
-from nbcompile.gpu import elf
+from nbcompile.gpu import elf, triton_settings
 from nbcompile.gpu.machine_code import MachineCode
 from nbcompile.ir.emitted import EmittedKernel
 from nbcompile.runtime import store
@@ -91,10 +91,10 @@ class Request:
     def key(self) -> str:
         """Key of the entry."""
         kernel = self.kernel
-        types, version = " ".join(kernel.types), triton_version()
+        types = " ".join(kernel.types)
         return store.key_of(
-            "cubin 2", version, self.chip, str(self.aligned), str(kernel.warps), str(kernel.stages), kernel.function,
-            types, self.source,
+            "cubin 2", triton_key(), self.chip, str(self.aligned), str(kernel.warps), str(kernel.stages),
+            kernel.function, types, self.source,
         )  # fmt: skip
 
     def message(self, warps: int) -> dict[str, Any]:
@@ -141,6 +141,12 @@ def triton_version() -> str:
         return ""
 
 
+def triton_key() -> str:
+    """Triton's version and settings: all that machine code depends on but the kernel."""
+    version, settings = triton_version(), triton_settings.settings()
+    return f"{version} {settings!r}" if settings else version
+
+
 def obtain(requests: Sequence[Request]) -> list[Cubin]:
     """The machine code of each kernel; those that are not in the store are compiled side by side.
 
@@ -149,24 +155,26 @@ def obtain(requests: Sequence[Request]) -> list[Cubin]:
         NoTools: none can be, here.
     """
     # By key, so that of two equal requests one is compiled.
-    found = {request.key: fetch(request.key) for request in requests}
-    missing = {request.key: request for request in requests if found[request.key] is None}
+    keys = [request.key for request in requests]
+    by_key = dict(zip(keys, requests, strict=True))
+    found = {key: None if triton_settings.always_compile() else fetch(key) for key in by_key}
+    missing = {key: request for key, request in by_key.items() if found[key] is None}
     reasons: dict[str, str] = {}
     if missing:
         if not triton_version():
             raise NoTools("Triton is not installed (pip install nbcompile[cuda])")
-        for request, compiled in zip(missing.values(), _workers.compile(list(missing.values())), strict=True):
+        for key, compiled in zip(missing, _workers.compile(list(missing.values())), strict=True):
             if isinstance(compiled, NoTools):
                 raise compiled
             if isinstance(compiled, str):
                 # All kernels are compiled before anything is raised: every refused operator is
                 # known in one go.
-                reasons[request.kernel.name] = compiled
+                reasons[missing[key].kernel.name] = compiled
             else:
-                found[request.key] = compiled
+                found[key] = compiled
     if reasons:
         raise CannotCompile(reasons)
-    return [cubin for request in requests if (cubin := found[request.key]) is not None]
+    return [cubin for key in keys if (cubin := found[key]) is not None]
 
 
 loaded: dict[bytes, Cubin] = STATE.add("gpu.cubins.loaded", {}, Lifetime.PROCESS)
@@ -221,13 +229,14 @@ class _Server:
         #           +------ a socket of its own ------> worker, the fork: requests in, answers out
         # A fork begins with what the server has imported; a new process would import it again.
         self.control, theirs = socket.socketpair()
+        self.settings = triton_settings.settings()
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, str(WORKER)],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={"GLIBC_TUNABLES": LARGE_PAGES, **os.environ},
+                env={"GLIBC_TUNABLES": LARGE_PAGES, **triton_settings.worker_environment()},
             )
 
     def connect(self) -> socket.socket:
@@ -255,8 +264,9 @@ class _Server:
 class _Worker:
     """One process, used by one thread."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, settings: tuple[tuple[str, str], ...]) -> None:
         self.connection = connection
+        self.settings = settings
         self.lines = connection.makefile("rw", encoding="utf-8")
 
     def ask(self, request: Request) -> Cubin | str | NoTools:
@@ -289,10 +299,10 @@ class _Worker:
         answer: dict[str, Any] = json.loads(line)
         return answer
 
-    def is_alive(self) -> bool:
+    def is_of_use(self) -> bool:
         """Return whether it waits for a request: one that has ended has closed the connection."""
         # A worker says nothing unless it is asked, so what can be read is the end of the connection.
-        return not select.select([self.connection], [], [], 0)[0]
+        return self.settings == triton_settings.settings() and not select.select([self.connection], [], [], 0)[0]
 
     def close(self) -> None:
         """Close the connection: the process ends."""
@@ -324,14 +334,20 @@ class _Workers:
     def start(self) -> None:
         """Let a process import Triton, if there is none."""
         with self.lock:
+            # Triton reads some of its settings when it is imported.
+            if self.server is not None and self.server.settings != triton_settings.settings():
+                self.server.close()
+                self.server = None
             if self.server is None or self.server.process.poll() is not None:
                 self.server = _Server()
 
     def _one(self, request: Request) -> Cubin | str | NoTools:
         with self.lock:
             worker = self.idle.pop() if self.idle else None
-        if worker is None or not worker.is_alive():
-            worker = self._new()
+        if worker is not None and not worker.is_of_use():
+            worker.close()
+            worker = None
+        worker = worker or self._new()
         if worker is None:
             return "the process that compiles for a GPU ended"
         compiled = worker.ask(request)
@@ -344,7 +360,7 @@ class _Workers:
             self.start()
             assert self.server is not None
             with contextlib.suppress(OSError), self.lock:
-                return _Worker(self.server.connect())
+                return _Worker(self.server.connect(), self.server.settings)
         return None
 
     def _forget(self) -> None:

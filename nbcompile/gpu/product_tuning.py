@@ -149,7 +149,7 @@ class Benchmark:
         shapes += [f"{name} {hints[name]}" for name in sorted(hints)]
         device = torch.cuda.get_device_name(max(emitted[0].gpu, 0)) if emitted and torch.cuda.is_available() else ""
         return store.key_of(
-            "product", cubins.triton_version(), torch.__version__, self.chip, device, *types, *shapes, *texts
+            "product", cubins.triton_key(), torch.__version__, self.chip, device, *types, *shapes, *texts
         )
 
     def _measured(

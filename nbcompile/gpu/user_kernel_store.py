@@ -4,7 +4,7 @@
     find_written(form, chip)      {"out"}, the parameters that the kernel writes
 
 An entry's key has the kernel's text with all that it is compiled with (capture/triton_kernels.py), Triton's own key,
-in which are the lines of its file, the types, constants and promises of the form, and Triton's version and variables.
+in which are the lines of its file, the types, constants and promises of the form, and Triton's version and settings.
 A kernel that reads an object of this process has no key: it is compiled in each process.
 
 In torch: torch/_inductor/runtime/triton_heuristics.py. Read next: nbcompile/gpu/kernel_writes.py
@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from triton._C.libtriton import get_cache_invalidating_env_vars
-from triton.compiler import ASTSource
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, make_backend
 
 from nbcompile.capture import triton_kernels
-from nbcompile.gpu import cubins, elf, kernel_writes
+from nbcompile.gpu import cubins, elf, kernel_writes, triton_settings
 from nbcompile.gpu.build import build
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.machine_code import MachineCode
@@ -61,7 +61,7 @@ def build_or_fetch(form: KernelForm, chip: Chip) -> MachineCode:
         CannotBuild: Triton refuses, or what it makes needs more than our launcher gives.
     """
     key = _key(form, chip, form.options)
-    found = cubins.fetch(key) if key else None
+    found = cubins.fetch(key) if key and not triton_settings.always_compile() else None
     if found is not None:
         return found.machine_code
     code = build(form.source, chip, dict(form.options))
@@ -101,10 +101,18 @@ def _key(form: KernelForm, chip: Chip, options: Sequence[tuple[str, int]]) -> st
     except _NoKey:
         return ""
     facts = [
-        kernel, constants, form.function.cache_key, form.signature, form.divisible, options,
-        sorted(get_cache_invalidating_env_vars().items()),
+        kernel, constants, form.function.cache_key, form.signature, form.divisible, options, _parsed(options, chip),
     ]  # fmt: skip
-    return store.key_of("user's kernel", cubins.triton_version(), chip.name, repr(facts))
+    return store.key_of("user's kernel", cubins.triton_key(), chip.name, repr(facts))
+
+
+def _parsed(options: Sequence[tuple[str, int]], chip: Chip) -> str:
+    """The options with Triton's defaults, which its settings in this process change: ``triton.knobs`` may keep them."""
+    backend = make_backend(GPUTarget("cuda", chip.capability, 32))
+    try:
+        return str(backend.parse_options(dict(options)).hash())
+    except Exception:  # noqa: BLE001  it is the error of the build
+        return ""
 
 
 def _plain(value: Any) -> list[str]:
