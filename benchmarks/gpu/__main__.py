@@ -5,7 +5,8 @@
     python -m benchmarks.gpu kernels --again     one part, though it was done
 
 A part that is done is not done again, until what it depends on changes: the GPU, the versions, nbcompile's own files.
-Rows are kept one by one (build/gpu/PART.jsonl): what is cut off goes on with the next part.
+Rows are kept one by one (build/gpu/PART.jsonl): where a part's time is up before its end, the next part begins, and the
+next run of the command goes on with the programs that are left.
 
 Read next: benchmarks/gpu/parts.py
 """
@@ -38,10 +39,12 @@ SHARES = {
     "doctor": 40, "launches": 60, "checks": 110, "calibration": 15, "kernels": 130, "models": 80, "predictions": 45,
 }  # fmt: skip
 """Seconds of each part, of the budget."""
+CUT_OFF = 75
+"""Exit code of a part whose time was up before its end."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what was asked for; 0 if every part ended and nothing differs."""
+    """Run what was asked for; 0 if no part failed and nothing differs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(SHARES)}; all of them if none is named")
     parser.add_argument("--standin", action="store_true", help="on the stand-in driver: no GPU is needed")
@@ -59,14 +62,31 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def run_here(name: str, standin: bool, seconds: float, folder: Path) -> int:
-    """Run one part in this process; rows are written as they come."""
-    run = parts.PARTS[name]
+    """Run one part in this process; rows are written as they come, after those of a run that was cut off."""
+    kept = rows_of_last_run(folder / f"{name}.json")
+    done = {(row.get("name", ""), bool(row.get("trains"))) for row in kept}
     with machine.opened(standin) as gpu, (folder / f"{name}.jsonl").open("w") as out:
-        for row in run(gpu, time.monotonic() + seconds):
-            out.write(json.dumps(row) + "\n")
-            out.flush()
-            print(f"  {name}: {row.get('name', '')}", flush=True)
+        out.writelines(json.dumps(row) + "\n" for row in kept)
+        try:
+            for row in parts.PARTS[name](gpu, time.monotonic() + seconds, done):
+                out.write(json.dumps(row) + "\n")
+                out.flush()
+                print(f"  {name}: {row.get('name', '')}", flush=True)
+                if parts.what_is_left(row):
+                    return CUT_OFF
+        except parts.TimeIsUp:
+            return CUT_OFF
     return 0
+
+
+def rows_of_last_run(path: Path) -> list[dict[str, Any]]:
+    """The whole rows of a part that was cut off, if it was with this GPU, these versions and files."""
+    if not path.exists():
+        return []
+    last = json.loads(path.read_text())
+    if not last.get("cut_off") or last["key"] != key_of_all():
+        return []
+    return [row for row in last["rows"] if not parts.what_is_left(row)]
 
 
 def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path) -> int:
@@ -74,8 +94,10 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
     began, key = time.monotonic(), key_of_all()
     for name, share_of_all in SHARES.items():
         done = folder / f"{name}.json"
-        if name not in names or (not again and done.exists() and json.loads(done.read_text())["key"] == key):
+        if name not in names or (not again and is_done(done, key)):
             continue
+        if again:
+            done.unlink(missing_ok=True)
         left = began + seconds - time.monotonic()
         if left < 5:
             print(f"{name}: the time is up; run the command again to go on")
@@ -83,13 +105,21 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
         share = min(share_of_all * seconds / BUDGET, left)
         print(f"{name} (at most {share:.0f} s)", flush=True)
         started = time.monotonic()
-        error = _run_part(name, standin, share)
+        error, cut_off = _run_part(name, standin, share)
+        if cut_off:
+            print(f"{name}: its time is up; run the command again to go on")
         written = folder / f"{name}.jsonl"
         rows = [json.loads(line) for line in written.read_text().splitlines()] if written.exists() else []
         # A part that failed is done again by the next run.
         done.write_text(
             json.dumps(
-                {"key": "" if error else key, "rows": rows, "error": error, "seconds": time.monotonic() - started}
+                {
+                    "key": "" if error else key,
+                    "rows": rows,
+                    "error": error,
+                    "cut_off": cut_off,
+                    "seconds": time.monotonic() - started,
+                }
             )
         )
     found = {name: json.loads(path.read_text()) for name in SHARES if (path := folder / f"{name}.json").exists()}
@@ -110,8 +140,16 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
     return 1 if wrong or failed else 0
 
 
-def _run_part(name: str, standin: bool, seconds: float) -> str:
-    """The error of a part, or "". One that does not end in time is stopped."""
+def is_done(path: Path, key: str) -> bool:
+    """Return whether a part came to its end, with what it depends on as it is now."""
+    if not path.exists():
+        return False
+    last = json.loads(path.read_text())
+    return last["key"] == key and not last.get("cut_off")
+
+
+def _run_part(name: str, standin: bool, seconds: float) -> tuple[str, bool]:
+    """The error of a part, or "", and whether its time was up. One that does not end in time is stopped."""
     command = [
         sys.executable,
         "-m",
@@ -130,11 +168,11 @@ def _run_part(name: str, standin: bool, seconds: float) -> str:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        return f"stopped after {seconds + 60:.0f} s"
-    if process.returncode == 0:
-        return ""
+        return f"stopped after {seconds + 60:.0f} s", False
+    if process.returncode in (0, CUT_OFF):
+        return "", process.returncode == CUT_OFF
     raised = re.findall(r"^[\w.]*(?:Error|Exception|Interrupt)\b.*", text, re.MULTILINE)
-    return raised[-1] if raised else f"exit code {process.returncode}"
+    return raised[-1] if raised else f"exit code {process.returncode}", False
 
 
 def _environment(standin: bool) -> dict[str, str]:

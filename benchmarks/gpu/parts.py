@@ -1,4 +1,4 @@
-"""The parts of ``make gpu``, each a function that yields rows: what is cut off keeps the rows that it has.
+"""The parts of ``make gpu``, each a function that yields rows: what is cut off keeps them, and goes on after them.
 
     doctor         driver, chip, versions, one launch
     launches       what a launch costs the CPU, beside Triton's own launcher
@@ -19,7 +19,7 @@ import importlib.metadata
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -34,11 +34,30 @@ from nbcompile.runtime import gpu_launcher, toolchain
 from tests.gpu import generated
 
 Row = dict[str, Any]
-Part = Callable[[Gpu, float], Iterator[Row]]
-"""Of the GPU and the moment (``time.monotonic``) at which to stop."""
+Done = Collection[tuple[str, bool]]
+"""Programs of an earlier run, with whether they were trained."""
+Part = Callable[[Gpu, float, Done], Iterator[Row]]
+"""Of the GPU, the moment (``time.monotonic``) at which to stop, and what is not to be done again."""
+TIME_WAS_UP = "the time was up"
 
 
-def doctor(gpu: Gpu, until: float) -> Iterator[Row]:
+class TimeIsUp(Exception):
+    """The limit of a part, which came before its end."""
+
+
+def what_is_left(row: Row) -> bool:
+    """Return whether the time was up before this row had all its numbers."""
+    return TIME_WAS_UP in row.get("modes", {}).values()
+
+
+def _within(until: float, programs: Iterable[Any]) -> Iterator[Any]:
+    for program in programs:
+        if time.monotonic() > until:
+            raise TimeIsUp
+        yield program
+
+
+def doctor(gpu: Gpu, until: float, done: Done) -> Iterator[Row]:
     """What is here; a function of one kernel gives eager mode's result."""
     compiler = toolchain.find()
     launcher = gpu_launcher.open_launcher(compiler)
@@ -58,16 +77,15 @@ def doctor(gpu: Gpu, until: float) -> Iterator[Row]:
     }  # fmt: skip
 
 
-def launches(gpu: Gpu, until: float) -> Iterator[Row]:
+def launches(gpu: Gpu, until: float, done: Done) -> Iterator[Row]:
     """What the CPU spends on a launch, and on a graph of 100 kernels."""
     yield from launching.measured(gpu)
 
 
-def check_results(gpu: Gpu, until: float) -> Iterator[Row]:
-    """Each case page, then random programs until the time is up."""
-    for name, function, inputs, dynamic in checks.pages():
-        if time.monotonic() > until:
-            return
+def check_results(gpu: Gpu, until: float, done: Done) -> Iterator[Row]:
+    """Each case page, then random programs until the time is up: there is always another one."""
+    pages = (page for page in checks.pages() if (page[0], False) not in done)
+    for name, function, inputs, dynamic in _within(until, pages):
         yield dataclasses.asdict(checks.checked(gpu, name, function, inputs, dynamic))
         nbcompile.reset()
     seed = 0
@@ -78,7 +96,7 @@ def check_results(gpu: Gpu, until: float) -> Iterator[Row]:
         seed += 1
 
 
-def calibration(gpu: Gpu, until: float) -> Iterator[Row]:
+def calibration(gpu: Gpu, until: float, done: Done) -> Iterator[Row]:
     """Rates that this GPU reaches, beside those of the data sheet."""
     chip = CHIPS.get(gpu.chip)
     sheet = chip.bytes_per_second if chip else None
@@ -153,7 +171,7 @@ def _torch_modes(
         if mode == "max-autotune" and not program.products:
             left[mode] = "it has no choice here: the program has no matrix product"
         elif time.monotonic() > until:
-            left[mode] = "the time was up"
+            left[mode] = TIME_WAS_UP
         else:
             torch._dynamo.reset()
             candidate = torch.compile(function, mode=None if mode == "default" else mode)
@@ -166,32 +184,25 @@ def _torch_modes(
     return left
 
 
-def kernels(gpu: Gpu, until: float) -> Iterator[Row]:
+def kernels(gpu: Gpu, until: float, done: Done) -> Iterator[Row]:
     """Each kernel; products and sums of bfloat16 are compared within its precision."""
-    for name, program in KERNELS.items():
-        if time.monotonic() > until:
-            return
+    for name, program in _within(until, [(name, of) for name, of in KERNELS.items() if (name, of.trains) not in done]):
         yield compared(gpu, name, program, until, program.trains)
         nbcompile.reset()
 
 
-def models(gpu: Gpu, until: float) -> Iterator[Row]:
+def models(gpu: Gpu, until: float, done: Done) -> Iterator[Row]:
     """Each model, then its step of training."""
-    for name, program in MODELS.items():
-        for trains in (False, True):
-            if time.monotonic() > until:
-                return
-            yield compared(gpu, name, program, until, trains)
-            nbcompile.reset()
+    steps = [(name, trains) for name in MODELS for trains in (False, True) if (name, trains) not in done]
+    for name, trains in _within(until, steps):
+        yield compared(gpu, name, MODELS[name], until, trains)
+        nbcompile.reset()
 
 
-def predictions(gpu: Gpu, until: float) -> Iterator[Row]:
+def predictions(gpu: Gpu, until: float, done: Done) -> Iterator[Row]:
     """Kernels at a size that the simulator can run: predicted by nbcompile/gpu/predict.py, and measured."""
-    for name, program in KERNELS.items():
-        if program.trains or program.products:
-            continue
-        if time.monotonic() > until:
-            return
+    simple = [(name, of) for name, of in KERNELS.items() if not (of.trains or of.products or (name, False) in done)]
+    for name, program in _within(until, simple):
         torch.manual_seed(0)
         function, inputs = program.make(SMALL)
         with warnings.catch_warnings():

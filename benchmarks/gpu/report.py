@@ -36,6 +36,8 @@ def page(found: dict[str, dict[str, Any]], command: str) -> str:
             lines += [*write(part["rows"]), ""]
         if part["error"]:
             lines += [f"**It ended early**: {part['error']}", ""]
+        elif part.get("cut_off"):
+            lines += ["**Its time was up**: the next run of the command goes on.", ""]
         lines += [f"{part['seconds']:.0f} s.", ""]
     return "\n".join(lines)
 

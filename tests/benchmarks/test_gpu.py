@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import torch
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
-from benchmarks.gpu import __main__ as command, fifty, report
+from benchmarks.gpu import __main__ as command, fifty, parts, report
 from benchmarks.gpu.programs import KERNELS, MODELS, SMALL
 from tests.support import processes
 
@@ -28,7 +30,7 @@ def ran(tmp_path, monkeypatch):
         names.append(name)
         row = {"name": "add", "equal": True, "bits": None, "reason": ""} if name == "checks" else {"name": name}
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n")
-        return "ValueError: no" if name == "checks" else ""
+        return ("ValueError: no" if name == "checks" else ""), name == "kernels" and names.count(name) == 1
 
     monkeypatch.setattr(command, "_run_part", run_part)
     monkeypatch.setattr(report, "page", lambda found, _: " ".join(found))
@@ -42,6 +44,83 @@ def test_a_part_that_is_done_is_not_done_again(ran, tmp_path):
     assert command.run_all(["doctor"], True, True, 480, tmp_path) == 1
     assert ran == ["doctor", "checks", "checks", "doctor"]
     assert (tmp_path / "page.md").read_text() == "doctor checks"
+
+
+def test_a_part_that_was_cut_off_is_run_again(ran, tmp_path, capsys):
+    """Until it comes to its end; meanwhile it is no failure, and the page says it."""
+    assert command.run_all(["doctor", "kernels"], True, False, 480, tmp_path) == 0
+    assert "kernels: its time is up; run the command again" in capsys.readouterr().out
+    for _ in range(2):
+        assert command.run_all(["doctor", "kernels"], True, False, 480, tmp_path) == 0
+    assert ran == ["doctor", "kernels", "kernels"]
+
+
+@contextlib.contextmanager
+def no_gpu(standin):
+    """What the parts of these tests do not look at."""
+    yield None
+
+
+@pytest.fixture
+def own_parts(monkeypatch):
+    """A part of four programs, of which a run measures as many as it is given seconds: its clock is the programs."""
+    asked = []
+
+    def kernels(gpu, until, done):
+        steps = [(name, trains) for name in ("add", "mul") for trains in (False, True) if (name, trains) not in done]
+        for count, (name, trains) in enumerate(steps):
+            if count >= until:
+                raise parts.TimeIsUp
+            asked.append((name, trains))
+            modes = {"default": parts.TIME_WAS_UP} if (name, trains, count) == ("mul", False, 1) else {}
+            yield {"name": name, "trains": trains, "modes": modes}
+
+    monkeypatch.setitem(parts.PARTS, "kernels", kernels)
+    monkeypatch.setattr(command.machine, "opened", no_gpu)
+    monkeypatch.setattr(command.time, "monotonic", lambda: 0.0)
+    return asked
+
+
+def finish(folder, status: int) -> None:
+    """Write what ``run_all`` writes after a part."""
+    rows = [json.loads(line) for line in (folder / "kernels.jsonl").read_text().splitlines()]
+    done = {"key": command.key_of_all(), "rows": rows, "error": "", "cut_off": status == command.CUT_OFF}
+    (folder / "kernels.json").write_text(json.dumps(done))
+
+
+def test_what_was_measured_is_kept_and_the_rest_is_measured(own_parts, tmp_path):
+    """The second run goes on where the first was cut off, and does a row again that lacks torch.compile's times."""
+    assert command.run_here("kernels", True, 1, tmp_path) == command.CUT_OFF
+    finish(tmp_path, command.CUT_OFF)
+    assert command.run_here("kernels", True, 2, tmp_path) == command.CUT_OFF
+    finish(tmp_path, command.CUT_OFF)
+    assert command.run_here("kernels", True, 9, tmp_path) == 0
+    finish(tmp_path, 0)
+    assert own_parts == [("add", False), ("add", True), ("mul", False), ("mul", False), ("mul", True)]
+    rows = json.loads((tmp_path / "kernels.json").read_text())["rows"]
+    assert [(row["name"], row["trains"]) for row in rows] == [
+        ("add", False), ("add", True), ("mul", False), ("mul", True)
+    ]  # fmt: skip
+    assert not any(map(parts.what_is_left, rows))
+
+
+def test_rows_of_another_compiler_are_not_kept(own_parts, tmp_path, monkeypatch):
+    """A part that was cut off begins from its start where nbcompile, the versions or the GPU are others."""
+    assert command.run_here("kernels", True, 1, tmp_path) == command.CUT_OFF
+    finish(tmp_path, command.CUT_OFF)
+    monkeypatch.setattr(command, "key_of_all", lambda: "another")
+    assert command.run_here("kernels", True, 1, tmp_path) == command.CUT_OFF
+    assert own_parts == [("add", False)] * 2
+
+
+@pytest.mark.parametrize("name", ["checks", "kernels", "models", "predictions"])
+def test_each_part_says_that_its_time_was_up(name, monkeypatch):
+    """None ends as if it were done; where all of its programs are done, it comes to its end at once."""
+    with pytest.raises(parts.TimeIsUp):
+        next(parts.PARTS[name](None, time.monotonic() - 1, ()))
+    names = [*KERNELS, *MODELS, *(page[0] for page in parts.checks.pages())]
+    done = {(program, trains) for program in names for trains in (False, True)}
+    assert list(parts.PARTS[name](None, time.monotonic() - 1, done)) == []
 
 
 def test_a_change_of_the_compiler_makes_all_parts_new(ran, tmp_path, monkeypatch):
@@ -88,7 +167,9 @@ def test_the_page_has_a_table_for_each_part():
     }  # fmt: skip
     found = {name: {"rows": part, "error": "", "seconds": 1.0} for name, part in rows.items()}
     found["kernels"]["error"] = "RuntimeError: cut off"
+    found["launches"]["cut_off"] = True
     text = report.page(found, "make gpu")
+    assert text.count("**Its time was up**") == 1
     assert "# Measured on a GPU" in text
     assert "CUDA 13.1" in text
     assert "| one kernel | 0.5 | 10 | 0.05 |" in text
