@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import functools
+import gc
 import hashlib
 import json
 import linecache
@@ -34,7 +35,7 @@ import triton
 from triton._C import libtriton
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia import compiler as nvidia
-from triton.compiler import ASTSource, code_generator
+from triton.compiler import ASTSource, code_generator, compiler as triton_compiler
 from triton.runtime import cache
 
 NOT_READ = (".source", ".ttir", ".ttgir", ".llir")
@@ -46,9 +47,12 @@ SHORT_MATHEMATICS = (
 )  # fmt: skip
 """Functions of libdevice that are common in generated kernels, where numbers are float32."""
 PASSES_OF_PRODUCTS = {
-    "ttgpuir": ("add_f32_dot_tc", "add_accelerate_matmul", "add_optimize_dot_operands"),
+    "ttgpuir": (
+        "add_f32_dot_tc", "add_accelerate_matmul", "add_optimize_dot_operands", "add_reduce_data_duplication",
+    ),
     "ttnvgpuir": (
-        "add_check_matmul_two_cta", "add_optimize_descriptor_encoding", "add_optimize_tmem_layouts",
+        "add_assign_cga_layouts", "add_optimize_cta_locality", "add_check_matmul_two_cta",
+        "add_optimize_descriptor_encoding", "add_optimize_tmem_layouts",
         "add_tmem_load_reduce", "add_tma_lowering", "add_interleave_tmem", "add_fence_insertion", "add_lower_mma",
         "add_hoist_mbarrier_lifecycle", "add_allocate_tensor_memory", "add_proxy_fence_insertion",
         "add_tmem_barrier_insertion", "add_tmem_wait_insertion", "add_cluster_barrier_mbar_allocator",
@@ -56,8 +60,19 @@ PASSES_OF_PRODUCTS = {
     ),
 }  # fmt: skip
 """Passes of Triton for products, descriptors of tensors, the memory of matrix units and clusters, by their module."""
+PASSES_OF_LOOPS = {
+    "ttir": ("add_triton_licm",),
+    "ttgpuir": (
+        "add_fuse_nested_loops", "add_combine_tensor_select_and_if", "add_assign_latencies", "add_schedule_loops",
+        "add_warp_specialize", "add_pipeline", "add_coalesce_async_copy",
+    ),
+    "hopper": ("add_hopper_warpspec",),
+}  # fmt: skip
+"""Passes of Triton that change loops, branches, and the copies that they make ahead of a loop's steps."""
 COMPARED = "3.9."
 """Triton whose machine code was compared with and without them: elsewhere a pass of that name may do something else."""
+BETWEEN_COLLECTIONS = 32
+"""Kernels that a process compiles before it looks for garbage: each leaves 1.2 MB in cycles of references."""
 
 
 class OwnFiles(cache.FileCacheManager):
@@ -88,8 +103,10 @@ class OwnFiles(cache.FileCacheManager):
 
 # Triton's own cache keeps every stage of every kernel on disk.
 triton.knobs.cache.manager_class = OwnFiles
-# The key of that cache has the digest of all of Triton, whose library alone has hundreds of megabytes.
+# The key of that cache has the digest of all of Triton, whose library alone has hundreds of megabytes, and of each
+# function that a kernel calls. Its files are not looked for.
 cache.triton_key = lambda: triton.__version__
+triton_compiler.get_cache_key = lambda *_, **__: ""
 # Triton imports this at the first compilation, which would be once in each fork.
 assert code_generator
 
@@ -137,16 +154,13 @@ def _nothing(*_: Any) -> None:
 
 
 @contextlib.contextmanager
-def only_needed_passes(text: str) -> Iterator[None]:
-    """Leave out the passes for products while a kernel without any is compiled: they change nothing, and take 15 %."""
-    changed: list[tuple[Any, str, Any]] = []
-    if triton.__version__.startswith(COMPARED) and "dot" not in text and "descriptor" not in text:
-        modules = {"ttgpuir": nvidia.passes.ttgpuir, "ttnvgpuir": nvidia.nvidia.passes.ttnvgpuir}
-        changed = [
-            (modules[kind], name, getattr(modules[kind], name))
-            for kind, names in PASSES_OF_PRODUCTS.items()
-            for name in names
-        ]
+def without(names: dict[str, tuple[str, ...]]) -> Iterator[None]:
+    """Leave out these passes, by their module."""
+    of_all, of_nvidia = nvidia.passes, nvidia.nvidia.passes
+    modules = {
+        "ttir": of_all.ttir, "ttgpuir": of_all.ttgpuir, "ttnvgpuir": of_nvidia.ttnvgpuir, "hopper": of_nvidia.hopper,
+    }  # fmt: skip
+    changed = [(modules[kind], name, getattr(modules[kind], name)) for kind in names for name in names[kind]]
     for module, name, _ in changed:
         setattr(module, name, _nothing)
     try:
@@ -154,6 +168,27 @@ def only_needed_passes(text: str) -> Iterator[None]:
     finally:
         for module, name, before in changed:
             setattr(module, name, before)
+
+
+def only_needed_passes(text: str) -> contextlib.AbstractContextManager[None]:
+    """Leave out the passes for products while a kernel without any is compiled: they change nothing, and take 15 %."""
+    is_known = triton.__version__.startswith(COMPARED)
+    return without(PASSES_OF_PRODUCTS if is_known and "dot" not in text and "descriptor" not in text else {})
+
+
+def look_for_loops() -> None:
+    """Have Triton leave out the passes for loops where a kernel has neither a loop, a branch nor a call."""
+    make = nvidia.CUDABackend.make_ttgir
+
+    def make_without(module: Any, metadata: Any, options: Any, capability: int) -> Any:
+        # Functions of the header have loops that no kernel of a request may call: only the module knows.
+        regions: list[str] = []
+        module.walk(lambda operation: regions.append(operation.get_name()))
+        has_some = any(name.startswith(("scf.", "cf.")) or name == "tt.call" for name in regions)
+        with without({} if has_some or not triton.__version__.startswith(COMPARED) else PASSES_OF_LOOPS):
+            return make(module, metadata, options, capability)
+
+    nvidia.CUDABackend.make_ttgir = staticmethod(make_without)
 
 
 def module_of(name: str, text: str, known: dict[str, Any]) -> types.ModuleType:
@@ -243,7 +278,7 @@ def refusal(error: Exception) -> dict[str, str]:
 def serve(connection: socket.socket, folders: list[str]) -> None:
     """Answer requests until the input ends."""
     with connection.makefile("rw", encoding="utf-8") as lines:
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             try:
                 with own_folder(folders):
                     answer = compile_kernel(json.loads(line))
@@ -251,6 +286,8 @@ def serve(connection: socket.socket, folders: list[str]) -> None:
                 answer = refusal(error)
             lines.write(json.dumps(answer) + "\n")
             lines.flush()
+            if not number % BETWEEN_COLLECTIONS:
+                gc.collect()  # after the answer: nobody waits for it
 
 
 def _end(*_: object) -> None:
@@ -279,6 +316,10 @@ def main() -> None:
     control = socket.socket(fileno=os.dup(0))
     with contextlib.suppress(Exception):  # another version of Triton: it links all of libdevice
         link_from_short_library()
+    look_for_loops()
+    # Python would look through all of Triton for garbage with each kernel, which takes 5 % of it.
+    gc.freeze()
+    gc.disable()
     while True:
         message, numbers, _, _ = socket.recv_fds(control, 1, 1)
         if not message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 
 import pytest
@@ -26,6 +27,7 @@ import cubin_worker
 requests = json.load(open(sys.argv[2]))
 if sys.argv[3] == "short":
     cubin_worker.link_from_short_library()
+    cubin_worker.look_for_loops()
 else:
     cubin_worker.only_needed_passes = lambda text: contextlib.nullcontext()
 linked = cubin_worker.libtriton.llvm.link_extern_libs
@@ -50,6 +52,26 @@ def product(a, b, c):
 """
 
 
+LOOP = """
+@triton.jit
+def loop(a, b, n):
+    at = tl.arange(0, 256)
+    total = tl.zeros((256,), tl.float32)
+    for step in range(n):
+        total += tl.load(a + step * 256 + at)
+    tl.store(b + at, total)
+"""
+BRANCH = """
+@triton.jit
+def branch(a, b, n):
+    at = tl.arange(0, 256)
+    x = tl.load(a + at)
+    if n > 3:
+        x = x * 2
+    tl.store(b + at, x)
+"""
+
+
 def messages() -> list[dict]:
     """What the processes are asked, one kernel or more for each function."""
     asked = []
@@ -60,16 +82,21 @@ def messages() -> list[dict]:
         emitted = triton.emit(schedule(lower(graph, [example]))).kernels
         asked += [Request(kernel, "sm_90").message(kernel.warps) for kernel in emitted]
     pointers = {"a": "*bf16", "b": "*bf16", "c": "*fp32"}
-    return [*asked, {**asked[0], "key": "product", "source": PRODUCT, "name": "product", "signature": pointers}]
+    asked.append({**asked[0], "key": "product", "source": PRODUCT, "name": "product", "signature": pointers})
+    counted = {"a": "*fp32", "b": "*fp32", "n": "i32"}
+    return asked + [
+        {**asked[0], "key": name, "source": text, "name": name, "signature": counted}
+        for name, text in (("loop", LOOP), ("branch", BRANCH))
+    ]
 
 
 def test_what_is_left_out_changes_no_byte(tmp_path):
-    """Passes for products, and libdevice but for the functions that are common: PTX and machine code are the same."""
+    """Passes for products and loops, and libdevice but for the functions that are common: the code is the same."""
     requests = tmp_path / "requests.json"
     requests.write_text(json.dumps(messages()))
     folder = cubins.WORKER.parent
     whole, short = (json.loads(python(COMPILE, folder, requests, how)) for how in ("whole", "short"))
-    assert len(whole) == len(FUNCTIONS) + 2
+    assert len(whole) == len(FUNCTIONS) + 4
     assert whole == short
     assert whole[-1] == 3, "three kernels call functions of libdevice"
 
@@ -104,6 +131,32 @@ for text, version in (("tl.dot(a, b)", compared), ("a descriptor", compared), ("
         print((of_triton.add_accelerate_matmul is before) is (not here or text != "tl.sum(a)" or version == "0."))
 assert of_triton.add_accelerate_matmul is before
 """
+
+
+LOOPS = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import cubin_worker
+cubin_worker.COMPARED = sys.argv[3]
+cubin_worker.look_for_loops()
+before, left_out = cubin_worker.without, []
+cubin_worker.without = lambda names: (left_out.append(names is cubin_worker.PASSES_OF_LOOPS), before(names))[1]
+for request in json.load(open(sys.argv[2])):
+    left_out.clear()
+    cubin_worker.compile_kernel(request)
+    print(request["name"], any(left_out))
+"""
+
+
+@pytest.mark.parametrize("compared", ["3.9.", "0."])
+def test_a_loop_or_a_branch_has_all_passes(tmp_path, compared):
+    """They are left out where a kernel has neither, by the Triton that was compared alone."""
+    requests = tmp_path / "requests.json"
+    asked = messages()
+    requests.write_text(json.dumps([asked[0], *asked[-2:]]))
+    words = python(LOOPS, cubins.WORKER.parent, requests, compared).split()
+    here = importlib.metadata.version("triton").startswith(compared)
+    assert words == [asked[0]["name"], str(here), "loop", "False", "branch", "False"]
 
 
 def test_a_product_or_a_descriptor_has_all_passes():
