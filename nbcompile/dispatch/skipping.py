@@ -27,7 +27,7 @@ import unittest
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 
 import torch
 
@@ -168,11 +168,26 @@ def touches_tensors(frame: Frame) -> bool:
     if any(name in names and _is_array_module(names[name]) for name in frame.code.co_names):
         return True
     seen: set[int] = set()
+    values = list(frame.locals.values())
+    if frame.code.co_name.startswith("torch_dynamo_resume_in_"):
+        # The rest of a frame may have a tensor only in the closure of a function that was made before the break. The
+        # list grows while it is walked; a recursive function is in its own closure.
+        for function in values:
+            cells = (function.__closure__ or ()) if isinstance(function, FunctionType) else ()
+            values += [each for each in map(_content_of, cells) if not any(each is known for known in values)]
     return (
         _always.get(frame.code, False)
         or _asked_for.get(frame.code, False)
-        or any(_holds_tensor(value, seen) for value in frame.locals.values())
+        or any(_holds_tensor(value, seen) for value in values)
     )
+
+
+def _content_of(cell: CellType) -> object:
+    """The content of a cell; None if it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
 
 
 def _is_array_module(value: object) -> bool:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 import torch
 
+import nbcompile
 from nbcompile import api, config
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import skipping
@@ -108,3 +109,29 @@ def test_a_module_of_torchs_with_hooks_is_an_entry():
     assert not skipping.module_forward_with_hooks(forward)
     layer.register_forward_hook(lambda *_: None)
     assert skipping.module_forward_with_hooks(forward)
+
+
+def test_the_rest_of_a_frame_finds_tensors_in_closures():
+    """One graph after the break, as in torch, not one for each call of a function that was made before it."""
+
+    def program(x):
+        def scaled(number):
+            return x * number if number else outer(1)
+
+        def outer(number):  # each of the two is in the closure of the other
+            return scaled(number)
+
+        print(end="")
+        return outer(2), outer(3)
+
+    graphs = []
+
+    def backend(module, _):
+        graphs.append(module)
+        return module.forward
+
+    x = torch.ones(2)
+    first, second = nbcompile.compile(program, backend=backend)(x)
+    assert torch.equal(first, x * 2)
+    assert torch.equal(second, x * 3)
+    assert len(graphs) == 1
