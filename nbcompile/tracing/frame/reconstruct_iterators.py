@@ -58,7 +58,7 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
     if code in _SETTLED:
         return _settled(generator, reconstruction)
     if generator.finished:
-        made_by = _ROWS[code][0] if code in _ROWS else _MADE_BY.get(code, finished_generator)
+        made_by = _ROWS[code][0] if code in _ROWS else _FINISHED.get(code) or _MADE_BY.get(code, finished_generator)
         nothing = tuple(Constant(each, "nothing") for each in _NOTHING.get(made_by, ()))
         return Call(Constant(made_by, made_by.__name__), nothing)
     row = _ROWS.get(code)
@@ -302,6 +302,24 @@ class _SequenceProtocol:
         raise IndexError
 
 
+def _finished_by_index() -> Iterator[object]:
+    iterator = iter(_SequenceProtocol())
+    next(iterator, None)
+    return iterator
+
+
+def _finished_group() -> Iterator[object]:
+    group = next(itertools.groupby((None,)))[1]
+    next(group)
+    return group
+
+
+_FINISHED: dict[CodeType, Callable[[], Iterator[object]]] = {
+    polyfills.by_index.__code__: _finished_by_index,
+    _inner(more_polyfills.tee): lambda: itertools.tee(())[0],
+    _inner(more_polyfills.groupby): _finished_group,
+}
+"""Iterators at their end whose class no constructor above gives."""
 _CLASSES: dict[CodeType, type] = {
     **{code: cls for code, (cls, _) in _ROWS.items() if isinstance(cls, type)},
     **{code: cls for code, cls in _MADE_BY.items() if isinstance(cls, type)},
