@@ -47,7 +47,7 @@ from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
 from nbcompile.tracing.variables.cells import cell_tracker
-from nbcompile.tracing.variables.contexts import ContextVariable
+from nbcompile.tracing.variables.contexts import ContextVariable, expect_distinct
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -332,6 +332,7 @@ class _FrameTracer:
         managers = [context.manager for frame in chain for context in frame.contexts]
         entered = [manager for manager in managers if isinstance(manager, ContextVariable)]
         assert len(entered) == len(managers)
+        expect_distinct(entered)
         for manager in reversed(entered):
             manager.exit(self.interpreter)
         action, resume, outer = break_points.describe(broken, pending, callers, reconstruction)

@@ -36,7 +36,6 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     builtins,
     collectives,
     comptime,
-    device_meshes,
     differentiation,
     families,
     flex_attention,

@@ -15,8 +15,10 @@ nbcompile/tracing/frame/handlers/control.py
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+import inspect
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import torch
 
@@ -25,7 +27,14 @@ from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    LazyVariable,
+    UnknownVariable,
+    VariableTracker,
+    realise,
+)
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 
@@ -36,6 +45,8 @@ class ContextVariable(VariableTracker):
     cls: type = object
     keeps_state = True
     """True if the manager remembers on itself what it found: Python enters one from outside, not the tracer."""
+    keeps_entry = False
+    """True if its one state belongs to the last entry: entered twice, it does not restore what the first one found."""
 
     def __init__(self, source: Source | None = None) -> None:
         self.source = source
@@ -54,12 +65,12 @@ class ContextVariable(VariableTracker):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("__enter__", "__exit__", "clone"):
             return BuiltinMethodVariable(self, name)
-        if name == "mode" and hasattr(self, "mode"):
-            return ConstantVariable(self.mode)
         return super().get_attribute(tracer, name)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         if name == "__enter__":
+            if self.keeps_state and self.source is not None:  # the user's object would not have what it found
+                _refuse_state(self)
             return self.enter(tracer)
         if name == "__exit__":
             self.exit(tracer)
@@ -72,6 +83,14 @@ class ContextVariable(VariableTracker):
         """Another manager, made of the same arguments."""
         self.no_method("clone")
 
+    def at_call(self) -> ContextVariable:
+        """The manager that a decorated function enters at a call: another one each time, or this one."""
+        return self
+
+    def decorate(self, reconstruction: Reconstructor, function: Recipe) -> Recipe:
+        """Recipe of a decorated function."""
+        return Call(reconstruction.recipe(self), (function,))
+
     def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
         """Recipe of what is left at a break, and entered again after it."""
         return reconstruction.recipe(self)
@@ -82,7 +101,7 @@ class ContextVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         """Use as a decorator: ``@torch.no_grad()`` on a function that the traced code defines."""
-        return DecoratedVariable(self, arguments[0])
+        return decorated(tracer, self, arguments[0])
 
 
 class DecoratedVariable(VariableTracker):
@@ -96,16 +115,26 @@ class DecoratedVariable(VariableTracker):
         return self.function.python_type()
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        # Entered at each call, as `@torch.no_grad()` does with a clone of itself: the manager's own
-        # state does not matter.
-        self.context.enter(tracer)
+        # `@torch.no_grad()` enters a clone of itself at each call: the function may call itself.
+        context = self.context.at_call()
+        context.enter(tracer)
         try:
             return tracer.call(self.function, arguments, keywords)
         finally:
-            self.context.exit(tracer)
+            context.exit(tracer)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        return Call(reconstruction.recipe(self.context), (reconstruction.recipe(self.function),))
+        return self.context.decorate(reconstruction, reconstruction.recipe(self.function))
+
+
+def decorated(tracer: Tracer, context: ContextVariable, function: VariableTracker) -> VariableTracker:
+    """A function in a manager; of a generator function, a manager with clones is entered around each step."""
+    function = realise(tracer, function)
+    code = getattr(function, "code", None)
+    if context.at_call() is not context and isinstance(code, types.CodeType) and code.co_flags & inspect.CO_GENERATOR:
+        around_steps = tracer.wrap(torch.utils._contextlib._wrap_generator, None)
+        return tracer.call(around_steps, [BuiltinMethodVariable(context, "clone"), function])
+    return DecoratedVariable(context, function)
 
 
 def strict(function: VariableTracker) -> VariableTracker:
@@ -115,6 +144,8 @@ def strict(function: VariableTracker) -> VariableTracker:
 
 class StateVariable(ContextVariable):
     """A mode that is set on entry and restored on exit: grad mode, inference mode..."""
+
+    keeps_entry = True
 
     def __init__(
         self,
@@ -127,12 +158,14 @@ class StateVariable(ContextVariable):
     ) -> None:
         super().__init__(source)
         self.cls = cls
-        self.value = self.mode = value
+        self.value = value
         self.get = get
         self.set = set
         self.arguments = (value,) if arguments is None else arguments
-        # A stack, since one manager may be entered again before it is left: ``with m: with m: ...``.
-        self.prior: list[object] = []
+        # One mode, as the manager itself has: ``with m: with m: ...`` ends in what the inner entry found.
+        self.prior: object = False if cls is torch.no_grad else None
+        self.depth = 0
+        """Entries without their exit, of the traced code."""
 
     def describe(self) -> str:
         return f"GradModeVariable({self.cls.__name__}, {self.value})"
@@ -140,24 +173,43 @@ class StateVariable(ContextVariable):
     def renewed(self) -> ContextVariable:
         return StateVariable(self.cls, self.value, self.get, self.set, None, self.arguments)
 
+    def at_call(self) -> ContextVariable:
+        return self.renewed()
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        known = name == "prev" and self.prior is not None
+        return ConstantVariable(self.prior) if known else super().get_attribute(tracer, name)
+
     def enter(self, tracer: Tracer) -> VariableTracker:
-        self.prior.append(self.get())
+        self.prior = self.get()
+        self.depth += 1
         self._apply(tracer, self.value)
         return ConstantVariable(None)
 
     def exit(self, tracer: Tracer) -> None:
-        self._apply(tracer, self.prior.pop())
+        if self.prior is None:
+            _refuse_state(self)
+        self.depth -= 1
+        self._apply(tracer, self.prior)
 
     def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
-        if self.source is not None or len(self.prior) != 1 or self.cls not in (torch.no_grad, torch.enable_grad):
+        if self.source is not None or self.depth != 1:
             return super().recipe_of_entered(reconstruction)
-        return Call(Constant(_entered, "entered"), (self.recipe(reconstruction), Constant(self.prior[0])))
+        return self.recipe(reconstruction)
 
     def _apply(self, tracer: Tracer, value: object) -> None:
         # The mode changes for the operators that are traced next, and a node changes it at run time.
         tracer.output.state_call(self.set, (value,))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        manager = self.recipe_to_enter(reconstruction)
+        if self.prior is (False if self.cls is torch.no_grad else None):  # as a new one has it
+            return manager
+        return reconstruction.shared(self, lambda: Call(Constant(_entered, "entered"), (manager, Constant(self.prior))))
+
+    def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, self.cls.__name__), tuple(Constant(each) for each in self.arguments))
@@ -172,6 +224,7 @@ class AutocastVariable(ContextVariable):
 
     cls = torch.autocast
     keeps_state = False  # what it found is only looked at by its own exit
+    keeps_entry = True
 
     def __init__(
         self, arguments: tuple[object, ...], keywords: dict[str, object], source: Source | None = None
@@ -179,7 +232,9 @@ class AutocastVariable(ContextVariable):
         super().__init__(source)
         self.arguments = arguments
         self.keywords = keywords
-        self.entered: list[tuple[object, torch.fx.Node]] = []
+        self.entered: tuple[object, torch.fx.Node] | None = None
+        """The last entry, which each exit undoes: the manager itself has one state, too."""
+        self.depth = 0
 
     def describe(self) -> str:
         return f"AutocastModeVariable({(*self.arguments, *self.keywords.values())[0]})"
@@ -188,13 +243,19 @@ class AutocastVariable(ContextVariable):
         # In the order of the constructor, with its defaults: the node in the graph takes all four by position.
         given = {**dict(zip(_AUTOCAST, self.arguments, strict=False)), **self.keywords}
         settings = tuple({**_AUTOCAST_DEFAULTS, **given}[name] for name in _AUTOCAST)
-        self.entered.append(tracer.output.enter_autocast(settings))
-        return ConstantVariable(None)
+        self.entered = tracer.output.enter_autocast(settings)
+        self.depth += 1
+        return self
 
     def exit(self, tracer: Tracer) -> None:
-        tracer.output.exit_autocast(*self.entered.pop())
+        if self.entered is None:
+            _refuse_state(self)
+        self.depth -= 1
+        tracer.output.exit_autocast(*self.entered)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.depth:
+            _refuse_state(self)
         if self.source is not None:
             return FromSource(self.source)
         return Call(
@@ -204,15 +265,28 @@ class AutocastVariable(ContextVariable):
         )
 
 
+def _refuse_state(manager: ContextVariable) -> NoReturn:
+    """Refuse to leave a manager that another frame entered, or to make one that is entered: its state is not known."""
+    raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, manager.describe(), name=manager.cls.__name__)
+
+
+def expect_distinct(entered: Sequence[ContextVariable]) -> None:
+    """Refuse a break in two blocks of one manager: the rest of the frame would enter two, with a state each."""
+    for position, manager in enumerate(entered):
+        if manager.keeps_entry and manager in entered[:position]:
+            _refuse_state(manager)
+
+
 class InferenceModeVariable(ContextVariable):
     """``torch.inference_mode(mode)``."""
 
     cls = torch.inference_mode
+    keeps_entry = True
 
     def __init__(self, mode: bool, source: Source | None = None) -> None:
         super().__init__(source)
         self.mode = mode
-        self.entered: list[tuple[object, torch.fx.Node]] = []
+        self.entered: tuple[object, torch.fx.Node] | None = None
 
     def describe(self) -> str:
         return f"InferenceModeVariable({self.mode})"
@@ -220,14 +294,27 @@ class InferenceModeVariable(ContextVariable):
     def renewed(self) -> ContextVariable:
         return InferenceModeVariable(self.mode)
 
+    def at_call(self) -> ContextVariable:
+        return self.renewed()
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return ConstantVariable(self.mode) if name == "mode" else super().get_attribute(tracer, name)
+
     def enter(self, tracer: Tracer) -> VariableTracker:
-        self.entered.append(tracer.output.enter_inference_mode(self.mode))
+        if self.entered is not None:
+            _refuse_state(self)
+        self.entered = tracer.output.enter_inference_mode(self.mode)
         return ConstantVariable(None)
 
     def exit(self, tracer: Tracer) -> None:
-        tracer.output.exit_inference_mode(*self.entered.pop())
+        if self.entered is None:
+            _refuse_state(self)
+        tracer.output.exit_inference_mode(*self.entered)
+        self.entered = None
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.entered is not None:
+            _refuse_state(self)
         if self.source is not None:
             return FromSource(self.source)
         return Call(Constant(self.cls, "inference_mode"), (Constant(self.mode),))
@@ -245,6 +332,10 @@ class NullContextVariable(ContextVariable):
 
     def describe(self) -> str:
         return "NullContextVariable()"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        is_result = name == "enter_result" and self.cls is contextlib.nullcontext
+        return realise(tracer, self.result) if is_result else super().get_attribute(tracer, name)
 
     def enter(self, tracer: Tracer) -> VariableTracker:
         return realise(tracer, self.result)
@@ -323,26 +414,29 @@ class WithoutOverridesVariable(ContextVariable):
     """``torch._C.DisableTorchFunction()``: functions of torch ask nobody; ``...Subclass()``: modes alone."""
 
     keeps_state = False
+    keeps_entry = True
 
     def __init__(self, cls: type, source: Source | None = None) -> None:
         super().__init__(source)
         self.cls = cls
-        self.before: list[tuple[bool, bool]] = []
+        self.before: tuple[bool, bool] | None = None
 
     def describe(self) -> str:
         return "TorchFunctionDisableVariable()"
 
     def enter(self, tracer: Tracer) -> VariableTracker:
         state = tracer.overrides
-        self.before.append((state.ask_classes, state.ask_modes))
+        self.before = state.ask_classes, state.ask_modes
         state.ask_classes = False
         # The inner context may only switch more off: it never asks a mode that the outer one has switched off.
         state.ask_modes &= self.cls is WITHOUT_CLASSES
         return ConstantVariable(None)
 
     def exit(self, tracer: Tracer) -> None:
+        if self.before is None:
+            _refuse_state(self)
         state = tracer.overrides
-        state.ask_classes, state.ask_modes = self.before.pop()
+        state.ask_classes, state.ask_modes = self.before
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
@@ -431,7 +525,7 @@ def grad_mode(
     cls: type, value: bool, source: Source | None = None, arguments: tuple[object, ...] | None = None
 ) -> StateVariable:
     """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(value)``."""
-    return StateVariable(cls, value, torch.is_grad_enabled, torch._C._set_grad_enabled, source, arguments)
+    return StateVariable(cls, value, torch._C.is_grad_enabled, torch._C._set_grad_enabled, source, arguments)
 
 
 PROFILERS = (torch.autograd.profiler.record_function, torch.autograd.profiler.profile, torch.profiler.profile)
@@ -442,19 +536,21 @@ SETTINGS = ("DynamoConfigPatchProxy", "ErrorOnGraphBreakDecoratorContextManager"
 def from_object(value: object, source: Source | None) -> ContextVariable | None:
     """The tracker of an existing manager, if it is of a kind that is understood."""
     match value:
-        # ``prev`` of an existing manager is not read: the exit of a state manager restores what its own entry found.
-        case torch.no_grad():
-            return grad_mode(torch.no_grad, False, source, ())
-        case torch.enable_grad():
-            return grad_mode(torch.enable_grad, True, source, ())
+        case torch.no_grad() | torch.enable_grad():
+            manager = grad_mode(type(value), isinstance(value, torch.enable_grad), source, ())
+            manager.prior = vars(value).get("prev")
+            return manager
         case torch.set_grad_enabled():
             return EagerGradModeVariable(value.mode, value.prev, source)
         case torch.inference_mode():
             return InferenceModeVariable(bool(value.mode), source)
         case torch.autocast():
             return AutocastVariable((value.device, value.fast_dtype, value._enabled, value._cache_enabled), {}, source)
-        case contextlib.nullcontext():
-            return NullContextVariable(ConstantVariable(value.enter_result), source)
+        case contextlib.nullcontext() if "enter_result" in vars(value):  # without, while its ``__init__`` runs
+            address = None if source is None else AttrSource(source, "enter_result")
+            held = value.enter_result
+            result = UnknownVariable(held, None) if address is None else LazyVariable(held, address)
+            return NullContextVariable(result, source)
     if isinstance(value, (marks.error_on_graph_break, marks.patch_dynamo_config)):
         return SettingVariable(value, source)
     if isinstance(value, Settings):
@@ -492,7 +588,7 @@ def _no_grad(cls: type, value: bool) -> Maker:
     def make(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
         # ``torch.no_grad(f)`` and ``@torch.no_grad`` without parentheses decorate the function.
         if arguments and callable(arguments[0]):
-            return DecoratedVariable(grad_mode(cls, value, None, ()), tracer.wrap(arguments[0], None))
+            return decorated(tracer, grad_mode(cls, value, None, ()), tracer.wrap(arguments[0], None))
         return grad_mode(cls, value, None, ())
 
     return make
@@ -521,22 +617,43 @@ def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
     """The manager as it was made: to make it once more would change the mode once more."""
     # The constructor of ``set_grad_enabled`` sets the mode, so it is bypassed.
     manager: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
-    manager.mode, manager.prev = mode, prior
+    manager.prev, manager.mode = prior, mode
     return manager
+
+
+def _decorated_by_mode(mode: bool, function: Callable[..., object]) -> Callable[..., object]:
+    """The function as the manager decorated it: the decorator itself would restore the mode once more."""
+    return torch.utils._contextlib.context_decorator(_remade_grad_mode(mode, mode).clone, function)
 
 
 class EagerGradModeVariable(StateVariable):
     """``torch.set_grad_enabled(mode)``: changes the mode when it is made, restores it on exit."""
 
     def __init__(self, mode: bool, prior: bool, source: Source | None = None) -> None:
-        super().__init__(torch.set_grad_enabled, mode, torch.is_grad_enabled, torch._C._set_grad_enabled, source)
+        super().__init__(torch.set_grad_enabled, mode, torch._C.is_grad_enabled, torch._C._set_grad_enabled, source)
+        self.mode = mode
         self.before = prior
 
     def renewed(self) -> ContextVariable:
-        return EagerGradModeVariable(bool(self.mode), self.before)
+        # The mode that it finds is that of now; it is entered at once, and so need not be set here.
+        return EagerGradModeVariable(bool(self.mode), torch._C.is_grad_enabled())
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        known = {"mode": self.mode, "prev": self.before}
+        return ConstantVariable(known[name]) if name in known else super().get_attribute(tracer, name)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        self._apply(tracer, self.before)  # a decorator has no effect on the rest of the frame
+        return super().call(tracer, arguments, keywords)
+
+    def decorate(self, reconstruction: Reconstructor, function: Recipe) -> Recipe:
+        return Call(Constant(_decorated_by_mode, "decorated"), (Constant(self.mode), function))
 
     def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
         return self.recipe(reconstruction)  # it has what it found from when it was made
+
+    def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
+        return self.recipe(reconstruction)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
@@ -556,7 +673,7 @@ class EagerGradModeVariable(StateVariable):
 def _inference_mode(tracer: Tracer, arguments: tuple[object, ...], keywords: dict[str, object]) -> VariableTracker:
     values = (*arguments, *keywords.values())
     if values and callable(values[0]):
-        return DecoratedVariable(InferenceModeVariable(True), tracer.wrap(values[0], None))
+        return decorated(tracer, InferenceModeVariable(True), tracer.wrap(values[0], None))
     return InferenceModeVariable(bool(values[0]) if values else True)
 
 
