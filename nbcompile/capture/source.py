@@ -439,13 +439,15 @@ def mapping_behind(proxy: object) -> object:
 
 def keys_of(mapping: Any) -> list[object]:
     """The items of an iteration: the keys of a mapping, the items of a set, whatever ``__iter__`` its class has."""
-    base: Any = next((cls for cls in (set, frozenset) if isinstance(mapping, cls)), None)
+    kinds = (set, frozenset, collections.OrderedDict, dict)
+    base: Any = next((cls for cls in kinds if isinstance(mapping, cls)), None)
     return list(mapping if base is None else base.__iter__(mapping))
 
 
 def values_of(mapping: Any) -> list[object]:
     """The values of a dict, in its order."""
-    return list(dict.values(mapping))
+    base: Any = collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict
+    return list(base.values(mapping))
 
 
 def remaining(iterator: object) -> Sequence[object]:

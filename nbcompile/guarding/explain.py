@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.source import Scope, Source, expression, resolve
+from nbcompile.capture.source import Scope, Source, expression, keys_of, resolve
 from nbcompile.guarding.encodings.sentences import shortened
 from nbcompile.guarding.encodings.table import AMBIENT, LEAVES
 from nbcompile.guarding.prepared import Ambient, Leaf
@@ -90,7 +90,7 @@ def _first_different_key(guard: Guard, scope: Scope) -> str:
     source, keys = cast("Source", guard.source), cast("tuple[object, ...]", guard.expected)
     name = expression(source)
     with contextlib.suppress(Exception):  # the source cannot be resolved, or not to a dict
-        found = tuple(dict.keys(cast("dict[object, object]", resolve(source, scope))))
+        found = tuple(keys_of(resolve(source, scope)))
         if len(found) != len(keys):
             return f"len({name}) != {len(keys)}"
         for index, (key, now) in enumerate(zip(keys, found, strict=True)):

@@ -64,9 +64,8 @@ def dict_keys(guard: Guard, name: str, value: object) -> Leaf:
     text = f"list(dict.keys({name})) == {list(keys)!r}"
 
     def holds(value: object) -> bool:
-        if isinstance(value, MappingProxyType):
-            return is_same_value(tuple(value), keys)
-        return isinstance(value, dict) and is_same_value(tuple(dict.keys(value)), keys)
+        # In the order of an OrderedDict, which ``dict.keys`` does not know.
+        return isinstance(value, dict | MappingProxyType) and is_same_value(tuple(keys_of(value)), keys)
 
     def install(manager: Any) -> None:
         if isinstance(value, MappingProxyType):

@@ -23,7 +23,7 @@ import torch
 import torch.overrides
 
 from nbcompile.capture.guard import GuardKind, ShapeGuards, TensorFacts, TensorMarks, tensor_property
-from nbcompile.capture.source import Scope, Source, expression
+from nbcompile.capture.source import Scope, Source, expression, keys_of
 from nbcompile.guarding.accessors import fetch
 from nbcompile.guarding.encodings.ambient import readable_conditions, shape_names
 from nbcompile.guarding.page_values import Atom, PageValues, Reader
@@ -121,7 +121,7 @@ def dict_keys(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:
 
 
 def _spelled_keys(value: Any) -> str:
-    return spelled(tuple(value) if isinstance(value, MappingProxyType) else tuple(dict.keys(value)))
+    return spelled(tuple(keys_of(value)))
 
 
 def contains(values: PageValues, prepared: Leaf, scope: Scope) -> Tree:

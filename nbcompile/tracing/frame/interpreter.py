@@ -341,7 +341,7 @@ class Interpreter:
 
     def guard_keys(self, mapping: VariableTracker) -> None:
         assert isinstance(mapping, DictVariable) and mapping.source is not None
-        keys: tuple[object, ...] = tuple(self.real_value(mapping.source))  # type: ignore[arg-type]
+        keys = tuple(keys_of(self.real_value(mapping.source)))
         # A guard that compared all keys at once would look them up, and so run the ``__hash__`` of the user's class.
         if not any(map(has_own_hash, keys)):
             self.guard(mapping.source, GuardKind.DICT_KEYS, keys)

@@ -183,11 +183,12 @@ class ExceptionVariable(ObjectVariable):
         )
 
     def _make(self, reconstruction: Reconstructor) -> Recipe:
-        # ``BaseException.__new__`` sets ``args`` without running the class's ``__init__``.
         cls, arguments = Constant(self.cls, self.cls.__name__), tuple(map(reconstruction.recipe, self.arguments))
-        if not self.cls.__flags__ & HEAP_TYPE:
+        # Where no code of the program makes it, the class itself does: some classes in C keep more than ``args``.
+        own = (types.FunctionType, staticmethod)
+        if not any(isinstance(class_lookup(self.cls, name), own) for name in ("__new__", "__init__")):
             return Call(cls, arguments)
-        return Call(Constant(BaseException.__new__, "new"), (cls, *arguments))  # its __init__ was traced through
+        return Call(Constant(without_initialising, "without_initialising"), (cls, *arguments))
 
     def _completed(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
         # ``raise ... from ...`` and nested handlers link exceptions, which may form a circle: linked
@@ -200,6 +201,15 @@ class ExceptionVariable(ObjectVariable):
         linked = tuple(SetAttribute(target, name, reconstruction.recipe(value)) for name, value in known.items())
         suppressed = SetAttribute(target, "__suppress_context__", Constant(self.suppresses_context))
         return (*reconstruction.attributes(self), *linked, *((suppressed,) if self.suppresses_context else ()))
+
+
+def without_initialising(cls: type[BaseException], *arguments: Any) -> BaseException:
+    """An exception of the program's class, whose own ``__init__`` was traced: ``__new__`` in C sets ``args``."""
+    base: type = cls
+    while base.__flags__ & HEAP_TYPE:  # ``BaseException.__new__`` refuses classes whose layout is another one's
+        base = base.__base__ or BaseException
+    error: BaseException = base.__new__(cls, *arguments)
+    return error
 
 
 def look_up(tracer: Tracer, owner: VariableTracker, name: str) -> VariableTracker:

@@ -60,6 +60,15 @@ class InstanceDictVariable(DictVariable):
     def mark_mutated(self, tracer: Tracer) -> None:
         """The change is noted under the object, attribute by attribute."""
 
+    # Which attributes go depends on those that are there.
+    def method_clear(self, tracer: Tracer) -> None:
+        self._know_all(tracer)
+        super().method_clear(tracer)
+
+    def method_popitem(self, tracer: Tracer, last: VariableTracker | None = None) -> VariableTracker:
+        self._know_all(tracer)
+        return super().method_popitem(tracer, last)
+
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return reconstruction.attribute(reconstruction.recipe(self.owner), "__dict__")
 

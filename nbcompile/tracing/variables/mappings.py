@@ -18,7 +18,7 @@ from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, St
 from nbcompile.capture.source import Source
 from nbcompile.tracing.polyfills.builtins import fromkeys
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
@@ -28,6 +28,8 @@ from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, is_class_key, table_of, table_of_real
 
+IN_ORDER = ("keys", "values", "items", "__iter__", "__reversed__", "copy", "popitem")
+"""Methods of ``dict`` that go through the insertions, also in an OrderedDict, whose keys may have been moved."""
 Entry = tuple[VariableTracker, VariableTracker]
 
 
@@ -105,6 +107,14 @@ class DictVariable(ContainerVariable):
             tracer.side_effects.store_attribute(tracer, self, name, value)  # a module's state has _metadata
         else:
             super().set_attribute(tracer, name, value)
+
+    def builtin_method(
+        self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker:
+        is_ordered = issubclass(self.cls, collections.OrderedDict)
+        if cls is dict and is_ordered and name in IN_ORDER and self.source is not None:
+            self.no_method(name)
+        return super().builtin_method(tracer, cls, name, arguments, keywords)
 
     def _know_all(self, tracer: Tracer) -> None:
         # Guards are about the dict as it was when the frame began. Once it is changed here, all keys are known already.

@@ -55,7 +55,7 @@ class NNModuleVariable(ObjectVariable):
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
         # One guard, whose predicate asks the real object: it looks into all dicts, as nn.Module does.
-        if class_lookup(self.cls, "__getattr__") is GETTER:
+        if class_lookup(self.cls, "__getattr__") is GETTER and not self.has_new_class:
             tracer.guard(source, GuardKind.HASATTR, (name, False))
             return
         super()._guard_absence(tracer, source, name)

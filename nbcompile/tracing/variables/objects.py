@@ -30,10 +30,12 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
+from nbcompile.tracing import breaks
 from nbcompile.tracing.polyfills import ordered
 from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
+from nbcompile.tracing.variables.class_change import expect_class, is_class_slot
 from nbcompile.tracing.variables.class_facts import has_class_members_only
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -69,6 +71,10 @@ IN_PLACE = ("__iadd__", "__imul__", "__ior__", "__iand__", "__ixor__", "__isub__
 METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
 
+CLASS_MAY_CHANGE = ("ObjectVariable", "NNModuleVariable")
+"""Trackers that represent an object of any class of their kind."""
+
+
 class ObjectVariable(VariableTracker):
     """An object of a user's class: from outside (``value``) or made by the traced code."""
 
@@ -80,6 +86,8 @@ class ObjectVariable(VariableTracker):
         """Source of the class; for a new object, the source that it was called from."""
         self.base_items: VariableTracker | None = None
         """Tracker of the built-in part of a subclass of list, dict, tuple ..."""
+        self.has_new_class = False
+        """True once the traced code assigned to ``__class__``: the class at ``source`` is another one."""
         self.seen: dict[str, VariableTracker] = {}
         """Attributes that were read, still unguarded where nothing looked at them."""
 
@@ -113,7 +121,8 @@ class ObjectVariable(VariableTracker):
 
     def on_class(self, tracer: Tracer, name: str) -> object:
         """Entry of the class under a name; its kind is guarded."""
-        tracer.note_member(self.class_source if self.source is None else self.source, self.cls, name)
+        of_class = self.source is None or self.has_new_class
+        tracer.note_member(self.class_source if of_class else self.source, self.cls, name)
         return class_lookup(self.cls, name)
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
@@ -198,7 +207,7 @@ class ObjectVariable(VariableTracker):
         return tracer.wrap(self.cls, self.class_source)
 
     def _class_source(self, name: str) -> Source | None:
-        if self.source is not None:
+        if self.source is not None and not self.has_new_class:
             return MethodFunctionSource(self.source, name)
         return None if self.class_source is None else ClassMemberSource(self.class_source, name)
 
@@ -290,7 +299,7 @@ class ObjectVariable(VariableTracker):
         if self._has_getattr():  # hasattr would ask it, too
             # Guards must not run the program's own code: ``hasattr`` calls ``__getattr__`` and ``__getattribute__``.
             self._not_shadowed(tracer, name)
-        elif self._has_getattribute():
+        elif self._has_getattribute() or self.has_new_class:
             self._not_shadowed(tracer, name)
             self._not_in_class(tracer, name)
         else:
@@ -351,8 +360,18 @@ class ObjectVariable(VariableTracker):
             below = None if source is None else MethodFunctionSource(source, "__set__")
             tracer.call(tracer.wrap(setter, below), [tracer.wrap(found, source), self, value])
             return
+        if is_class_slot(found):
+            self._change_class(tracer, expect_class(tracer, self.cls, value))
+            return
         self._expect_room(tracer, setattr, name, None)
         self._store(tracer, name, value)
+
+    def _change_class(self, tracer: Tracer, cls: ClassVariable) -> None:
+        if type(self).__name__ not in CLASS_MAY_CHANGE:
+            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{self.describe()}.__class__ = ...", name="class")
+        tracer.side_effects.store_attribute(tracer, self, "__class__", cls)
+        self.cls, self.has_new_class = cls.value, True
+        self.class_source = address_of(cls.value) if cls.source is None else cls.source
 
     def _store(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         tracer.side_effects.store_attribute(tracer, self, name, value)
@@ -452,7 +471,7 @@ class ObjectVariable(VariableTracker):
             own = isinstance(self.on_class(tracer, "__missing__"), types.FunctionType)
             if own and not self.base_items.contains(tracer, realise(tracer, arguments[0])):
                 return self._special(tracer, "__missing__", arguments, {})
-        return self.base_items.call_method(tracer, name, arguments, keywords)
+        return self.base_items.builtin_method(tracer, cls, name, arguments, keywords)
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self._special_method(tracer, name), arguments, keywords)

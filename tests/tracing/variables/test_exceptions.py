@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import nbcompile
 from tests.support.answers import check
+from tests.support.graphs import Graphs
 
 
 class Own(Exception):
@@ -50,3 +58,42 @@ def test_links_to_other_exceptions():
         """,
         "raise ValueError('a') from None", "raise ValueError('a') from 5",
     )  # fmt: skip
+
+
+class Ended(StopIteration):
+    """A class without code of its own."""
+
+
+class Refused(ValueError, OSError):
+    """Two bases in C, of which the second one decides the layout."""
+
+
+class Several(ExceptionGroup):  # type: ignore[type-arg]
+    """A group of the program's."""
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ExceptionGroup("g", [ValueError("a"), ExceptionGroup("h", [KeyError("b")])]),
+        lambda: Several("g", [TypeError("a")]),
+        lambda: Ended(4),
+        lambda: Refused(1, "x"),
+    ],
+)
+def test_classes_whose_layout_is_their_own(make: Callable[[], BaseException]) -> None:
+    """Groups, and others that C makes in a way of its own, leave the frame whole."""
+    names = ("args", "errno", "strerror", "code", "value", "message")
+
+    def f(x: torch.Tensor) -> Any:
+        return x + 1, make()
+
+    def described(error: Any) -> Any:
+        below = [described(one) for one in getattr(error, "exceptions", ())]
+        return type(error), str(error), [repr(getattr(error, name, None)) for name in names], below
+
+    graphs = Graphs()
+    _, error = nbcompile.compile(f, backend=graphs, fullgraph=True)(torch.ones(2))
+    assert described(error) == described(make())
+    assert len(graphs) == 1

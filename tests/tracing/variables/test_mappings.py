@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.graphs import Graphs
 from tests.support.oracle import require_same_answer, tried
 
 N = float("nan")
@@ -174,3 +175,65 @@ def test_the_items_of_a_subclass_are_read_without_its_methods(cls):
     for number in (1, 2, 5):
         items, x = cls([number, torch.full((2,), 3.0)]), torch.ones(2)
         assert str(compiled(items, x)) == str((torch.full((2,), 4.0), torch.full((2,), 7.0), number * 2))
+
+
+class _Reversed(dict):
+    def __iter__(self):
+        return iter(sorted(super().__iter__(), reverse=True))
+
+    def keys(self):
+        return list(self)
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_the_keys_of_a_subclass_are_guarded_in_the_order_of_the_dict():
+    """A dict from outside whose class walks it in another order is one graph, and another order is noticed."""
+
+    def f(x, d):
+        for key in d:
+            x = x * 2 + d[key]
+        return x, list(d.values()), list(d.keys()), list(dict.keys(d)), len(d)
+
+    graphs = Graphs()
+    compiled = nbcompile.compile(f, backend=graphs)
+    for given in ({"a": 1.0, "b": 2.0}, {"b": 2.0, "a": 1.0}, {"a": 1.0, "b": 2.0, "c": 3.0}):
+        expected, actual = f(torch.ones(2), _Reversed(given)), compiled(torch.ones(2), _Reversed(given))
+        assert torch.equal(expected[0], actual[0])
+        assert expected[1:] == actual[1:]
+    assert len(graphs) == 3
+
+
+def _moved():
+    ordered = collections.OrderedDict(a=1.0, b=2.0, c=3.0)
+    ordered.move_to_end("a")
+    return ordered
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_the_order_of_an_ordered_dict_is_guarded():
+    """A key that was moved before a call is seen: ``dict.keys`` of the same dict is in the old order."""
+
+    def f(x, d):
+        for value in d.values():
+            x = x * 2 + value
+        return x, list(d), list(d.items())
+
+    graphs = Graphs()
+    compiled = nbcompile.compile(f, backend=graphs)
+    for ordered in (collections.OrderedDict(a=1.0, b=2.0, c=3.0), _moved(), _moved()):
+        expected, actual = f(torch.ones(2), ordered), compiled(torch.ones(2), ordered)
+        assert torch.equal(expected[0], actual[0])
+        assert expected[1:] == actual[1:]
+    assert len(graphs) == 2
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("method", ["keys", "values", "items", "__iter__", "__reversed__", "copy"])
+def test_methods_of_dict_go_through_the_insertions_of_an_ordered_dict(method):
+    """``dict.keys(d)`` of an OrderedDict does not see that a key was moved before the call."""
+
+    def f(x, d):
+        return x + 1, list(getattr(dict, method)(d))
+
+    for ordered in (collections.OrderedDict(a=1.0, b=2.0, c=3.0), _moved()):
+        assert nbcompile.compile(f, backend="eager")(torch.ones(2), ordered)[1:] == f(torch.ones(2), ordered)[1:]
