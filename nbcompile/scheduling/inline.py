@@ -47,7 +47,12 @@ def inline_small(program: Program) -> Program:
         # A reduction and what follows it run in a kernel with rows, which computes the small value once for each row.
         if isinstance(buffer, (Reduction, Scan)) or any(name in from_reduction for name in reads(buffer)):
             from_reduction.add(buffer.name)
-        elif _is_small(buffer) and buffer.name not in needed and _always_spread(buffer, readers.get(buffer.name, ())):
+        elif (
+            _is_small(buffer)
+            and buffer.name not in needed
+            and _always_spread(buffer, readers.get(buffer.name, ()))
+            and not _is_overwritten(buffer, readers.get(buffer.name, ()))
+        ):
             inlined[buffer.name] = buffer
             continue
         buffers.append(buffer)
@@ -61,6 +66,12 @@ def _is_small(buffer: LoopBuffer) -> bool:
         and cost(buffer.body) <= MAX_INLINED_COST
         and sum(1 for _ in loads(buffer.body)) <= MAX_INLINED_LOADS
     )
+
+
+def _is_overwritten(buffer: LoopBuffer, readers: Sequence[LoopBuffer]) -> bool:
+    # x.div_(x[0] + 1): inlined, the loop would read the x[0] that its first iteration has overwritten.
+    written = {reader.writes_to for reader in readers if isinstance(reader, Pointwise) and reader.writes_to}
+    return bool(written) and not written.isdisjoint(reads(buffer))
 
 
 def _readers(program: Program) -> dict[str, list[LoopBuffer]]:
