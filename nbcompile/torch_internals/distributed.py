@@ -52,6 +52,35 @@ def answer_of_group(name: str, question: str) -> Any:
     return found() if callable(found) else found
 
 
+def device_mesh(value: object) -> Any:
+    """The value if it is a mesh of devices, else None; the module of meshes is not imported for the question."""
+    module: Any = sys.modules.get("torch.distributed.device_mesh")
+    return value if module is not None and type(value) is module.DeviceMesh else None
+
+
+def facts_of_processes(value: object) -> list[Any] | None:
+    """The facts that another process compares of a process group or a mesh of devices; None: it is neither now."""
+    mesh = device_mesh(value)
+    try:
+        if mesh is not None:
+            root = mesh._get_root_mesh()
+            joined = getattr(
+                root, "_flatten_mapping", {}
+            )  # dimensions that were joined under a name: it can be asked for
+            found = [_facts_of_mesh(each) for each in (mesh, root, *joined.values())]
+            return ["mesh", mesh.get_rank(), list(joined), *found]
+        if torch.distributed.is_available() and isinstance(value, torch.distributed.ProcessGroup):
+            return ["group", value.group_name, value.rank(), answer_of_group(value.group_name, "ranks")]
+    except (RuntimeError, KeyError, ValueError):
+        pass
+    return None
+
+
+def _facts_of_mesh(mesh: Any) -> list[Any]:
+    names = mesh.mesh_dim_names, getattr(mesh, "_dim_group_names", None)
+    return [mesh.device_type, list(mesh.mesh.shape), mesh.mesh.flatten().tolist(), repr(names)]
+
+
 def registered_group(tag: str, ranks: list[int], stride: int) -> Any:
     """The process group of this process among those of some ranks that there is already; None: there is none."""
     module: Any = torch.distributed.distributed_c10d

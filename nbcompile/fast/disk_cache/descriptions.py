@@ -6,6 +6,7 @@
     print                      ["builtin", "builtins", "print"]
     torch.ops.aten.add.Tensor  ["operator", "aten.add.Tensor"]
     a Triton kernel            ["kernel", "mine", "scale", digest of its text and of all that it is compiled with]
+    a process group            ["processes", "group", "0", rank 1, ranks 0 and 1]; a mesh of devices likewise
 
 An entry of the store holds descriptions, never objects. When it is looked up, the objects that the addresses of
 its guards lead to *now* are described in the same way, and the words compared: an edited function, or a class with
@@ -22,6 +23,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import importlib
+import re
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -31,6 +33,7 @@ from typing import Any
 
 import torch
 
+from nbcompile import torch_internals
 from nbcompile.capture import triton_kernels
 from nbcompile.capture.literals import NotStorable, Unreadable, encode
 from nbcompile.support.class_flags import HEAP_TYPE
@@ -56,6 +59,7 @@ _C_CALLABLES = types.BuiltinFunctionType | types.MethodDescriptorType | types.Wr
 NAMESPACES: dict[str, str] = {
     "aten": "torch", "prims": "torch._prims", "higher_order": "torch._higher_order_ops",
     "nbcompile": "nbcompile.ir.attention",
+    **dict.fromkeys(("_c10d_functional", "_c10d_functional_autograd"), "torch.distributed._functional_collectives"),
 }  # fmt: skip
 """Operators that a later process has under the same name, by namespace: the module that makes them."""
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
@@ -134,6 +138,8 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
 def _describe(value: Any, depth: int) -> Description:
     # Each kind has its own form; anything else must be a literal, or the entry cannot be stored.
     if isinstance(value, types.ModuleType):
+        if isinstance(value, torch._ops._OpNamespace) and _walk(sys.modules["torch"], value.__name__[6:]) is value:
+            return ["operators", value.__name__]  # torch.ops.aten is in no table of modules
         if is_trusted(value.__name__) and sys.modules.get(value.__name__) is not value:
             raise NotStorable(f"another module than {value.__name__} has its name")
         return ["module", value.__name__]
@@ -151,6 +157,10 @@ def _describe(value: Any, depth: int) -> Description:
         return ["code", code_digest(value)]
     if triton_kernels.is_triton_kernel(value):
         return _kernel(value, depth)
+    if type(value).__name__ == "instancemethod":
+        return _getter_of_pybind(value)
+    if (of_processes := torch_internals.facts_of_processes(value)) is not None:
+        return ["processes", *of_processes]
     return ["value", encode(value)]
 
 
@@ -316,12 +326,22 @@ def _of_c(value: Any, depth: int) -> Description:
     named = getattr(value, "__module__", None)  # a slot of a class of pybind's has none
     module = owner.__name__ if isinstance(owner, types.ModuleType) else named if owner is None else None
     if not isinstance(module, str):
-        raise NotStorable(f"the method {value.__name__} of an object")
+        return _getter_of_pybind(value)
     # Found by name only if the name leads to this object: a monkey-patched function is another one.
     name: str = value.__name__
     if getattr(sys.modules.get(module), name, None) is not value:
         raise NotStorable(f"{module}.{name} is another function")
     return ["builtin", module, name]
+
+
+def _getter_of_pybind(value: Any) -> Description:
+    """The function in C++ behind a property: it has no name, but its text has the class in which it is to be found."""
+    said = re.search(r"\((?:self|arg0): ([\w.]+)\.(\w+)\)", value.__doc__ or "")
+    owner: Any = _walk(sys.modules.get(said[1]), said[2]) if said else None
+    for name, member in vars(owner).items() if isinstance(owner, type) else ():
+        if isinstance(member, property) and member.fget is value:
+            return ["getter", owner.__module__, owner.__qualname__, name]
+    raise NotStorable(f"the method {value.__name__} of an object")
 
 
 def _operator(value: Any, depth: int) -> Description:

@@ -33,6 +33,8 @@ FORMAT = 1
 VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX", "ATEN_", "MKL_", "DNNL_", "ONEDNN_")
 NO_PART = ("NBCOMPILE_CACHE_DIR", "NBCOMPILE_FRAMES_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that are no part of the key: they say only where something is stored."""
+OF_THE_LAUNCHER = "TORCHELASTIC_"
+"""Beginning of what torchrun tells its processes of itself, as the id of the run, which no two runs share."""
 OF_THE_CACHE = ("warm_start", "kernel_store", "background")
 """Beginnings of the settings of the disk cache and the background: they change when code is compiled, not what."""
 _OF_THE_CACHE = tuple(f"NBCOMPILE_{name.upper()}" for name in OF_THE_CACHE)
@@ -65,7 +67,7 @@ def _how(options: Options) -> list[object]:
     variables = [
         (name, value)
         for name, value in sorted(os.environ.items())
-        if name.startswith(VARIABLES) and name not in NO_PART and not name.startswith(_OF_THE_CACHE)
+        if name.startswith(VARIABLES) and name not in NO_PART and not name.startswith((OF_THE_LAUNCHER, *_OF_THE_CACHE))
     ]
     return [*asked, settings, variables]
 

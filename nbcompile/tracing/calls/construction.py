@@ -36,6 +36,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     builtins,
     collectives,
     comptime,
+    device_meshes,
     differentiation,
     families,
     flex_attention,

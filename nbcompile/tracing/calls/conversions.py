@@ -77,6 +77,8 @@ def _graph_number(tracer: Tracer, cls: type, value: VariableTracker) -> Variable
         number = value.call_method(tracer, _CONVERSIONS[cls], [], {})
         return number if number.python_type() in (cls, bool) else convert(tracer, cls, [number], {})
     if isinstance(value, SymbolicVariable) and cls in (int, float):
+        if value.python_type() is bool:  # SymPy has no number of a truth value: what is asked of it later fails
+            return ConstantVariable(cls(value.specialise()))
         is_int = cls is int and value.python_type() is int
         return value if is_int else tracer.apply(torch.sym_int if cls is int else torch.sym_float, (value,))
     return None
@@ -153,10 +155,11 @@ def _abs(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTr
 @handles(round)
 def _round(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value, *digits = (realise(tracer, each) for each in (*arguments, *keywords.values()))
-    if isinstance(value, SymbolicVariable) and not (value.python_type() is int and digits):
-        return tracer.apply_method("__round__", (value, *digits))
-    if isinstance(value, SymbolicVariable):  # torch's symbols take an int for round already
-        value = _specialised(value)
+    if isinstance(value, SymbolicVariable):
+        kind = value.python_type()
+        if kind is float or (kind is int and not digits):
+            return tracer.apply_method("__round__", (value, *digits))
+        value = _specialised(value)  # torch's symbols take an int for round already, and truth values have no method
     return one(tracer, round, "__round__", [value, *digits])
 
 

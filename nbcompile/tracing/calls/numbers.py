@@ -4,6 +4,7 @@
     1 / k      ints are promised to be floats without rounding: Python rounds the quotient alone
     1 << k     k is promised to be a number of bits that an int of the graph has
     a ** b     a float is promised to be positive: of others Python's power may be complex, or raises
+    (k > 3) == 1    a truth value is no number in SymPy, where this is False: it becomes a constant
 
 Where that does not hold, Python's operator is asked, and the numbers are constants.
 
@@ -21,11 +22,35 @@ from nbcompile.capture import arrays
 from nbcompile.tracing.inputs.int64_bounds import ROOM
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 EXACT = 2**53
 """Up to here each int is a float."""
 BITS = 62
+LOGICAL = frozenset({operator.and_, operator.or_, operator.xor, operator.iand, operator.ior, operator.ixor})
+"""Operators of two truth values whose result is one."""
+
+
+def operands_of(
+    function: Callable[..., object], left: VariableTracker, right: VariableTracker
+) -> tuple[VariableTracker, VariableTracker]:
+    """Operands in which each truth value that counts as 0 or 1 is a number."""
+    if function in LOGICAL and _is_truth_value(left) and _is_truth_value(right):
+        return left, right
+    return _as_number(left, right), _as_number(right, left)
+
+
+def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracker:
+    # SymPy compares a truth value with 1 without an error, and says that they differ.
+    if isinstance(other, (SymbolicVariable, ConstantVariable)) and _is_truth_value(value):
+        known = value.specialise() if isinstance(value, SymbolicVariable) else value.constant()
+        return ConstantVariable(int(known))  # type: ignore[call-overload]
+    return value
+
+
+def _is_truth_value(value: VariableTracker) -> bool:
+    return isinstance(value, (SymbolicVariable, ConstantVariable)) and value.python_type() is bool
 
 
 def is_as_in_python(

@@ -263,7 +263,7 @@ def in_graph(
     tracer: Tracer, function: Callable[..., object], left: VariableTracker, right: VariableTracker
 ) -> VariableTracker:
     """A node for an operator whose operands are values of the graph, or numbers."""
-    operands = (_as_number(left, right), _as_number(right, left))
+    operands = numbers.operands_of(function, left, right)
     of_numbers = all(isinstance(each, (SymbolicVariable, ConstantVariable)) for each in operands)
     # A graph computes other results than Python for some numbers (calls/numbers.py): these become constants.
     if of_numbers and not numbers.is_as_in_python(tracer, function, *operands):
@@ -272,13 +272,6 @@ def in_graph(
     if ndarray.has_array(operands) and not any(isinstance(each, TensorVariable) for each in operands):
         return ndarray.operate(tracer, function, operands)
     return tracer.apply(function, operands)
-
-
-def _as_number(value: VariableTracker, other: VariableTracker) -> VariableTracker:
-    """True is 1 beside a symbolic number (sympy's truth values are no numbers)."""
-    if isinstance(other, SymbolicVariable) and value.is_constant() and isinstance(value.constant(), bool):
-        return ConstantVariable(int(value.constant()))  # type: ignore[call-overload]
-    return value
 
 
 def special(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:

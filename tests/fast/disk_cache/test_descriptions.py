@@ -161,3 +161,21 @@ def test_a_slot_bound_to_a_class_of_pybinds_has_no_description(slot):
     """A method wrapper of such a class has no module: the entry is not stored, and nobody is warned."""
     with pytest.raises(NotStorable):
         describe(slot.__get__(torch._C._SDPBackend))
+
+
+def test_a_namespace_of_operators_is_described():
+    """``torch.ops.aten`` is a module that no table of modules has; another object of its name has no description."""
+    assert alike(describe(torch.ops.aten), describe(torch.ops.aten))
+    assert not alike(describe(torch.ops.aten), describe(torch.ops.prims))
+    with pytest.raises(NotStorable):
+        describe(type(torch.ops.aten)("aten"))
+
+
+def test_getters_of_pybind_are_described_by_class_and_property():
+    """Functions in C++ without a name, of which two have the same text."""
+    for cls, names in (
+        (torch._C._profiler._ExtraFields_TorchOp, ("scope", "name", "inputs")),
+        (torch._C._SDPAParams, ("query", "key")),
+    ):
+        descriptions = [describe(vars(cls)[name].fget) for name in names]
+        assert [each[-1] for each in descriptions] == list(names)

@@ -36,6 +36,7 @@ def test_a_setting_that_changes_code_changes_the_key(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert changed != before
     monkeypatch.setenv("NBCOMPILE_CACHE_DIR", "/elsewhere")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one run of torchrun")
     assert key(code_of(ADD), options) == before
 
 

@@ -195,6 +195,42 @@ def test_combined_flags_are_numbers_of_the_graph() -> None:
         assert found[2:] == expected[2:]
 
 
+OF_TRUTH_VALUES: dict[str, Callable[[Any], object]] = {
+    "equal to 1": lambda b: (b == 1, 1 == b, b == 0, b != 1, b == 1.0),  # noqa: SIM300
+    "equal to True": lambda b: (b == True, b != False, b is True),  # noqa: E712
+    "in a tuple": lambda b: (b in (1, 3), [0, 1].index(b), (b, 2) == (1, 2), {0: 2, 1: 3}[b]),
+    "smaller": lambda b: (b < 1, 0 < b <= 1, (b,) < (1,), sorted([b, 0.5])),
+    "of two": lambda b: (b & True, b | False, b ^ (not b), b == (not b), b & 3, b | 2),
+    "arithmetic": lambda b: (b + 1, b * 2.5, b / 2, -b, ~b, b**2, 2**b, b << 2, b // 1, divmod(b, 2)),
+    "float": lambda b: (float(b), float(b) == 1, int(float(b)), math.floor(float(b)), float(b) * 2),
+    "round": lambda b: (round(b), round(b, 1), math.trunc(b), math.ceil(b), abs(b), int(b)),
+}
+
+
+@pytest.mark.parametrize("source", ["of a symbol", "drawn"])
+@pytest.mark.parametrize("name", OF_TRUTH_VALUES)
+def test_truth_values_count_as_numbers(name: str, source: str, recwarn: pytest.WarningsRecorder) -> None:
+    """`(n > 3) == 1` and `float(n > 3)` of a symbol, and of a number that is drawn, are as in eager mode, without a warning."""
+    ask = OF_TRUTH_VALUES[name]
+
+    def program(x: torch.Tensor, n: int) -> object:
+        return x + n, ask(n > 3)
+
+    def drawn(x: torch.Tensor, n: int) -> object:
+        truth = bool(int(random.random() * 2))
+        return x + n, ask(truth)
+
+    function = drawn if source == "drawn" else program
+    compiled = nbcompile.compile(function, backend="eager", dynamic=True)
+    for n in (5, 2, 4, 7):
+        random.seed(n)
+        expected = function(torch.ones(2), n)[1]
+        random.seed(n)
+        found = compiled(torch.ones(2), n)[1]
+        assert (found, [type(each) for each in found]) == (expected, [type(each) for each in expected]), (n, found)
+    assert not [each for each in recwarn if "uncompiled" in str(each.message)]
+
+
 def test_results_keep_what_was_stored_on_them() -> None:
     """Attributes of a tensor that a graph computes are there when it is returned, also two that name each other."""
 
