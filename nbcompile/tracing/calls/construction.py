@@ -189,14 +189,22 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
     cls = owner.value
     if issubclass(cls, OSError) and all(each.is_constant() for each in given):
         cls = type(cls(*(each.constant() for each in given)))  # OSError(2, ...) is a FileNotFoundError
-    exception = ExceptionVariable(cls, given)
+    tracer.note_member(owner.source, owner.value, "__new__")
     tracer.note_member(owner.source, owner.value, "__init__")
+    new = class_lookup(owner.value, "__new__")
+    if isinstance(new, staticmethod):  # in Python
+        maker = None if owner.source is None else AttrSource(owner.source, "__new__")
+        exception = realise(tracer, tracer.call(tracer.wrap(new.__func__, maker), [owner, *arguments], keywords))
+        if not (isinstance(exception, ExceptionVariable) and issubclass(exception.cls, cls)):
+            return exception
+    else:
+        exception = ExceptionVariable(cls, given)
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
         made_by(owner, exception)
         source = None if owner.source is None else ClassMemberSource(owner.source, "__init__")
         tracer.call(tracer.wrap(init, source), [exception, *arguments], keywords)
-    elif keywords:
+    else:
         exception.builtin_method(tracer, owner.value, "__init__", arguments, keywords)
     return exception
 

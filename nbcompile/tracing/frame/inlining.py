@@ -13,6 +13,7 @@ variables/functions.py (bind_args). Read next: nbcompile/tracing/effects/reconst
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -38,6 +39,9 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
     from nbcompile.tracing.frame.protocol import FrameInterpreter
+
+CLOSE_RETURNS = sys.version_info >= (3, 13)
+"""``generator.close()`` returns what the generator returned."""
 
 RESUMED_IN_YIELD_FROM = 2
 """The argument of a RESUME, its low two bits, where a frame goes on inside of ``yield from``."""
@@ -179,7 +183,35 @@ def _stopped(error: VariableTracker) -> VariableTracker:
     """A generator's own StopIteration would look like its end to whoever iterates (PEP 479)."""
     stopped = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
     stopped.cause = stopped.context = error
+    stopped.suppresses_context = True
     return stopped
+
+
+def _thrown(tracer: Tracer, kind: VariableTracker, *rest: VariableTracker) -> VariableTracker:
+    """The exception of ``throw(error)``, ``throw(ValueError)``, or the older ``throw(ValueError, value, trace)``."""
+    given = [None if each.is_constant() and each.constant() is None else each for each in rest]
+    value, trace = [*given, None, None][:2]
+    if trace is not None and not issubclass(trace.python_type(), types.TracebackType):
+        tracer.raise_exception(TypeError, "throw() third argument must be a traceback object")
+    error = _instance(tracer, kind, value)
+    if trace is not None:
+        error.set_attribute(tracer, "__traceback__", trace)
+    return error
+
+
+def _instance(tracer: Tracer, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
+    cls = getattr(kind, "value", None)
+    if isinstance(cls, type) and issubclass(cls, BaseException):
+        if value is not None and issubclass(value.python_type(), cls):
+            return value
+        parts = [] if value is None else value.unpack(tracer) if value.python_type() is tuple else [value]
+        return realise(tracer, tracer.call(kind, parts))
+    if not issubclass(kind.python_type(), BaseException):
+        text = f"exceptions must be classes or instances deriving from BaseException, not {kind.type_name()}"
+        tracer.raise_exception(TypeError, text)
+    if value is not None:
+        tracer.raise_exception(TypeError, "instance exception may not have a separate value")
+    return kind
 
 
 class GeneratorVariable(IteratorVariable):
@@ -218,8 +250,11 @@ class GeneratorVariable(IteratorVariable):
 
     def send(self, value: VariableTracker) -> VariableTracker | None:
         """Go on with a value until the next ``yield``; None at the end."""
+        self._expect_idle()
         if self.failed:
             raise breaks.unsupported(breaks.GENERATOR, f"next() after an exception in {self.describe()}")
+        if not self.started and not (value.is_constant() and value.constant() is None):
+            self.interpreter.raise_exception(TypeError, "can't send non-None value to a just-started generator")
         if self.finished:
             self.ending = None  # it was reported once
             return None
@@ -232,10 +267,11 @@ class GeneratorVariable(IteratorVariable):
 
     def throw(self, error: VariableTracker) -> VariableTracker | None:
         """Raise an exception where the generator waits."""
+        self._expect_idle()
         # Before its first instruction and after its last no ``try`` is active: the exception just leaves it.
         if self.finished or not self.started:
             self.finished = True
-            raise ObservedException(error)
+            raise ObservedException(error, has_context=True)
         # The delegation of ``yield from``: the exception goes to the inner generator first (PEP 380). It may
         # handle it and yield again, end (its value is the value of ``yield from``), or raise, and then this
         # generator sees what it raised.
@@ -281,10 +317,10 @@ class GeneratorVariable(IteratorVariable):
         except ObservedException as error:
             if not issubclass(error.value.python_type(), (GeneratorExit, StopIteration)):
                 raise
-            item = None
+            return ConstantVariable(None)
         if item is not None:
             tracer.raise_exception(RuntimeError, "generator ignored GeneratorExit")
-        return ConstantVariable(None)
+        return self.interpreter.returned_by(self) if CLOSE_RETURNS else ConstantVariable(None)
 
     def waits_in_try(self) -> bool:
         """True if it was left waiting where something is still to do: CPython does it when the generator is freed."""
@@ -298,10 +334,18 @@ class GeneratorVariable(IteratorVariable):
         handler = self.frame.view.instructions[self.frame.view.labels[protection.target]]
         return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration
 
+    def _expect_idle(self) -> None:
+        """Raise, in the traced program, if the generator runs right now: its own body asks it to go on."""
+        if any(frame is self.frame for frame in self.interpreter.frames):
+            self.interpreter.raise_exception(ValueError, "generator already executing")
+
     def _go_on(self, raised: VariableTracker | None = None) -> VariableTracker | None:
         try:
-            if raised is not None and not self.frame.goes_to_handler(raised):
-                raise ObservedException(raised)
+            if raised is not None:
+                if self.frame.handled and isinstance(raised, ExceptionVariable):  # it waits inside of an ``except``
+                    raised.set_context(self.frame.handled[-1])
+                if not self.frame.goes_to_handler(raised):
+                    raise ObservedException(raised, has_context=True)
             outcome = self.interpreter.run_frame(self.frame)
         except ObservedException as error:
             self.finished = True
@@ -311,7 +355,7 @@ class GeneratorVariable(IteratorVariable):
             if issubclass(error.value.python_type(), StopIteration):
                 if self.failed:  # an iterator of C hands it on as it is: whoever iterates sees an end
                     raise breaks.unsupported(breaks.GENERATOR, f"StopIteration in {self.describe()}") from None
-                raise ObservedException(_stopped(error.value)) from None
+                raise ObservedException(_stopped(error.value), has_context=True) from None
             raise
         if outcome.yielded:
             self.given += 1
@@ -326,16 +370,9 @@ class GeneratorVariable(IteratorVariable):
         return super().get_attribute(tracer, name)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        if name in ("send", "throw"):
-            first = realise(tracer, arguments[1] if name == "throw" and len(arguments) > 1 else arguments[0])
-            # ``throw(ValueError)`` makes an instance of the class; the deprecated form has the instance
-            # as the second argument.
-            error = (
-                tracer.call(first, [])
-                if name == "throw" and isinstance(first.python_type(), type) and issubclass(first.python_type(), type)
-                else first
-            )
-            item = self.send(first) if name == "send" else self.throw(error)
+        given = [realise(tracer, each) for each in arguments]
+        if name in ("send", "throw") and not keywords and 1 <= len(given) <= (1 if name == "send" else 3):
+            item = self.send(given[0]) if name == "send" else self.throw(_thrown(tracer, *given))
             if item is None:
                 tracer.stop(self)
             return item

@@ -148,14 +148,16 @@ class Translator:
         try:
             return handler(self, instruction)
         except ObservedException as error:
-            self._note_context(error.value)
+            if not error.has_context:
+                error.has_context = True
+                self._note_context(error.value)
             if not self.goes_to_handler(error.value):
                 raise
         except Unhashable as error:
             wrong = ExceptionVariable(TypeError, [ConstantVariable(str(error))])
             self._note_context(wrong)
             if not self.goes_to_handler(wrong):
-                raise ObservedException(wrong) from None
+                raise ObservedException(wrong, has_context=True) from None
         except breaks.Unsupported as error:
             raise self._annotated(error) from None if error.__traceback__ is None else error
         return None
@@ -172,11 +174,10 @@ class Translator:
         return error
 
     def _note_context(self, error: VariableTracker) -> None:
-        """``__context__``: what was being handled when the exception was raised."""
-        # A bare ``raise`` raises what is being handled: an exception is not its own context.
-        handling = self.handled[-1] if self.handled else None
-        if isinstance(error, ExceptionVariable) and error.context is None and handling not in (None, error):
-            error.context = handling
+        """``__context__``: what was being handled, here or by a caller, when the exception was raised."""
+        handling = self.interpreter.handled_exception()
+        if handling is not None and isinstance(error, ExceptionVariable):
+            error.set_context(handling)
 
     def goes_to_handler(self, error: VariableTracker) -> bool:
         """Go on at the handler that protects the current instruction, if one does."""
@@ -285,9 +286,26 @@ class Translator:
         members = builtins if isinstance(builtins, dict) else vars(builtins)
         if name in members:
             return interpreter.wrap(members[name], self._builtin_source(name, members))
-        raise breaks.unsupported(
-            breaks.OBSERVED_EXCEPTION, f"name '{name}' is not defined", name="NameError", arguments=f"('{name}')"
-        )
+        if not self._guard_absent(name):
+            raise breaks.unsupported(
+                breaks.OBSERVED_EXCEPTION, f"name '{name}' is not defined", name="NameError", arguments=f"('{name}')"
+            )
+        self.raise_unknown_name(name, f"name '{name}' is not defined")
+
+    def _guard_absent(self, name: str) -> bool:
+        """Guard that neither the module nor ``builtins`` has a name, if both have an address."""
+        module = self.scope.get("__name__")
+        if not (isinstance(module, str) and self.interpreter.is_module_scope(module, self.scope)):
+            return False
+        for source in (ModuleSource(module), ModuleSource("builtins")):
+            self.interpreter.guard(AttrSource(source, "__dict__"), GuardKind.DICT_CONTAINS, (name, False))
+        return True
+
+    def raise_unknown_name(self, name: str, text: str) -> NoReturn:
+        """NameError in the traced program, which says of which name."""
+        error = ExceptionVariable(NameError, [ConstantVariable(text)])
+        self.interpreter.side_effects.store_attribute(self.interpreter, error, "name", ConstantVariable(name))
+        raise ObservedException(error)
 
     def _builtin_source(self, name: str, members: dict[str, object]) -> Source | None:
         """The address of a builtin: it is meant as long as the module has no global of that name."""

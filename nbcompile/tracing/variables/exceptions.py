@@ -25,6 +25,8 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import TupleVariable
 
+TAKES_ANYTHING = tuple({cls.__init__ for cls in (BaseException, ImportError, NameError, AttributeError, StopIteration)})
+"""Initialisers in C that accept positional arguments of every number and type."""
 IN_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -56,6 +58,8 @@ class ExceptionVariable(ObjectVariable):
         """For an AttributeError: the name that was looked up first, and on what."""
         self.traceback: VariableTracker | None = None
         """Traceback from the time when it was raised."""
+        self.file_names: list[VariableTracker] = []
+        """For an OSError: what follows ``args`` in the call that made it."""
         self.of_assertion = False
         """True if an ``assert`` statement raised it."""
 
@@ -100,11 +104,11 @@ class ExceptionVariable(ObjectVariable):
 
     def _real(self) -> BaseException:
         """An exception of the built-in class below, with the arguments."""
-        # The built-in class, because the user's ``__init__`` was traced already and must not run.
-        builtin: Any = next(base for base in self.cls.__mro__ if not base.__flags__ & HEAP_TYPE)
-        if not all(each.is_constant() for each in self.arguments):
+        builtin: Any = _builtin_base(self.cls)  # the user's ``__init__`` was traced already and must not run
+        arguments = [*self.arguments, *self.file_names]
+        if not all(each.is_constant() for each in arguments):
             self.no_method("__str__")
-        exception: BaseException = builtin(*(each.constant() for each in self.arguments))
+        exception: BaseException = builtin(*(each.constant() for each in arguments))
         return exception
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
@@ -114,10 +118,15 @@ class ExceptionVariable(ObjectVariable):
             self.plain_set_attribute(tracer, name, value)
 
     def plain_set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        is_none = value.is_constant() and value.constant() is None
         match name:
-            case "__cause__" | "__context__" if value.is_constant() and value.constant() is not None:
+            case "__cause__" | "__context__" if not is_none and not issubclass(value.python_type(), BaseException):
                 kind = name.strip("_")
                 tracer.raise_exception(TypeError, f"exception {kind} must be None or derive from BaseException")
+            case "__traceback__" if not is_none and not issubclass(value.python_type(), types.TracebackType):
+                tracer.raise_exception(TypeError, "__traceback__ must be a traceback or None")
+            case "__suppress_context__" if value.python_type() is not bool:
+                tracer.raise_exception(TypeError, "attribute value type must be bool")
             case "__cause__":
                 self.set_cause(value)
             case "__context__":
@@ -132,10 +141,30 @@ class ExceptionVariable(ObjectVariable):
             case _:  # as in torch
                 raise breaks.unsupported(breaks.EXCEPTION_ATTRIBUTE, f"{self.describe()}.{name} = ...", attribute=name)
 
+    def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if name == "__suppress_context__":
+            tracer.raise_exception(TypeError, "can't delete numeric/char attribute")
+        if name in ("args", "__cause__", "__context__", "__traceback__"):
+            tracer.raise_exception(TypeError, f"{name} may not be deleted")
+        super().plain_delete_attribute(tracer, name)
+
     def set_cause(self, cause: VariableTracker) -> None:
         """``raise ... from cause``."""
         self.cause = None if cause.is_constant() else cause
         self.suppresses_context = True
+
+    def set_context(self, handling: VariableTracker) -> None:
+        """Note what is being handled while this is raised; no exception becomes part of its own context."""
+        if handling is self:
+            return
+        passed: set[int] = set()
+        above: VariableTracker | None = handling
+        while isinstance(above, ExceptionVariable) and id(above) not in passed:
+            passed.add(id(above))
+            if above.context is self:
+                above.context = None
+            above = above.context
+        self.context = handling
 
     # -- methods in C --------------------------------------------------------------------
 
@@ -144,17 +173,9 @@ class ExceptionVariable(ObjectVariable):
     ) -> VariableTracker:
         match name:
             case "__init__" if cls is not object:
-                self.arguments = [realise(tracer, each) for each in arguments]
-                for key, value in keywords.items():  # ImportError(text, name="os")
-                    tracer.side_effects.store_attribute(tracer, self, key, realise(tracer, value))
+                self._initialise(tracer, [realise(tracer, each) for each in arguments], keywords)
                 return ConstantVariable(None)
-            case "with_traceback":
-                if (
-                    arguments
-                    and (given := realise(tracer, arguments[0])).is_constant()
-                    and given.constant() is not None
-                ):
-                    tracer.raise_exception(TypeError, "__traceback__ must be a traceback or None")
+            case "with_traceback" if len(arguments) == 1:
                 self.plain_set_attribute(tracer, "__traceback__", realise(tracer, arguments[0]))
                 return self
             case "add_note" if len(arguments) == 1 and not keywords:
@@ -165,6 +186,32 @@ class ExceptionVariable(ObjectVariable):
                 args = self._real().args
                 return ConstantVariable(f"{self.cls.__name__}{args if len(args) != 1 else f'({args[0]!r})'}")
         return super().builtin_method(tracer, cls, name, arguments, keywords)
+
+    def _initialise(self, tracer: Tracer, arguments: list[VariableTracker], keywords: Keywords) -> None:
+        """Do what ``__init__`` of the built-in class does: refuse arguments, or keep them."""
+        builtin: Any = _builtin_base(self.cls)
+        if keywords or builtin.__init__ not in TAKES_ANYTHING:
+            # A class of this name gives Python's own words. Values that only the run knows are refused by none.
+            given = {key: _value_or_none(tracer, value) for key, value in keywords.items()}
+            known = all(each.is_constant() for each in arguments)
+            if known or builtin.__init__ in TAKES_ANYTHING:
+                values = [each.constant() if each.is_constant() else None for each in arguments]
+                tracer.evaluate(type(self.cls.__name__, (builtin,), {}), values, given)
+        self.arguments = arguments
+        if issubclass(builtin, OSError) and not issubclass(builtin, BlockingIOError) and 3 <= len(arguments) <= 5:
+            self._keep_file_names(tracer, arguments)
+        if issubclass(builtin, ImportError):  # a second call forgets what the first one kept
+            keywords = {**{key: ConstantVariable(None) for key in ("name", "path")}, **keywords}
+        for key, value in keywords.items():  # ImportError(text, name="os")
+            tracer.side_effects.store_attribute(tracer, self, key, realise(tracer, value))
+
+    def _keep_file_names(self, tracer: Tracer, arguments: list[VariableTracker]) -> None:
+        # OSError(errno, text, filename, winerror, filename2): with a file name, ``args`` are the first two.
+        if arguments[2].is_constant() and arguments[2].constant() is None:
+            return
+        self.arguments, self.file_names = arguments[:2], arguments[2:]
+        for key, value in zip(("filename", "filename2"), arguments[2::2], strict=False):
+            tracer.side_effects.store_attribute(tracer, self, key, value)
 
     def _add_note(self, tracer: Tracer, note: VariableTracker) -> VariableTracker:
         if not issubclass(note.python_type(), str):
@@ -210,6 +257,15 @@ def without_initialising(cls: type[BaseException], *arguments: Any) -> BaseExcep
         base = base.__base__ or BaseException
     error: BaseException = base.__new__(cls, *arguments)
     return error
+
+
+def _builtin_base(cls: type[BaseException]) -> type:
+    return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
+
+
+def _value_or_none(tracer: Tracer, value: VariableTracker) -> object:
+    value = realise(tracer, value)
+    return value.constant() if value.is_constant() else None
 
 
 def look_up(tracer: Tracer, owner: VariableTracker, name: str) -> VariableTracker:

@@ -139,13 +139,20 @@ def test_a_local_without_a_value_raises_as_python_does():
 
 
 def test_globals_are_found_before_builtins():
-    """A global has its address; of a builtin the address says that no global hides it; neither is a NameError."""
+    """A global has its address; that of a builtin says that no global hides it; what is neither is a NameError."""
     translator, interpreter = frame_of(branching, 1)
     assert realise(interpreter, translator.load_global("scale")).value == 3
     assert translator.global_source("scale") == GlobalSource("scale")
     assert translator.load_global("len").source is not None
-    with pytest.raises(breaks.Unsupported, match="missing_name"):
+    with pytest.raises(ObservedException) as raised:
         translator.load_global("missing_name")
+    assert raised.value.value.python_type() is NameError
+    absent = [
+        str(guard.source)
+        for guard in interpreter.output.guards.values()
+        if guard.kind is GuardKind.DICT_CONTAINS and guard.expected == ("missing_name", False)
+    ]
+    assert len(absent) == 2, "of the module, and of builtins"
 
 
 def test_a_constant_global_is_guarded_when_it_is_looked_at():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import torch
@@ -97,3 +98,207 @@ def test_classes_whose_layout_is_their_own(make: Callable[[], BaseException]) ->
     _, error = nbcompile.compile(f, backend=graphs, fullgraph=True)(torch.ones(2))
     assert described(error) == described(make())
     assert len(graphs) == 1
+
+
+class Coded(Exception):
+    """Without code of its own."""
+
+
+class Counted(ValueError):
+    """A class that keeps something before it is initialised."""
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        made = super().__new__(cls, *arguments)
+        made.count = len(arguments) + len(named)  # type: ignore[attr-defined]
+        return made
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, *named)
+
+
+class NeverOne(Exception):
+    """A class whose instances are none of its own."""
+
+    def __new__(cls) -> int:  # type: ignore[misc]
+        return 3
+
+
+def chain(error: BaseException | None) -> list[Any]:
+    """What an exception says of those before it."""
+    found: list[Any] = []
+    while error is not None and len(found) < 6:
+        found.append((type(error).__name__, error.args, type(error.__cause__).__name__, error.__suppress_context__))
+        error = error.__context__
+    return found
+
+
+def fail(error: BaseException) -> None:
+    """Raise it in a frame of its own."""
+    raise error
+
+
+def again() -> None:
+    """Raise what a caller handles."""
+    raise  # noqa: PLE0704
+
+
+def test_what_a_caller_handles_is_the_context():
+    """The context is set where an exception is raised, whoever handles another one by then, and by each raise anew."""
+    check(
+        "try:\n  try: 1 / 0\n  except ZeroDivisionError: again()\nexcept ZeroDivisionError as e: return chain(e)",
+        "try:\n  try: 1 / 0\n  except ZeroDivisionError: fail(KeyError(1))\nexcept KeyError as e: return chain(e)",
+        "e = ValueError(1)\ne.__context__ = KeyError(2)\ntry:\n  try: 1 / 0\n  except ZeroDivisionError: raise e\n"
+        "except ValueError as q: return chain(q)",
+        """
+        a, b = ValueError("a"), ValueError("b")
+        try:
+            try:
+                raise a
+            except ValueError:
+                try:
+                    raise b
+                except ValueError:
+                    raise a
+        except ValueError as last:
+            return chain(last)
+        """,
+        "try:\n  try: raise ValueError(1)\n  finally: raise KeyError(2)\nexcept KeyError as e: return chain(e)",
+        "try:\n  try: {}['a']\n  except KeyError: int('x')\nexcept ValueError as e: return chain(e)",
+        "try: raise ValueError(1)\nexcept ValueError:\n  try: raise KeyError(2)\n  except KeyError: pass\n  raise",
+        "again()", chain=chain, fail=fail, again=again,
+    )  # fmt: skip
+
+
+def test_what_waits_in_a_generator_is_the_context():
+    """A generator keeps what it handles while it waits; what is thrown into it finds that."""
+    check(
+        *(
+            f"""
+            def below():
+                yield
+            def g():
+                try:
+                    raise KeyError('a')
+                except KeyError:
+                    {line}
+            it = g()
+            it.send(None)
+            try:
+                it.throw(ValueError)
+            except ValueError as e:
+                return chain(e)
+            """
+            for line in ("yield", "yield from below()", "yield from [1, 2]")
+        ),
+        """
+        def g():
+            try:
+                yield 1
+            except ValueError:
+                yield sys.exc_info()[0]
+            yield sys.exc_info()[0]
+        try:
+            1 / 0
+        except ZeroDivisionError:
+            it = g()
+            return [next(it), it.throw(ValueError), next(it)]
+        """,
+        "def g():\n  raise StopIteration(3)\n  yield\ntry: next(g())\nexcept RuntimeError as e: return chain(e)",
+        chain=chain, sys=sys,
+    )  # fmt: skip
+
+
+def test_what_is_no_exception_cannot_be_raised():
+    """Nor be a cause; a class may fail to make one."""
+    check(
+        "raise 'foo'", "raise 1", "raise object", "raise (ValueError, 1)", "raise ValueError from 'a'",
+        "raise ValueError from int", "raise NeverOne", "raise ValueError(1) from KeyError",
+        NeverOne=NeverOne,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_constructor_in_python_makes_it():
+    """``__new__`` is traced, and what it stores is part of the exception."""
+
+    def f(x: torch.Tensor, kind: Any) -> Any:
+        try:
+            raise kind("a", 2)
+        except ValueError as error:
+            return x + 1, error.args, getattr(error, "count", None), str(error)
+
+    for kind in (Counted, ValueError):
+        assert nbcompile.compile(f, backend="eager")(torch.ones(1), kind) == f(torch.ones(1), kind)
+
+
+def test_links_refuse_what_is_no_link():
+    """And are never deleted."""
+    names = ("args", "__traceback__", "__cause__", "__context__", "__suppress_context__", "absent")
+    check(
+        *(f"e = Exception()\ndel e.{name}" for name in names),
+        *(f"e = Exception()\ne.{name} = {value}\nreturn e.{name}" for name in names[:-1] for value in ("1", "[1]", "None")),
+        "e = Exception()\ne.__suppress_context__ = True\nreturn e.__suppress_context__",
+    )  # fmt: skip
+
+
+def test_initialisers_in_c_refuse_arguments():
+    """Keywords that they do not have, counts and types; OSError and ImportError keep some of them elsewhere."""
+    check(
+        "Coded(1, a=2)", "ValueError(a=1)", "ImportError('a', b=1)", "NameError('a', b=1)", "UnicodeDecodeError(1)",
+        "SyntaxError('a', (1, 2))", "AttributeError('x', name='n', other=1)", "KeyError(key=1)",
+        *(f"e = OSError({given})\nreturn type(e), e.args, e.errno, e.filename, e.filename2, str(e), repr(e)" for given in (
+            "2, 'x', 'f'", "2, 'x', 'f', None, 'g'", "2, 'x', None", "2", "2, 'x'", "", "1, 2, 3, 4, 5, 6")),
+        "e = ImportError('a', name='n', path='p')\ne.__init__('b')\nreturn e.name, e.path, e.args, e.msg",
+        "ImportError('a', name='n').path", "NameError('a', name='n').name", "NameError('a').name", Coded=Coded,
+    )  # fmt: skip
+
+
+def test_a_name_that_is_nowhere_is_an_exception():
+    """It is caught, says which name it is about, and is not in the way of a later module that has the name."""
+
+    def g() -> Any:
+        if sys is None:
+            unset = 1
+        try:
+            return (lambda: unset)()
+        except NameError as error:
+            return error.name, str(error)
+
+    def names(x: torch.Tensor) -> Any:
+        try:
+            undefined_name  # type: ignore[name-defined]  # noqa: B018, F821
+        except NameError as error:
+            return x + 1, error.name, str(error), error.args, chain(error), g()
+
+    assert nbcompile.compile(names, backend="eager", fullgraph=True)(torch.ones(1)) == names(torch.ones(1))
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        try:
+            return x + later_global  # type: ignore[name-defined]  # noqa: F821
+        except NameError:
+            return x * 3
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1)).item() == 3
+    globals()["later_global"] = 10
+    try:
+        assert compiled(torch.ones(1)).item() == 11
+    finally:
+        del globals()["later_global"]
+    assert compiled(torch.ones(1)).item() == 3
+
+
+def test_exceptions_that_are_sent_into_generators():
+    """``send`` before the first ``yield``, the forms of ``throw``, and a generator that asks itself."""
+    forms = (
+        "ValueError(1)", "ValueError(1), 2", "ValueError, 2", "ValueError, (3, 4)", "ValueError, ValueError(5)",
+        "ValueError, 1, 7", "'a'", "ValueError(1), None", "int", "OSError, 'x'",
+    )  # fmt: skip
+    check(
+        "def g():\n  x = yield 1\n  yield x\nit = g()\nit.send(3)",
+        "def g():\n  x = yield 1\n  yield x\nit = g()\nreturn it.send(None), it.send(4)",
+        "def g():\n  try: next(me[0])\n  except ValueError as e: yield str(e)\nme = []\nme.append(g())\nreturn list(me[0])",
+        "def g():\n  yield me[0].close()\nme = []\nme.append(g())\nreturn list(me[0])",
+        *(f"def g():\n  yield 1\n  yield 2\nit = g()\nnext(it)\nit.throw({form})" for form in forms),
+        "def g():\n  try: yield 1\n  finally: return 5\nit = g()\nnext(it)\nreturn it.close(), it.close(), g().close()",
+    )  # fmt: skip

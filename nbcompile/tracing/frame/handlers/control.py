@@ -145,7 +145,7 @@ def _cleanup_throw(frame: Translator, instruction: Instruction) -> None:
     """A StopIteration thrown into a ``yield from`` ends it, with its value as the result."""
     error = frame.pop()
     if not issubclass(error.python_type(), StopIteration):
-        raise ObservedException(error)
+        raise ObservedException(error, has_context=True)
     # Below the exception: the iterator, and the value last sent. END_SEND follows and expects two values.
     frame.pop_many(2)
     frame.push(ConstantVariable(None))
@@ -178,18 +178,18 @@ def _assertion_error(frame: Translator, instruction: Instruction) -> None:
 def _raise(frame: Translator, instruction: Instruction) -> None:
     # A bare ``raise`` raises what is being handled again.
     if not instruction.arg:
-        if not frame.handled:
+        handled = frame.interpreter.handled_exception()
+        if handled is None:
             frame.interpreter.raise_exception(RuntimeError, "No active exception to reraise")
-        raise ObservedException(frame.handled[-1])
+        raise ObservedException(handled, has_context=True)
     cause = frame.pop() if instruction.arg == 2 else None
-    raised = frame.pop()
-    error = _instance(frame, raised)
+    error = _instance(frame, frame.pop(), "exceptions must derive from BaseException")
     if isinstance(error, ExceptionVariable):
         error.of_assertion = error.of_assertion or (_is_assertion(frame) and not frame.tested_symbol)
-    if cause is not None and isinstance(error, ExceptionVariable):
-        if cause.is_constant() and cause.constant() is not None:
-            frame.interpreter.raise_exception(TypeError, "exception causes must derive from BaseException")
-        error.set_cause(_instance(frame, cause))
+        if cause is not None:
+            is_none = cause.is_constant() and cause.constant() is None
+            wrong = "exception causes must derive from BaseException"
+            error.set_cause(cause if is_none else _instance(frame, cause, wrong))
     raise ObservedException(error)
 
 
@@ -200,9 +200,19 @@ def _is_assertion(frame: Translator) -> bool:
     return first == "LOAD_ASSERTION_ERROR"
 
 
-def _instance(frame: Translator, value: VariableTracker) -> VariableTracker:
-    # ``raise ValueError`` makes an instance; ``raise error`` has one.
-    return frame.interpreter.call(value, []) if isinstance(value, ClassVariable) else value
+def _instance(frame: Translator, value: VariableTracker, wrong: str) -> VariableTracker:
+    """The exception itself: ``raise ValueError`` makes one; what is none is a TypeError, with the text ``wrong``."""
+    tracer = frame.interpreter
+    cls = getattr(value, "value", None) if isinstance(value, ClassVariable) else None
+    if cls is None or BaseException not in cls.__mro__:
+        if BaseException not in value.python_type().__mro__:
+            tracer.raise_exception(TypeError, wrong)
+        return value
+    instance = realise(tracer, tracer.call(value, []))
+    if BaseException not in instance.python_type().__mro__:
+        text = f"calling {cls} should have returned an instance of BaseException, not {instance.python_type()}"
+        tracer.raise_exception(TypeError, text)
+    return instance
 
 
 @handles("PUSH_EXC_INFO")
@@ -236,7 +246,7 @@ def _matches(frame: Translator, instruction: Instruction) -> None:
 
 @handles("RERAISE")
 def _reraise(frame: Translator, instruction: Instruction) -> None:
-    raise ObservedException(frame.pop())
+    raise ObservedException(frame.pop(), has_context=True)
 
 
 # -- with ------------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ def _content(frame: Translator, name: str) -> VariableTracker:
     if name in frame.code.co_cellvars:
         frame.raise_unbound(name)
     text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-    frame.interpreter.raise_exception(NameError, text)
+    frame.raise_unknown_name(name, text)
 
 
 @handles("STORE_DEREF")
