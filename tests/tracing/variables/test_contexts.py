@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -186,16 +187,30 @@ PROGRAMS = [
 ]
 
 
+@pytest.fixture
+def overrides() -> Iterator[Callable[[], None]]:
+    """A function that makes tensor subclasses answer again: entered twice, a manager leaves them disabled in torch."""
+    before = torch._C._get_torch_function_state()
+    yield lambda: torch._C._set_torch_function_state(before)
+    torch._C._set_torch_function_state(before)
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__.strip("_"))
-def test_modes_are_those_of_eager_mode(program):
+def test_modes_are_those_of_eager_mode(program, overrides):
     """Results, modes inside and after the blocks, and the managers' attributes agree at the first and second call."""
 
     def scenario(compiled):
         function = compiled(program)
         for requires_grad in (False, True, True):
+            overrides()
             with torch.enable_grad():
                 yield tried(function, torch.tensor([1.0, 2.0], requires_grad=requires_grad))
-                yield enabled(), torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()
+                yield (
+                    torch._C._is_torch_function_enabled(),
+                    enabled(),
+                    torch.is_autocast_enabled("cpu"),
+                    torch.is_inference_mode_enabled(),
+                )
 
     assert not disagreement(scenario)
 
