@@ -205,12 +205,7 @@ def test_modes_are_those_of_eager_mode(program, overrides):
             overrides()
             with torch.enable_grad():
                 yield tried(function, torch.tensor([1.0, 2.0], requires_grad=requires_grad))
-                yield (
-                    torch._C._is_torch_function_enabled(),
-                    enabled(),
-                    torch.is_autocast_enabled("cpu"),
-                    torch.is_inference_mode_enabled(),
-                )
+                yield enabled(), torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()
 
     assert not disagreement(scenario)
 
