@@ -295,9 +295,8 @@ def another(kind, value, expected):
             keys = set(_with_or_without(value, key, present, "a key of nobody"))
             made = copy.copy(value)
             made.clear()
-            dict.update(
-                made, {each: dict.get(value, each, 0) for each in (*value, key, "a key of nobody") if each in keys}
-            )
+            there = {each: dict.get(value, each, 0) for each in (*value, key, "a key of nobody") if each in keys}
+            _dict_class(value).update(made, there)
             return made
         case GuardKind.DICT_CONTAINS, types.MappingProxyType():
             key, present = expected
@@ -389,10 +388,15 @@ def _with_key(mapping, key, value):
     """A dict of the same class with one key more; with None for a value, without it."""
     made = copy.copy(mapping)
     if value is None:
-        dict.pop(made, key)
+        _dict_class(mapping).pop(made, key)
     else:
-        dict.__setitem__(made, key, value)
+        _dict_class(mapping).__setitem__(made, key, value)
     return made
+
+
+def _dict_class(mapping):
+    """The class in C whose methods change a dict; those of dict leave an OrderedDict without an order of the key."""
+    return collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict
 
 
 def another_code(*_):

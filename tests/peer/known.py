@@ -311,7 +311,11 @@ KNOWN: dict[tuple[str, str], str] = {
     ),
     ("abstract_class_is_not_made", "reasons"): "torch breaks where an abstract class is called; here it raises",
     ("objects_are_sorted", "reasons"): "torch breaks at >= of functools.total_ordering; here it is traced",
-    ("exit_stack_unwinds", "reasons"): "ExitStack breaks in both, at another step of its implementation",
+    **_known(
+        "exit_stack_unwinds",
+        "graphs details reasons",
+        "torch breaks at a step of ExitStack's implementation; here it is traced whole",
+    ),
     **_known(
         "suppressing_and_closing", "graphs details reasons", "torch skips the frame where contextlib.suppress is left"
     ),
@@ -497,10 +501,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "builtins_as_values",
         "reasons",
     ): "torch breaks at a builtin that is called with a wrong number of arguments; here it is traced",
-    (
+    **_known(
         "exceptions_of_operations_are_caught",
-        "reasons",
-    ): "torch breaks at an unknown global; here its NameError is traced",
+        "graphs details reasons",
+        "torch breaks at an unknown global; here its NameError is traced",
+    ),
     **_known(
         "stop_iteration_carries_a_value",
         "graphs details reasons",
