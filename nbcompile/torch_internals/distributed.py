@@ -64,9 +64,7 @@ def facts_of_processes(value: object) -> list[Any] | None:
     try:
         if mesh is not None:
             root = mesh._get_root_mesh()
-            joined = getattr(
-                root, "_flatten_mapping", {}
-            )  # dimensions that were joined under a name: it can be asked for
+            joined = getattr(root, "_flatten_mapping", {})  # dimensions that were joined under a name of their own
             found = [_facts_of_mesh(each) for each in (mesh, root, *joined.values())]
             return ["mesh", mesh.get_rank(), list(joined), *found]
         if torch.distributed.is_available() and isinstance(value, torch.distributed.ProcessGroup):

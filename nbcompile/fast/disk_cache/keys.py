@@ -34,7 +34,7 @@ VARIABLES = ("TORCH", "NBCOMPILE_", "PYTORCH_", "OMP_", "CUDA_VISIBLE", "CXX", "
 NO_PART = ("NBCOMPILE_CACHE_DIR", "NBCOMPILE_FRAMES_DIR", "TORCHINDUCTOR_CACHE_DIR")
 """Variables that are no part of the key: they say only where something is stored."""
 OF_THE_LAUNCHER = "TORCHELASTIC_"
-"""Beginning of what torchrun tells its processes of itself, as the id of the run, which no two runs share."""
+"""Prefix of the variables that torchrun sets for its processes: some differ in each run, as the run's id."""
 OF_THE_CACHE = ("warm_start", "kernel_store", "background")
 """Beginnings of the settings of the disk cache and the background: they change when code is compiled, not what."""
 _OF_THE_CACHE = tuple(f"NBCOMPILE_{name.upper()}" for name in OF_THE_CACHE)

@@ -1,7 +1,7 @@
 """Warnings of operators in an entry: a process that loads a graph shows what the one that traced it showed.
 
-    [["member", "builtins", "UserWarning", ...], "A window was not provided ...", null, 1]
-    the category's description                   text                             file  line
+    [["class", "builtins", "UserWarning"], "A window was not provided ...", null, 1]
+    the category's description             text                             file  line
 
 Eager mode warns in each process. No operator of a loaded graph is run by Python, so nothing else would warn. The key
 of an entry does not contain the function's file, so a line of it is counted from the function's first line.

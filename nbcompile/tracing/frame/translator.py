@@ -14,6 +14,7 @@ next: nbcompile/tracing/frame/interpreter.py, which ends the graph.
 
 from __future__ import annotations
 
+import builtins as builtins_module
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -286,23 +287,25 @@ class Translator:
         members = builtins if isinstance(builtins, dict) else vars(builtins)
         if name in members:
             return interpreter.wrap(members[name], self._builtin_source(name, members))
-        if not self._guard_absent(name):
+        # What the traced code deleted is known to be gone, whatever the module had before.
+        known_here = change is not None or self._guard_absent(name, self.scope.get("__name__"))
+        if not (known_here and members is vars(builtins_module) and self._guard_absent(name, "builtins")):
             raise breaks.unsupported(
                 breaks.OBSERVED_EXCEPTION, f"name '{name}' is not defined", name="NameError", arguments=f"('{name}')"
             )
         self.raise_unknown_name(name, f"name '{name}' is not defined")
 
-    def _guard_absent(self, name: str) -> bool:
-        """Guard that neither the module nor ``builtins`` has a name, if both have an address."""
-        module = self.scope.get("__name__")
-        if not (isinstance(module, str) and self.interpreter.is_module_scope(module, self.scope)):
+    def _guard_absent(self, name: str, module: object) -> bool:
+        """Guard that a module has no such global; False if no address leads to its globals."""
+        scope = vars(builtins_module) if module == "builtins" else self.scope
+        if not (isinstance(module, str) and self.interpreter.is_module_scope(module, scope)):
             return False
-        for source in (ModuleSource(module), ModuleSource("builtins")):
-            self.interpreter.guard(AttrSource(source, "__dict__"), GuardKind.DICT_CONTAINS, (name, False))
+        members = AttrSource(ModuleSource(module), "__dict__")
+        self.interpreter.guard(members, GuardKind.DICT_CONTAINS, (name, False))
         return True
 
     def raise_unknown_name(self, name: str, text: str) -> NoReturn:
-        """NameError in the traced program, which says of which name."""
+        """Raise NameError in the traced program; its attribute ``name`` is the name."""
         error = ExceptionVariable(NameError, [ConstantVariable(text)])
         self.interpreter.side_effects.store_attribute(self.interpreter, error, "name", ConstantVariable(name))
         raise ObservedException(error)

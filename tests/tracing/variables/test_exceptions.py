@@ -302,3 +302,29 @@ def test_exceptions_that_are_sent_into_generators():
         *(f"def g():\n  yield 1\n  yield 2\nit = g()\nnext(it)\nit.throw({form})" for form in forms),
         "def g():\n  try: yield 1\n  finally: return 5\nit = g()\nnext(it)\nreturn it.close(), it.close(), g().close()",
     )  # fmt: skip
+
+
+def test_a_global_that_the_frame_deletes_is_nowhere():
+    """Its NameError is traced, and the module is not promised to be without it: it has it when the frame begins."""
+
+    def f(x: torch.Tensor) -> Any:
+        global deleted_here
+        y = x + deleted_here
+        del deleted_here
+        try:
+            return y, deleted_here
+        except NameError as error:
+            return y, error.name
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    for number in (3, 4):
+        globals()["deleted_here"] = number
+        assert compiled(torch.ones(1)) == (torch.ones(1) + number, "deleted_here")
+        assert "deleted_here" not in globals()
+
+
+def test_a_name_that_a_module_with_its_own_builtins_lacks():
+    """``builtins`` may have it: the graph breaks, and Python decides."""
+    scope = {"__name__": "of_nobody", "__builtins__": {"NameError": NameError}}
+    exec("def f(x):\n  try:\n    return x + len\n  except NameError:\n    return x + 5\n", scope)
+    assert nbcompile.compile(scope["f"], backend="eager")(torch.ones(1)).item() == 6  # type: ignore[operator]
