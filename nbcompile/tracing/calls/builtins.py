@@ -44,8 +44,9 @@ from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
-from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable, sort_items
+from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.slices import slice_of
+from nbcompile.tracing.variables.sorting import sort_items
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 CALLABLE_KINDS = (

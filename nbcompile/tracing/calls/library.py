@@ -113,6 +113,10 @@ def _ordered(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     mapping = _mapping(tracer, collections.defaultdict, arguments[1:], keywords)
     mapping.default = realise(tracer, arguments[0]) if arguments else None
+    factory = mapping.default
+    is_none = factory is None or (factory.is_constant() and factory.constant() is None)
+    if factory is not None and not is_none and not tracer.call(tracer.wrap(callable, None), [factory]).truth(tracer):
+        tracer.raise_exception(TypeError, "first argument must be callable or None")
     return mapping
 
 

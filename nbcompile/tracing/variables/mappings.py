@@ -267,14 +267,16 @@ class DictVariable(ContainerVariable):
             self.set_item(tracer, key, default if default is not None else ConstantVariable(None))
         return self.get_item(tracer, key)
 
-    def method_update(self, tracer: Tracer, other: VariableTracker | None = None, **named: VariableTracker) -> None:
+    def method_update(self, tracer: Tracer, other: VariableTracker | None = None, /, **named: VariableTracker) -> None:
         self.mark_mutated(tracer)
         for key, value in pairs_of(tracer, other) if other is not None else []:
             self.set_item(tracer, key, value)
         for name, value in named.items():
             self.set_item(tracer, ConstantVariable(name), value)
 
-    def method___init__(self, tracer: Tracer, other: VariableTracker | None = None, **named: VariableTracker) -> None:
+    def method___init__(
+        self, tracer: Tracer, other: VariableTracker | None = None, /, **named: VariableTracker
+    ) -> None:
         if other is not None or named:
             self.method_update(tracer, other, **named)
 

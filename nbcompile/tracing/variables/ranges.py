@@ -72,7 +72,7 @@ class RangeVariable(VariableTracker):
         return [ConstantVariable(each) for each in self.value]
 
     def length(self, tracer: Tracer) -> VariableTracker:
-        return ConstantVariable(len(self.value))
+        return ConstantVariable(tracer.evaluate(len, (self.value,)))  # it may be longer than ``len`` can say
 
     def truth(self, tracer: Tracer) -> bool:
         return bool(self.value)

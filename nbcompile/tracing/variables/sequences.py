@@ -23,7 +23,6 @@ import torch
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import AppendItems, Build, Call, Constant, Mutation, Recipe
 from nbcompile.capture.source import AttrSource, Source
-from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -31,7 +30,7 @@ from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.slices import index_of
-from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.sorting import sort_items
 
 
 class SequenceVariable(ContainerVariable):
@@ -229,9 +228,17 @@ class ListVariable(SequenceVariable):
     def method_sort(
         self, tracer: Tracer, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None
     ) -> None:
-        ordered = sort_items(tracer, self.unpack(tracer), key, reverse)
+        ordered = kept = list(self.unpack(tracer))
         self.mark_mutated(tracer)
-        self.items[:] = ordered
+        # As in CPython: while its keys are computed and compared the list is empty, and what is done to it is undone.
+        self.items.clear()
+        version = self.version
+        try:
+            ordered = sort_items(tracer, kept, key, reverse)
+        finally:
+            self.items[:] = ordered
+        if self.version != version:
+            tracer.raise_exception(ValueError, "list modified during sort")
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
@@ -340,59 +347,3 @@ class TupleVariable(SequenceVariable):
         if hasattr(self.cls, "_fields"):  # a subclass, whose __new__ may ask for something else
             return Call(Constant(tuple.__new__, "new"), (Constant(self.cls, self.cls.__name__), recipe))
         return Call(Constant(self.cls, self.cls.__name__), (recipe,))
-
-
-def sort_items(
-    tracer: Tracer, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
-) -> list[VariableTracker]:
-    """Sort by constants (the items, or what ``key`` makes of them) or objects with a ``__lt__``, as Python does."""
-    if reverse is not None and (asked := realise(tracer, reverse)).is_constant():
-        tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
-    if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
-        key = None
-    keys = [realise(tracer, item if key is None else tracer.call(key, [item])) for item in items]
-    plain, traced = _sort_keys(tracer, keys)
-    backwards = reverse is not None and reverse.truth(tracer)
-    # Sorting positions instead of items keeps the trackers, and is stable as Python's sort.
-    sort = partial(sorted, range(len(items)), key=plain.__getitem__, reverse=backwards)
-    order = sort() if traced else tracer.evaluate(sort, ())  # a traced comparison raises the program's own errors
-    return [items[index] for index in order]  # type: ignore[attr-defined]
-
-
-def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], bool]:
-    """Keys that Python can sort by, and whether their comparisons are traced."""
-    plain = [_sort_key(tracer, each) for each in keys]
-    unknown = [each for each in plain if isinstance(each, VariableTracker)]
-    if unknown and not all(map(_compares_in_python, keys)):
-        names = ", ".join(each.type_name() for each in unknown)
-        raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
-    return ([_ComparedKey(tracer, each) for each in keys], True) if unknown else (plain, False)
-
-
-class _ComparedKey:
-    """A key whose class has a ``__lt__`` in Python: each comparison that Python's sort asks for is traced."""
-
-    __slots__ = ("tracer", "value")
-
-    def __init__(self, tracer: Tracer, value: VariableTracker) -> None:
-        self.tracer = tracer
-        self.value = value
-
-    def __lt__(self, other: _ComparedKey) -> bool:
-        less = self.tracer.wrap(operator.lt, None)
-        return self.tracer.call(less, [self.value, other.value]).truth(self.tracer)
-
-
-def _compares_in_python(key: VariableTracker) -> bool:
-    return isinstance(class_lookup(key.python_type(), "__lt__"), types.FunctionType)
-
-
-def _sort_key(tracer: Tracer, key: VariableTracker) -> Any:
-    """Constant that a list is sorted by; the tracker where there is none."""
-    key = realise(tracer, key)
-    if isinstance(key, SymbolicVariable):
-        return key.specialise()
-    if isinstance(key, TupleVariable) and key.cls is tuple:
-        parts = [_sort_key(tracer, item) for item in key.items]
-        return key if any(isinstance(part, VariableTracker) for part in parts) else tuple(parts)
-    return key.constant() if key.is_constant() else key

@@ -47,6 +47,12 @@ def delete_caught():
         return len(d), str(error)
 
 
+def update_by_name(**named):
+    d = {}
+    d.update(**named)
+    return d
+
+
 PROGRAMS = {
     "a missing key is deleted": delete_missing,
     "a missing key is deleted, and the error caught": delete_caught,
@@ -55,6 +61,9 @@ PROGRAMS = {
     "an item of an empty ordered dict": lambda: collections.OrderedDict().popitem(),
     "an item of an empty dict": lambda: {}.popitem(),
     "the first item of an empty ordered dict": lambda: collections.OrderedDict().popitem(last=False),
+    "names of parameters as keys": lambda: (dict(self=1, tracer=2), update_by_name(self=1, tracer=2, other=3)),
+    "a default that is no function": lambda: collections.defaultdict(1),
+    "a default that is None": lambda: collections.defaultdict(None, a=1)["a"],
     "an item of an empty default dict": lambda: collections.defaultdict(int).popitem(),
 }
 

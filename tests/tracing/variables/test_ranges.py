@@ -135,3 +135,17 @@ def test_what_is_no_number_is_compared_with_each_number():
     arguments = torch.ones(1), Text("b")
     expected = [False, False, True, False, False]
     assert nbcompile.compile(f, backend="eager", fullgraph=True)(*arguments)[1] == f(*arguments)[1] == expected
+
+
+def test_a_range_longer_than_an_index():
+    """``len`` raises OverflowError, as in eager mode; the range itself is of use."""
+
+    def f(x):
+        numbers = range(10**30)
+        try:
+            return x + len(numbers)
+        except OverflowError as error:
+            return x + 1, str(error), numbers[5], bool(numbers)
+
+    x = torch.ones(1)
+    assert nbcompile.compile(f, backend="eager", fullgraph=True)(x)[1:] == f(x)[1:]

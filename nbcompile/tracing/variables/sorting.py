@@ -1,0 +1,77 @@
+"""Order of a sorted list: Python's own sort, over constants or over comparisons that are traced.
+
+    sorted(xs, key=f)      f is traced for each item; constants are compared here, in Python
+    sorted([A(2), A(1)])   each comparison that Python's sort asks for calls ``A.__lt__``, traced
+
+In torch: torch/_dynamo/variables/builtin.py (``call_sorted``), lists.py (``ListVariable.call_method``)
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from functools import partial
+from typing import Any
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.containers import ContainerVariable
+from nbcompile.tracing.variables.lookup import class_lookup
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+
+
+def sort_items(
+    tracer: Tracer, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
+) -> list[VariableTracker]:
+    """Sort by constants (the items, or what ``key`` makes of them) or objects with a ``__lt__``, as Python does."""
+    if reverse is not None and (asked := realise(tracer, reverse)).is_constant():
+        tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
+    if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
+        key = None
+    keys = [realise(tracer, item if key is None else tracer.call(key, [item])) for item in items]
+    plain, traced = _sort_keys(tracer, keys)
+    backwards = reverse is not None and reverse.truth(tracer)
+    # Sorting positions instead of items keeps the trackers, and is stable as Python's sort.
+    sort = partial(sorted, range(len(items)), key=plain.__getitem__, reverse=backwards)
+    order = sort() if traced else tracer.evaluate(sort, ())  # a traced comparison raises the program's own errors
+    return [items[index] for index in order]  # type: ignore[attr-defined]
+
+
+def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], bool]:
+    """Keys that Python can sort by, and whether their comparisons are traced."""
+    plain = [_sort_key(tracer, each) for each in keys]
+    unknown = [each for each in plain if isinstance(each, VariableTracker)]
+    if unknown and not all(map(_compares_in_python, keys)):
+        names = ", ".join(each.type_name() for each in unknown)
+        raise breaks.unsupported(breaks.SORT_KEYS, "sort of values that are no constants", types=names)
+    return ([_ComparedKey(tracer, each) for each in keys], True) if unknown else (plain, False)
+
+
+class _ComparedKey:
+    """A key whose class has a ``__lt__`` in Python: each comparison that Python's sort asks for is traced."""
+
+    __slots__ = ("tracer", "value")
+
+    def __init__(self, tracer: Tracer, value: VariableTracker) -> None:
+        self.tracer = tracer
+        self.value = value
+
+    def __lt__(self, other: _ComparedKey) -> bool:
+        less = self.tracer.wrap(operator.lt, None)
+        return self.tracer.call(less, [self.value, other.value]).truth(self.tracer)
+
+
+def _compares_in_python(key: VariableTracker) -> bool:
+    return isinstance(class_lookup(key.python_type(), "__lt__"), types.FunctionType)
+
+
+def _sort_key(tracer: Tracer, key: VariableTracker) -> Any:
+    """Constant that a list is sorted by; the tracker where there is none."""
+    key = realise(tracer, key)
+    if isinstance(key, SymbolicVariable):
+        return key.specialise()
+    if isinstance(key, ContainerVariable) and key.python_type() is tuple:
+        parts = [_sort_key(tracer, item) for item in key.unpack(tracer)]
+        return key if any(isinstance(part, VariableTracker) for part in parts) else tuple(parts)
+    return key.constant() if key.is_constant() else key
