@@ -37,7 +37,7 @@ GPU_PYTHON ?= $(or $(shell for each in python3 $(PYTHON); do $$each -c 'import t
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-torch test-all sweep ecosystem fuzz docs course slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-torch test-all sweep ecosystem fuzz cpython docs course slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -71,6 +71,9 @@ ecosystem: $(STAMP)  ## Programs of libraries (einops, torchmetrics, PyG ...), t
 
 fuzz: $(STAMP)  ## Random programs, eager against compiled (SECONDS=600 SEED=1); what is found lies in build/fuzz
 	nice -n 19 $(BIN)/python -m nbcompile.tools.fuzz --seconds $(SECONDS) --seed $(SEED)
+
+cpython: $(STAMP)  ## CPython's own tests inside compiled frames (MODULES="test_list test_dict"; all: two hours)
+	nice -n 19 $(BIN)/python -m tests.cpython $(MODULES)
 
 test-torch:  ## Run the tests with another torch: make test-torch TORCH=2.15.0 (PYTHON=python3.12, TESTS= for some)
 	$(MAKE) --no-print-directory test TORCH=$(TORCH) VENV=.venv-torch-$(TORCH)-$(notdir $(PYTHON))

@@ -1,0 +1,1 @@
+"""The tests of Python's own library, each inlined into a compiled frame: see ``runner.py``."""
