@@ -30,7 +30,7 @@ LONG_MODULES = {
     "capture/source.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
     "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.
-    "tracing/variables/functions.py", "tracing/variables/objects.py", "tracing/variables/contexts.py",
+    "tracing/variables/functions.py", "tracing/variables/objects.py",
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
     "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
 }  # fmt: skip
@@ -587,7 +587,7 @@ def test_the_machine_model_states_units_and_measurements():
         assert re.search(r"[Mm]easured|Predicted|By definition|By accuracy", text), f"no measurement: {text}"
 
 
-WITHOUT_TEST = 90
+WITHOUT_TEST = 89
 """Modules without a test at the mirrored path; the number only becomes smaller."""
 
 

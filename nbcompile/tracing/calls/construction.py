@@ -55,7 +55,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
 from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.calls.object_creation import make
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -87,7 +87,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
     if polyfill is not None:
         result = tracer.call(FunctionVariable(polyfill), *_for_polyfill(tracer, cls, arguments, keywords))
         return GetterVariable(cls, result, arguments, keywords) if cls in GETTERS else result
-    manager = contexts.from_call(cls, tracer, arguments, keywords)
+    manager = context_table.from_call(cls, tracer, arguments, keywords)
     if manager is not None:
         return manager
     if issubclass(cls, enum.Enum) or cls in FOLDED:

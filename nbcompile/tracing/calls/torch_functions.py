@@ -27,7 +27,7 @@ from nbcompile.tracing.calls import comparisons
 from nbcompile.tracing.calls.folding import fold, folds, folds_as_of_entry, folds_of_process, folds_with_guard
 from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables import context_table, contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import (
@@ -476,7 +476,7 @@ def _setting(module: str, name: str) -> None:
         named = {key: realise(tracer, each) for key, each in keywords.items()}
         make = getattr(sys.modules[module], name)
         if len(values) == 1 and isinstance(values[0], BaseFunctionVariable):  # the bare name as a decorator
-            region = contexts.from_object(make(), None)
+            region = context_table.from_object(make(), None)
             assert region is not None
             return contexts.DecoratedVariable(region, values[0])
         if not all(each.is_constant() for each in (*values, *named.values())):

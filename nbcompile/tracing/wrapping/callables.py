@@ -28,7 +28,7 @@ from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables import contexts, setting_contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
 from nbcompile.tracing.variables.functions import (
@@ -150,7 +150,7 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
         inner = tracer.wrap(
             inspect.unwrap(value, stop=lambda function: not registry.is_compiled_wrapper(function)), None
         )
-        return contexts.strict(inner) if registry.wants_one_graph(value) else inner
+        return setting_contexts.strict(inner) if registry.wants_one_graph(value) else inner
     # Files of libraries are not traced through: calls break there, as in torch.
     reason = rules.skip_reason(value.__code__.co_filename)
     if reason is not None:

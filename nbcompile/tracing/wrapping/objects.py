@@ -20,7 +20,7 @@ from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, N
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -94,7 +94,7 @@ def wrap_context(tracer: Tracer, value: object, source: Source | None) -> Variab
         for name in ("mode", "prev", "device", "fast_dtype", "_enabled", "_cache_enabled", "error_on_graph_break"):
             if name in getattr(value, "__dict__", {}):
                 tracer.wrap(getattr(value, name), AttrSource(source, name))
-    context = contexts.from_object(value, source)
+    context = context_table.from_object(value, source)
     assert context is not None
     return tracer.side_effects.remember(value, context)
 

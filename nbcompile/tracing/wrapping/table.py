@@ -31,7 +31,7 @@ from nbcompile.capture.source import Source
 from nbcompile.capture.triton_kernels import is_triton_kernel
 from nbcompile.tracing.calls import attention_params, registry
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables import contexts
+from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.constant import is_constant_value
 from nbcompile.tracing.variables.plain_values import is_plain_value
@@ -132,7 +132,7 @@ ROWS: list[Row] = [
     (is_exactly(range), wrap_range),
     (is_exactly(re.Pattern, re.Match), wrap_regular_expression),
     (is_a(torch.nn.Module), wrap_nn_module),
-    (lambda value: contexts.from_object(value, None) is not None, wrap_context),
+    (lambda value: context_table.from_object(value, None) is not None, wrap_context),
     (is_a(types.MethodType), wrap_method),
     (is_method_of_container, wrap_method_of_container),
     (is_method_of_tensor, wrap_method_of_tensor),

@@ -1,0 +1,307 @@
+"""Context managers that change a mode of torch: gradients, inference, autocast, overrides.
+
+Entering one changes the state of the tracer *and* puts the change into the
+graph, so that operators traced inside see it twice: now, on fake values, and in
+every run.
+
+    with torch.no_grad():      node torch._C._set_grad_enabled(False)
+        y = x * 2              node mul
+                               node torch._C._set_grad_enabled(True)
+
+In torch: torch/_dynamo/variables/ctx_manager.py. Read next:
+nbcompile/tracing/variables/context_table.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    VariableTracker,
+)
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.contexts import ContextVariable, refuse_state
+
+
+class StateVariable(ContextVariable):
+    """A mode that is set on entry and restored on exit: grad mode, inference mode..."""
+
+    keeps_entry = True
+
+    def __init__(
+        self,
+        cls: type,
+        value: object,
+        get: Callable[[], object],
+        set: Callable[..., object],
+        source: Source | None = None,
+        arguments: tuple[object, ...] | None = None,
+    ) -> None:
+        super().__init__(source)
+        self.cls = cls
+        self.value = value
+        self.get = get
+        self.set = set
+        self.arguments = (value,) if arguments is None else arguments
+        # One mode, as the manager itself has: ``with m: with m: ...`` ends in what the inner entry found.
+        self.prior: object = False if cls is torch.no_grad else None
+        self.depth = 0
+        """Entries without their exit, of the traced code."""
+
+    def describe(self) -> str:
+        return f"GradModeVariable({self.cls.__name__}, {self.value})"
+
+    def renewed(self) -> ContextVariable:
+        return StateVariable(self.cls, self.value, self.get, self.set, None, self.arguments)
+
+    def at_call(self) -> ContextVariable:
+        return self.renewed()
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        known = name == "prev" and self.prior is not None
+        return ConstantVariable(self.prior) if known else super().get_attribute(tracer, name)
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        self.prior = self.get()
+        self.depth += 1
+        self._apply(tracer, self.value)
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        if self.prior is None:
+            refuse_state(self)
+        self.depth -= 1
+        self._apply(tracer, self.prior)
+
+    def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None or self.depth != 1:
+            return super().recipe_of_entered(reconstruction)
+        return self.recipe(reconstruction)
+
+    def _apply(self, tracer: Tracer, value: object) -> None:
+        # The mode changes for the operators that are traced next, and a node changes it at run time.
+        tracer.output.state_call(self.set, (value,))
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        manager = self.recipe_to_enter(reconstruction)
+        if self.prior is (False if self.cls is torch.no_grad else None):  # as a new one has it
+            return manager
+        return reconstruction.shared(self, lambda: Call(Constant(_entered, "entered"), (manager, Constant(self.prior))))
+
+    def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(self.cls, self.cls.__name__), tuple(Constant(each) for each in self.arguments))
+
+
+def grad_mode(
+    cls: type, value: bool, source: Source | None = None, arguments: tuple[object, ...] | None = None
+) -> StateVariable:
+    """``torch.no_grad()``, ``torch.enable_grad()``, ``torch.set_grad_enabled(value)``."""
+    return StateVariable(cls, value, torch._C.is_grad_enabled, torch._C._set_grad_enabled, source, arguments)
+
+
+def _entered(manager: Any, prior: bool) -> Any:
+    """A manager of the grad mode as it is once it is entered."""
+    manager.prev = prior
+    return manager
+
+
+class EagerGradModeVariable(StateVariable):
+    """``torch.set_grad_enabled(mode)``: changes the mode when it is made, restores it on exit."""
+
+    def __init__(self, mode: bool, prior: bool, source: Source | None = None) -> None:
+        super().__init__(torch.set_grad_enabled, mode, torch._C.is_grad_enabled, torch._C._set_grad_enabled, source)
+        self.mode = mode
+        self.before = prior
+
+    def renewed(self) -> ContextVariable:
+        # The mode that it finds is that of now; it is entered at once, and so need not be set here.
+        return EagerGradModeVariable(bool(self.mode), torch._C.is_grad_enabled())
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        known = {"mode": self.mode, "prev": self.before}
+        return ConstantVariable(known[name]) if name in known else super().get_attribute(tracer, name)
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        self._apply(tracer, self.before)  # a decorator has no effect on the rest of the frame
+        return super().call(tracer, arguments, keywords)
+
+    def decorate(self, reconstruction: Reconstructor, function: Recipe) -> Recipe:
+        return Call(Constant(_decorated_by_mode, "decorated"), (Constant(self.mode), function))
+
+    def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
+        return self.recipe(reconstruction)  # it has what it found from when it was made
+
+    def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
+        return self.recipe(reconstruction)
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(_remade_grad_mode, "set_grad_enabled"), (Constant(self.mode), Constant(self.before)))
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        # ``set_grad_enabled`` sets the mode when it is made and again when it is entered; its exit restores the mode
+        # from before it was made.
+        self._apply(tracer, self.value)
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        self._apply(tracer, self.before)
+
+
+def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
+    """The manager as it was made: to make it once more would change the mode once more."""
+    # The constructor of ``set_grad_enabled`` sets the mode, so it is bypassed.
+    manager: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
+    manager.prev, manager.mode = prior, mode
+    return manager
+
+
+def _decorated_by_mode(mode: bool, function: Callable[..., object]) -> Callable[..., object]:
+    """The function as the manager decorated it: the decorator itself would restore the mode once more."""
+    return torch.utils._contextlib.context_decorator(_remade_grad_mode(mode, mode).clone, function)
+
+
+_AUTOCAST = ("device_type", "dtype", "enabled", "cache_enabled")
+
+_AUTOCAST_DEFAULTS = {"dtype": None, "enabled": True, "cache_enabled": None}
+
+
+class AutocastVariable(ContextVariable):
+    """``torch.autocast(...)``."""
+
+    cls = torch.autocast
+    keeps_state = False  # what it found is only looked at by its own exit
+    keeps_entry = True
+
+    def __init__(
+        self, arguments: tuple[object, ...], keywords: dict[str, object], source: Source | None = None
+    ) -> None:
+        super().__init__(source)
+        self.arguments = arguments
+        self.keywords = keywords
+        self.entered: tuple[object, torch.fx.Node] | None = None
+        """The last entry, which each exit undoes: the manager itself has one state, too."""
+        self.depth = 0
+
+    def describe(self) -> str:
+        return f"AutocastModeVariable({(*self.arguments, *self.keywords.values())[0]})"
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        # In the order of the constructor, with its defaults: the node in the graph takes all four by position.
+        given = {**dict(zip(_AUTOCAST, self.arguments, strict=False)), **self.keywords}
+        settings = tuple({**_AUTOCAST_DEFAULTS, **given}[name] for name in _AUTOCAST)
+        self.entered = tracer.output.enter_autocast(settings)
+        self.depth += 1
+        return self
+
+    def exit(self, tracer: Tracer) -> None:
+        if self.entered is None:
+            refuse_state(self)
+        self.depth -= 1
+        tracer.output.exit_autocast(*self.entered)
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.depth:
+            refuse_state(self)
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(
+            Constant(self.cls, "autocast"),
+            tuple(Constant(each) for each in self.arguments),
+            tuple((name, Constant(value)) for name, value in self.keywords.items()),
+        )
+
+
+class InferenceModeVariable(ContextVariable):
+    """``torch.inference_mode(mode)``."""
+
+    cls = torch.inference_mode
+    keeps_entry = True
+
+    def __init__(self, mode: bool, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.mode = mode
+        self.entered: tuple[object, torch.fx.Node] | None = None
+
+    def describe(self) -> str:
+        return f"InferenceModeVariable({self.mode})"
+
+    def renewed(self) -> ContextVariable:
+        return InferenceModeVariable(self.mode)
+
+    def at_call(self) -> ContextVariable:
+        return self.renewed()
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return ConstantVariable(self.mode) if name == "mode" else super().get_attribute(tracer, name)
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        if self.entered is not None:
+            refuse_state(self)
+        self.entered = tracer.output.enter_inference_mode(self.mode)
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        if self.entered is None:
+            refuse_state(self)
+        tracer.output.exit_inference_mode(*self.entered)
+        self.entered = None
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.entered is not None:
+            refuse_state(self)
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(self.cls, "inference_mode"), (Constant(self.mode),))
+
+
+WITHOUT_CLASSES: Any = torch._C.DisableTorchFunctionSubclass
+
+WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunction
+
+
+class WithoutOverridesVariable(ContextVariable):
+    """``torch._C.DisableTorchFunction()``: functions of torch ask nobody; ``...Subclass()``: modes alone."""
+
+    keeps_state = False
+    keeps_entry = True
+
+    def __init__(self, cls: type, source: Source | None = None) -> None:
+        super().__init__(source)
+        self.cls = cls
+        self.before: tuple[bool, bool] | None = None
+
+    def describe(self) -> str:
+        return "TorchFunctionDisableVariable()"
+
+    def enter(self, tracer: Tracer) -> VariableTracker:
+        state = tracer.overrides
+        self.before = state.ask_classes, state.ask_modes
+        state.ask_classes = False
+        # The inner context may only switch more off: it never asks a mode that the outer one has switched off.
+        state.ask_modes &= self.cls is WITHOUT_CLASSES
+        return ConstantVariable(None)
+
+    def exit(self, tracer: Tracer) -> None:
+        if self.before is None:
+            refuse_state(self)
+        state = tracer.overrides
+        state.ask_classes, state.ask_modes = self.before
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        if self.source is not None:
+            return FromSource(self.source)
+        return Call(Constant(self.cls, self.cls.__name__))
