@@ -29,7 +29,12 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.exceptions import (
+    ExceptionVariable,
+    call_exception_class,
+    exception_to_raise,
+    is_exception_class,
+)
 from nbcompile.tracing.variables.functions import BaseFunctionVariable
 from nbcompile.tracing.variables.iterators import IteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable
@@ -200,18 +205,15 @@ def _thrown(tracer: Tracer, kind: VariableTracker, *rest: VariableTracker) -> Va
 
 
 def _instance(tracer: Tracer, kind: VariableTracker, value: VariableTracker | None) -> VariableTracker:
-    cls = getattr(kind, "value", None)
-    if isinstance(cls, type) and issubclass(cls, BaseException):
-        if value is not None and issubclass(value.python_type(), cls):
+    if is_exception_class(kind):
+        if value is not None and kind.value in value.python_type().__mro__:
             return value
         parts = [] if value is None else value.unpack(tracer) if value.python_type() is tuple else [value]
-        return realise(tracer, tracer.call(kind, parts))
-    if not issubclass(kind.python_type(), BaseException):
-        text = f"exceptions must be classes or instances deriving from BaseException, not {kind.type_name()}"
-        tracer.raise_exception(TypeError, text)
-    if value is not None:
+        return call_exception_class(tracer, kind, parts, lambda cls: cls.__name__)
+    if value is not None and BaseException in kind.python_type().__mro__:
         tracer.raise_exception(TypeError, "instance exception may not have a separate value")
-    return kind
+    wrong = f"exceptions must be classes or instances deriving from BaseException, not {kind.type_name()}"
+    return exception_to_raise(tracer, kind, wrong)
 
 
 class GeneratorVariable(IteratorVariable):

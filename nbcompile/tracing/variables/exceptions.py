@@ -11,14 +11,15 @@ nbcompile/tracing/frame/handlers/control.py
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeGuard
 
 from nbcompile.capture.recipe import Call, Constant, Mutation, Recipe, SetAttribute
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -47,6 +48,8 @@ class TracebackVariable(VariableTracker):
 
 class ExceptionVariable(ObjectVariable):
     """An exception, by its class and arguments."""
+
+    has_fixed_class = True
 
     def __init__(self, cls: type[BaseException], arguments: Sequence[VariableTracker]) -> None:
         super().__init__(cls)
@@ -282,3 +285,29 @@ def look_up(tracer: Tracer, owner: VariableTracker, name: str) -> VariableTracke
             if raised.failed_lookup is None and not said:
                 raised.failed_lookup = (name, owner)
         raise
+
+
+def exception_to_raise(tracer: Tracer, given: VariableTracker, wrong: str) -> VariableTracker:
+    """The exception of ``raise given``: a class is called; ``wrong`` is the message if ``given`` is no exception."""
+    if not is_exception_class(given):
+        if BaseException not in given.python_type().__mro__:
+            tracer.raise_exception(TypeError, wrong)
+        return given
+    return call_exception_class(tracer, given, [], repr)
+
+
+def is_exception_class(given: VariableTracker) -> TypeGuard[ClassVariable]:
+    """True of a class of exceptions; its ``__mro__`` says so, as no metaclass is asked."""
+    return isinstance(given, ClassVariable) and BaseException in given.value.__mro__
+
+
+def call_exception_class(
+    tracer: Tracer, cls: ClassVariable, arguments: Arguments, type_text: Callable[[type], str]
+) -> VariableTracker:
+    """An exception of a class, whose ``__new__`` may return anything: ``type_text`` shows its type in the message."""
+    error = realise(tracer, tracer.call(cls, arguments))
+    if BaseException not in error.python_type().__mro__:
+        found = type_text(error.python_type())
+        text = f"calling {cls.value} should have returned an instance of BaseException, not {found}"
+        tracer.raise_exception(TypeError, text)
+    return error

@@ -288,22 +288,6 @@ def test_a_name_that_is_nowhere_is_an_exception():
     assert compiled(torch.ones(1)).item() == 3
 
 
-def test_exceptions_that_are_sent_into_generators():
-    """``send`` before the first ``yield``, the forms of ``throw``, and a generator that asks itself."""
-    forms = (
-        "ValueError(1)", "ValueError(1), 2", "ValueError, 2", "ValueError, (3, 4)", "ValueError, ValueError(5)",
-        "ValueError, 1, 7", "'a'", "ValueError(1), None", "int", "OSError, 'x'",
-    )  # fmt: skip
-    check(
-        "def g():\n  x = yield 1\n  yield x\nit = g()\nit.send(3)",
-        "def g():\n  x = yield 1\n  yield x\nit = g()\nreturn it.send(None), it.send(4)",
-        "def g():\n  try: next(me[0])\n  except ValueError as e: yield str(e)\nme = []\nme.append(g())\nreturn list(me[0])",
-        "def g():\n  yield me[0].close()\nme = []\nme.append(g())\nreturn list(me[0])",
-        *(f"def g():\n  yield 1\n  yield 2\nit = g()\nnext(it)\nit.throw({form})" for form in forms),
-        "def g():\n  try: yield 1\n  finally: return 5\nit = g()\nnext(it)\nreturn it.close(), it.close(), g().close()",
-    )  # fmt: skip
-
-
 def test_a_global_that_the_frame_deletes_is_nowhere():
     """Its NameError is traced, and the module is not promised to be without it: it has it when the frame begins."""
 

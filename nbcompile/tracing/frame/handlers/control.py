@@ -19,7 +19,7 @@ from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
-from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable, exception_to_raise
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
@@ -183,13 +183,13 @@ def _raise(frame: Translator, instruction: Instruction) -> None:
             frame.interpreter.raise_exception(RuntimeError, "No active exception to reraise")
         raise ObservedException(handled, has_context=True)
     cause = frame.pop() if instruction.arg == 2 else None
-    error = _instance(frame, frame.pop(), "exceptions must derive from BaseException")
+    error = exception_to_raise(frame.interpreter, frame.pop(), "exceptions must derive from BaseException")
     if isinstance(error, ExceptionVariable):
         error.of_assertion = error.of_assertion or (_is_assertion(frame) and not frame.tested_symbol)
         if cause is not None:
             is_none = cause.is_constant() and cause.constant() is None
             wrong = "exception causes must derive from BaseException"
-            error.set_cause(cause if is_none else _instance(frame, cause, wrong))
+            error.set_cause(cause if is_none else exception_to_raise(frame.interpreter, cause, wrong))
     raise ObservedException(error)
 
 
@@ -198,21 +198,6 @@ def _is_assertion(frame: Translator) -> bool:
     before = (each.opcode for each in reversed(frame.view.instructions[: frame.pc - 1]))
     first = next((opcode for opcode in before if opcode not in ("CALL", "PRECALL", "LOAD_CONST")), "")
     return first == "LOAD_ASSERTION_ERROR"
-
-
-def _instance(frame: Translator, value: VariableTracker, wrong: str) -> VariableTracker:
-    """The exception itself: ``raise ValueError`` makes one; what is none is a TypeError, with the text ``wrong``."""
-    tracer = frame.interpreter
-    cls = getattr(value, "value", None) if isinstance(value, ClassVariable) else None
-    if cls is None or BaseException not in cls.__mro__:
-        if BaseException not in value.python_type().__mro__:
-            tracer.raise_exception(TypeError, wrong)
-        return value
-    instance = realise(tracer, tracer.call(value, []))
-    if BaseException not in instance.python_type().__mro__:
-        text = f"calling {cls} should have returned an instance of BaseException, not {instance.python_type()}"
-        tracer.raise_exception(TypeError, text)
-    return instance
 
 
 @handles("PUSH_EXC_INFO")
