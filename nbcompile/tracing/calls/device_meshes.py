@@ -26,6 +26,8 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 class MeshSliceVariable(ObjectVariable):
     """A slice of a mesh that exists outside of the traced code."""
 
+    has_fixed_class = True
+
     def __init__(self, value: Any, mesh: VariableTracker, dimensions: VariableTracker) -> None:
         super().__init__(type(value), value)
         self.mesh = mesh

@@ -26,6 +26,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 class FunctionModeVariable(ObjectVariable, ContextVariable):
     """A mode whose class does not say itself how it is entered and left."""
 
+    has_fixed_class = True
     keeps_state = False
 
     def enter(self, tracer: Tracer) -> VariableTracker:

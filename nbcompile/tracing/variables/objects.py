@@ -71,12 +71,11 @@ IN_PLACE = ("__iadd__", "__imul__", "__ior__", "__iand__", "__ixor__", "__isub__
 METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType)
 
 
-CLASS_MAY_CHANGE = ("ObjectVariable", "NNModuleVariable")
-"""Trackers that represent an object of any class of their kind."""
-
-
 class ObjectVariable(VariableTracker):
     """An object of a user's class: from outside (``value``) or made by the traced code."""
+
+    has_fixed_class = False
+    """True of a tracker for objects of certain classes, which would not fit an object of another class."""
 
     def __init__(self, cls: type, value: object = MISSING, source: Source | None = None) -> None:
         self.cls = cls
@@ -367,7 +366,7 @@ class ObjectVariable(VariableTracker):
         self._store(tracer, name, value)
 
     def _change_class(self, tracer: Tracer, cls: ClassVariable) -> None:
-        if type(self).__name__ not in CLASS_MAY_CHANGE:
+        if self.has_fixed_class:
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{self.describe()}.__class__ = ...", name="class")
         tracer.side_effects.store_attribute(tracer, self, "__class__", cls)
         self.cls, self.has_new_class = cls.value, True

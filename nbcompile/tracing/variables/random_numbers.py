@@ -111,6 +111,7 @@ class KeptDrawVariable(VariableTracker):
 class RandomVariable(ObjectVariable):
     """A ``random.Random``, of no subclass: from outside, or made by the traced code with a known seed."""
 
+    has_fixed_class = True
     seed: tuple[object, ...] = ()
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:

@@ -32,6 +32,8 @@ def is_own_dict(value: object) -> bool:
 class SelfDictVariable(ObjectVariable):
     """A dict that is its own ``__dict__``."""
 
+    has_fixed_class = True
+
     def _items(self) -> DictVariable:
         assert isinstance(self.base_items, DictVariable)
         return self.base_items
