@@ -79,19 +79,20 @@ def _refuse_arguments(
 ) -> None:
     """Raise the TypeError of a method without arguments."""
     if arguments or keywords:
-        tracer.evaluate(function, [None] * len(arguments), dict.fromkeys(keywords))
+        # A plain tensor is asked: the method of a fake one has another name in the message.
+        tracer.evaluate(function, [torch.empty(0), *[None] * len(arguments)], dict.fromkeys(keywords))
 
 
 @method("numel", "nelement")
 def _numel(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    _refuse_arguments(tracer, tensor.example.numel, arguments, keywords)
+    _refuse_arguments(tracer, torch.Tensor.numel, arguments, keywords)
     count = tensor.example.numel()
     return ConstantVariable(count) if isinstance(count, int) else tracer.apply_method("numel", (tensor,))
 
 
 @method("storage_offset")
 def _offset(tracer: Tracer, tensor: TensorVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker | None:
-    _refuse_arguments(tracer, tensor.example.storage_offset, arguments, keywords)
+    _refuse_arguments(tracer, torch.Tensor.storage_offset, arguments, keywords)
     offset = tensor.example.storage_offset()
     # An offset of an input is in no tensor guard.
     if tensor.source is not None and isinstance(offset, int):
