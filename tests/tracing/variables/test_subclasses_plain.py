@@ -1,6 +1,6 @@
 """A plain tensor that ``as_subclass`` makes is a tensor of its own, on the memory of the first.
 
-Read next: tests/tracing/variables/test_subclass_questions.py
+Read next: tests/tracing/variables/test_subclasses_questions.py
 """
 
 from __future__ import annotations

@@ -1,0 +1,28 @@
+"""What a class lacks of a protocol."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tests.support.protocols import missing_members
+
+
+class Shape(Protocol):
+    sides: int
+
+    def area(self) -> float: ...
+
+    def scale(self, by: float) -> None: ...
+
+
+class Square:
+    def __init__(self) -> None:
+        self.sides = 4
+
+    def area(self) -> float:
+        return 1.0
+
+
+def test_what_a_class_lacks():
+    """An attribute that ``__init__`` sets is there, a method that nobody defines is not."""
+    assert missing_members(Shape, Square) == ["scale"]
