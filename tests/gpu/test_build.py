@@ -1,0 +1,55 @@
+"""Kernels that Triton compiles in this process."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
+
+import triton
+
+from nbcompile.gpu import build
+from nbcompile.gpu.chip import CHIPS
+
+
+def compiled(**metadata: int) -> types.SimpleNamespace:
+    """What ``triton.compile`` returns, as far as it is read before the figures."""
+    return types.SimpleNamespace(metadata=types.SimpleNamespace(**{"num_ctas": 1, "global_scratch_size": 0} | metadata))
+
+
+def test_a_refusal_is_one_line(monkeypatch):
+    """The first line of Triton's error, its class and the chip are in the reason."""
+
+    def refuse(*arguments, **keywords):
+        raise ValueError("no such thing\nand a long text")
+
+    monkeypatch.setattr(triton, "compile", refuse)
+    with pytest.raises(build.CannotBuild) as error:
+        build.build(object(), CHIPS["sm_90"], {})
+    assert str(error.value) == "Triton cannot compile it for sm_90: ValueError: no such thing"
+
+
+@pytest.mark.parametrize("metadata", [{"num_ctas": 2}, {"global_scratch_size": 16}])
+def test_what_a_launch_does_not_give_is_refused(monkeypatch, metadata):
+    """Clusters of blocks and scratch memory of the GPU are nothing that a launch of ours has."""
+    monkeypatch.setattr(triton, "compile", lambda *arguments, **keywords: compiled(**metadata))
+    with pytest.raises(build.CannotBuild, match="clusters of blocks, or scratch memory"):
+        build.build(object(), CHIPS["sm_90"], {})
+
+
+def test_files_of_triton_are_not_taken(monkeypatch):
+    """A kernel is compiled anew, and the setting is as before afterwards."""
+    seen = []
+
+    def compile_kernel(*arguments, **keywords):
+        seen.append(triton.knobs.compilation.always_compile)
+        return compiled(num_ctas=2)
+
+    monkeypatch.setattr(triton, "compile", compile_kernel)
+    before = triton.knobs.compilation.always_compile
+    with pytest.raises(build.CannotBuild):
+        build.build(object(), CHIPS["sm_90"], {})
+    assert seen == [True]
+    assert triton.knobs.compilation.always_compile == before
