@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import nbcompile
+from nbcompile.__main__ import main
 from nbcompile.tools import doctor
 
 PACKAGE = Path(nbcompile.__file__).parent
@@ -46,3 +47,31 @@ def test_the_list_of_variables_is_that_of_the_source():
     """Each variable of the list is read by some module, by this name."""
     source = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "doctor.py")
     assert [name for name in doctor.VARIABLES if not re.search(rf'"{name}"', source)] == []
+
+
+def test_doctor(capsys):
+    """The doctor finds this Python and this torch good, and names everything that it looked for."""
+    assert main(["doctor"]) == 0
+    told = capsys.readouterr().out
+    for what in (
+        "Python",
+        "torch",
+        "C++ compiler",
+        "Graphviz",
+        "Triton",
+        "CUDA device",
+        "kernel store",
+        "function store",
+    ):
+        assert what in told
+
+
+def test_doctor_without_tools(monkeypatch):
+    """What is missing is named with its consequence, and harms nothing."""
+    monkeypatch.setattr(doctor.toolchain, "find", lambda: doctor.toolchain.NoCompiler("no C++ compiler: none"))
+    monkeypatch.setattr(doctor.dot, "arrange", lambda shown: None)
+    found = {finding.what: finding for finding in doctor.examine()}
+    assert not found["C++ compiler"].there
+    assert "through ATen" in found["C++ compiler"].words
+    assert "as tables" in found["Graphviz"].words
+    assert not any(finding.needed and not finding.there for finding in found.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 
 import pytest
@@ -14,7 +13,7 @@ import nbcompile
 from nbcompile.record.profile import COMPILE, FRAME, KernelTime, Machine
 from nbcompile.tools.profile import profiling
 from nbcompile.views.profile import ProfileView
-from tests.support.processes import command, python
+from tests.support.processes import python
 
 
 def f(x, y):
@@ -205,19 +204,7 @@ import torch, nbcompile
 def f(x):
     return (x.sin() * 2).sum()
 
-for _ in range(4):
-    f(torch.ones(100))
 """
-
-
-def test_command(tmp_path):
-    """`profile program.py` prints lines and kernels, writes a page and a trace; the exit code is the program's."""
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    done = command(sys.executable, "-m", "nbcompile", "profile", program, "--trace", tmp_path / "t.json")
-    assert "return (x.sin() * 2).sum()" in done.stdout
-    assert "inference.kernel0" in done.stdout
-    assert (tmp_path / "t.json").stat().st_size > 0
 
 
 def test_labels_follow_a_function_that_moved(tmp_path, monkeypatch):
@@ -233,7 +220,7 @@ print(profiler.result().lines[0].place.line)
 """
     found = []
     for blank in ("", "\n\n\n"):
-        (tmp_path / "moved.py").write_text(blank + PROGRAM.partition("for _")[0] + text)
+        (tmp_path / "moved.py").write_text(blank + PROGRAM + text)
         found.append(int(python(tmp_path / "moved.py")))
     assert found[1] == found[0] + 3
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from nbcompile.tools import slide_parts
 from nbcompile.tools.slides import columns, deck, main
 from nbcompile.views import html, sections
 from tests.tools.test_page import A4, CUT_OFF
@@ -62,16 +61,6 @@ def test_headings_are_columns_and_sections_of_a_picture_slides():
     assert "A task" in " ".join(texts(third)) and 'exercise("graph-1")' not in " ".join(texts(third))
 
 
-def test_every_section_of_every_picture_has_a_slide():
-    """What a notebook shows, a deck shows, unfolded."""
-    for record in (sample.simple(), sample.recompiled(), sample.nested()):
-        page = html.render(record, sections.USUAL, assets=False)  # whose rules name sections, too
-        made = list(slide_parts.split_output(picture(record)))
-        shown = re.findall(r'data-s="?(\w+)"?', " ".join(str(slide.content) for slide in made))
-        assert set(shown) == set(re.findall(r'data-s="?(\w+)"?', page))
-        assert not any(re.search(r'<details data-s="?\w+"?>', slide.content) for slide in made)
-
-
 def test_a_question_stands_below_the_code_it_is_about():
     """Each question of --predict has a slide, with the program on it; what is revealed comes after all of them."""
     cell = new_code_cell("%%compile --predict\nf(x)", outputs=[picture(sample.simple(), "predict", "graph")])
@@ -80,14 +69,6 @@ def test_a_question_stands_below_the_code_it_is_about():
     assert asked and all("%%compile --predict" in column[index].content.striptags() for index in asked)
     assert all(column[index].content.count("data-a=") == 1 for index in asked)
     assert max(asked) < next(index for index, slide in enumerate(column) if 'data-s="graph"' in slide.content)
-
-
-def test_a_long_text_goes_on_on_the_next_slide():
-    """Blocks are not cut; code that is longer than a slide has two columns."""
-    code = "```python\n" + "\n".join(f"line{number} = 0" for number in range(30)) + "\n```"
-    made = list(slide_parts.split_text("\n\n".join([*("word " * 60 for _ in range(6)), code])))
-    assert len(made) > 2 and all(slide.lines <= slide_parts.MAX_LINES for slide in made[:-1])
-    assert 'pre class="two-columns"' in made[-1].content and "line0" in made[-1].content
 
 
 def test_a_deck_needs_nothing_of_the_network(reveal):

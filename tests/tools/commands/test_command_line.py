@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import subprocess
 import sys
-import threading
-import time
 
 import pytest
 
-from nbcompile import config
 from nbcompile.record import codec
-from nbcompile.tools.commands import terminal
 from nbcompile.tools.commands.command_line import build_parser, main
 from tests.support.processes import command
 
@@ -133,98 +127,3 @@ def test_commands_print_json(capsys):
     for arguments in (["doctor"], ["explain", "NB0005"], ["cache"], ["cache", "list"]):
         assert main([*arguments, "--json"]) == 0
         assert isinstance(json.loads(capsys.readouterr().out), list)
-
-
-def test_the_cache_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
-    """`clear` deletes entries of both stores, and no file that somebody else put there."""
-    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
-    name = "9f2c" * 10
-    entries = [tmp_path / "9f" / f"{name}.so", tmp_path / "frames" / name / f"{name[:20]}.json"]
-    other = tmp_path / "9f" / "notes of mine.txt"
-    for path in (*entries, other):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("1234")
-    assert main(["cache", "--json"]) == 0
-    assert {each["store"]: each["files"] for each in json.loads(capsys.readouterr().out)} == {
-        "functions": 1,
-        "kernels": 1,
-    }
-    with config.patch(kernel_store_megabytes=7):
-        assert main(["cache"]) == 0
-    assert "0.0 MiB of 7  " in capsys.readouterr().out
-    assert main(["cache", "clear"]) == 0
-    assert "removed 2 files" in capsys.readouterr().out
-    assert [path.exists() for path in (*entries, other)] == [False, False, True]
-
-
-def test_what_killed_processes_left_is_shown_and_cleared(tmp_path, monkeypatch, capsys):
-    """`cache` counts it and says who removes it; `clear` removes it, but nothing that a process may be writing."""
-    monkeypatch.setenv("NBCOMPILE_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("NBCOMPILE_FRAMES_DIR", raising=False)
-    key = "9f2c" * 10
-    left = (
-        tmp_path / "9f" / "9f2c9f2c-0123456789abcdef" / "draft.so",
-        tmp_path / "9f" / "9f2c9f2c-ab_d0123.draft",
-        tmp_path / "frames" / key / "tmpab_d0123.draft",
-        tmp_path / "frames" / key / f"{key[:20]}.page",
-    )
-    written = tmp_path / "9f" / "9f2c9f2c-fedcba9876543210" / "draft.so"
-    for path in (*left, written):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * 1000)
-    assert main(["cache"]) == 0
-    assert "left by" not in capsys.readouterr().out
-    for path in (*left, left[0].parent):
-        os.utime(path, (0, 0))
-    assert main(["cache"]) == 0
-    said = capsys.readouterr().out
-    assert "left by processes that were killed: 4 of these (0.0 MiB)" in said
-    assert "`cache clear` now" in said
-    assert main(["cache", "--json"]) == 0
-    shown = {each["store"]: each for each in json.loads(capsys.readouterr().out)}
-    assert [shown[name]["unfinished"] for name in ("functions", "kernels")] == [2, 2]
-    assert [shown[name]["bytes"] for name in ("functions", "kernels")] == [2000, 2000]
-    assert main(["cache", "list"]) == 0
-    assert str(left[0].parent) in capsys.readouterr().out
-    assert main(["cache", "clear"]) == 0
-    assert "removed 4 files" in capsys.readouterr().out
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [written]
-    assert not (tmp_path / "frames" / key).exists()
-
-
-def test_colours_on_a_terminal_only(monkeypatch):
-    """A pipe gets plain text; so does a terminal whose user set NO_COLOR."""
-
-    class Terminal:
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
-    assert terminal.paint("x", "red", Terminal()) == "\033[31mx\033[0m"
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert terminal.paint("x", "red", Terminal()) == "x"
-    monkeypatch.delenv("NO_COLOR")
-    with open(os.devnull, "w") as pipe:
-        assert terminal.paint("x", "red", pipe) == "x"
-
-
-def test_a_progress_bar_after_a_second(monkeypatch, capsys):
-    """On a terminal; the items are the same, drawn or not."""
-    ticks = iter(range(10))
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert list(terminal.progress("abc", "working", clock=lambda: next(ticks))) == ["a", "b", "c"]
-    assert "working [" in capsys.readouterr().err
-
-
-def test_the_time_of_what_has_no_parts(monkeypatch, capsys):
-    """On a terminal it is told, and wiped away in the end; elsewhere there is no thread and no output."""
-    before = threading.active_count()
-    with terminal.waiting("compare", seconds=0.01):
-        assert threading.active_count() == before
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with terminal.waiting("compare", seconds=0.01):
-        time.sleep(0.2)
-    assert re.fullmatch(r"(\rcompare: \d+ s)+\r\x1b\[K", capsys.readouterr().err)
