@@ -85,7 +85,10 @@ def reduce_row(emitter: TritonEmitter, part: Accumulate) -> str:
     if part.kind.startswith("arg"):
         index = f"({index_text(part.index)}) + tl.zeros_like(inner).to(tl.int64)"
         emitter.line(f"{part.name}_index = {_or_else(emitter, index, str(2**63 - 1))}")
-    return reduce_block(emitter, part)
+    name = reduce_block(emitter, part)
+    if part.kind == "sum" and part.value.dtype.is_floating_point:
+        emitter.line(f"{name} += 0.0")  # eager's sum begins with 0.0, and 0.0 + -0.0 is 0.0
+    return name
 
 
 def _or_else(emitter: TritonEmitter, value: str, otherwise: str) -> str:
@@ -138,7 +141,8 @@ def scan_block(emitter: TritonEmitter, part: Carry) -> None:
     emitter.origin = emitter.origins.get(part.name, ())
     scanned = _scanned(emitter, part)
     scanned = f"({scanned})" if part.kind.startswith("arg") else scanned
-    begun = " + 0.0" if part.kind == "sum" and part.value.dtype.is_floating_point else ""  # 0.0 + -0.0 is 0.0
+    # Eager's scan begins with 0.0, and 0.0 + -0.0 is 0.0; so is the logarithm of exp(-inf) + exp(-0.0).
+    begun = " + 0.0" if part.kind in {"sum", "logsumexp"} and part.value.dtype.is_floating_point else ""
     emitter.line(f"{', '.join(_results(part))} = tl.associative_scan({scanned}, 0, {COMBINE[part.kind]}){begun}")
     emitter.locals[part.name] = part.name
 
@@ -152,7 +156,19 @@ def scan_next_block(emitter: TritonEmitter, part: Carry, shape: str, is_last: st
     #     with totals   1  3  6 10 | 15 21 28 36      the total of the first block is 10
     emitter.line(f"{results} = {COMBINE[part.kind]}({', '.join(totals)}, {results})")
     for total, result in zip(totals, _results(part), strict=True):
-        dtype = TYPES[torch.int64 if total.endswith("_index") else part.value.dtype]
-        # The last element as a sum over the block in which all others are 0.
-        last = f"tl.sum(tl.where({is_last}, {result}, 0), 0).to({dtype})"
-        emitter.line(f"{total} = tl.full([{shape}], 0, {dtype}) + {last}")
+        dtype = torch.int64 if total.endswith("_index") else part.value.dtype
+        # Neither a sum, which begins with 0.0, nor an index is -0.0.
+        bits = BITS.get(dtype) if part.kind in {"prod", "max", "min"} else None
+        emitter.line(f"{total} = {_last_element(result, is_last, TYPES[dtype], bits, shape)}")
+
+
+def _last_element(name: str, is_last: str, kind: str, bits: str | None, shape: str) -> str:
+    """Last element of a block, for all elements of another one: a sum over the block in which all others are 0."""
+    if bits is None:
+        return f"tl.full([{shape}], 0, {kind}) + tl.sum(tl.where({is_last}, {name}, 0), 0).to({kind})"
+    # A sum of numbers would change -0.0, so its bits are added.
+    last = f"tl.sum(tl.where({is_last}, {name}.to({bits}, bitcast=True), 0), 0).to({bits})"
+    return f"(tl.full([{shape}], 0, {bits}) + {last}).to({kind}, bitcast=True)"
+
+
+BITS = {torch.float64: "tl.int64", torch.float32: "tl.int32", torch.float16: "tl.int16", torch.bfloat16: "tl.int16"}

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from nbcompile.ir.expr import Expr, IndexOf, apply, cast, compute_dtype, constant
-from nbcompile.ir.index import Index, constant as known_number, product
+from nbcompile.ir.index import Index, constant as known_number, is_one, product
 from nbcompile.lowering import one_pass
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.dtype_cast import convert
@@ -277,8 +277,10 @@ def vector_norm(
     if not dtype.is_floating_point:
         raise NoLowering(f"the norm of {x.dtype}")
     wide = convert(build, x, compute_dtype(dtype))
+    # Of one number eager takes the size, as any order of infinity does: a power of it might be 0 or infinite.
+    of_one = ord != 0 and all(is_one(x.size[at]) for at in all_dims(x, dim))
     # Each norm is a pointwise operator, a reduction, and a pointwise operator again: all three fuse.
-    before, kind, after = _norm_of(float(ord))
+    before, kind, after = _norm_of(math.inf if of_one else float(ord))
     result = reduce(build, elementwise(build, before, (wide,)), dim, keepdim, kind)
     return convert(build, elementwise(build, after, (result,)), dtype)
 

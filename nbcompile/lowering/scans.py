@@ -33,7 +33,7 @@ def _scanned(build: Builder, x: Value, dim: int, kind: str, dtype: torch.dtype) 
     if x.ndim == 0 or is_one(x.size[dimension(dim, x.ndim)]):
         only = convert(build, x, dtype)
         # Eager adds the only element of a row to 0, which shows in -0.0; a scalar it copies.
-        is_added = x.ndim > 0 and kind in ("sum", "logsumexp") and dtype.is_floating_point and x.device.type == "cpu"
+        is_added = x.ndim > 0 and kind in ("sum", "logsumexp") and dtype.is_floating_point
         return build.call(aten.add.Tensor, only, 0.0) if is_added else only
     accumulate = compute_dtype(dtype)
     if kind in ("sum", "prod") and accumulate == torch.float32 == dtype and x.device.type == "cpu":

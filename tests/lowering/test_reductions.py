@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import pytest
@@ -175,3 +176,12 @@ def test_a_variance_of_many_numbers_is_lowered_for_all_sizes():
     assert {kernel.language for kernel in found(torch.randn(5, 8)).kernels} == {"cpp"}
     found = nbcompile.explain(lambda x: x.var(correction=9), dynamic=True)
     assert "aten" in {kernel.language for kernel in found(torch.randn(50)).kernels}
+
+
+@pytest.mark.parametrize("order", [2, 3, 0.5, 1, -1, 0, math.inf])
+def test_the_norm_of_one_number_is_its_size(order):
+    """Along a dimension of length 1, and of a scalar: no power of the number is 0 or infinite, nor is it rounded."""
+    numbers = torch.tensor([3.4e38, -1e-30, -0.0, 0.3, math.nan, -math.inf])
+    for given, dim in ((numbers[:, None], 1), (numbers[None].double(), 0), (numbers[:1], None), (numbers[1], None)):
+        (found,) = targets.run_cpp(programs(lambda t: torch.linalg.vector_norm(t, order, dim), given)[1], (given,))
+        assert same_bits(found, torch.linalg.vector_norm(given, order, dim)), (given.shape, dim)
