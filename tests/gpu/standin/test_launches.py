@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -302,6 +304,56 @@ def test_gradients_go_back_to_their_devices(here):
     for mine, theirs in zip(found, torch.autograd.grad(loss(*leaves), leaves), strict=True):
         assert mine.device == theirs.device
         torch.testing.assert_close(mine.cpu(), theirs.cpu())
+
+
+def test_a_value_that_goes_to_another_device_and_comes_back(here):
+    """Each kernel is launched behind the copy that it needs, whatever the copies wait for."""
+    here.driver.set_devices(2)
+
+    def there_and_back(x):
+        here_first = torch.sin(x) * 2
+        there = torch.cos(here_first.to("cuda:1", non_blocking=True)) + 1
+        return there.to("cuda:0", non_blocking=True) * here_first, there
+
+    x = torch.randn(20, 30, device="cuda:0")
+    compiled = nbcompile.compile(there_and_back)
+    compiled(x)
+    here.driver.clear_log()
+    for mine, theirs in zip(compiled(x), there_and_back(x), strict=True):
+        assert mine.device == theirs.device
+        torch.testing.assert_close(mine.cpu(), theirs.cpu())
+    log = launches(here.driver.log())
+    assert [(line.split()[1].split("_")[1], line.split(" device ")[1][0]) for line in log] == [
+        ("sin", "0"), ("cos", "1"), ("mul", "0"),
+    ]  # fmt: skip
+    assert torch.cuda.current_device() == 0
+
+
+def test_layers_on_two_devices_learn_what_eager_mode_does(here):
+    """One process trains a model whose second layer is on the second device: forward, backward and optimiser."""
+    here.driver.set_devices(2)
+    torch.manual_seed(0)
+    halves = [nn.Linear(16, 32).to("cuda:0"), nn.Linear(32, 4).to("cuda:1")]
+    inputs = [torch.randn(8, 16, device="cuda:0") for _ in range(3)]
+
+    def loss(first, second, x):
+        return second(torch.tanh(first(x)).to("cuda:1")).square().mean()
+
+    def learned(function):
+        layers = copy.deepcopy(halves)
+        parameters = [parameter for layer in layers for parameter in layer.parameters()]
+        optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+        for x in inputs:
+            optimizer.zero_grad()
+            function(*layers, x).backward()
+            optimizer.step()
+        return parameters
+
+    for mine, theirs in zip(learned(nbcompile.compile(loss)), learned(loss), strict=True):
+        assert mine.device == theirs.device
+        torch.testing.assert_close(mine.cpu(), theirs.cpu())
+    assert torch.cuda.current_device() == 0
+    assert here.executor.reasons == []
 
 
 def test_a_graph_is_for_the_number_of_its_device(here):

@@ -625,3 +625,60 @@ def test_a_literal_that_is_returned_is_an_obstacle(here):
     kept = [compiled(x)[1] for _ in range(3)]
     kept[0].zero_()
     assert [three.item() for three in kept] == [0.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, s: x.masked_fill(x > 0, s) * 2,
+        lambda x, s: x.clone().masked_fill_(x > 0, s) + x,
+        lambda x, s: torch.where(x > 0, s, x),
+        lambda x, s: torch.sin(x) + s,
+    ],
+    ids=["masked_fill", "masked_fill_", "where", "add"],
+)
+def test_a_number_in_memory_of_the_cpu_is_an_obstacle(here, function):
+    """Each call has its own number: a replay would have the first one's. On the device it is copied, and recorded."""
+    x = torch.randn(6, 4, device="cuda")
+    numbers = [torch.tensor(float(number)) for number in range(4)]
+    assert any("cpu device (" in note for note in notes_of(function, *((x, number) for number in numbers)))
+    assert lines(here, "begin capture", "replay") == []
+    nbcompile.reset()
+    notes_of(function, *((x, number.to("cuda")) for number in numbers))
+    assert len(lines(here, "begin capture")) == 1
+    assert len(lines(here, "replay")) == 3
+
+
+def test_inputs_that_are_no_multiples_of_16_are_recorded(here):
+    """The recorded launches have the code of the places that inputs are copied to, whatever their own addresses are."""
+    base = torch.randn(9, 33, device="cuda")
+    views = [base[1:, 1:], base[:8, :32], base[1:, :32], base[:8, 1:]]
+
+    def function(x):
+        return torch.softmax(x, -1), x[:, 1:].sum(0), torch.relu(x @ x.t()) + 1
+
+    notes_of(function, *((view,) for view in views * 2))
+    assert lines(here, "replay") != []
+    here.driver.clear_log()
+    notes_of(lambda x: torch.sin(x) * 3, *((base.view(-1)[at : at + 64],) for at in (1, 0, 1, 4, 3, 0)))
+    assert len(lines(here, "replay")) == 5
+
+
+def test_a_view_that_is_no_multiple_of_16_is_the_next_graphs_input(here):
+    """A result of a recorded graph that begins within its memory; and memory that is written there."""
+    first = nbcompile.compile(lambda x: (x * 2)[1:], mode=MODE)
+    second = nbcompile.compile(lambda x: torch.sin(x) * 3 + 1, mode=MODE)
+    for _ in range(5):
+        x = torch.randn(64, device="cuda")
+        same(second(first(x)), torch.sin((x * 2)[1:]) * 3 + 1)
+    assert lines(here, "replay") != []
+
+    def written(x):
+        return x.add_(1).sum()
+
+    compiled = nbcompile.compile(written, mode=MODE)
+    mine = torch.randn(65, device="cuda")
+    theirs = mine.clone()
+    for at in (1, 0, 1, 1, 0, 0):
+        same(compiled(mine[at : at + 64]), written(theirs[at : at + 64]))
+        same(mine, theirs)
