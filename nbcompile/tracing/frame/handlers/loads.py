@@ -7,7 +7,6 @@ next: nbcompile/tracing/frame/handlers/operators.py
 from __future__ import annotations
 
 import builtins
-import importlib
 import types
 from collections.abc import Callable
 from typing import Any
@@ -206,9 +205,16 @@ def _import_from(frame: Translator, instruction: Instruction) -> None:
     # then looks up ``sys.modules["package.module"]``.
     except ObservedException:
         assert isinstance(module, ModuleVariable)
-        name = f"{module.value.__name__}.{instruction.argval}"
-        found = frame.interpreter.evaluate(importlib.import_module, (name,))
+        found = frame.interpreter.evaluate(_import_name_from, (module.value, str(instruction.argval)))
         frame.push(frame.interpreter.wrap(found, frame.interpreter.module_source(found)))  # type: ignore[arg-type]
+
+
+def _import_name_from(module: types.ModuleType, name: str) -> object:
+    """The result of ``from module import name``, or the ImportError of this version of Python."""
+    # CPython words the error by what the module is (a package, one that is still being imported ...), so it is asked.
+    scope: dict[str, object] = {"__builtins__": {"__import__": lambda *_: module}}
+    exec(f"from module import {name}", scope)
+    return scope[name]
 
 
 # -- attributes and items --------------------------------------------------------------------
