@@ -68,7 +68,7 @@ def describe_break(found: Break) -> str:
     if not found.stack:
         return f"there is a graph break: {found.title}."
     line = links.to_users_line(found.stack)[-1]
-    explanation = found.explanation.strip().rstrip(".").splitlines()[0] if found.explanation.strip() else found.title
+    explanation = found.explanation.strip().splitlines()[0].rstrip(".") if found.explanation.strip() else found.title
     return f"it breaks at line {line.line}, `{line.code}`, because: {found.title}. {explanation}."
 
 

@@ -1,0 +1,41 @@
+"""Programs of exercises: what a refusal says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nbcompile.record.model import Break, Record, StackLine
+from nbcompile.teach import programs
+from nbcompile.teach.attempt import Refusal
+from tests.views import sample_records
+
+
+def broken(*stack: StackLine) -> Break:
+    return Break("0/0.b0", "NB0005", "Data-dependent branching", "The condition is data.\nMore.", (), "", stack)
+
+
+def test_a_break_is_described_by_its_line():
+    """With the code and the first line of the explanation; without a stack by its title alone."""
+    text = programs.describe_break(broken(StackLine("<answer>", 3, "f", "if x.sum() > 0:")))
+    assert text == ("it breaks at line 3, `if x.sum() > 0:`, because: Data-dependent branching. The condition is data.")
+    assert programs.describe_break(broken()) == "there is a graph break: Data-dependent branching."
+
+
+def test_an_answer_with_a_break_is_refused():
+    """So is one that nothing of is compiled; one graph without a break is accepted."""
+    record = sample_records.simple()
+    programs._expect_no_break(record)
+    frame = replace(record.frames[0], breaks=(broken(),))
+    with pytest.raises(Refusal, match="there is a graph break"):
+        programs._expect_no_break(replace(record, frames=(frame,)))
+    with pytest.raises(Refusal, match="not compiled at all: it has no operator"):
+        programs._expect_no_break(Record("f"))
+
+
+def test_operators_have_their_short_names():
+    """In the order of the graph, without placeholders and results."""
+    names = programs.operators_of(sample_records.simple().frames[0])
+    assert names
+    assert not any("." in name for name in names)
