@@ -9,7 +9,7 @@ import importlib.util
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import grimp
@@ -70,7 +70,29 @@ def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-each_module = pytest.mark.parametrize("path", modules(), ids=named)
+def for_each(paths: Callable[[], Iterable[Path]]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """Make one test of a rule about a file: its message lists every file that breaks the rule, and how.
+
+    A test for each file and rule would be a quarter of the whole suite by number, and most of their time pytest's own.
+    """
+
+    def decorate(rule: Callable[[Path], None]) -> Callable[[], None]:
+        def test() -> None:
+            broken = {}
+            for path in paths():
+                try:
+                    rule(path)
+                except AssertionError as error:
+                    broken[named(path)] = str(error)
+            assert not broken, "\n".join(f"{name}: {why}" for name, why in broken.items())
+
+        test.__name__, test.__doc__ = rule.__name__, rule.__doc__
+        return test
+
+    return decorate
+
+
+each_module = for_each(modules)
 
 
 def docstring(path: Path) -> str:
@@ -156,6 +178,21 @@ def test_the_compiler_is_our_own(path: Path):
     assert list(mentions(path.read_text())) == []
 
 
+def test_a_rule_lists_every_file_that_breaks_it():
+    """One test of a rule names each file, with its reason, and no file that keeps the rule."""
+
+    def rule(path: Path) -> None:
+        assert path.stem == "api", f"it is called {path.stem}"
+
+    for_each(lambda: [PACKAGE / "api.py"])(rule)()
+    with pytest.raises(AssertionError) as found:
+        for_each(lambda: [PACKAGE / f"{name}.py" for name in ("config", "api", "errors")])(rule)()
+    said = str(found.value)
+    assert "nbcompile/config.py: it is called config" in said
+    assert "nbcompile/errors.py: it is called errors" in said
+    assert "nbcompile/api.py" not in said
+
+
 def test_the_rule_about_mentions_can_fail():
     """An import of torch's compiler is found, an annotation is not."""
     assert list(mentions("import torch._dynamo")) == [(1, "torch._dynamo")]
@@ -207,11 +244,7 @@ PRIVATE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in sorted(PACKAGE.rglob("*.py")) if SCHEMA not in path.parents],
-    ids=named,
-)
+@for_each(lambda: (path for path in sorted(PACKAGE.rglob("*.py")) if SCHEMA not in path.parents))
 def test_names_are_those_of_the_field(path: Path):
     """No variable, parameter, function or class has a private word for a name."""
     tree = tree_of(path)
