@@ -8,14 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 
 import nbformat
 import pytest
 
 from tests.views.conftest import chromium  # noqa: F401  (a fixture)
 
-pytest.importorskip("jupyterlab", reason="JupyterLab is not installed: pip install jupyterlab")
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+# Looked for and not imported: that takes seconds of every run, and these tests are in the sweep.
+NO_LAB = pytest.mark.skipif(
+    find_spec("jupyterlab") is None, reason="JupyterLab is not installed: pip install jupyterlab"
+)
+pytestmark = [pytest.mark.browser, pytest.mark.slow, NO_LAB]
 
 CELLS = [
     (
