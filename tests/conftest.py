@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -45,6 +46,12 @@ def nothing_compiled() -> Iterator[None]:
     nbcompile.reset()
     yield
     nbcompile.reset()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tests that collect garbage look at what they made, not at a million objects of modules and of tests to come."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -46,10 +46,11 @@ def test_own_backends_are_those_of_the_ladder():
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    was_enabled = gc.isenabled()
+    was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > lazy_import.FROZEN
     gc.enable()
-    yield
     gc.unfreeze()
+    yield
+    gc.freeze() if was_frozen else gc.unfreeze()  # tests/conftest.py froze what is there for all tests
     gc.enable() if was_enabled else gc.disable()
 
 
