@@ -24,6 +24,8 @@ LIBRARIES := einops torchmetrics lightning-utilities tensordict pyvers torch_geo
              frozenlist aiosignal aiohappyeyeballs diffusers pillow importlib_metadata zipp peft accelerate psutil kornia kornia_rs torchao
 # test-all: what reads bytecode, with the other versions of Python that it is written for.
 VERSIONS  := 3.12 3.13
+# course: what of tests/teach is run. `.ci/run` leaves out what `make test` has run before.
+COURSE ?= course or not slow
 # slides, print
 LECTURES ?= $(sort $(wildcard notebooks/course/*.md))
 REVEAL   := 4.6.1
@@ -95,7 +97,7 @@ docs: $(STAMP)  ## Build the documentation into build/docs; a warning is an erro
 	@echo "build/docs/index.html"
 
 course: $(STAMP)  ## Do the six lectures in a kernel, with right answers and with wrong ones; check every exercise; count both
-	$(BIN)/python -m pytest -q $(SHARED) -m "course or not slow" tests/teach
+	$(BIN)/python -m pytest -q $(SHARED) -m "$(COURSE)" tests/teach
 
 slides: $(STAMP)  ## Execute the lectures, write each as slides into build/slides, look at them (LECTURES=notebooks/course/3*.md; needs npm)
 	@mkdir -p build/slides
