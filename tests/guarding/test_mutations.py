@@ -220,6 +220,7 @@ FAMILIES = sorted({each.family for each in programs().values()})
 SAMPLE = 6
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.filterwarnings("ignore")
 def test_every_guard_can_be_violated(family, monkeypatch):

@@ -1,6 +1,6 @@
 """torch's operator database, compiled: results and gradients as eager's.
 
-    pytest tests/opinfo                  every twelfth operator, another twelfth through AOTAutograd only
+    pytest tests/opinfo                  half of every twelfth operator, by the source; another twelfth through AOTAutograd only
     make sweep TESTS=tests/opinfo        all operators, dtypes and gradients
 
 In torch: test/inductor/test_torchinductor_opinfo.py. Read next: tests/opinfo/harness.py
@@ -44,6 +44,7 @@ def passes(record_property, request):
     return check
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("name", NAMES[::12])
 @pytest.mark.parametrize("sweep", results.SWEEPS[:2])
 def test_generated_code(name, sweep, passes):
@@ -51,12 +52,14 @@ def test_generated_code(name, sweep, passes):
     passes(name, sweep)
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("name", NAMES[5::12])
 def test_through_aot_autograd(name, passes):
     """Every twelfth operator, another one, as functional ATen."""
     passes(name, "float32 forward", "aot_eager")
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("name", NAMES[9::36])
 @pytest.mark.parametrize("sweep", results.SWEEPS[2:])
 def test_other_dtypes(name, sweep, passes):
