@@ -1,17 +1,20 @@
 """torch._dynamo is there in part until somebody needs more of it, and then it is as it always was.
 
-Each test is a process of its own: what is imported cannot be forgotten. In torch: test/dynamo/test_misc.py, where a
+Each program is a process of its own: what is imported cannot be forgotten. In torch: test/dynamo/test_misc.py, where a
 program that never compiles must not import torch._dynamo.
 """
 
+import itertools
 import json
+import os
+import subprocess
 import sys
 import textwrap
 
 import pytest
 import torch
 
-from tests.support.processes import command, python
+from tests.support.processes import ROOT, python
 
 BEGIN = """
 import sys, torch, nbcompile
@@ -35,27 +38,76 @@ USES = [
 ]
 
 
-def run(*programs):
-    """Each of the programs in a copy of a process that has compiled something: torch is imported once."""
-    text = textwrap.dedent(BEGIN) + textwrap.dedent("""
-    import json, os, traceback
-    for program in json.load(sys.stdin):
-        child = os.fork()
-        if not child:
-            try:
-                exec(program, {"__name__": "__main__", **globals()})
-            except BaseException:
-                print(program, traceback.format_exc(), sep="\\n", file=sys.stderr, flush=True)
-            os._exit(0)
-        os.waitpid(child, 0)
-    """)
-    told = json.dumps([textwrap.dedent(each) for each in programs])
-    done = command(sys.executable, "-c", text, given=told)
-    assert "Traceback" not in done.stderr, done.stderr
+PARENT = (
+    BEGIN
+    + """
+import json, os, traceback
+for number, line in enumerate(sys.stdin):
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        raised = ""
+        try:
+            exec(json.loads(line), {**globals(), "__name__": "__main__"})
+        except BaseException:
+            raised = traceback.format_exc()
+        os.write(writer, raised.encode()[-20000:])
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as written:
+        raised = written.read()
+    ended = os.waitpid(child, 0)[1]
+    print(json.dumps([number, raised or (f"it ended with {ended}" if ended else "")]), file=sys.__stdout__, flush=True)
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def parent(tmp_path_factory):
+    """A process that has compiled something, and gives each program that it reads a copy of itself: torch is imported once."""
+    words = [sys.executable, "-c", PARENT]
+    errors = tmp_path_factory.mktemp("parent") / "errors.txt"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        ) as process,
+    ):
+        yield process, errors, itertools.count()
+        process.stdin.close()
+
+
+@pytest.fixture
+def run(parent):
+    """``run(*programs)`` runs each of them in a copy of that process, and shows what one raised."""
+
+    def run(*programs):
+        process, errors, numbers = parent
+        for program in map(textwrap.dedent, programs):
+            print(json.dumps(program), file=process.stdin, flush=True)
+            # The number: a test that ran out of time leaves an answer, which is not taken for that to the next program.
+            number, raised = json.loads(process.stdout.readline() or '[-1, "the parent ended"]')
+            assert (number, raised) == (next(numbers), ""), f"{program}\n{raised}\n{errors.read_text()[-4000:]}"
+
+    return run
+
+
+def test_what_a_program_raises_or_how_it_ends_is_seen(run):
+    """The tests below cannot pass because nothing ran: an exception fails the test, and so does a process that ends."""
+    run("assert 1 + 1 == 2")
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):
+        run("1 / 0")
+    with pytest.raises(AssertionError, match="it ended with"):
+        run("os._exit(3)")
 
 
 @pytest.mark.compiles
-def test_the_package_becomes_itself_when_it_is_used():
+def test_the_package_becomes_itself_when_it_is_used(run):
     """The object stays the same, each of its modules has run once, and our compiled functions go on."""
     program = """
 before = torch._dynamo
@@ -80,7 +132,7 @@ assert torch.equal(g(x.detach()), x.detach().exp() - 1)
     run(*(program.replace("{use}", use) for use in USES))
 
 
-def test_an_inference_graph_needs_no_more():
+def test_an_inference_graph_needs_no_more(run):
     """The whole way to generated code, a break included."""
     run("""
 @nbcompile.compile
@@ -96,7 +148,7 @@ assert "torch._dynamo.utils" not in sys.modules
 """)
 
 
-def test_an_input_that_is_a_view_needs_no_more():
+def test_an_input_that_is_a_view_needs_no_more(run):
     """A view's fake twin is made of its base's: no address of torch's classes, no DTensor, no triton is imported."""
     program = """
 before = set(sys.modules)
@@ -110,7 +162,7 @@ assert dynamo_stub.is_stub()
 from torch._dynamo.source import AttrSource, LocalSource
 assert isinstance(AttrSource(LocalSource("x"), "y"), AttrSource)
 """
-    python(BEGIN + program)
+    run(program)
 
 
 SYMBOLIC = """
@@ -125,7 +177,7 @@ for size in (4, 6, 8):
 
 
 @pytest.mark.skipif(torch.__version__ < "2.13", reason="earlier ones ask for the user's frame, and it for the tracer")
-def test_symbolic_sizes_need_no_more():
+def test_symbolic_sizes_need_no_more(run):
     """ShapeEnv names its symbols by torch's classes, whose module takes nothing yet of those that cost more than it."""
     program = (
         SYMBOLIC.replace("{inside}", "pass")
@@ -134,10 +186,10 @@ heavy = [name for name in sys.modules if name.startswith(("torch._dynamo.", "tor
 assert set(heavy) == {"torch._dynamo.source", "torch._dynamo.config"} and dynamo_stub.is_stub(), heavy
 """
     )
-    python(BEGIN + program)
+    run(program)
 
 
-def test_names_of_symbols_stay_what_they_are():
+def test_names_of_symbols_stay_what_they_are(run):
     """The classes outlive the package's becoming itself, also inside a compilation, and torch goes on with them."""
     before = """
 from torch._dynamo.source import TensorProperty, TensorPropertySource
@@ -166,7 +218,7 @@ assert torch.equal(program.module()(torch.ones(6)), torch.ones(6).sin() * 6)
     run(*(before.replace("{use}", use) for use in (inside, after)))
 
 
-def test_a_trace_that_nobody_asked_for_is_off():
+def test_a_trace_that_nobody_asked_for_is_off(run):
     """Also after torch's logs were set: AOTAutograd would print fake tensors to it, some of which cannot be printed."""
     run("""
 import logging
@@ -177,7 +229,7 @@ assert not logging.getLogger("torch.__trace").handlers
 """)
 
 
-def test_an_optimizer_runs_and_is_not_looked_at():
+def test_an_optimizer_runs_and_is_not_looked_at(run):
     """What torch keeps from tracers stays kept from ours, before and after the package has become itself."""
     run("""
 w = torch.nn.Parameter(torch.ones(3))
@@ -198,7 +250,7 @@ if torch.__version__ >= "2.13":  # before it torch.compile fails at our entries 
 """)
 
 
-def test_what_is_stub_imports_nothing_else():
+def test_what_is_stub_imports_nothing_else(run):
     """Every module of the list can be imported alone."""
     run("""
 import importlib
@@ -208,7 +260,7 @@ assert dynamo_stub.is_stub()
 """)
 
 
-def test_what_stands_in_becomes_what_it_stands_for():
+def test_what_stands_in_becomes_what_it_stands_for(run):
     """One name of a module is there before the module has run; any other makes it run, once, and it is nobody else's."""
     run(
         """
