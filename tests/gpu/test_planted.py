@@ -76,8 +76,9 @@ def bumped(x):
     return x.add_(1)
 
 
-FAR = torch.empty((2 << 30) + 8, dtype=torch.int8)  # torch.zeros would write to all of it: 2 GB in every process of a run
-FAR[:: 1 << 30] = 0  # what is read; other pages of the machine are never taken
+# torch.zeros would write to all of it: 2 GB in every process of a run. Only the pages that are read here are taken.
+FAR = torch.empty((2 << 30) + 8, dtype=torch.int8)
+FAR[:: 1 << 30] = 0
 
 
 @dataclass(frozen=True)
