@@ -18,7 +18,7 @@ from types import BuiltinMethodType
 from typing import NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.graph.body import creation_order
@@ -26,6 +26,7 @@ from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.class_facts import (
     has_class_members_only,
     is_class_member,
+    is_fixed,
     is_method_in_c,
     name_in_errors,
 )
@@ -333,7 +334,10 @@ class NullVariable(VariableTracker):
 
 
 class UnknownVariable(VariableTracker):
-    """A real value of a kind that tracing knows nothing about: it can be passed on, not used."""
+    """A real value of a kind that tracing knows nothing about: it can be passed on, not used.
+
+    It calls itself what torch calls it, as a user's object does, whose tracker is in objects.py.
+    """
 
     def __init__(self, value: object, source: Source | None) -> None:
         self.value = value
@@ -344,3 +348,9 @@ class UnknownVariable(VariableTracker):
 
     def describe(self) -> str:
         return f"UserDefinedObjectVariable({type(self.value).__name__})"
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        if not is_fixed(type(self.value), name):
+            return super().get_attribute(tracer, name)
+        source = None if self.source is None else AttrSource(self.source, name)
+        return tracer.wrap(getattr(self.value, name), source)

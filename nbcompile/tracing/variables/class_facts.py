@@ -3,6 +3,7 @@
     has_class_members_only(type(iter([])))    True: hasattr(iter(xs), "keys") is False, whatever it iterates over
     is_class_member(list, "__mro__")          False: list.__mro__ is an attribute of ``type``
     name_in_errors(collections.deque)         "collections.deque"
+    is_fixed(torch.Generator, "device")       True: the attribute is a constant, the same as long as the object is there
 
 In torch: ``hasattr`` of such a value breaks the graph (``call_obj_hasattr`` of torch/_dynamo/variables/base.py).
 Read next: base.py
@@ -10,13 +11,35 @@ Read next: base.py
 
 from __future__ import annotations
 
-from types import GenericAlias, MethodDescriptorType, MethodType, ModuleType, UnionType, WrapperDescriptorType
+from types import (
+    GenericAlias,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    UnionType,
+    WrapperDescriptorType,
+)
+
+import torch
 
 from nbcompile.support.class_flags import is_class_statement
 
 _GENERAL_LOOKUP = frozenset({"_collections", "builtins", "collections", "datetime", "decimal", "itertools"})
 """Modules whose classes in C look attributes up as ``object`` does, but for those of _OWN_LOOKUP."""
 _OWN_LOOKUP = frozenset({type, super, ModuleType, MethodType, GenericAlias, UnionType})
+
+_FIXED = frozenset(
+    (
+        torch.Generator.device,
+        torch.Stream.device,
+        torch.Stream.device_index,
+        torch.Stream.device_type,
+        torch.Stream.stream_id,
+    )
+)
+"""Attributes in C, of classes about which tracing knows nothing else. No program can assign to one."""
 
 
 def has_class_members_only(cls: type) -> bool:
@@ -32,6 +55,12 @@ def has_class_members_only(cls: type) -> bool:
 def is_class_member(cls: type, name: str) -> bool:
     """True if the class or a base of it holds the name; ``hasattr`` would ask its metaclass, too."""
     return any(name in base.__dict__ for base in cls.__mro__)
+
+
+def is_fixed(cls: type, name: str) -> bool:
+    """True if an attribute is a constant that no object of the class ever changes: it is read, and guarded."""
+    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return isinstance(found, (GetSetDescriptorType, MemberDescriptorType)) and found in _FIXED
 
 
 def is_method_in_c(cls: type, name: str) -> bool:

@@ -36,7 +36,7 @@ from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, re
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import REFUSALS, Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.class_change import expect_class, is_class_slot
-from nbcompile.tracing.variables.class_facts import has_class_members_only
+from nbcompile.tracing.variables.class_facts import has_class_members_only, is_fixed
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
@@ -256,6 +256,8 @@ class ObjectVariable(VariableTracker):
                 return self._dict(tracer)  # of a SimpleNamespace it is a member
             case types.MemberDescriptorType():  # a slot
                 return self._slot(tracer, name, found)
+            case types.GetSetDescriptorType() if is_fixed(self.cls, name) and not self.is_new():
+                return self._lazy(tracer, name, found.__get__(self.value))
             case types.GetSetDescriptorType():
                 return super().get_attribute(tracer, name)
         getter = class_lookup(type(found), "__get__")

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 import nbcompile
-from nbcompile.tracing.variables.class_facts import has_class_members_only, is_class_member, name_in_errors
+from nbcompile.tracing.variables.class_facts import has_class_members_only, is_class_member, is_fixed, name_in_errors
+from tests.support.graphs import Graphs
 
 
 class Slotted:
@@ -148,3 +149,56 @@ def test_what_neither_a_metaclass_nor_another_object_answers(make, is_made_insid
     compiled = nbcompile.compile(program, backend="eager")
     for _ in range(2):
         assert compiled(*given)[0] == program(*given)[0]
+
+
+class Seeded(torch.Generator):
+    pass
+
+
+class Queue(torch.Stream):
+    pass
+
+
+def stream(cls, number):
+    return cls(stream_id=number, device_index=number % 2, device_type=1)
+
+
+@pytest.mark.parametrize("cls", [torch.Generator, Seeded])
+def test_the_device_of_a_generator(cls):
+    """It is read, and promised: another generator of the same device does not compile again, whatever its seed."""
+    nbcompile.reset()
+    graphs = Graphs()
+
+    def f(x, generator):
+        return (x + 1, generator.device) if generator.device.type == "cpu" else x
+
+    compiled = nbcompile.compile(f, backend=graphs, fullgraph=True)
+    for seed in range(3):
+        generator = cls()
+        generator.manual_seed(seed)
+        assert compiled(torch.ones(2), generator)[1] == torch.device("cpu")
+    assert len(graphs) == 1
+    guards = nbcompile.explain(f)(torch.ones(2), cls()).record.frames[0].guards
+    assert any("L['generator'].device == " in guard.condition for guard in guards)
+
+
+@pytest.mark.parametrize("cls", [torch.Stream, Queue])
+@pytest.mark.parametrize("name", ["device", "device_index", "device_type", "stream_id"])
+def test_where_a_stream_is(name, cls):
+    """What a stream answers about itself is promised: of another one the answer is not the old one."""
+    nbcompile.reset()
+
+    def f(x, stream):
+        return x + 1, getattr(stream, name)
+
+    compiled = nbcompile.compile(f, backend="eager", fullgraph=True)
+    for number in (4, 7, 4, 6):
+        assert compiled(torch.ones(2), stream(cls, number))[1] == getattr(stream(cls, number), name)
+
+
+def test_what_changes_is_not_fixed():
+    """The seed of a generator and the number of an event change while the object stays: nothing is promised of them."""
+    assert is_fixed(torch.Generator, "device")
+    assert not is_fixed(torch.Generator, "initial_seed")
+    assert not any(is_fixed(torch.Event, name) for name in dir(torch.Event))
+    assert not is_fixed(type("Renamed", (torch.Generator,), {"device": 3}), "device")
