@@ -338,7 +338,8 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known("mapping_proxies", "graphs details", "torch lets a window on a dict be changed, with a wrong result"),
     ("arguments_are_checked_by_signature", "reasons"): "torch breaks at the exception that the decorator raises",
     ("dispatch_on_the_kind_of_a_value", "details"): "inputs come in the order in which they are looked at",
-    ("dispatching_methods", "reasons"): "singledispatchmethod breaks in both, at another step of its implementation",
+    ("dispatching_methods", "reasons"): "singledispatchmethod is traced here; torch breaks",
+    **_known("single_dispatch", "graphs details reasons", "singledispatch is traced here; torch breaks"),
     ("slices_with_bounds_from_arguments", "details"): "torch makes inputs of numbers later than of tensors",
     ("adapter_passes_attributes_on", "details"): "torch addresses submodules through the dict, which names the inputs",
     ("copies_shallow_and_deep", "reasons"): "copy.deepcopy breaks in both, torch once more around it",
@@ -492,7 +493,6 @@ KNOWN: dict[tuple[str, str], str] = {
         "details reasons",
         "`super().fromkeys` is traced here; torch breaks, and takes dict's own __setitem__ for that of a subclass",
     ),
-    ("single_dispatch", "reasons"): "singledispatch breaks in both, at another call of its implementation",
     (
         "partial_methods_and_partials_of_partials",
         "reasons",

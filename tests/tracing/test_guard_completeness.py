@@ -1988,3 +1988,40 @@ def state_written_by_the_call_itself(compiled: Compiler) -> Iterator[object]:
         yield g(x), net.calls
     net.cache = None
     yield g(x + 1), net.calls
+
+
+@scenario
+def implementations_by_class(compiled: Compiler) -> Iterator[object]:
+    class Celsius(float):
+        pass
+
+    @functools.singledispatch
+    def factor(value):
+        return 1
+
+    @factor.register
+    def _(value: int):
+        return 2
+
+    @factor.register(list)
+    def _(value):
+        return factor(value[0]) * 10
+
+    class Scales:
+        @functools.singledispatchmethod
+        def factor(self, value):
+            return 3
+
+        @factor.register
+        def _(self, value: str):
+            return 4
+
+    scales = Scales()
+    g = compiled(lambda x, value: x * factor(value) + scales.factor(value))
+    for value in (3, True, "a", [5], [None], 2.5, None, Celsius(1)):
+        yield g(x, value)
+    factor.register(bool, lambda value: 5)
+    yield g(x, True), g(x, 3)
+    factor.register(str, lambda value: 6)
+    Scales.factor.register(type(None), lambda self, value: 7)
+    yield g(x, "a"), g(x, None), g(x, 2.5)

@@ -89,8 +89,10 @@ class ConstantVariable(VariableTracker):
             tracer.depend_on_process("the file and the lines of code")
         # Evaluated on the real value: constants have no state of the user's that a guard would have to look at.
         attribute = tracer.evaluate(getattr, (self.value, name))
-        if arrays.is_type_info(self.value) and (arrays.is_array(attribute) or isinstance(attribute, type)):
-            return tracer.wrap(attribute, None) if isinstance(attribute, type) else ConstantVariable(attribute)
+        if arrays.is_type_info(self.value) and arrays.is_array(attribute):
+            return ConstantVariable(attribute)
+        if isinstance(attribute, type):  # `value.__class__` is a class like any other, as `type(value)` is
+            return tracer.wrap(attribute, None)
         if callable(attribute) and not is_constant_value(attribute):
             return ConstantMethodVariable(self, name, attribute)
         return tracer.constant_or_wrap(attribute)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+import torch
+
 from tests.support.answers import check
 from tests.tracing.variables.test_sequences import Index
 
@@ -61,4 +63,15 @@ def test_members_of_enumerations():
         "Color.RED < Color.BLUE", "Flags.A | Flags.B", "Flags.A in (Flags.A | Flags.B)", "~Flags.A", "bool(Flags(0))",
         "Color.RED is Color(1)", "f'{Number.ONE} {Color.RED}'", "repr(Color.RED)", "Color.__members__['RED']",
         "{Color.RED: 1}[Color(1)]", Color=Color, Number=Number, Flags=Flags,
+    )  # fmt: skip
+
+
+def test_classes_of_constants():
+    """``value.__class__`` is the class itself: it has a name and a hash, and is called as ``type(value)`` is."""
+    check(
+        "(3).__class__", "(3).__class__.__name__", "{int: 1}[(3).__class__]", "(3).__class__('7')", "(3).__class__ is int",
+        "'a'.__class__(5)", "(1.5).__class__.__mro__", "(1,).__class__([2])", "Color.RED.__class__.BLUE", "Color.RED.__class__(2)",
+        "hash(True.__class__) == hash(bool)", "issubclass(True.__class__, int)", "(3).__class__.from_bytes(b'a', 'big')",
+        "(3).__class__.nothing", "torch.float32.__class__", "torch.finfo(torch.half).__class__.__name__", "None.__class__",
+        Color=Color, torch=torch,
     )  # fmt: skip
