@@ -39,8 +39,18 @@ _FAMILIES: dict[str, str] = {
     "a binary search: where an element is read next depends on what was read": "searchsorted bucketize",
     "a special function, which ATen sums term by term": (
         "i0 special_i0e special_i1 special_i1e special_zeta polygamma special_ndtri special_erfcx special_log_ndtr "
-        "igamma igammac special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 mvlgamma"
+        "igamma igammac special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 mvlgamma "
+        "special_airy_ai special_spherical_bessel_j0 special_modified_bessel_i0 special_modified_bessel_i1 "
+        "special_modified_bessel_k0 special_modified_bessel_k1 special_scaled_modified_bessel_k0 "
+        "special_scaled_modified_bessel_k1"
     ),
+    "an orthogonal polynomial, which ATen computes from those of lower degrees": (
+        "special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v "
+        "special_chebyshev_polynomial_w special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u "
+        "special_shifted_chebyshev_polynomial_v special_shifted_chebyshev_polynomial_w special_hermite_polynomial_h "
+        "special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p"
+    ),
+    "complex numbers: generated kernels hold real ones": "complex polar view_as_real view_as_complex _conj",
     "writes to places that are read from memory": (
         "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add index_copy index_fill masked_scatter "
         "embedding_dense_backward scatter_ index_put_"
