@@ -6,8 +6,9 @@
 A folder holds the entries of one key (one function, one way to compile it), the one that was used last first. A
 file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever
 is killed when. What is damaged or truncated is passed over with one warning, and thrown away; what cannot be read
-for a reason of the process (no file descriptor is left) is passed over and stays. When all entries
-together grow beyond the limit, those that were not used for longest go; before them, what killed processes left.
+for a reason of the process (no file descriptor or memory is left, the stack is full) is passed over and stays. When
+all entries together grow beyond the limit, those that were not used for longest go; before them, what killed
+processes left.
 
 In torch: torch/_inductor/codecache.py (FxGraphCache). Read next: nbcompile/fast/disk_cache/entry.py
 """
@@ -68,19 +69,25 @@ def read(path: Path) -> dict[str, Any] | None:
     """The contents of a file; None, and a warning, if it is damaged, or if this process cannot read it now."""
     try:
         whole = store.read(path, store.LARGEST)
+        checksum, _, text = whole.partition(b"\n")
+        content = _parsed(text) if _checksum(path, text) == checksum else None
     except FileNotFoundError:
         return None
-    # An error of the process (no descriptor, no permission) says nothing about the file; any other
-    # one counts as damage.
+    # An error of the process (no descriptor, no permission, no memory, no room on the stack) says nothing about
+    # the file; any other one counts as damage.
     except OSError as error:
         if error.errno in _OF_THE_PROCESS:
-            warn("unreadable", f"{path} is not used in this process: {os.strerror(error.errno)}")
+            _unreadable(path, os.strerror(error.errno))
             return None
-        whole = b""
+        content = None
     except ValueError:
-        whole = b""
-    checksum, _, text = whole.partition(b"\n")
-    content = _parsed(text) if _checksum(path, text) == checksum else None
+        content = None
+    except MemoryError:
+        _unreadable(path, os.strerror(errno.ENOMEM))
+        return None
+    except RecursionError:  # a complete file: whoever wrote it nested its content as deeply
+        _unreadable(path, "the call is too deep for the recursion limit")
+        return None
     if content is None:
         warn("damaged", f"{path} is damaged: it is not used, and what it held is compiled again")
         with contextlib.suppress(OSError, ValueError):
@@ -88,11 +95,12 @@ def read(path: Path) -> dict[str, Any] | None:
     return content
 
 
+def _unreadable(path: Path, reason: str) -> None:
+    warn("unreadable", f"{path} is not used in this process: {reason}")
+
+
 def _parsed(text: bytes) -> dict[str, Any] | None:
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    content = json.loads(text)
     return content if isinstance(content, dict) else None
 
 

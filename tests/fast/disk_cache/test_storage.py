@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import inspect
 import os
 import resource
+import sys
 import warnings
 
 import pytest
@@ -63,6 +66,46 @@ def test_no_descriptor_is_left(entry):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert found is None
     assert storage.read(entry) == {"guards": []}
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "reason"),
+    [
+        ("read", MemoryError(), os.strerror(errno.ENOMEM)),
+        ("parse", MemoryError(), os.strerror(errno.ENOMEM)),
+        ("parse", RecursionError(), "the call is too deep for the recursion limit"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else value,
+)
+def test_a_complete_file_is_no_damage(entry, step, error, reason, monkeypatch):
+    """Where the process has no memory or no stack to read a file, the file stays, and the warning says why."""
+
+    def refuse(*arguments):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((store, "read", refuse) if step == "read" else (storage.json, "loads", refuse)))
+        assert read_with_a_warning(entry) == (None, [f"{entry} is not used in this process: {reason}"])
+        assert entry.exists()
+    assert storage.read(entry) == {"guards": []}
+
+
+@pytest.mark.usefixtures("entry")
+def test_a_call_near_the_recursion_limit():
+    """The real thing: from a call that leaves little room on the stack, an entry is not thrown away."""
+    nested = {"guards": []}
+    for _ in range(90):
+        nested = {"below": nested}
+    storage.add(KEY, nested, None)
+    path = next(path for path, content in storage.entries(KEY) if content == nested)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 60)
+    try:
+        with contextlib.suppress(Warning):  # pytest makes errors of warnings
+            storage.read(path)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert storage.read(path) == nested
 
 
 @pytest.mark.parametrize("content", [b"", b"no checksum", b"0" * 64 + b"\n{}"])
