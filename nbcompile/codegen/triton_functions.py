@@ -210,7 +210,8 @@ def sign_bit(x):
 
 @triton.jit
 def with_sign(size, x):
-    return tl.where(sign_bit(x), -tl.abs(size), tl.abs(size))
+    # Of 0.0 as well: Triton 3.6 writes -a as 0.0 - a, which is 0.0.
+    return tl.where(sign_bit(x), tl.abs(size) * -1.0, tl.abs(size))
 
 
 @triton.jit
