@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.support.real_class import is_instance
 
 NAMESPACES = ("", ".fft", ".linalg", ".random")
 
@@ -37,7 +38,7 @@ def numpy() -> ModuleType | None:
 def is_array(value: object) -> bool:
     """True if it is an array or one of NumPy's scalars."""
     known = numpy()
-    return known is not None and isinstance(value, (known.ndarray, known.generic))
+    return known is not None and is_instance(value, (known.ndarray, known.generic))
 
 
 def is_scalar(value: object) -> bool:
@@ -48,7 +49,7 @@ def is_scalar(value: object) -> bool:
 def is_type_info(value: object) -> bool:
     """True if it is a dtype of NumPy's, or describes one: np.finfo(np.float32)."""
     known = numpy()
-    return known is not None and isinstance(value, (known.dtype, known.finfo, known.iinfo))
+    return known is not None and is_instance(value, (known.dtype, known.finfo, known.iinfo))
 
 
 def is_dtype(value: object) -> bool:
@@ -103,7 +104,7 @@ def torch_function(function: object) -> Callable[..., object] | None:
     found = _twins().get(id(function))
     # np.random.rand is a new object at each look-up: the bound method of one generator.
     # Bound methods are equal if function and object are.
-    if found is None and isinstance(function, BuiltinMethodType | MethodType) and _is_of_numpy(function):
+    if found is None and is_instance(function, BuiltinMethodType | MethodType) and _is_of_numpy(function):
         found = next((each for each in _twins().values() if each[0] == function), None)
     return None if found is None else found[1]
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from nbcompile.support.real_class import is_instance
+
 
 class NotStorable(Exception):
     """A value that has no meaning in another process; the message says which."""
@@ -51,9 +53,9 @@ def encode(value: object) -> Any:
         return ["float", value.hex()]  # exact; and JSON has no nan and no infinity
     if type(value) is bytes:
         return ["bytes", value.hex()]
-    if isinstance(value, torch.device):
+    if is_instance(value, torch.device):
         return ["device", str(value)]
-    if isinstance(value, _OF_TORCH):
+    if is_instance(value, _OF_TORCH):
         return ["torch", str(value).removeprefix("torch.")]
     for name, (kind, parts, _) in _BUILT.items():
         if type(value) is kind:

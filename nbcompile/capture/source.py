@@ -25,6 +25,7 @@ from typing import Any, assert_never
 import torch
 
 from nbcompile.capture.arrays import from_array
+from nbcompile.support.real_class import is_instance
 from nbcompile.torch_internals import function_mode_at
 
 
@@ -425,7 +426,7 @@ def read_property(tensor: Any, name: str, dim: int | None) -> object:
 
 def read_attribute(owner: object, name: str) -> object:
     """Read an :class:`AttrSource`; for a tensor, without calling its class or a function mode."""
-    if not isinstance(owner, torch.Tensor):
+    if not is_instance(owner, torch.Tensor):
         return getattr(owner, name)
     with torch._C.DisableTorchFunction():
         return getattr(owner, name)
@@ -473,20 +474,20 @@ _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, collections.deque)
 def read_item(container: object, key: object) -> object:
     """Read an :class:`ItemSource` without the ``__getitem__`` and ``__missing__`` of the container's class."""
     # Looking must not run user code, nor add a default.
-    if isinstance(container, dict):
+    if is_instance(container, dict):
         found = dict.get(container, key, _MISSING)
         if found is _MISSING:
             raise KeyError(key)
         return found
     for plain in _CONTAINERS:
-        if isinstance(container, plain):
+        if is_instance(container, plain):
             return plain.__getitem__(container, key)
     return container[key]  # type: ignore[index]
 
 
 def has_own_items(container: object) -> bool:
     """Return whether ``container[key]`` may run Python: its class derives from dict, say, with a ``__getitem__``."""
-    return isinstance(container, _CONTAINERS) and not isinstance(
+    return is_instance(container, _CONTAINERS) and not isinstance(
         class_attribute(type(container), "__getitem__"), (WrapperDescriptorType, MethodDescriptorType)
     )
 

@@ -35,6 +35,7 @@ from nbcompile import config
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.libraries import SKIPPED_PACKAGES
 from nbcompile.support.process_state import STATE, Lifetime
+from nbcompile.support.real_class import is_instance
 from nbcompile.support.weak_identity_dict import WeakIdentityDict
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -173,7 +174,7 @@ def touches_tensors(frame: Frame) -> bool:
         # The rest of a frame may have a tensor only in the closure of a function that was made before the break. The
         # list grows while it is walked; a recursive function is in its own closure.
         for function in values:
-            cells = (function.__closure__ or ()) if isinstance(function, FunctionType) else ()
+            cells = (function.__closure__ or ()) if is_instance(function, FunctionType) else ()
             values += [each for each in map(_content_of, cells) if not any(each is known for known in values)]
     return (
         _always.get(frame.code, False)
@@ -191,7 +192,7 @@ def _content_of(cell: CellType) -> object:
 
 
 def _is_array_module(value: object) -> bool:
-    if not isinstance(value, ModuleType):
+    if not is_instance(value, ModuleType):
         return False
     package = value.__name__.partition(".")[0]
     return package == "torch" or (config.trace_numpy and package == "numpy")
@@ -202,16 +203,16 @@ def _holds_tensor(value: object, seen: set[int]) -> bool:
     if id(value) in seen:
         return False
     seen.add(id(value))
-    if isinstance(value, (torch.Tensor, torch.nn.Module)):
+    if is_instance(value, (torch.Tensor, torch.nn.Module)):
         return True
-    if isinstance(value, type):
+    if is_instance(value, type):
         return issubclass(value, torch.nn.Module)
-    if type(value) in (list, tuple) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+    if type(value) in (list, tuple) or (is_instance(value, tuple) and hasattr(value, "_fields")):
         return any(_holds_tensor(item, seen) for item in value)  # type: ignore[attr-defined]
     if type(value) is dict:
         return any(_holds_tensor(item, seen) for item in list(value.values()))
     numpy = sys.modules.get("numpy")
-    return config.trace_numpy and numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+    return config.trace_numpy and numpy is not None and is_instance(value, (numpy.ndarray, numpy.generic))
 
 
 @cache

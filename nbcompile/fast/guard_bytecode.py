@@ -48,6 +48,7 @@ from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.encodings.instructions import NOTHING, PLAIN, TorchNumbers, is_hashed_in_c
 from nbcompile.guarding.encodings.table import AMBIENT, LEAVES
 from nbcompile.guarding.prepared import Ambient, Leaf
+from nbcompile.support.real_class import is_instance
 from nbcompile.torch_internals import members
 
 Instruction = tuple[str, int, int, int, object]
@@ -233,14 +234,14 @@ class _Writer:
 
     def _attribute(self, base: Source, attribute: str) -> int:
         owner, slot = self._known.value(base), self.slot(base)
-        if isinstance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
+        if is_instance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
             slot = self.into("VARS", slot)
             for table in tables:
                 self.emit("LACKS", slot, key=attribute)
                 slot = self.into("ITEM", slot, key=table)
             return self.into("ITEM", slot, key=attribute)
         # Reading an attribute of a tensor subclass may run its ``__torch_function__``.
-        if isinstance(owner, torch.Tensor) and type(owner) not in PLAIN:
+        if is_instance(owner, torch.Tensor) and type(owner) not in PLAIN:
             raise NotEncodable(base)
         # A module that lacks the name may have a ``__getattr__``; one whose dict has it is read from the dict.
         if type(owner) is ModuleType and attribute in vars(owner):
@@ -250,9 +251,9 @@ class _Writer:
 
     def _item(self, base: Source, key: object) -> int:
         container, slot = self._known.value(base), self.slot(base)
-        if isinstance(container, dict) and is_hashed_in_c(key):
+        if is_instance(container, dict) and is_hashed_in_c(key):
             return self.into("ITEM", slot, key=key)
-        if type(key) is int and key >= 0 and (type(container) is list or isinstance(container, tuple)):
+        if type(key) is int and key >= 0 and (type(container) is list or is_instance(container, tuple)):
             return self.into("INDEX", slot, key)
         raise NotEncodable(base)
 

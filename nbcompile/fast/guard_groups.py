@@ -28,6 +28,7 @@ from nbcompile.fast import guard_cache
 from nbcompile.guarding.accessors import RootSource, SourceCache, module_table
 from nbcompile.guarding.group import GroupGuards
 from nbcompile.support.class_flags import HEAP_TYPE
+from nbcompile.support.real_class import is_instance
 
 WatchedObjects = Callable[[object], Sequence[object]]
 Evaluate = Callable[[object], bool]
@@ -121,7 +122,7 @@ def _path_from_module(guard: Guard, known: SourceCache) -> tuple[Source, tuple[o
     if guard.source is None or not _is_covered(guard, known.value(guard.source)):
         return None
     steps = list(_steps(guard.source))
-    start = next((at for at, each in enumerate(steps) if isinstance(known.value(each), torch.nn.Module)), None)
+    start = next((at for at, each in enumerate(steps) if is_instance(known.value(each), torch.nn.Module)), None)
     if start is None:
         return None
     path: list[object] = []
@@ -148,10 +149,10 @@ def _steps(source: Source) -> Iterator[Source]:
 def _dict_steps(owner: object, step: Source) -> tuple[object, ...] | None:
     """One step of an address as steps through dicts."""
     match step:
-        case AttrSource(_, attribute) if isinstance(owner, torch.nn.Module):
+        case AttrSource(_, attribute) if is_instance(owner, torch.nn.Module):
             table = module_table(owner, attribute)
             return None if table is None else (_VARS, *table, attribute)
-        case ItemSource(_, key) if type(owner) is dict and isinstance(key, str | int):
+        case ItemSource(_, key) if type(owner) is dict and is_instance(key, str | int):
             return (key,)
     return None
 
@@ -167,7 +168,7 @@ def _is_covered(guard: Guard, value: object) -> bool:
         plain = (torch.Tensor, torch.nn.Parameter)
         return type(value) in plain and value.layout is torch.strided and value.dim() <= _INLINE_DIMS  # type: ignore[attr-defined]
     if guard.kind is GuardKind.TYPE_MATCH:
-        return isinstance(value, torch.nn.Module) or type(value) is dict or not type(value).__flags__ & HEAP_TYPE
+        return is_instance(value, torch.nn.Module) or type(value) is dict or not type(value).__flags__ & HEAP_TYPE
     return guard.kind is GuardKind.ID_MATCH or (
-        guard.kind is GuardKind.NOT_IN_GENERIC_DICT and isinstance(value, torch.nn.Module)
+        guard.kind is GuardKind.NOT_IN_GENERIC_DICT and is_instance(value, torch.nn.Module)
     )

@@ -58,6 +58,7 @@ from nbcompile.capture.source import (
     values_of,
 )
 from nbcompile.support.class_flags import HEAP_TYPE
+from nbcompile.support.real_class import class_is_computed, is_instance
 from nbcompile.torch_internals import eval_frame, guards
 
 RootSource = (
@@ -138,8 +139,10 @@ class GuardTree:
 
     def _example(self, source: Source) -> object:
         value = self._known.value(source)
-        # A value that other guards compare by identity is read at each check, so it must not be skipped either.
-        return _OPAQUE if isinstance(value, dict) or source in self._never_cached else value
+        # A value that other guards compare by identity is read at each check, so it must not be skipped either; and
+        # torch asks an example for its ``__class__``.
+        opaque = is_instance(value, dict) or class_is_computed(type(value))
+        return _OPAQUE if opaque or source in self._never_cached else value
 
     def _make_manager(self, source: Source) -> Any:
         about = (self._known.text(source), self._example(source), None)
@@ -185,7 +188,7 @@ class GuardTree:
                 return self._class_member(of_type, cls, f"type({self._known.text(base)})", name, 0, about)
             case ClassMemberSource(base, name, after):
                 owner = self._known.value(base)
-                assert isinstance(owner, type)
+                assert is_instance(owner, type)
                 return self._class_member(self.manager(base), owner, self._known.text(base), name, after, about)
             case SizeSource(base, property, dim):
                 return self.manager(base).lambda_manager(_size_reader(property, dim), *about)
@@ -210,7 +213,7 @@ class GuardTree:
         owner, manager = self._known.value(base), self.manager(base)
         # ``module.weight`` as nn.Module finds it, but without running ``__getattr__`` in Python at each check:
         #     module -> module.__dict__ -> ["_parameters"] -> ["weight"]
-        if isinstance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
+        if is_instance(owner, torch.nn.Module) and (tables := module_table(owner, attribute)) is not None:
             below = manager.get_generic_dict_manager(f"{self._known.text(base)}.__dict__", _OPAQUE, None)
             for table in tables:
                 # Module.__getattr__ runs only for attributes that the instance's dict does not have.
@@ -218,14 +221,14 @@ class GuardTree:
                 below.add_dict_contains_guard(False, attribute, [absent], None)
                 below = below.dict_getitem_manager(table, f"{self._known.text(base)}.{table}", _OPAQUE, None)
             return below.dict_getitem_manager(attribute, *about)
-        if attribute == "grad" and isinstance(owner, torch.Tensor):
+        if attribute == "grad" and is_instance(owner, torch.Tensor):
             return manager.grad_manager(*about)
-        if attribute == "__code__" and isinstance(owner, FunctionType):
+        if attribute == "__code__" and is_instance(owner, FunctionType):
             return manager.code_manager(*about)
         # These two accessors fail for a function without any: None is read by the generic accessor.
-        if attribute == "__defaults__" and isinstance(owner, FunctionType) and owner.__defaults__ is not None:
+        if attribute == "__defaults__" and is_instance(owner, FunctionType) and owner.__defaults__ is not None:
             return manager.func_defaults_manager(*about)
-        if attribute == "__kwdefaults__" and isinstance(owner, FunctionType) and owner.__kwdefaults__ is not None:
+        if attribute == "__kwdefaults__" and is_instance(owner, FunctionType) and owner.__kwdefaults__ is not None:
             return manager.func_kwdefaults_manager(*about)
         return manager.getattr_manager(attribute, *about)
 
@@ -238,12 +241,12 @@ class GuardTree:
 
     def _item(self, base: Source, key: object, about: tuple[str, object, None]) -> Any:
         container, manager = self._known.value(base), self.manager(base)
-        if isinstance(container, dict):
+        if is_instance(container, dict):
             return manager.dict_getitem_manager(key, *about)
         # The C++ accessors index from the front and take exact ints.
         if type(key) is int and key >= 0 and type(container) is list:
             return manager.list_getitem_manager(key, *about)
-        if type(key) is int and key >= 0 and isinstance(container, tuple):
+        if type(key) is int and key >= 0 and is_instance(container, tuple):
             return manager.tuple_getitem_manager(key, *about)
         # A slice, a negative index, or an own class of container: read in Python. The function refers to the key alone,
         # and not to the traced container.

@@ -43,6 +43,7 @@ from nbcompile.guarding.encodings.table import AMBIENT, leaf
 from nbcompile.guarding.group import GroupGuards, GuardGroup
 from nbcompile.guarding.prepared import Ambient, Conditions, ExpectedObject, Leaf, evaluate_leaf
 from nbcompile.record.model import FailedGuard
+from nbcompile.support.real_class import is_instance
 from nbcompile.torch_internals import thread_keys
 
 
@@ -267,11 +268,11 @@ def _depends_on_type(step: Source, owner: object) -> bool:
         # An accessor of torch's tree is chosen by the type of its owner. For another type the same step may mean
         # something else (``owner[0]`` of a list and of a dict), so the type is checked before it.
         case ItemSource(_, key):
-            return isinstance(owner, list | tuple) or (isinstance(owner, dict) and isinstance(key, int))
+            return is_instance(owner, list | tuple) or (is_instance(owner, dict) and is_instance(key, int))
         case MethodFunctionSource() | GenericAttrSource():
             return True
         case AttrSource():
-            return isinstance(owner, torch.nn.Module)
+            return is_instance(owner, torch.nn.Module)
         case _:
             return False
 

@@ -20,6 +20,7 @@ from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.source import GlobalSource, Source, expression, root
 from nbcompile.guarding.accessors import RootSource, SourceCache
+from nbcompile.support.real_class import is_instance
 
 Filter = Callable[[Sequence["GuardFilterEntry"]], Sequence[bool]]
 
@@ -84,7 +85,7 @@ def _module_of(source: Source, known: SourceCache) -> torch.nn.Module | None:
     """The innermost module on the path of a source."""
     while True:
         value = known.value(source)
-        if isinstance(value, torch.nn.Module):
+        if is_instance(value, torch.nn.Module):
             return value
         if isinstance(source, RootSource):
             return None

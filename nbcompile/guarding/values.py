@@ -21,19 +21,20 @@ from typing import Any, cast
 import torch
 
 from nbcompile.support.class_flags import HEAP_TYPE
+from nbcompile.support.real_class import is_instance
 
 Predicate = Callable[[Any], bool]
 
 
 def describe_value(value: object) -> str:
     """Describe a value as text of bounded length, without running a ``__repr__`` of the user."""
-    if isinstance(value, torch.Tensor):
+    if is_instance(value, torch.Tensor):
         return f"tensor of {tuple(value.shape)}, {value.dtype}, {value.device}"
-    if isinstance(value, FunctionType):
+    if is_instance(value, FunctionType):
         value = value.__code__
-    if isinstance(value, CodeType):
+    if is_instance(value, CodeType):
         return f"{value.co_qualname} ({Path(value.co_filename).name}:{value.co_firstlineno})"
-    if isinstance(value, type):
+    if is_instance(value, type):
         return value.__qualname__
     try:
         text = re.sub(r" at 0x[0-9a-f]+", "", _safe_repr.repr(value))  # addresses differ between two equal runs

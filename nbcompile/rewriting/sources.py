@@ -64,6 +64,7 @@ from nbcompile.capture.source import (
 )
 from nbcompile.rewriting.body import Body
 from nbcompile.rewriting.syntax import assign, identifier
+from nbcompile.support.real_class import is_instance
 
 LITERALS = (int, float, str, bytes, bool, type(None), complex)
 
@@ -231,7 +232,7 @@ class SourceReader:
     def asks_a_class(self, owner: Source) -> bool:
         """Return whether reading an attribute may run a ``__torch_function__`` of a class or of a mode."""
         value = resolve(owner, self.body.frame.scope())
-        modes = isinstance(value, torch.Tensor) and bool(torch_internals.function_modes())
+        modes = is_instance(value, torch.Tensor) and bool(torch_internals.function_modes())
         return modes or torch_internals.is_overriding(value)
 
     def class_member(self, cls: Source, name: str, after: int, found: object) -> ast.expr:

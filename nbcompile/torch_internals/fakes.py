@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from nbcompile.support.context_variables import bound
+from nbcompile.support.real_class import is_instance
 from nbcompile.torch_internals import interrupts
 from nbcompile.torch_internals.hooks import without_function_modes
 from nbcompile.torch_internals.modules import dispatch_modes, fake_tensor, guards_context, symbolic_shapes
@@ -171,7 +172,7 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
 def is_overriding(value: object) -> bool:
     """True if a tensor's class may answer for functions of torch."""
     own = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    return isinstance(value, torch.Tensor) and type(value) not in own and not dispatches(type(value))
+    return is_instance(value, torch.Tensor) and type(value) not in own and not dispatches(type(value))
 
 
 def without_overrides(compiled: Any) -> Any:

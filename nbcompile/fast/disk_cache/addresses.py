@@ -25,6 +25,7 @@ from nbcompile.capture.source import ConstantSource, ModuleSource, Source
 from nbcompile.fast import dynamo_stub
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe, find, findable, tensor_facts
 from nbcompile.guarding.accessors import SourceCache
+from nbcompile.support.real_class import is_instance
 
 _KINDS: dict[str, type[Any]] = {
     member.__name__: member
@@ -81,9 +82,9 @@ class SourceWriter:
         Raises:
             NotStorable: another process would not know which class it is.
         """
-        if isinstance(key, FunctionType | BuiltinFunctionType):
+        if is_instance(key, FunctionType | BuiltinFunctionType):
             return ["named", findable(key)]
-        if not isinstance(key, type):
+        if not is_instance(key, type):
             return encode(key)
         with contextlib.suppress(NotStorable):
             return ["named", findable(key)]
@@ -103,7 +104,7 @@ class SourceWriter:
         return tensor_facts(tensor)
 
     def _class_of(self, value: object) -> int:
-        cls = _module_class(value) if isinstance(value, ModuleType) else type(value)
+        cls = _module_class(value) if is_instance(value, ModuleType) else type(value)
         if cls not in self._seen:
             self.kinds.append(describe(cls))
             self._seen[cls] = len(self.kinds) - 1

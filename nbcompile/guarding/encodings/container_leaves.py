@@ -25,15 +25,16 @@ from nbcompile.guarding.values import (
     is_same_value,
     never_raising,
 )
+from nbcompile.support.real_class import is_instance
 
 
 def sequence_length(guard: Guard, name: str, value: object) -> Leaf:
-    if isinstance(value, dict):
+    if is_instance(value, dict):
         return dict_length(guard, name, value)
     length, cls = cast("int", guard.expected), ExpectedObject(type(value))
     text = f"len({name}) == {length}" if length else f"not {name}"
     of_type = type_text(name, type(value))
-    sized_in_c = isinstance(value, list | tuple | str | range)
+    sized_in_c = is_instance(value, list | tuple | str | range)
 
     def holds(value: object) -> bool:
         return id(type(value)) == cls.address and len(cast("list[object]", value)) == length
@@ -54,7 +55,7 @@ def dict_length(guard: Guard, name: str, value: object) -> Leaf:
     return Leaf(
         guard,
         text,
-        lambda value: isinstance(value, dict) and dict.__len__(value) == length,
+        lambda value: is_instance(value, dict) and dict.__len__(value) == length,
         lambda manager: manager.add_dict_length_check_guard(length, [text], None),
     )
 
@@ -65,10 +66,10 @@ def dict_keys(guard: Guard, name: str, value: object) -> Leaf:
 
     def holds(value: object) -> bool:
         # In the order of an OrderedDict, which ``dict.keys`` does not know.
-        return isinstance(value, dict | MappingProxyType) and is_same_value(tuple(keys_of(value)), keys)
+        return is_instance(value, dict | MappingProxyType) and is_same_value(tuple(keys_of(value)), keys)
 
     def install(manager: Any) -> None:
-        if isinstance(value, MappingProxyType):
+        if is_instance(value, MappingProxyType):
             manager.add_lambda_guard(holds, [text], None)
             return
         # The length guard fails for what is no dict; the key guard would dereference a null pointer.
@@ -86,7 +87,7 @@ def dict_contains(guard: Guard, name: str, value: object) -> Leaf:
     key, contains = cast("tuple[object, bool]", guard.expected)
     text = f"___dict_contains({type.__repr__(key) if isinstance(key, type) else repr(key)}, {name})"
     text = text if contains else f"not {text}"
-    is_dict, cls, of_type = isinstance(value, dict), ExpectedObject(type(value)), type_text(name, type(value))
+    is_dict, cls, of_type = is_instance(value, dict), ExpectedObject(type(value)), type_text(name, type(value))
     if isinstance(key, type) and not is_immortal(key):
         return _contains_mortal(guard, text, cls, ExpectedKey(key, contains))
 

@@ -71,7 +71,9 @@ def _type(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     if len(arguments) != 1:
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, "type(name, bases, dict)", name="type with three arguments")
     value = typed(tracer, arguments[0])
-    if isinstance(value, (ObjectVariable, ClassVariable)):
+    if isinstance(value, ObjectVariable):
+        return value.own_class(tracer)
+    if isinstance(value, ClassVariable):
         return value.get_attribute(tracer, "__class__")
     return tracer.wrap(value.python_type(), None)
 

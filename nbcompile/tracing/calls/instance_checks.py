@@ -7,6 +7,7 @@ In torch: torch/_dynamo/variables/builtin.py (call_isinstance). Read next: nbcom
 
 from __future__ import annotations
 
+import abc
 import types
 from collections.abc import Sequence
 
@@ -14,9 +15,11 @@ import torch
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import MethodFunctionSource, Source
+from nbcompile.support.real_class import class_is_computed
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import instances
 from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.polyfills.classes import instance_of, instance_of_abstract
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -34,6 +37,7 @@ from nbcompile.tracing.variables.functions import (
 )
 from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 
@@ -49,6 +53,9 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
     if (answer := _metaclass_answer(tracer, value, wanted, candidates)) is not None:
         return ConstantVariable(answer)
+    if class_is_computed(cls) or _is_no_class(wanted):
+        parts = classes.__args__ if isinstance(classes, types.UnionType) else candidates
+        return ConstantVariable(_answer_of_class(tracer, value, wanted, parts))
     _assume_answers(tracer, value, wanted)
     if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
         return ConstantVariable(tracer.evaluate(isinstance, (asked, classes)))
@@ -62,6 +69,36 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     if any(map(instances.is_protocol, candidates)):
         classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
     return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
+
+
+def _answer_of_class(
+    tracer: Tracer, value: VariableTracker, wanted: VariableTracker, candidates: Sequence[type]
+) -> bool:
+    """What ``isinstance`` answers of an object that is asked for its ``__class__``: a mock object, a proxy."""
+    known = all(hook in (type.__instancecheck__, abc.ABCMeta.__instancecheck__) for hook in map(_check_of, candidates))
+    if not known or not isinstance(value, ObjectVariable) or _is_no_class(wanted):
+        raise breaks.unsupported(
+            breaks.BUILTIN_OPERATOR, "isinstance with __class__", name="isinstance", types=value.type_name()
+        )
+    cls = value.own_class(tracer)
+    for candidate in candidates:
+        if candidate is value.cls:
+            return True
+        check = instance_of if _check_of(candidate) is type.__instancecheck__ else instance_of_abstract
+        if realise(tracer, tracer.call_python(check, value, cls, tracer.wrap(candidate, None))).truth(tracer):
+            return True
+    return False
+
+
+def _check_of(cls: type) -> object:
+    return type(cls).__instancecheck__
+
+
+def _is_no_class(wanted: VariableTracker) -> bool:
+    """True if an object with ``__bases__`` may be meant as a class, or is among several that may."""
+    if isinstance(wanted, TupleVariable):
+        return any(map(_is_no_class, wanted.items))
+    return isinstance(wanted, ObjectVariable)
 
 
 def _asked_by_hook(tracer: Tracer, value: VariableTracker, candidates: Sequence[type]) -> object:
@@ -81,7 +118,7 @@ def _metaclass_answer(
         if isinstance(candidate, types.GenericAlias):
             break
         if candidate is value.python_type():  # the class itself: its metaclass is not asked
-            return True
+            return None if class_is_computed(candidate) else True
         hook = type(candidate).__instancecheck__
         if isinstance(hook, types.FunctionType) and not rules.is_trusted_module(hook.__module__):
             if len(classes) > 1:
@@ -172,6 +209,10 @@ def class_values(tracer: Tracer, tracker: VariableTracker) -> object:
 @handles(issubclass)
 def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     subject, wanted = (realise(tracer, each) for each in arguments)
+    if isinstance(subject, ObjectVariable) or _is_no_class(wanted):
+        raise breaks.unsupported(
+            breaks.BUILTIN_OPERATOR, "issubclass of an object", name="issubclass", types=subject.type_name()
+        )
     cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
     answer = tracer.evaluate(issubclass, (cls, classes))
     for candidate in _flat(classes):

@@ -17,6 +17,7 @@ import functools
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType
 
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing import breaks
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.functions import Handler
@@ -81,9 +82,9 @@ def handler(value: object) -> Handler | None:
     for cls, function in _OF_CLASSES.items():
         if cls in type(value).__mro__:  # isinstance() would ask the object
             return functools.partial(function, value)
-    if not isinstance(value, (FunctionType, type)):
-        return None
-    return _NAMED.get((value.__module__ or "", value.__qualname__))
+    if is_instance(value, FunctionType) or is_instance(value, type):
+        return _NAMED.get((value.__module__ or "", value.__qualname__))
+    return None
 
 
 def polyfill(value: object) -> FunctionType | None:
@@ -125,6 +126,6 @@ def wants_one_graph(value: object) -> bool:
 
 def _key(value: object) -> object:
     # dict.fromkeys is a new object at each look-up: its class and name are the same.
-    if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, type):
+    if is_instance(value, BuiltinFunctionType) and is_instance(value.__self__, type):
         return (id(value.__self__), value.__name__)
     return id(value)

@@ -13,6 +13,7 @@ import functools
 import types
 from dataclasses import dataclass, field
 
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, keeps_dict_elsewhere
 
@@ -32,7 +33,7 @@ class AttributeOwner:
         if not in_c and not (found is MISSING and keeps_dict_elsewhere(cls)):
             return None
         # The dict of a partial is made by looking at it, and a partial with a dict is another thing.
-        if isinstance(self.value, functools.partial) and not self.value.__reduce__()[2][-1]:
+        if is_instance(self.value, functools.partial) and not self.value.__reduce__()[2][-1]:
             return None
         return instance_dict(self.value)
 

@@ -17,6 +17,7 @@ import torch
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, ModuleSource, Source
 from nbcompile.support.class_flags import HEAP_TYPE
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.effects.attribute_dicts import AttributeOwner
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.protocol import Change, GlobalChange
@@ -72,7 +73,7 @@ def _guard_own_dict(interpreter: Interpreter, source: Source) -> None:
     """Promise that a dict with attributes that changes does not become one that is its own ``__dict__``."""
     real = interpreter.real_value(source)
     cls = type(real)
-    if isinstance(real, dict) and cls.__dictoffset__ and cls.__flags__ & HEAP_TYPE and not is_own_dict(real):
+    if is_instance(real, dict) and cls.__dictoffset__ and cls.__flags__ & HEAP_TYPE and not is_own_dict(real):
         _promise(interpreter, source, dict_source(source, cls))
 
 

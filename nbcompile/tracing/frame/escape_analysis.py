@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from nbcompile.bytecode.flow import live_locals, reachable as instructions_reachable, variable_accesses
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.frame.translator import Translator, code_view
 from nbcompile.tracing.protocol import Change, Tracer
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker
@@ -210,13 +211,13 @@ def _led_to(tracer: Tracer, tracker: VariableTracker) -> Iterator[VariableTracke
 
 
 def _trackers_in(part: object) -> Iterator[VariableTracker | None]:
-    if isinstance(part, VariableTracker):
+    if is_instance(part, VariableTracker):
         yield part
-    elif isinstance(part, Translator):  # of a generator
+    elif is_instance(part, Translator):  # of a generator
         yield from _in_frame(part, part.pc)
-    elif isinstance(part, (list, tuple, set, frozenset)):
+    elif is_instance(part, (list, tuple, set, frozenset)):
         for element in part:
             yield from _trackers_in(element)
-    elif isinstance(part, dict):
+    elif is_instance(part, dict):
         for element in part.values():
             yield from _trackers_in(element)

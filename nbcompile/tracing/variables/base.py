@@ -19,6 +19,7 @@ from typing import NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import AttrSource, Source
+from nbcompile.support.real_class import class_is_computed
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.graph.body import creation_order
@@ -110,10 +111,10 @@ class VariableTracker:
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         """``value.name``."""
         # `type(value)` asks python_type; `value.__class__` is an attribute, which a class may redefine (objects.py).
-        if name == "__class__":
-            return tracer.wrap(self.python_type(), None)
-        # A method in C may be looked up and passed on; only its call breaks.
         cls = self.python_type()
+        if name == "__class__" and not class_is_computed(cls):
+            return tracer.wrap(cls, None)
+        # A method in C may be looked up and passed on; only its call breaks.
         if is_method_in_c(cls, name):
             return UntracedMethodVariable(self, name)
         if has_class_members_only(cls):

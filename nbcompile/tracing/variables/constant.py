@@ -18,6 +18,7 @@ from nbcompile.capture import arrays
 from nbcompile.capture.complex_literals import exact
 from nbcompile.capture.recipe import Constant, Recipe
 from nbcompile.capture.source import AttrSource, Source
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 
@@ -26,11 +27,11 @@ SCALARS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), ty
 
 def is_constant_value(value: object) -> bool:
     """True if a real value is of a kind that is kept whole."""
-    if type(value) in SCALARS or isinstance(
+    if type(value) in SCALARS or is_instance(
         value, (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format, torch.nn.attention.SDPBackend)
     ):
         return True
-    if isinstance(value, (torch.finfo, torch.iinfo, types.CodeType)) or arrays.is_type_info(value):
+    if is_instance(value, (torch.finfo, torch.iinfo, types.CodeType)) or arrays.is_type_info(value):
         return True
     # A list of constants is none: it may change, and is a tracker with items.
     if type(value) in (tuple, frozenset):

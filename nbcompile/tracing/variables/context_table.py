@@ -16,6 +16,7 @@ import torch
 
 from nbcompile import annotations as marks
 from nbcompile.capture.source import AttrSource, Source
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
@@ -43,13 +44,23 @@ PROFILERS = (torch.autograd.profiler.record_function, torch.autograd.profiler.pr
 
 SETTINGS = ("DynamoConfigPatchProxy", "ErrorOnGraphBreakDecoratorContextManager")
 """torch's classes by name: whoever made one has imported them."""
+UNDERSTOOD = (
+    torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode, torch.autocast,
+    contextlib.nullcontext, marks.error_on_graph_break, marks.patch_dynamo_config, Settings,
+)  # fmt: skip
+"""Classes of managers that may exist before the frame begins."""
 
 
 def from_object(value: object, source: Source | None) -> ContextVariable | None:
     """The tracker of an existing manager, if it is of a kind that is understood."""
+    if type(value).__module__ == "torch._dynamo.decorators" and type(value).__name__ in SETTINGS:
+        return SettingVariable(value, source)
+    # The patterns below would ask any other value for its ``__class__``.
+    if not is_instance(value, UNDERSTOOD):
+        return None
     match value:
         case torch.no_grad() | torch.enable_grad():
-            manager = grad_mode(type(value), isinstance(value, torch.enable_grad), source, ())
+            manager = grad_mode(type(value), is_instance(value, torch.enable_grad), source, ())
             manager.prior = vars(value).get("prev")
             return manager
         case torch.set_grad_enabled():
@@ -63,12 +74,10 @@ def from_object(value: object, source: Source | None) -> ContextVariable | None:
             held = value.enter_result
             result = UnknownVariable(held, None) if address is None else LazyVariable(held, address)
             return NullContextVariable(result, source)
-    if isinstance(value, (marks.error_on_graph_break, marks.patch_dynamo_config)):
+    if is_instance(value, (marks.error_on_graph_break, marks.patch_dynamo_config)):
         return SettingVariable(value, source)
-    if isinstance(value, Settings):
+    if is_instance(value, Settings):
         return SettingVariable(value.value, None if source is None else AttrSource(source, "value"))
-    if type(value).__module__ == "torch._dynamo.decorators" and type(value).__name__ in SETTINGS:
-        return SettingVariable(value, source)
     return None
 
 

@@ -101,6 +101,15 @@ def instance_dict(value: object) -> dict[str, object]:
     return members
 
 
+def has_dict(value: object) -> bool:
+    """True if a real object has a ``__dict__``; no ``__getattribute__`` in Python is asked."""
+    try:
+        accessor_in_c(type(value), "__getattribute__")(value, "__dict__")
+    except AttributeError:
+        return False
+    return True
+
+
 def dict_source(source: Source, cls: type) -> Source:
     """The address of an object's ``__dict__``, past any ``__getattribute__`` in Python."""
     in_python = isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)

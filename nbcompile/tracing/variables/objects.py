@@ -30,6 +30,7 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
 )
+from nbcompile.support.real_class import class_is_computed
 from nbcompile.tracing import breaks
 from nbcompile.tracing.polyfills import ordered
 from nbcompile.tracing.polyfills.operators import copied_deque, joined_deque, repeated_deque
@@ -53,6 +54,7 @@ from nbcompile.tracing.variables.lookup import (
     address_of,
     class_lookup,
     class_overlay,
+    has_dict,
     instance_dict,
     is_class_method_in_c,
     is_data_descriptor,
@@ -125,8 +127,8 @@ class ObjectVariable(VariableTracker):
         return class_lookup(self.cls, name)
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
-        if name == "__class__":
-            return self._own_class(tracer)
+        if name == "__class__" and not class_is_computed(self.cls):
+            return self.own_class(tracer)
         custom = self.on_class(tracer, "__getattribute__")
         try:
             if custom is not object.__getattribute__ and isinstance(custom, types.FunctionType):
@@ -146,6 +148,8 @@ class ObjectVariable(VariableTracker):
         #     2. the instance's dict                                  hides methods and class variables
         #     3. anything else of the class (methods, class variables)
         found = self.on_class(tracer, name)
+        if is_class_slot(found):
+            return self.own_class(tracer)
         if found is not MISSING and is_data_descriptor(found):
             return self._descriptor(tracer, name, found)
         own = self._instance_attribute(tracer, name)
@@ -193,7 +197,7 @@ class ObjectVariable(VariableTracker):
         return window_of(tracer, self, instance_dict(self.value), self._lazy)
 
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
-        if self.source is None or self.is_new() or not hasattr(self.value, "__dict__"):
+        if self.source is None or self.is_new() or not has_dict(self.value):
             return
         if tracer.side_effects.is_deleted(self, name):  # by the program itself: that it was there is no obstacle
             return
@@ -202,7 +206,8 @@ class ObjectVariable(VariableTracker):
         else:
             tracer.guard(self.source, GuardKind.NOT_IN_GENERIC_DICT, name)
 
-    def _own_class(self, tracer: Tracer) -> VariableTracker:
+    def own_class(self, tracer: Tracer) -> VariableTracker:
+        """``type(value)``."""
         return tracer.wrap(self.cls, self.class_source)
 
     def _class_source(self, name: str) -> Source | None:
@@ -222,12 +227,12 @@ class ObjectVariable(VariableTracker):
             case staticmethod():
                 return tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__"))
             case classmethod():
-                owner = self._own_class(tracer)
+                owner = self.own_class(tracer)
                 return MethodVariable(
                     tracer.wrap(found.__func__, None if source is None else AttrSource(source, "__func__")), owner
                 )
             case _ if is_class_method_in_c(found):
-                owner = self._own_class(tracer)
+                owner = self.own_class(tracer)
                 return MethodVariable(tracer.wrap(found, source), owner)
             case types.BuiltinFunctionType() if name not in object.__dict__:  # class A: act = torch.relu
                 return tracer.wrap(found, source)
@@ -284,7 +289,7 @@ class ObjectVariable(VariableTracker):
     ) -> VariableTracker:
         descriptor = tracer.wrap(found, source)
         below = None if source is None else MethodFunctionSource(source, "__get__")
-        return tracer.call(tracer.wrap(getter, below), [descriptor, self, self._own_class(tracer)])
+        return tracer.call(tracer.wrap(getter, below), [descriptor, self, self.own_class(tracer)])
 
     def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
         getter = self.on_class(tracer, "__getattr__")

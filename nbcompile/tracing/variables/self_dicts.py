@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -26,7 +27,7 @@ from nbcompile.tracing.variables.objects import ObjectVariable
 
 def is_own_dict(value: object) -> bool:
     """True of a dict that is its own ``__dict__``."""
-    return isinstance(value, dict) and bool(type(value).__dictoffset__) and instance_dict(value) is value
+    return is_instance(value, dict) and bool(type(value).__dictoffset__) and instance_dict(value) is value
 
 
 class SelfDictVariable(ObjectVariable):

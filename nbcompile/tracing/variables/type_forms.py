@@ -15,6 +15,7 @@ import types
 import typing
 
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, UnknownVariable, VariableTracker, realise
@@ -26,8 +27,8 @@ if typing.TYPE_CHECKING:
 
 def is_type_form(value: object) -> bool:
     """True if a real value is a form of a type that is no class."""
-    return isinstance(value, (types.GenericAlias, types.UnionType)) or (
-        type(value).__module__ == "typing" and not isinstance(value, type)
+    return is_instance(value, (types.GenericAlias, types.UnionType)) or (
+        type(value).__module__ == "typing" and not is_instance(value, type)
     )
 
 

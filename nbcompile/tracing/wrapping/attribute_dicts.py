@@ -18,6 +18,7 @@ from typing import Any, NoReturn, cast
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, Source
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing import breaks
 from nbcompile.tracing.effects.attribute_dicts import AttributeOwner
 from nbcompile.tracing.protocol import Tracer
@@ -39,7 +40,7 @@ Make = Callable[[Tracer, Any, Source | None], VariableTracker]
 def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None, make: Make) -> VariableTracker:
     """Make the tracker of a real value; tie an object and its dict together once both are known."""
     dicts = tracer.side_effects.attribute_dicts
-    if isinstance(value, dict) and type(value).__dictoffset__ == 0:
+    if is_instance(value, dict) and type(value).__dictoffset__ == 0:
         dicts.look_at_owners()
         owner = dicts.owners.get(id(value))
         # Its owner may still come: the id is kept, and what is wrapped later is compared with it.
@@ -53,11 +54,11 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
         tracer.side_effects.remember(value, window)
         return tracer.wrap(value, source)  # guards that it is that object's
     tracker = make(tracer, value, source)
-    if isinstance(value, dict):
+    if is_instance(value, dict):
         dicts.look_at_owners()
         if id(value) in dicts.owners:
             _refuse(f"{type(value).__name__} that is the __dict__ of an object")
-    if isinstance(value, type) or not (type(value).__dictoffset__ or isinstance(tracker, ObjectVariable)):
+    if is_instance(value, type) or not (type(value).__dictoffset__ or isinstance(tracker, ObjectVariable)):
         return tracker
     dicts.unread.append(AttributeOwner(value, tracker))
     # Most frames have no plain dict from outside: there, no object's dict is looked at, and none is made by looking.

@@ -28,6 +28,7 @@ from nbcompile.capture.source import (
     mapping_behind,
     remaining,
 )
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.deques import DequeVariable
@@ -55,7 +56,7 @@ def _held(value: Iterable[object]) -> Iterator[object]:
 
 def _entries(value: dict[object, object]) -> Iterable[tuple[object, object]]:
     """The entries of a dict, whatever ``items`` its class has."""
-    base: Any = collections.OrderedDict if isinstance(value, collections.OrderedDict) else dict
+    base: Any = collections.OrderedDict if is_instance(value, collections.OrderedDict) else dict
     return cast("Iterable[tuple[object, object]]", base.items(value))
 
 
@@ -131,7 +132,7 @@ def wrap_dict(tracer: Tracer, value: dict[object, object], source: Source | None
         for index, (key, item) in enumerate(_entries(value))
     ]
     default = None
-    if isinstance(value, collections.defaultdict) and value.default_factory is not None:
+    if is_instance(value, collections.defaultdict) and value.default_factory is not None:
         default = tracer.wrap(value.default_factory, None if source is None else AttrSource(source, "default_factory"))
     return tracer.side_effects.remember(value, DictVariable(tracer, entries, source, type(value), default))
 

@@ -17,6 +17,7 @@ import torch
 from nbcompile import annotations as marks, config
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ConstantSource, ModuleSource, NoArgsCallSource, Source
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import annotations as known_annotations, registry
 from nbcompile.tracing.protocol import Tracer
@@ -118,14 +119,14 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
         (collections.deque, wrap_deque),
     )  # fmt: skip
     for base, make in kinds:
-        if isinstance(value, base):
+        if is_instance(value, base):
             tracker.base_items = make(tracer, value, source)
             # The items were remembered as the tracker of this object; that is to be the one below.
             tracer.side_effects.forget(value)
     # Of an object of a subclass, operators take the plain number or text inside (built_in_part).
     scalars: tuple[Any, ...] = (int, float, complex, str, bytes)
     for scalar in scalars:
-        if isinstance(value, scalar):
+        if is_instance(value, scalar):
             if source is not None:
                 tracer.guard(source, GuardKind.EQUALS_MATCH, value)
             tracker.base_items = ConstantVariable(_plain(scalar, value))
@@ -146,7 +147,7 @@ def _kind_of(tracer: Tracer, value: object, source: Source | None) -> type[Objec
 def _hides_its_length(value: object) -> bool:
     """True of a container whose class counts its items in a way of its own: a guard on its length would ask that."""
     containers = (list, tuple, set, collections.deque)
-    return isinstance(value, containers) and isinstance(class_lookup(type(value), "__len__"), types.FunctionType)
+    return is_instance(value, containers) and isinstance(class_lookup(type(value), "__len__"), types.FunctionType)
 
 
 def wrap_triton_kernel(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:

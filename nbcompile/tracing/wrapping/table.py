@@ -29,6 +29,7 @@ from nbcompile.capture import arrays
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Source
 from nbcompile.capture.triton_kernels import is_triton_kernel
+from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.calls import attention_params, registry
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import context_table
@@ -108,7 +109,7 @@ def wrap(tracer: Tracer, value: object, source: Source | None) -> VariableTracke
 
 
 def _is_callable(value: object) -> bool:
-    return isinstance(value, CALLABLES) or (registry.handler(value) is not None and not isinstance(value, type))
+    return is_instance(value, CALLABLES) or (registry.handler(value) is not None and not is_instance(value, type))
 
 
 Row = tuple[Callable[[object], bool], Callable[[Tracer, Any, "Source | None"], VariableTracker]]
@@ -144,7 +145,7 @@ ROWS: list[Row] = [
     (_is_callable, wrap_callable),
     (is_exactly(operator.itemgetter, operator.attrgetter, operator.methodcaller), wrap_getter),
     (is_a(type), wrap_class),
-    (lambda value: isinstance(value, types.ModuleType) or value is torch._C._VariableFunctions, wrap_module),
+    (lambda value: is_instance(value, types.ModuleType) or value is torch._C._VariableFunctions, wrap_module),
     (is_exactly(attention_params.CLASS), attention_params.wrap_attention_params),
     (is_plain_value, wrap_plain_value),
     (is_user_object, wrap_object),
