@@ -408,9 +408,9 @@ def _containers(
         case "*", SequenceVariable(), ConstantVariable() if not hasattr(right.value, "__index__"):
             _refuse_sequences(tracer, *written)
         case "*", SequenceVariable(), ConstantVariable() | SymbolicVariable():
-            return left.like(left.items * _times(tracer, right))
+            return left.like(left.repeated(tracer, _times(tracer, right)))
         case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():
-            return right.like(right.items * _times(tracer, left))
+            return right.like(right.repeated(tracer, _times(tracer, left)))
         case "*", _, ObjectVariable() if _repeats(left):
             return binary(tracer, symbol, left, ConstantVariable(index_of(tracer, right)))
         case "*", ObjectVariable(), _ if _repeats(right):

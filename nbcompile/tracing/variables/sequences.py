@@ -12,6 +12,7 @@ In torch: torch/_dynamo/variables/lists.py. Read next: mappings.py
 from __future__ import annotations
 
 import operator
+import sys
 import types
 from collections import deque
 from collections.abc import Hashable, Sequence
@@ -23,6 +24,7 @@ import torch
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import AppendItems, Build, Call, Constant, Mutation, Recipe
 from nbcompile.capture.source import AttrSource, Source
+from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -31,6 +33,10 @@ from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.sorting import sort_items
+
+MOST_ITEMS = 1 << 20
+"""Items of a repeated sequence that are traced one by one: a longer one is Python's to make, or to have no room for."""
+_POINTER = 8
 
 
 class SequenceVariable(ContainerVariable):
@@ -109,6 +115,18 @@ class SequenceVariable(ContainerVariable):
             return TupleVariable(items, cls=self.cls if self.cls is torch.Size else tuple)
         return ListVariable(items)
 
+    def repeated(self, tracer: Tracer, count: int) -> list[VariableTracker]:
+        """The items of ``xs * count``, where there may be room for them."""
+        tracer.evaluate(operator.mul, ([], count))  # larger than a word
+        size = len(self.items) * count
+        if size * _POINTER > sys.maxsize:  # CPython does not even ask for the memory
+            tracer.raise_exception(MemoryError)
+        if size > MOST_ITEMS:
+            raise breaks.unsupported(
+                breaks.UNSUPPORTED_OPERATOR, f"{size} items", symbol="*", types=f"{self.type_name()} and int"
+            )
+        return self.items * count
+
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         return any(tracer.equal_items(each, item) for each in self.unpack(tracer))
 
@@ -179,8 +197,9 @@ class ListVariable(SequenceVariable):
 
     def repeat(self, tracer: Tracer, count: int) -> None:
         """``xs *= count``: all names of the list see the change."""
+        items = self.repeated(tracer, count)
         self.mark_mutated(tracer)
-        self.items[:] = self.items * count
+        self.items[:] = items
 
     def method_insert(self, tracer: Tracer, index: VariableTracker, item: VariableTracker) -> None:
         self.mark_mutated(tracer)

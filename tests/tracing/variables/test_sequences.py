@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import collections
 
+import pytest
+import torch
+
+import nbcompile
 from tests.support.answers import check
 
 Pair = collections.namedtuple("Pair", "a b")  # noqa: PYI024  # what programs have
@@ -84,3 +88,28 @@ def test_a_list_that_changes_while_it_is_walked():
         "xs = [1, 2, 3, 4]\nfor x in xs:\n    xs.remove(x)\nreturn xs",
         "xs = [1, 2, 3]\nwalk = iter(xs)\nnext(walk)\nxs.clear()\nreturn list(walk)",
     )
+
+
+def test_what_no_memory_holds():
+    """``*`` and ``*=`` raise MemoryError as Python does, before an item is repeated while tracing."""
+    check(
+        "(None, 1) * 2**62", "2**61 * [1]", "[0] * 10**20", "len([0] * 1000), len([0] * -1)",
+        "a = [1]; a *= 2**62; return a", **NAMES,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("sequence", [[0], (0,), "ab", b"ab"])
+def test_what_python_has_to_try(sequence):
+    """Whether there is room for so many items is not known while tracing: Python says so."""
+
+    def program(x, count):
+        try:
+            return x, len(sequence * count)
+        except MemoryError as error:
+            return x, error.args
+
+    compiled = nbcompile.compile(program, backend="eager")
+    x = torch.ones(2)
+    for count in (3, 10**18):
+        assert compiled(x, count)[1] == program(x, count)[1]
