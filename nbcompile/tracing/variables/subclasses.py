@@ -27,7 +27,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.functions import MethodVariable
-from nbcompile.tracing.variables.lookup import MISSING
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable, method
 
@@ -94,6 +94,13 @@ class SubclassVariable(TensorVariable):
             case staticmethod() | classmethod():
                 owner = tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
                 return owner.get_attribute(tracer, name)
+        getter = class_lookup(type(found), "__get__")
+        if isinstance(getter, types.FunctionType):  # functools.cached_property, a descriptor of the program
+            below = None if source is None else MethodFunctionSource(source, "__get__")
+            owner = tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
+            return tracer.call(tracer.wrap(getter, below), [tracer.wrap(found, source), self, owner])
+        if getter is not MISSING:
+            self.no_method(name)
         return tracer.wrap(found, source)
 
     def call_method(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:

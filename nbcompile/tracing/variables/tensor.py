@@ -33,12 +33,18 @@ from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor_properties import GUARDED_ATTRIBUTES, computed_base, guard_no_grad_fn
 
-CONSTANT_ATTRIBUTES = frozenset(
-    "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort".split()
+
+def _known_to_torch(names: str) -> frozenset[str]:
+    """Names that tensors of this version of torch have: ``names`` is gone in some, and missing as any other is."""
+    return frozenset(name for name in names.split() if hasattr(torch.Tensor, name))
+
+
+CONSTANT_ATTRIBUTES = _known_to_torch(
+    "dtype device layout is_cuda is_sparse is_quantized is_nested requires_grad ndim names is_ort"
 )
-GRAPH_ATTRIBUTES = frozenset(
+GRAPH_ATTRIBUTES = _known_to_torch(
     "T mT H mH real imag nbytes itemsize is_cpu is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_sparse_csr "
-    "is_vulkan is_xla is_xpu".split()
+    "is_vulkan is_xla is_xpu"
 )
 CONSTANT_METHODS = frozenset(
     "dim ndimension is_floating_point is_complex is_signed element_size get_device is_contiguous is_conj is_neg "

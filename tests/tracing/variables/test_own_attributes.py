@@ -3,6 +3,9 @@
 In torch: GenericAttrSource in torch/_dynamo/source.py.
 """
 
+import functools
+import operator
+
 import pytest
 import torch
 
@@ -143,3 +146,25 @@ def test_sizes_are_remembered_from_process_to_process(tmp_path, monkeypatch):
             assert torch.equal(call(x, held), f(x, held))
         seen.append(len(graphs))
     assert seen == [2, 1]
+
+
+class Described(torch.Tensor):
+    """A subclass with descriptors beside property: one in Python, one in C."""
+
+    @functools.cached_property
+    def rank(self):
+        return self.ndim + 1
+
+    length = operator.attrgetter("ndim")
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_descriptors_of_a_subclass():
+    """The attribute is what a descriptor answers, not the descriptor."""
+
+    def program(x):
+        return x + 1, x.rank, x.rank, type(x.length).__name__
+
+    x = torch.ones(2).as_subclass(Described)
+    assert nbcompile.compile(program, backend="eager")(x)[1:] == program(torch.ones(2).as_subclass(Described))[1:]
+    assert vars(x)["rank"] == 2

@@ -105,3 +105,14 @@ def test_an_attribute_that_makes_a_tensor_is_read_once(name):
     (value, again, same), closure = nbcompile.compile(program)(torch.ones(2, 3, dtype=torch.complex64), kept)
     assert value is same is kept["value"] is closure()
     assert again is not value
+
+
+@pytest.mark.parametrize("name", ["names", "is_ort", "is_ipu", "no_such_name"])
+def test_names_that_some_versions_of_torch_have(name):
+    """A name that torch has given up is missing as any other one is, and ``getattr`` finds its default."""
+
+    def program(x):
+        return x + 1, hasattr(x, name), getattr(x, name, "nothing")
+
+    x = torch.ones(2)
+    assert nbcompile.compile(program, backend="eager")(x)[1:] == program(x)[1:]
