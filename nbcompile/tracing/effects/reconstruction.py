@@ -389,4 +389,4 @@ def _class_in_c(tracker: VariableTracker, method: str) -> type | None:
     found = getattr(cls, method, getattr(object, method))
     if not isinstance(found, types.FunctionType) or found is getattr(torch.nn.Module, method):
         return None
-    return threading.local if issubclass(cls, threading.local) else object
+    return next((each for each in (type, threading.local) if issubclass(cls, each)), object)

@@ -20,11 +20,12 @@ from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ItemSource, MethodFunctionSource, NoArgsCallSource, Source, TypeSource
+from nbcompile.support.class_flags import is_class_statement
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-from nbcompile.tracing.variables.lookup import MISSING, address_of, class_lookup, class_overlay
+from nbcompile.tracing.variables.lookup import MISSING, address_of, class_lookup, class_overlay, is_data_descriptor
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.type_forms import subscripted
 
@@ -88,6 +89,9 @@ class ClassVariable(VariableTracker):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            changed = tracer.side_effects.attribute_of(self.value, name)
+            if changed is not None:
+                return changed
             return ConstantVariable(getattr(self.value, name))
         if name in ("__mro__", "__bases__"):
             return TupleVariable([tracer.wrap(each, None) for each in getattr(self.value, name)])
@@ -105,17 +109,59 @@ class ClassVariable(VariableTracker):
         return self.value
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        if not self._changed_by_metaclass(tracer, "__setattr__", ConstantVariable(name), value):
+            self.plain_set_attribute(tracer, name, value)
+
+    def delete_attribute(self, tracer: Tracer, name: str) -> None:
+        if not self._changed_by_metaclass(tracer, "__delattr__", ConstantVariable(name)):
+            self.plain_delete_attribute(tracer, name)
+
+    def _changed_by_metaclass(self, tracer: Tracer, method: str, *arguments: VariableTracker) -> bool:
+        """Trace a metaclass's own method, an enumeration's too; False where it has ``type``'s."""
+        found = class_lookup(type(self.value), method)
+        if not isinstance(found, types.FunctionType):
+            return False
+        source = None if self.source is None else MethodFunctionSource(self.source, method)
+        tracer.call(tracer.wrap(found, source), [self, *arguments])
+        return True
+
+    def plain_set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        """``type.__setattr__``."""
+        if not is_class_statement(self.value):
+            tracer.evaluate(type.__setattr__, (self.value, name, None))  # Python's own error: it cannot change
+        found = class_lookup(type(self.value), name)
+        if isinstance(found, property) and found.fset is not None:
+            tracer.call(tracer.wrap(found.fset, None), [self, value])
+            return
         # A name stored in torch.Tensor would change what the compiler itself calls.
-        if self.value in torch_internals.members.CLASSES:
+        if self.value in torch_internals.members.CLASSES or self._is_descriptor(found, name):
             super().set_attribute(tracer, name, value)
         tracer.side_effects.store_attribute(tracer, self, name, value)
 
-    def delete_attribute(self, tracer: Tracer, name: str) -> None:
-        if self.value in torch_internals.members.CLASSES:
+    def plain_delete_attribute(self, tracer: Tracer, name: str) -> None:
+        """``type.__delattr__``."""
+        if not is_class_statement(self.value):
+            tracer.evaluate(type.__delattr__, (self.value, name))
+        found = class_lookup(type(self.value), name)
+        if self.value in torch_internals.members.CLASSES or self._is_descriptor(found, name):
             super().delete_attribute(tracer, name)
         if class_overlay(tracer, self.value, name) is None and name not in self.value.__dict__:
             tracer.raise_exception(AttributeError, f"type object '{self.value.__name__}' has no attribute '{name}'")
         tracer.side_effects.delete_attribute(tracer, self, name)
+
+    def _is_descriptor(self, found: object, name: str) -> bool:
+        """True if the metaclass decides what storing does: ``__bases__``, a descriptor; of two names it only stores."""
+        return found is not MISSING and is_data_descriptor(found) and name not in ("__doc__", "__module__")
+
+    def builtin_method(
+        self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker:
+        given = [realise(tracer, each) for each in arguments]
+        if cls is type and name in ("__setattr__", "__delattr__") and given and given[0].is_constant():
+            act = self.plain_set_attribute if name == "__setattr__" else self.plain_delete_attribute
+            act(tracer, str(given[0].constant()), *given[1:])
+            return ConstantVariable(None)
+        return super().builtin_method(tracer, cls, name, arguments, keywords)
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.instantiate(self, arguments, keywords)

@@ -73,8 +73,10 @@ class SuperVariable(VariableTracker):
                 return MethodVariable(tracer.wrap(found, source), self.owner)
             # ``super().make()`` of a classmethod gets the object's class as ``cls``, not ``base``.
             case classmethod():
+                is_object = isinstance(self.owner, ObjectVariable)
                 is_class = isinstance(self.owner, ClassVariable)
-                owner = self.owner if is_class else self.owner.get_attribute(tracer, "__class__")
+                owner = self.owner.own_class(tracer) if is_object else self.owner
+                owner = owner if is_object or is_class else owner.get_attribute(tracer, "__class__")
                 return MethodVariable(tracer.wrap(found.__func__, below), owner)
             case _ if is_class_method_in_c(found) and isinstance(self.owner, ClassVariable):
                 return MethodVariable(tracer.wrap(found, source), self.owner)
@@ -114,5 +116,7 @@ class SuperMethodVariable(VariableTracker):
             return ConstantVariable(None)
         if isinstance(owner, ClassVariable) and self.found is type.__dict__["__call__"]:
             return tracer.make(owner, arguments, keywords)
+        if isinstance(owner, ClassVariable) and self.base is type:
+            return owner.builtin_method(tracer, type, self.name, arguments, keywords)
         context = f"super().{self.name} of {self.base.__name__}"
         raise breaks.unsupported(breaks.SUPER_ATTRIBUTE, context, name=self.name, type=self.base.__name__)

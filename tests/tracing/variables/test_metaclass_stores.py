@@ -1,0 +1,123 @@
+"""``cls.name = value`` and ``del cls.name`` ask the metaclass, as in eager mode; the compiled call does so once."""
+
+from __future__ import annotations
+
+import enum
+
+import pytest
+import torch
+
+import nbcompile
+
+X = torch.ones(2)
+
+
+class Colour(enum.Enum):
+    """Members cannot be changed, other names can."""
+
+    RED = 1
+
+
+class Noting(type):
+    """A metaclass that notes what is stored, and doubles numbers."""
+
+    log: list[tuple[str, str]] = []  # noqa: RUF012  # shared by all classes
+
+    def __setattr__(cls, name, value):
+        Noting.log.append(("set", name))
+        super().__setattr__(name, value * 2 if isinstance(value, int) else value)
+
+    def __delattr__(cls, name):
+        Noting.log.append(("del", name))
+        type.__delattr__(cls, name)
+
+    @property
+    def size(cls):
+        return 3
+
+    @size.setter
+    def size(cls, value):
+        Noting.log.append(("size", str(value)))
+
+
+class Noted(metaclass=Noting):
+    """A class whose attributes are noted."""
+
+    rate = 1
+
+
+class Plain:
+    """A class of ``type``."""
+
+
+def tried(act, *arguments):
+    """What an act returns, or its error."""
+    try:
+        return act(*arguments)
+    except (AttributeError, TypeError) as error:
+        return type(error).__name__, str(error)
+
+
+def members(x):
+    """Members of an enumeration, and a name beside them."""
+    first = [tried(setattr, Colour, "RED", 5), tried(delattr, Colour, "RED"), tried(delattr, Colour, "missing")]
+    Colour.beside = 5
+    seen = Colour.beside
+    del Colour.beside
+    return x + 1, first, seen, hasattr(Colour, "beside")
+
+
+def noted(x):
+    """Names that a metaclass in Python is asked for, and one of its properties."""
+    Noted.rate = 5
+    Noted.more = 7
+    Noted.size = 4
+    seen = Noted.rate, Noted.more, Noted.size
+    del Noted.more
+    return x + 1, seen, hasattr(Noted, "more")
+
+
+def of_type(x):
+    """What ``type`` itself refuses, or takes in its own way."""
+    refused = [tried(setattr, int, "b", 5), tried(delattr, int, "real"), tried(setattr, Plain, "__name__", 3)]
+    refused += [tried(setattr, Plain, "__bases__", ()), tried(setattr, Plain, "__mro__", ())]
+    Plain.__doc__ = "Another text."
+    Plain.__module__ = "elsewhere"
+    return x + 1, refused, Plain.__doc__, Plain.__module__
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("program", [members, noted, of_type])
+@pytest.mark.parametrize("again", [False, True])
+def test_the_metaclass_decides(program, again, monkeypatch):
+    """Results, what is left in the class, and what the metaclass was asked, at the first call and at a later one."""
+    for name in ("__doc__", "__module__"):
+        monkeypatch.setattr(Plain, name, getattr(Plain, name))
+
+    def left():
+        kept = Noted.rate, hasattr(Noted, "more"), hasattr(Colour, "beside"), list(Noting.log)
+        Noting.log.clear()
+        type.__setattr__(Noted, "rate", 1)
+        return kept
+
+    expected = program(X)[1:], left()
+    compiled = nbcompile.compile(program, backend="eager")
+    if again:
+        compiled(X)
+        left()
+    assert (compiled(X)[1:], left()) == expected
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_metaclass_is_traced_whole():
+    """In one graph, for an enumeration and for a metaclass of the program's."""
+
+    def program(x):
+        Noted.rate = 5
+        return x + Noted.rate, tried(setattr, Colour, "RED", 5)
+
+    got, refused = nbcompile.compile(program, fullgraph=True, backend="eager")(X)
+    assert torch.equal(got, X + 10) and refused == tried(setattr, Colour, "RED", 5)
+    assert Noted.rate == 10
+    type.__setattr__(Noted, "rate", 1)
+    Noting.log.clear()
