@@ -28,7 +28,7 @@ class Counting:
 
 
 def test_the_type_decides():
-    """Where ``isinstance`` believes ``__class__``; unions and tuples are taken as it takes them."""
+    """The type counts where ``isinstance`` believes ``__class__``; unions and tuples are taken as it takes them."""
     assert isinstance(Claiming(), int) and not is_instance(Claiming(), int)
     assert is_instance(Claiming(), (int, Claiming)) and is_instance(True, int | str) and not is_instance(1.0, int | str)
 

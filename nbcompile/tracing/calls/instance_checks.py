@@ -74,7 +74,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
 def _answer_of_class(
     tracer: Tracer, value: VariableTracker, wanted: VariableTracker, candidates: Sequence[type]
 ) -> bool:
-    """What ``isinstance`` answers of an object that is asked for its ``__class__``: a mock object, a proxy."""
+    """Answer of ``isinstance`` for an object that is asked for its ``__class__``: a mock object, a proxy."""
     known = all(hook in (type.__instancecheck__, abc.ABCMeta.__instancecheck__) for hook in map(_check_of, candidates))
     if not known or not isinstance(value, ObjectVariable) or _is_no_class(wanted):
         raise breaks.unsupported(

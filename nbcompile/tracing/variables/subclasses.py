@@ -96,9 +96,9 @@ class SubclassVariable(TensorVariable):
                 return owner.get_attribute(tracer, name)
         getter = class_lookup(type(found), "__get__")
         if isinstance(getter, types.FunctionType):  # functools.cached_property, a descriptor of the program
-            below = None if source is None else MethodFunctionSource(source, "__get__")
+            get = None if source is None else MethodFunctionSource(source, "__get__")
             owner = tracer.wrap(self.cls, None if self.source is None else TypeSource(self.source))
-            return tracer.call(tracer.wrap(getter, below), [tracer.wrap(found, source), self, owner])
+            return tracer.call(tracer.wrap(getter, get), [tracer.wrap(found, source), self, owner])
         if getter is not MISSING:
             self.no_method(name)
         return tracer.wrap(found, source)

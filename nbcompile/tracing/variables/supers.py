@@ -73,10 +73,11 @@ class SuperVariable(VariableTracker):
                 return MethodVariable(tracer.wrap(found, source), self.owner)
             # ``super().make()`` of a classmethod gets the object's class as ``cls``, not ``base``.
             case classmethod():
-                is_object = isinstance(self.owner, ObjectVariable)
-                is_class = isinstance(self.owner, ClassVariable)
-                owner = self.owner.own_class(tracer) if is_object else self.owner
-                owner = owner if is_object or is_class else owner.get_attribute(tracer, "__class__")
+                owner = self.owner
+                if isinstance(owner, ObjectVariable):
+                    owner = owner.own_class(tracer)
+                elif not isinstance(owner, ClassVariable):
+                    owner = owner.get_attribute(tracer, "__class__")
                 return MethodVariable(tracer.wrap(found.__func__, below), owner)
             case _ if is_class_method_in_c(found) and isinstance(self.owner, ClassVariable):
                 return MethodVariable(tracer.wrap(found, source), self.owner)

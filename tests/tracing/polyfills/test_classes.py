@@ -15,7 +15,7 @@ from tests.support.oracle import one_graph
 
 
 class Plain:
-    """What the others say that they are."""
+    """A class that the others claim to be."""
 
     def __hash__(self):
         return 1
@@ -83,7 +83,7 @@ CLASSES = (int, Plain, (int, Plain), int | Plain, object, collections.abc.Hashab
 
 
 def answers(x, value):
-    """What is said of a value."""
+    """Answers that are given of a value."""
     return x + 1, [isinstance(value, each) for each in CLASSES], value.__class__
 
 

@@ -51,7 +51,7 @@ class Plain:
 
 
 def tried(act, *arguments):
-    """What an act returns, or its error."""
+    """The result of an act, or its error."""
     try:
         return act(*arguments)
     except (AttributeError, TypeError) as error:
@@ -78,7 +78,7 @@ def noted(x):
 
 
 def of_type(x):
-    """What ``type`` itself refuses, or takes in its own way."""
+    """Names that ``type`` itself refuses, or takes in its own way."""
     refused = [tried(setattr, int, "b", 5), tried(delattr, int, "real"), tried(setattr, Plain, "__name__", 3)]
     refused += [tried(setattr, Plain, "__bases__", ()), tried(setattr, Plain, "__mro__", ())]
     Plain.__doc__ = "Another text."
