@@ -17,7 +17,7 @@ import torch
 from nbcompile import config, hooks, torch_internals
 from nbcompile.backends.builtin import is_one_autograd_function
 from nbcompile.backends.gradient_buckets import Compile, split_at_buckets
-from nbcompile.backends.registry import lookup, specialised
+from nbcompile.backends.registry import OperatorFailure, has_own_errors, lookup, specialised, telling_failures
 from nbcompile.backends.through_aot import as_captured
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
@@ -35,12 +35,17 @@ class CompiledGraph:
     function: Callable[..., object] | None
     """None: the frame has no graph."""
     artifact: ArtifactBuilder
+    failure: type[Exception] = Exception
+    """Class of the exceptions that the function raises where an operator of the program fails."""
 
 
 def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> CompiledGraph:
     """Compile the graph of a trace, if it has one; what the backend loads meanwhile is part of the artifact."""
     with compiled_artifact.collecting() as artifact:
-        return CompiledGraph(_compiled(trace, frame, options), artifact)
+        function = _compiled(trace, frame, options)
+    if function is None or not trace.runs_again or trace.graph is None or not has_own_errors(options.backend):
+        return CompiledGraph(function, artifact)
+    return CompiledGraph(telling_failures(function, trace.graph.module), artifact, OperatorFailure)
 
 
 def _compiled(trace: Trace, frame: Frame, options: Options) -> Callable[..., object] | None:

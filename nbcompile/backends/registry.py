@@ -28,6 +28,8 @@ Backend = Callable[..., Callable[..., Any]]
 """``(graph_module, example_inputs) -> callable``; may take ``mode=`` and ``options=`` as well."""
 
 ENTRY_POINTS = "torch_dynamo_backends"
+OURS = "nbcompile."
+_CHECKS = ("eager_noexcept", "eager_debug")
 _registered: dict[str, Backend] = STATE.add("backends.registry._registered", {}, Lifetime.PROCESS)
 
 
@@ -42,7 +44,7 @@ def lookup(
     function = _by_name(backend) if isinstance(backend, str) else backend
     # A backend of the user's need not take them: they are passed only where the caller gave them.
     keywords = {key: value for key, value in (("mode", mode), ("options", options)) if value}
-    own = getattr(function, "__module__", "").startswith("nbcompile.")
+    own = getattr(function, "__module__", "").startswith(OURS)
 
     # Its name and text, but not its ``__dict__``: that of an object that is a backend holds the object's state.
     @functools.wraps(function, updated=())
@@ -78,6 +80,38 @@ def hidden(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
     torch_internals.hide_from_hook(call.__code__)
     return call
+
+
+class OperatorFailure(Exception):
+    """An operator of the program fails, and not the backend that compiled it."""
+
+
+def has_own_errors(backend: str | Backend) -> bool:
+    """True if a backend's callable may raise what the program would not: it is none of ours, or one that checks."""
+    function = _by_name(backend) if isinstance(backend, str) else backend
+    return not getattr(function, "__module__", "").startswith(OURS) or backend_name(function) in _CHECKS
+
+
+def telling_failures(compiled: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """A compiled graph that raises ``OperatorFailure`` for the program's errors, and the backend's own as they are.
+
+    The graph, which only computes, runs as it was captured to find out.
+    """
+    as_captured = torch_internals.forward_of(graph_module)
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return compiled(*arguments)
+        except errors.GraphRaised:
+            raise
+        except Exception:
+            try:
+                as_captured(*arguments)
+            except Exception as error:
+                raise OperatorFailure from error
+            raise
+
+    return hidden(call)
 
 
 def specialised(

@@ -208,4 +208,5 @@ class Trace:
     """Draws from random generators, in order: the residual program makes them before the graph runs."""
     runs_again: bool = False
     """If the graph raises, the frame's own code runs from its start: the graph changes nothing, and the frame
-    has side effects (those before the operator that fails), or catches what is raised."""
+    has side effects (those before the operator that fails), or catches what is raised, or an operator of the graph may
+    fail because of values, whose error has eager's text then."""

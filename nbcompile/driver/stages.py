@@ -147,7 +147,7 @@ def build_residual(frame: Frame, trace: Trace, compiled: CompiledGraph, observer
     """Build the residual program: what runs in the place of the frame's code."""
     with torch._C.DisableTorchFunction():
         with observer.stage("residual program"), collector_paused():
-            residual = rewriting.residual_program(frame, trace, compiled.function)
+            residual = rewriting.residual_program(frame, trace, compiled.function, compiled.failure)
         skip_codes(residual)
         observer.rewritten(trace, residual)
     return residual

@@ -59,13 +59,16 @@ class Residual:
     """The user's line of each statement, where it is not the function's first."""
 
 
-def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., object] | None) -> Residual:
+def residual_program(
+    frame: Frame, trace: Trace, compiled_graph: Callable[..., object] | None, failure: type[Exception] = Exception
+) -> Residual:
     """Build the residual program of a trace.
 
     Args:
         frame: the frame that it replaces: same arguments, same free variables.
         trace: graph, mutations and exit.
         compiled_graph: takes the graph's inputs, returns its outputs as a sequence.
+        failure: what it raises where an operator of the program fails.
     """
     #     random_value = random._inst.randint(1, 9)    what eager draws
     #     graph_out = __compiled_fn_1(x, random_value)
@@ -79,7 +82,7 @@ def residual_program(frame: Frame, trace: Trace, compiled_graph: Callable[..., o
         assert compiled_graph is not None
         program.call_graph(trace.graph, compiled_graph)
         if trace.runs_again:
-            program.or_run_as_written()
+            program.or_run_as_written(failure)
     if isinstance(trace.exit, Return):
         program.return_value(trace.exit.value, trace.mutations)
     else:
@@ -132,15 +135,16 @@ class _Program:
         self.sources.owners.clear()  # what follows may change them
         self.body.statements.append(assign(self.body.graph_out, call))
 
-    def or_run_as_written(self) -> None:
+    def or_run_as_written(self, failure: type[Exception]) -> None:
         """Run the frame's own code from its start where the graph raises: nothing was changed so far.
 
-        So side effects before the operator that fails are there, and what is raised is caught where the user does.
+        So side effects before the operator that fails are there, and what is raised is caught where the user does. It
+        has eager's text, too, where generated code knows another.
         """
         body = self.body
         # The copy is another code object, so that the hook can leave it, and what it calls, to Python.
         self.code_as_written = body.code.replace()
-        handler = ast.ExceptHandler(body.constant(Exception, "Exception"), None, [assign(body.graph_out, _none())])
+        handler = ast.ExceptHandler(body.constant(failure, failure.__name__), None, [assign(body.graph_out, _none())])
         # No ``raise`` in between: the exception of the graph is dropped, since the function as written raises its own.
         body.statements[-1] = ast.Try([body.statements[-1]], [handler], [], [])
         # The function object of the second run is made in the branch that needs it.

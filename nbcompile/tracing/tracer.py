@@ -374,7 +374,8 @@ class _FrameTracer:
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
         symbols = output.inputs.symbol_cards
         assumed = self.interpreter.assumed
-        runs_again = bool(mutations or output.is_caught) and not draws and output.only_computes()
+        is_seen = bool(mutations or output.is_caught or output.purity.may_fail)
+        runs_again = is_seen and not draws and output.only_computes()
         return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws, runs_again)
 
     def release(self) -> None:

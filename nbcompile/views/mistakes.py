@@ -49,11 +49,11 @@ def of(record: Record) -> Mistake | None:
     if raised is None or raised.error in OWN_ERRORS:
         return None
     #     while tracing       the operator, with the shapes of its inputs
-    #     in a kernel         the operator that takes indices, if there is one
+    #     in a kernel         the operator that takes indices, if there is one; so where the frame ran as written then
     #     anywhere else       the line alone
     found = _while_traced(record, raised) if raised.error != "RecursionError" else None  # no operator is at fault
     if found is None and raised.stack:
-        found = _in_a_kernel(record, raised) or _elsewhere(record, raised)
+        found = _in_a_kernel(record, raised) or _run_as_written(record, raised) or _elsewhere(record, raised)
     if found is None:
         return None
     return replace(found, advice=_advice(found))
@@ -154,13 +154,33 @@ def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
         computed = links.frame_links(frame).captured(*kernels)
         takes = [node for node in _nodes(frame, computed) if facts.short_target(node.target).rstrip("_") in _INDEXING]
         # With two, it is not known whose index was wrong: better no operator than the wrong one.
-        if len(takes) != 1:
-            return None
-        tensors = [each for each in _nodes(frame, takes[0].inputs) if each.shape is not None]
-        arguments = tuple(Argument(each.source or each.name, each.shape, each.dtype, each.device) for each in tensors)
-        location = links.own_place(frame, takes[0].stack)
-        return Mistake(raised.error, raised.message, location, -1, facts.short_target(takes[0].target), arguments)
+        return _indexed(raised, frame, takes[0], -1) if len(takes) == 1 else None
     return None
+
+
+def _run_as_written(record: Record, raised: Raised) -> Mistake | None:
+    """A graph met a wrong index, and the frame ran as it was written: the operator of the line that raised."""
+    for frame in reversed(record.frames) if raised.error in ("IndexError", "RuntimeError") else ():
+        at = links.own_place(frame, tuple(reversed(raised.stack)))
+        if at is None:
+            continue
+        takes = [
+            node
+            for node in (frame.graph.nodes if frame.graph else ())
+            if facts.short_target(node.target).rstrip("_") in _INDEXING
+            and (own := links.own_place(frame, node.stack)) is not None
+            and own.line == at.line
+            and _is_same_expression(own, at)
+        ]
+        return _indexed(raised, frame, takes[0], raised.stack.index(at)) if len(takes) == 1 else None
+    return None
+
+
+def _indexed(raised: Raised, frame: CompiledFrame, node: Node, position: int) -> Mistake:
+    tensors = [each for each in _nodes(frame, node.inputs) if each.shape is not None]
+    arguments = tuple(Argument(each.source or each.name, each.shape, each.dtype, each.device) for each in tensors)
+    location = links.own_place(frame, node.stack)
+    return Mistake(raised.error, raised.message, location, position, facts.short_target(node.target), arguments)
 
 
 def _nodes(frame: CompiledFrame, ids: tuple[str, ...]) -> Iterator[Node]:

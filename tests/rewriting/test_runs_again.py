@@ -175,10 +175,11 @@ def text(function, *arguments):
 
 
 def test_only_where_it_may_be_seen_and_is_sound():
-    """A graph that writes to an input or draws random numbers does not run twice; without side effects it need not."""
+    """A graph that writes to an input or draws random numbers does not run twice; one that cannot fail need not."""
     assert "as_written" in text(counts_before_and_after, GOOD)
     assert "as_written" in text(catches, GOOD)
-    assert "as_written" not in text(chosen, GOOD)
+    assert "as_written" in text(chosen, GOOD)
+    assert "as_written" not in text(lambda ids: ids * 2, GOOD)
 
     def writes(x):
         note("write")
@@ -219,3 +220,108 @@ def test_modes_after_a_failure(backend, enter):
     assert torch.is_grad_enabled()
     assert not torch.is_inference_mode_enabled()
     assert not torch.is_autocast_enabled("cpu")
+
+
+def checked(x, ids):
+    torch._assert((ids < 3).all(), "too large")
+    return x + 1
+
+
+ROWS, NO_ROWS, SEVERAL = torch.arange(12.0).view(4, 3), torch.zeros(0, 3), torch.tensor([0, 9, 1, 8])
+WITH_ONE_OF_SEVERAL = {
+    "index": (lambda x, ids: x[ids] * 2, ROWS, SEVERAL),
+    "index of two dimensions": (lambda x, ids: x[ids, ids.flip(0)] * 2, ROWS, SEVERAL),
+    "index_put": (lambda x, ids: x.index_put((ids,), x[0]) * 2, ROWS, SEVERAL),
+    "index_add": (lambda x, ids: x.index_add(0, ids, x) * 2, ROWS, SEVERAL),
+    "gather": (lambda x, ids: x.gather(0, ids[:3, None]) * 2, ROWS, SEVERAL),
+    "scatter": (lambda x, ids: x.scatter(0, ids[:, None], 1.0) * 2, ROWS, SEVERAL),
+    "take": (lambda x, ids: x.take(ids * 9) * 2, ROWS, SEVERAL),
+    "cross_entropy": (lambda x, ids: torch.nn.functional.cross_entropy(x, ids), ROWS, SEVERAL),
+    "no rows, index": (lambda x, ids: x[ids] * 2, NO_ROWS, GOOD),
+    "no rows, index_select": (lambda x, ids: x.index_select(0, ids) * 2, NO_ROWS, GOOD),
+    "no rows, gather": (lambda x, ids: x.gather(0, ids[:, None]) * 2, NO_ROWS, SEVERAL),
+    "no rows, embedding": (lambda x, ids: torch.nn.functional.embedding(ids, x) * 2, NO_ROWS, GOOD),
+    "binary_cross_entropy": (lambda x, ids: torch.nn.functional.binary_cross_entropy(x, ids * 1.0), ROWS[0], SEVERAL[:3]),
+    "assert": (checked, ROWS, SEVERAL),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("name", WITH_ONE_OF_SEVERAL)
+def test_errors_name_what_those_of_eager_mode_name(name, backend):
+    """Of several values that are wrong the first, and nothing where there is no place for any; loaded, too."""
+    function, *arguments = WITH_ONE_OF_SEVERAL[name]
+    with pytest.raises((IndexError, RuntimeError, AssertionError)) as expected:
+        function(*arguments)
+    for _ in range(2):
+        nbcompile.reset()
+        with pytest.raises((IndexError, RuntimeError, AssertionError)) as found:
+            nbcompile.compile(function, backend=backend)(*arguments)
+        assert (found.type, str(found.value)) == (expected.type, str(expected.value))
+        assert found.value.__context__ is None
+
+
+def failing_backend(graph_module, example_inputs):
+    """Compiles to something that raises at each call."""
+
+    def run(*_):
+        raise ZeroDivisionError("of the backend")
+
+    return run
+
+
+def catches_errors_of_backends(ids):
+    try:
+        y = ids * 2
+    except ZeroDivisionError:
+        y = ids * 3
+    return y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        counter,
+        catches,
+        catches_errors_of_backends,
+        after_a_break,
+        in_a_mode,
+        chosen,
+        lambda ids: torch.vmap(lambda one: one * 2)(ids),
+    ],
+)
+def test_an_error_of_the_users_backend_is_raised(function):
+    """No run as written hides what fails in the backend alone; what came before it is undone, and modes are restored."""
+    NOTES.clear()
+    counter.calls = 0
+    given = GOOD.clone()
+    compiled = nbcompile.compile(lambda ids: function(ids), backend=failing_backend)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="of the backend"):
+            compiled(given)
+    assert torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")
+    assert counter.calls == 0
+    assert set(NOTES) <= {"before the break"}
+    assert torch.equal(given, GOOD)
+
+
+def own_text(graph_module, example_inputs):
+    """Runs the graph, and words its errors in its own way."""
+
+    def run(*arguments):
+        try:
+            return graph_module(*arguments)
+        except IndexError:
+            raise LookupError("another text") from None
+
+    return run
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_operator_that_fails_in_the_users_backend(name):
+    """The program's error is eager's, in whatever words the backend has it, and side effects before it are there."""
+    function = FUNCTIONS[name]
+    compiled = nbcompile.compile(function, backend=own_text)
+    for ids in (GOOD, BAD, GOOD, BAD):
+        require_same(play(compiled, ids), play(function, ids))

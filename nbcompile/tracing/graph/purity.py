@@ -1,4 +1,4 @@
-"""True if a graph does anything but compute its results.
+"""True if a graph does anything but compute its results, or has an operator that may fail because of values.
 
     y = x * 2; z = y.index_select(0, ids)     it does not: after an IndexError the function can be run from its start
     x.add_(1); torch.dropout(x, 0.5, True)    it does: an input is written, random numbers are drawn
@@ -19,6 +19,12 @@ import torch.utils._pytree as pytree
 _CHANGES_WITHOUT_OPERATOR = ("register_", "retain_grad", "backward", "requires_grad_", "share_memory_")
 _SECRETLY = frozenset({"native_batch_norm", "_batch_norm_impl_index", "cudnn_batch_norm", "miopen_batch_norm"})
 """Operators that write to arguments of which their schema does not say so."""
+_MAY_FAIL = (
+    "index", "_index_put_impl", "gather", "scatter", "take", "put", "embedding", "nll_loss", "binary_cross_entropy",
+    "_assert_async",
+)  # fmt: skip
+"""Operators whose names begin so have an error that depends on values, which generated code words in its own way.
+Those that ATen runs in any case raise ATen's own."""
 
 
 class Purity:
@@ -26,6 +32,7 @@ class Purity:
 
     def __init__(self) -> None:
         self.computes = True
+        self.may_fail = False
         self.operators = 0
         self._written: set[int] = set()
         """The memory that was written into."""
@@ -44,7 +51,9 @@ class Purity:
         if not isinstance(operator, torch._ops.OpOverload) or operator.namespace not in ("aten", "prim", "prims"):
             self.computes = False  # of the user's, or with functions as its arguments
             return
-        if torch.Tag.nondeterministic_seeded in operator.tags or operator.overloadpacket.__name__ in _SECRETLY:
+        name = operator.overloadpacket.__name__
+        self.may_fail = self.may_fail or name.startswith(_MAY_FAIL)
+        if torch.Tag.nondeterministic_seeded in operator.tags or name in _SECRETLY:
             self.computes = False
         if operator._schema.is_mutable:
             for parameter, value in zip(operator._schema.arguments, arguments, strict=False):
