@@ -36,12 +36,26 @@ extern int aoti_torch_get_device_index(Handle, int32_t *);
 extern char requires_grad(const void *impl) __asm__("_ZNK3c1010TensorImpl13requires_gradEv");
 extern _Bool has_callbacks(void) __asm__("_ZN2at12hasCallbacksEv");
 extern i64 function_modes(void) __asm__("_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv");
+#define IF_EXPORTED __attribute__((weak)) extern
+IF_EXPORTED _Bool grad_mode(void) __asm__("_ZN3c108GradMode10is_enabledEv");
+IF_EXPORTED _Bool is_autocast_cached(void) __asm__("_ZN2at8autocast25is_autocast_cache_enabledEv");
+IF_EXPORTED char function_state(void) __asm__("_ZN2at4impl22PythonTorchFunctionTLS18get_disabled_stateEv");
+IF_EXPORTED const void *context(void) __asm__("_ZN2at13globalContextEv");
+IF_EXPORTED _Bool is_deterministic(const void *) __asm__("_ZNK2at7Context23deterministicAlgorithmsEv");
+IF_EXPORTED _Bool only_warns(const void *) __asm__("_ZNK2at7Context31deterministicAlgorithmsWarnOnlyEv");
+IF_EXPORTED _Bool allows_tf32(const void *) __asm__("_ZNK2at7Context15allowTF32CuBLASEv");
+IF_EXPORTED char allows_fp16(const void *) __asm__("_ZNK2at7Context24allowFP16ReductionCuBLASEv");
+IF_EXPORTED char allows_bf16(const void *) __asm__("_ZNK2at7Context24allowBF16ReductionCuBLASEv");
+IF_EXPORTED int threads(void) __asm__("_ZN2at15get_num_threadsEv");
+IF_EXPORTED char default_dtype(void) __asm__("_ZN3c1031get_default_dtype_as_scalartypeEv");
 extern const uintptr_t *saved_tensors_hooks(void) __asm__("_ZN2at23SavedTensorDefaultHooks13get_tls_stateEv");
 typedef struct { uint64_t included, excluded; } Keys;
 extern __thread Keys thread_keys __asm__("_ZN3c104impl26raw_local_dispatch_key_setE");
 
 /* Set by setup(): where a tensor object keeps its TensorImpl, where that keeps its dispatch keys. */
 static Py_ssize_t tensor_offset, keys_offset;
+/* Set by read_state(): torch's object for the state of the process compares the fields of State and no others. */
+static int knows_state;
 
 enum { MOST_SLOTS = 4096, MOST_LOCALS = 64 }; /* they lie on the stack: 32 KiB of slots, four times that for DISTINCT */
 
@@ -63,6 +77,12 @@ typedef struct {
   i64 dim, *sizes, *strides; /* -1: any */
 } Facts;
 
+/* The state of the process, without autocast: that is in the keys of the thread, where these are the default ones. */
+typedef struct {
+  int threads;
+  char grad, cached, functions, deterministic, warns, tf32, fp16, bf16, dtype, is_default;
+} State;
+
 typedef struct {
   int operation;
   Py_ssize_t slot, number;  /* which value is looked at; an index or a length */
@@ -71,6 +91,9 @@ typedef struct {
   Facts facts;              /* TENSOR */
   i64 *numbers;             /* DISTINCT: slots */
   PyCFunction method;       /* STATE */
+  State state;              /* STATE: as it was when `method` said yes, if is_default */
+  uint64_t version;         /* LOOK_UP, ABSENT: of the dict, when */
+  PyObject *held;           /* this was under the key; borrowed from the dict */
 } Instruction;
 
 typedef struct {
@@ -215,10 +238,57 @@ static PyObject *member_of(PyTypeObject *class, PyObject *name, Py_ssize_t after
   return NULL;
 }
 
+/* What a dict has under a key, borrowed. CPython gives a dict another version with each change of its keys and of what is
+ * under them, so that as long as it has the same one, the answer is the same. CPython 3.13 may change an instance's dict without
+ * a new one, and later versions have none. */
+static PyObject *looked_up(Instruction *asked) {
+  PyObject *dict = PyTuple_GET_ITEM(asked->key, 0), *key = PyTuple_GET_ITEM(asked->key, 1);
+#if PY_VERSION_HEX < 0x030D0000
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+  uint64_t version = ((PyDictObject *)dict)->ma_version_tag;
+#pragma GCC diagnostic pop
+  /* A key with an __eq__ of its own could answer something else each time. */
+  if (!PyUnicode_CheckExact(key)) return PyDict_GetItemWithError(dict, key);
+  if (asked->version == version) return asked->held;
+  asked->held = PyDict_GetItemWithError(dict, key);
+  /* The look-up may have met another key's __eq__; what it changed is seen at the next call. */
+  asked->version = PyErr_Occurred() ? 0 : version;
+  return asked->held;
+#else
+  return PyDict_GetItemWithError(dict, key);
+#endif
+}
+
+/* The state of the process as torch's object sees it, in half the time: that asks 20 functions for the types of autocast,
+ * which count for nothing where autocast is off. */
+static State state_now(void) {
+  State now;
+  memset(&now, 0, sizeof now); /* compared as bytes */
+  now.is_default = knows_state && !thread_keys.included && !thread_keys.excluded;
+  if (!now.is_default) return now;
+  const void *of = context();
+  now.threads = threads();
+  now.grad = grad_mode(), now.cached = is_autocast_cached(), now.functions = function_state(), now.dtype = default_dtype();
+  now.deterministic = is_deterministic(of), now.warns = only_warns(of);
+  now.tf32 = allows_tf32(of), now.fp16 = allows_fp16(of), now.bf16 = allows_bf16(of);
+  return now;
+}
+
+static int is_state(Instruction *asked) {
+  State now = state_now();
+  if (now.is_default && !memcmp(&now, &asked->state, sizeof now)) return 1;
+  /* The C function itself, without a look-up of the method and its arguments. */
+  PyObject *answer = asked->method(asked->key, NULL);
+  Py_XDECREF(answer);
+  if (answer == Py_True && now.is_default) asked->state = now;
+  return answer == Py_True;
+}
+
 /* A new reference, or NULL (perhaps with an exception). */
 static PyObject *fetched(const Instruction *asked, PyObject *value) {
   switch (asked->operation) {
-    case LOOK_UP: return Py_XNewRef(PyDict_GetItemWithError(PyTuple_GET_ITEM(asked->key, 0), PyTuple_GET_ITEM(asked->key, 1)));
+    case LOOK_UP: return Py_XNewRef(looked_up((Instruction *)asked));
     case ITEM: return PyDict_Check(value) ? Py_XNewRef(PyDict_GetItemWithError(value, asked->key)) : NULL;
     /* No negative index: guard_bytecode.py writes none. */
     case INDEX:
@@ -257,17 +327,12 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
     case HAS: return has(value, key);
     case LACKS: return lacks(value, key);
     case LACKS_MEMBER: return PyType_Check(value) && !_PyType_Lookup((PyTypeObject *)value, key) && !PyErr_Occurred();
-    case ABSENT: return lacks(PyTuple_GET_ITEM(key, 0), PyTuple_GET_ITEM(key, 1));
+    case ABSENT: return !looked_up((Instruction *)asked) && !PyErr_Occurred();
     case TENSOR: return is_such(value, asked);
     case UNMARKED: return (!asked->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it has a place for a dict */
     case SAME: return value == found[asked->number];
     case DISTINCT: return are_distinct(found, asked->numbers, asked->number);
-    case STATE: {
-      /* The C function itself, without a look-up of the method and its arguments. */
-      PyObject *answer = asked->method(key, NULL);
-      Py_XDECREF(answer);
-      return answer == Py_True;
-    }
+    case STATE: return is_state((Instruction *)asked);
     case KEYS_OF_THREAD: return thread_keys.included == (uint64_t)asked->numbers[0] && thread_keys.excluded == (uint64_t)asked->numbers[1];
     case NO_MODES: return function_modes() == 0;
     /* A std::deque begins with: map, map size, then the start iterator (current, first, last, node) and the end
@@ -439,7 +504,7 @@ typedef struct {
   PyObject *self;     /* its first argument, where it is bound to an object; or NULL */
   PyObject *code, *names, *slow;
   PyObject *defaults, *keyword_defaults; /* as they were: what runs has these; compared only */
-  PyObject *entries;  /* a list of (check, run) */
+  PyObject *entries;  /* a list of (check, run, shortcut, what that was read from) */
   Py_ssize_t locals;  /* arguments and free variables */
   char refused;       /* the last call on the slow path is there because each check refused it */
   PyObject *weak_references;
@@ -489,10 +554,60 @@ static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywor
   return 1;
 }
 
+/* What a residual program does that only calls a graph: its arguments by their positions in the function's, and the item of
+ * the graph's results that it returns. */
+typedef struct {
+  PyObject *graph;         /* borrowed from the entry, as the texts */
+  Py_ssize_t count, item;  /* of arguments; -1: the result itself */
+  const char *name, *file;
+  int line;
+  unsigned char order[MOST_LOCALS];
+} Shortcut;
+
+/* (graph, order, item, name, file, line) as the bytes of a Shortcut. */
+static PyObject *read_shortcut(PyObject *text, Py_ssize_t locals) {
+  Shortcut into;
+  PyObject *order;
+  if (!PyArg_ParseTuple(text, "OO!nssi", &into.graph, &PyTuple_Type, &order, &into.item, &into.name, &into.file, &into.line)) return NULL;
+  into.count = PyTuple_GET_SIZE(order);
+  for (Py_ssize_t i = 0; i < into.count; i++) {
+    Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(order, i));
+    if (at < 0 || at >= locals || i >= MOST_LOCALS) return PyErr_Format(PyExc_ValueError, "not an argument");
+    into.order[i] = at;
+  }
+  return PyBytes_FromStringAndSize((char *)&into, sizeof into);
+}
+
+PyAPI_FUNC(void) _PyTraceback_Add(const char *, const char *, int);
+
+/* Call the graph without a frame for the residual program; the traceback of an exception shows its line all the same. */
+static PyObject *run_shortcut(const FastCall *fast_call, const Shortcut *shortcut, PyObject *arguments) {
+  PyObject *given[MOST_LOCALS];
+  Py_ssize_t own = fast_call->self != NULL, item = shortcut->item;
+  for (Py_ssize_t i = 0; i < shortcut->count; i++)
+    given[i] = shortcut->order[i] < own ? fast_call->self : PyTuple_GET_ITEM(arguments, shortcut->order[i] - own);
+  PyObject *result = PyObject_Vectorcall(shortcut->graph, given, shortcut->count, NULL);
+  if (result && item >= 0) {
+    int is_plain = PyTuple_CheckExact(result) && item < PyTuple_GET_SIZE(result);
+    Py_SETREF(result, is_plain ? Py_NewRef(PyTuple_GET_ITEM(result, item)) : PySequence_GetItem(result, item));
+  }
+  if (!result) _PyTraceback_Add(shortcut->name, shortcut->file, shortcut->line);
+  return result;
+}
+
+/* Each argument is given, by position, and nothing wants to see the frames of Python. */
+static int takes_shortcut(const FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
+  PyThreadState *thread = PyThreadState_Get();
+  return PyTuple_GET_SIZE(arguments) + (fast_call->self != NULL) == fast_call->locals && !PyDict_GET_SIZE(keywords) &&
+         !thread->c_tracefunc && !thread->c_profilefunc;
+}
+
 /* The first entry that accepts the call, a new reference; NULL where none does. */
 static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
-  PyObject *locals[MOST_LOCALS] = {NULL}, *found = NULL;
+  PyObject *locals[MOST_LOCALS], *found = NULL;
   int refused = 0;
+  /* Only as many as there are: to clear all 64 costs as much as a guard of three tensors. */
+  for (Py_ssize_t i = 0; i < fast_call->locals; i++) locals[i] = NULL;
   if (bind(fast_call, arguments, keywords, locals)) {
     /* What is asked may run Python, and clear the list. */
     for (Py_ssize_t i = 0; !found && i < PyList_GET_SIZE(fast_call->entries); i++) {
@@ -519,7 +634,10 @@ static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, si
   PyObject *entry = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() ? accepting(fast_call, arguments, keywords) : NULL;
   if (!entry) return PyObject_Vectorcall(fast_call->slow, given, 2, NULL);
   PyObject *run = PyTuple_GET_ITEM(entry, 1);
-  if (PyDict_GET_SIZE(keywords)) result = PyObject_Call(run, arguments, keywords);
+  PyObject *shortcut = PyTuple_GET_ITEM(entry, 2);
+  if (shortcut != Py_None && takes_shortcut(fast_call, arguments, keywords))
+    result = run_shortcut(fast_call, (const Shortcut *)PyBytes_AS_STRING(shortcut), arguments);
+  else if (PyDict_GET_SIZE(keywords)) result = PyObject_Call(run, arguments, keywords);
   else result = PyObject_Vectorcall(run, ((PyTupleObject *)arguments)->ob_item, PyTuple_GET_SIZE(arguments), NULL);
   Py_DECREF(entry);
   return result;
@@ -591,13 +709,18 @@ static PyObject *fast_call_bind(PyObject *self, PyObject *given) {
   return tuple;
 }
 
-/* add(check, run) */
+/* add(check, run, shortcut): (graph, order, item, name, file, line), or None */
 static PyObject *fast_call_add(PyObject *self, PyObject *arguments) {
   FastCall *fast_call = (FastCall *)self;
-  PyObject *check, *run;
-  if (!PyArg_ParseTuple(arguments, "O!O", &CheckType, &check, &run)) return NULL;
+  PyObject *check, *run, *text = Py_None;
+  if (!PyArg_ParseTuple(arguments, "O!O|O", &CheckType, &check, &run, &text)) return NULL;
   if (((Check *)check)->locals != fast_call->locals) return PyErr_Format(PyExc_ValueError, "a check of another function");
-  if (PyList_Append(fast_call->entries, arguments)) return NULL;
+  PyObject *shortcut = text == Py_None ? Py_NewRef(text) : read_shortcut(text, fast_call->locals);
+  /* The last item keeps alive what the shortcut points to. */
+  PyObject *entry = shortcut ? Py_BuildValue("OONO", check, run, shortcut, text) : NULL;
+  int status = entry ? PyList_Append(fast_call->entries, entry) : -1;
+  Py_XDECREF(entry);
+  if (status) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -656,7 +779,15 @@ static PyObject *keys_of_thread(PyObject *module, PyObject *unused) {
   return Py_BuildValue("KK", (unsigned long long)thread_keys.included, (unsigned long long)thread_keys.excluded);
 }
 
+/* read_state(): from now on ask for the fields of State one by one. Return whether torch has all of these functions. */
+static PyObject *read_state(PyObject *module, PyObject *unused) {
+  knows_state = grad_mode && is_autocast_cached && function_state && context && is_deterministic && only_warns && allows_tf32 &&
+                allows_fp16 && allows_bf16 && threads && default_dtype;
+  return PyBool_FromLong(knows_state);
+}
+
 static PyMethodDef functions[] = {
+    {"read_state", read_state, METH_NOARGS, "Ask for the state of the process one field after another."},
     {"setup", setup, METH_VARARGS, "Say where a tensor object keeps its TensorImpl, and that its dispatch keys."},
     {"numbers", numbers, METH_O, "A tensor's dtype and device, as numbers."},
     {"keys_of_thread", keys_of_thread, METH_NOARGS, "The dispatch keys of this thread."},

@@ -12,6 +12,7 @@ In torch: torch/csrc/dynamo/guards.cpp. Read next: nbcompile/fast/guard_bytecode
 from __future__ import annotations
 
 import functools
+import json
 import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ import torch
 from nbcompile.fast import guard_cache
 from nbcompile.runtime import extension, launcher, toolchain
 from nbcompile.runtime.compiler_processes import BuildError
-from nbcompile.torch_internals import thread_keys
+from nbcompile.torch_internals import guards, thread_keys
 
 SOURCE = Path(__file__).with_name("fast_call.c")
 OPERATIONS = (
@@ -96,7 +97,25 @@ def tools() -> Tools | None:
     # The dispatch keys are the last word of a TensorImpl's metadata (guard_cache.py).
     module.setup(offset, end - guard_cache.WORD)
     extension_tools = Tools(module, _default_keys(module))
-    return extension_tools if self_test(extension_tools) else None
+    if not self_test(extension_tools):
+        return None
+    state: Any = guards.GlobalStateGuard()
+    if _names_of(json.loads(state.__getstate__())) == _STATE:
+        module.read_state()
+    return extension_tools
+
+
+_STATE = frozenset((
+    "allow_bf16_reduce", "allow_fp16_reduce", "allow_tf32", "autocast_state", "cached_enabled", "dtype", "enabled",
+    "default_dtype", "deterministic_algorithms", "deterministic_algorithms_warn_only", "grad_mode", "num_threads",
+    "torch_function", "torch_function_all_disabled",
+))  # fmt: skip
+"""The fields of torch's object for the state of the process that fast_call.c knows; with others, it asks the object."""
+
+
+def _names_of(description: dict[str, object]) -> set[str]:
+    nested = [value for value in description.values() if isinstance(value, dict)]
+    return set(description).union(*nested)
 
 
 def _default_keys(module: ModuleType) -> tuple[int, int]:

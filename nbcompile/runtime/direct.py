@@ -126,7 +126,7 @@ def _kind(real: Any) -> Kind | str:
             return _TEXT_KIND
         case "ListType" if real.getElementType().kind() in {"IntType", "SymIntType"}:
             return Kind("c10", "ArrayRef", _kind(real.getElementType()))
-        case "OptionalType" if real.getElementType().kind() in {*_PLAIN, "TensorType", "StringType"}:
+        case "OptionalType" if real.getElementType().kind() in {*_PLAIN, "TensorType", "SymIntType", "StringType"}:
             return Kind("std", "optional", _kind(real.getElementType()))
     raise NotDirect
 
@@ -241,6 +241,9 @@ class _Places:
         kind, given = inner.kind(), value is not None
         if kind == "TensorType":
             self.take([(MAYBE_TENSOR, _slot(value))])
+        elif kind == "SymIntType":
+            # Its class has a destructor, so that C++ passes the place of value and mark.
+            self.take([(ARRAY, (_number(value) if given else 0, int(given)))])
         elif kind == "BoolType":
             # Value and mark are one byte each, the mark above.
             self.take([(NUMBER, (int(_bool(value)) | 256) if given else 0)])

@@ -3,6 +3,7 @@
 In torch: tests of guards, test/dynamo/test_guard_manager.py.
 """
 
+import contextlib
 import gc
 import inspect
 import sys
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 from nbcompile.fast import fast_call
+from nbcompile.torch_internals import guards
 
 tools = fast_call.tools()
 pytestmark = pytest.mark.skipif(tools is None, reason="no compiler")
@@ -204,3 +206,70 @@ def test_tensors_are_recognised_by_all_that_a_graph_relies_on():
     assert not any(check.holds((each,)) for each in others)
     with torch.inference_mode():
         assert not check.holds((torch.ones(2, 3),))  # a tensor without the keys of autograd
+
+
+def test_what_is_looked_up_is_what_the_dict_has_now():
+    """A change of a value, a key that goes, and one that comes back are seen at the next call."""
+    names = {"k": "one"}
+    looks = tools.check((), [("LOOK_UP", -1, 0, 0, (names, "k")), ("IS", 0, 0, id(names["k"]), names["k"])])
+    absent = tools.check((), [("ABSENT", -1, 0, 0, (names, "k"))])
+
+    def seen():
+        return [(looks.holds(()), absent.holds(())) for _ in range(2)]
+
+    assert seen() == [(True, False)] * 2
+    names["k"] = "another"
+    assert seen() == [(False, False)] * 2
+    names["other"] = names.pop("k")
+    assert seen() == [(False, True)] * 2
+    names.update(k="one")
+    assert seen() == [(True, False)] * 2
+    names.clear()
+    assert seen() == [(False, True)] * 2
+
+
+STATES = {
+    "grad mode": torch.no_grad,
+    "inference mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.float16),
+    "autocast's cache": lambda: setting(torch.set_autocast_cache_enabled, torch.is_autocast_cache_enabled()),
+    "functions of subclasses": torch._C.DisableTorchFunctionSubclass,
+    "all functions": torch._C.DisableTorchFunction,
+    "dtype": lambda: setting(torch.set_default_dtype, torch.float32, torch.float64),
+    "threads": lambda: setting(torch.set_num_threads, torch.get_num_threads(), torch.get_num_threads() + 1),
+    "deterministic": lambda: setting(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled()),
+    "precision": lambda: setting(torch.set_float32_matmul_precision, "highest", "medium"),
+    "half": lambda: setting(torch._C._set_cublas_allow_fp16_reduced_precision_reduction, *halves("fp16")),
+    "bfloat": lambda: setting(torch._C._set_cublas_allow_bf16_reduced_precision_reduction, *halves("bf16")),
+}
+
+
+@contextlib.contextmanager
+def setting(call, before, other=None):
+    before = before if isinstance(before, tuple) else (before,)
+    call(*(before if other is None else (other if isinstance(other, tuple) else (other,))))
+    try:
+        if other is None:
+            call(not before[0])
+        yield
+    finally:
+        call(*before)
+
+
+def halves(name):
+    before = getattr(torch._C, f"_get_cublas_allow_{name}_reduced_precision_reduction")()
+    before = before if isinstance(before, tuple) else (before,)
+    return before, (not before[0], *before[1:])
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_the_state_of_the_process_is_seen_as_torchs_object_sees_it(name):
+    """Whichever field of the state changes, the instruction says what torch's own object says, before, during and after."""
+    state = guards.GlobalStateGuard()
+    check = tools.check((), [("STATE", -1, 0, 0, state)])
+    assert [check.holds(()) for _ in range(3)] == [state.check()] * 3 == [True] * 3
+    with STATES[name]():
+        assert [check.holds(()) for _ in range(3)] == [state.check()] * 3
+        changed = state.check()
+    assert [check.holds(()) for _ in range(3)] == [state.check()] * 3 == [True] * 3
+    assert not changed

@@ -105,6 +105,9 @@ def test_words_and_their_places() -> None:
     transform = aten._fft_c2c.default
     _, code, _ = direct.encoded(transform, arguments(transform, AtSlot(0), [0, 1], 0, True)) or ()
     assert code == (0, 0, 0, 1, 1, 0, 2, direct.ARRAY, 2, 0, 1, 3, 0, 2, 4, 0, 0, 5, 0, 1)
+    _, code, _ = direct.encoded(aten.slice.Tensor, arguments(aten.slice.Tensor, AtSlot(0), 0, 1, None)) or ()
+    # An optional number of a class with a destructor: the address of the number and its mark.
+    assert code == (0, 0, 0, 1, 1, 0, 2, 0, 0, 3, direct.ARRAY, 2, 1, 1, 4, direct.ARRAY, 2, 0, 0, 5, direct.CELL, 1)
     _, code, _ = direct.encoded(aten.topk.default, arguments(aten.topk.default, AtSlot(0), RuntimeSize(1))) or ()
     assert code[6:9] == (2, direct.CELL, (1,))
 

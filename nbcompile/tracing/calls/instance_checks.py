@@ -56,19 +56,25 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     if class_is_computed(cls) or _is_no_class(wanted):
         parts = classes.__args__ if isinstance(classes, types.UnionType) else candidates
         return ConstantVariable(_answer_of_class(tracer, value, wanted, parts))
+    return ConstantVariable(_answer_of_type(tracer, value, wanted, classes))
+
+
+def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: object) -> bool:
+    """Answer of ``isinstance`` for a value whose ``__class__`` is its type."""
+    cls, candidates = value.python_type(), _flat(classes)
     _assume_answers(tracer, value, wanted)
     if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
-        return ConstantVariable(tracer.evaluate(isinstance, (asked, classes)))
+        return bool(tracer.evaluate(isinstance, (asked, classes)))
     if instances.meets_one(tracer, value, candidates):
-        return ConstantVariable(True)
+        return True
     if isinstance(value, TensorVariable):
         is_instance = instances.is_tensor_instance(tracer, value, candidates)
-        return ConstantVariable(is_instance or _is_of_a_form(tracer, value, _forms(classes)))
+        return is_instance or _is_of_a_form(tracer, value, _forms(classes))
     if issubclass(cls, torch.Tensor) and any(instances.is_marked(tracer, value, candidate) for candidate in candidates):
-        return ConstantVariable(True)
+        return True
     if any(map(instances.is_protocol, candidates)):
         classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
-    return ConstantVariable(tracer.evaluate(issubclass, (cls, classes)))
+    return bool(tracer.evaluate(issubclass, (cls, classes)))
 
 
 def _answer_of_class(
