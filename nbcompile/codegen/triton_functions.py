@@ -209,9 +209,14 @@ def sign_bit(x):
 
 
 @triton.jit
+def negative(x):
+    # Triton 3.6 writes -x as 0.0 - x, which is 0.0 for 0.0.
+    return -x if x.dtype.is_int() else x * -1.0
+
+
+@triton.jit
 def with_sign(size, x):
-    # Of 0.0 as well: Triton 3.6 writes -a as 0.0 - a, which is 0.0.
-    return tl.where(sign_bit(x), tl.abs(size) * -1.0, tl.abs(size))
+    return tl.where(sign_bit(x), negative(tl.abs(size)), tl.abs(size))
 
 
 @triton.jit

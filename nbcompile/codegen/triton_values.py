@@ -47,7 +47,7 @@ TYPES = {
 LIBDEVICE = ["tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "erfinv", "lgamma"]
 
 OPERATIONS = {
-    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "divide({0}, {1})", "neg": "-{0}",
+    "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "divide({0}, {1})", "neg": "negative({0})",
     "eq": "{0} == {1}", "ne": "{0} != {1}",
     "lt": "{0} < {1}", "le": "{0} <= {1}", "gt": "{0} > {1}", "ge": "{0} >= {1}",
     "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_not": "{0} == 0",
@@ -282,6 +282,8 @@ def _constant(value: bool | float, dtype: torch.dtype) -> str:
     if dtype in FLOAT8:
         return f"tl.full([1], {triton_float8.bits_of(value, dtype)}, tl.uint8)"
     text = f"float({str(float(value))!r})" if dtype.is_floating_point and (not math.isfinite(value)) else repr(value)
+    if dtype.is_floating_point and value == 0 and math.copysign(1.0, value) < 0:
+        return f"(tl.full([1], -1.0, {TYPES[dtype]}) * 0.0)"  # Triton 3.6 makes 0.0 of the constant -0.0
     return f"tl.full([1], {text}, {TYPES[dtype]})"
 
 
