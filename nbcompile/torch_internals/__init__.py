@@ -117,7 +117,7 @@ from nbcompile.torch_internals.memory_pools import (
     memory_pool_release,
     new_memory_pool,
 )
-from nbcompile.torch_internals.modes import forward_of, kept_grad_mode
+from nbcompile.torch_internals.modes import AUTOCAST_DTYPES, forward_of, kept_grad_mode
 from nbcompile.torch_internals.modules import (
     RECORDER,
     STORED_LAUNCH,
@@ -188,6 +188,7 @@ from nbcompile.torch_internals.triton_operators import (
 )
 
 __all__ = [
+    "AUTOCAST_DTYPES",
     "AUTOGRAD_APPLY",
     "FORWARD_LEVEL",
     "HAS_REGIONS",

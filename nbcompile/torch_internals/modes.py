@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -115,6 +116,20 @@ def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
             raise
 
     return run
+
+
+def autocast_dtype_of_cpu() -> torch.dtype:
+    """The dtype that autocast uses on a CPU where it is given none."""
+    return torch.get_autocast_dtype("cpu")
+
+
+def autocast_dtype_of_cuda() -> torch.dtype:
+    """The dtype that autocast uses on a GPU where it is given none."""
+    return torch.get_autocast_dtype("cuda")
+
+
+AUTOCAST_DTYPES = MappingProxyType({"cpu": autocast_dtype_of_cpu, "cuda": autocast_dtype_of_cuda})
+"""By type of device; functions with names, as guards ask them again."""
 
 
 class _Autocast(NamedTuple):

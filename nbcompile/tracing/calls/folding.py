@@ -13,11 +13,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import AttrSource, ModuleSource, NoArgsCallSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import operations
 from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.graph.process_answers import guard_answer
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -99,14 +98,8 @@ def _guarded(
     function: Callable[[], object], tracer: Tracer, arguments: Arguments, keywords: Keywords
 ) -> VariableTracker:
     _, _, answer = _computed(tracer, function, arguments, keywords)
-    _guard_answer(tracer, function, answer)
+    guard_answer(tracer, function, answer)
     return tracer.constant_or_wrap(answer)
-
-
-def _guard_answer(tracer: Tracer, function: Callable[[], object], answer: object) -> None:
-    address = NoArgsCallSource(AttrSource(ModuleSource(function.__module__), function.__name__))
-    kind = GuardKind.BOOL_MATCH if isinstance(answer, bool) else GuardKind.EQUALS_MATCH
-    tracer.guard(address, GuardKind.NONE_MATCH if answer is None else kind, answer)
 
 
 def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer], object]) -> None:
@@ -116,7 +109,7 @@ def folds_as_of_entry(function: Callable[[], object], at_entry: Callable[[Tracer
 
     def meaning(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         _, _, answer = _computed(tracer, function, arguments, keywords)
-        _guard_answer(tracer, function, at_entry(tracer))
+        guard_answer(tracer, function, at_entry(tracer))
         return tracer.constant_or_wrap(answer)
 
     handles(function)(meaning)

@@ -17,7 +17,9 @@ import torch.nn.attention
 from torch.utils._device import DeviceContext
 
 from nbcompile.tracing.calls.annotations import DeferredCall
+from nbcompile.tracing.calls.folding import fold
 from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.graph.process_answers import guard_autocast_dtype
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -74,6 +76,13 @@ def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords
     device: Any = realise(tracer, of_device.get_attribute(tracer, "device")).constant()
     # As torch.get_default_device: a device without a number has that of a tensor which is made there.
     return ConstantVariable(torch.tensor([], device=device).device)
+
+
+@handles(torch.get_autocast_dtype)
+def _get_autocast_dtype(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    dtype = fold(tracer, torch.get_autocast_dtype, arguments, keywords)
+    guard_autocast_dtype(tracer, realise(tracer, [*arguments, *keywords.values()][0]).constant())
+    return dtype
 
 
 @handles(ATTENTION._cur_sdpa_kernel_backends)

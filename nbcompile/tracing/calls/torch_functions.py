@@ -164,7 +164,6 @@ folds(
     torch.is_grad_enabled,
     torch.get_default_dtype,
     torch.is_autocast_enabled,
-    torch.get_autocast_dtype,
     torch.is_autocast_cache_enabled,
     torch.promote_types,
     torch.can_cast,

@@ -68,6 +68,8 @@ class OutputGraph:
         self.dynamism = dynamism
         self.hooks_error = torch_internals.disabled_hooks_error()
         """The text of the error of hooks on saved tensors when the frame was entered."""
+        self.autocast_dtypes = {device: ask() for device, ask in torch_internals.AUTOCAST_DTYPES.items()}
+        """The dtype of autocast on each type of device when the frame was entered."""
         symbols: dict[object, torch.fx.Node] = {}
         self.root = self.body = Body(None, symbols, may_change=True)
         self.has_bodies = False

@@ -21,6 +21,7 @@ import torch
 
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import Source
+from nbcompile.tracing.graph.process_answers import guard_autocast_dtype
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import (
     Arguments,
@@ -203,6 +204,8 @@ class AutocastVariable(ContextVariable):
         # In the order of the constructor, with its defaults: the node in the graph takes all four by position.
         given = {**dict(zip(_AUTOCAST, self.arguments, strict=False)), **self.keywords}
         settings = tuple({**_AUTOCAST_DEFAULTS, **given}[name] for name in _AUTOCAST)
+        if settings[1] is None:
+            guard_autocast_dtype(tracer, settings[0])
         self.entered = tracer.output.enter_autocast(settings)
         self.depth += 1
         return self

@@ -1,0 +1,28 @@
+"""Guards on answers about the process that GLOBAL_STATE does not compare: the same function is asked at each call.
+
+    with torch.autocast("cpu"): ...     the dtype that autocast begins with, though autocast was off at the entry
+
+In torch: nothing; such answers are constants of the graph there. Read next: nbcompile/tracing/calls/folding.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nbcompile import torch_internals
+from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.source import AttrSource, ModuleSource, NoArgsCallSource
+from nbcompile.tracing.protocol import Tracer
+
+
+def guard_answer(tracer: Tracer, function: Callable[[], object], answer: object) -> None:
+    """Guard what a function of a module answers when the frame is entered."""
+    address = NoArgsCallSource(AttrSource(ModuleSource(function.__module__), function.__name__))
+    kind = GuardKind.BOOL_MATCH if isinstance(answer, bool) else GuardKind.EQUALS_MATCH
+    tracer.guard(address, GuardKind.NONE_MATCH if answer is None else kind, answer)
+
+
+def guard_autocast_dtype(tracer: Tracer, device: object) -> None:
+    """Guard the dtype of autocast on a type of device: GLOBAL_STATE compares it only where autocast is on."""
+    if isinstance(device, str) and device in torch_internals.AUTOCAST_DTYPES:
+        guard_answer(tracer, torch_internals.AUTOCAST_DTYPES[device], tracer.output.autocast_dtypes[device])
