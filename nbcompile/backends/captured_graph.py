@@ -43,7 +43,11 @@ def compile_captured_graph(trace: Trace, frame: Frame, options: Options) -> Comp
     """Compile the graph of a trace, if it has one; what the backend loads meanwhile is part of the artifact."""
     with compiled_artifact.collecting() as artifact:
         function = _compiled(trace, frame, options)
-    if function is None or not trace.runs_again or trace.graph is None or not has_own_errors(options.backend):
+    if function is None or trace.graph is None or not has_own_errors(options.backend):
+        return CompiledGraph(function, artifact)
+    # A backend of the user's may run the graph as it is, and raise in the middle of it.
+    function = torch_internals.restoring_modes(function, trace.graph.module)
+    if not trace.runs_again:
         return CompiledGraph(function, artifact)
     return CompiledGraph(telling_failures(function, trace.graph.module), artifact, OperatorFailure)
 

@@ -117,7 +117,7 @@ from nbcompile.torch_internals.memory_pools import (
     memory_pool_release,
     new_memory_pool,
 )
-from nbcompile.torch_internals.modes import AUTOCAST_DTYPES, forward_of, kept_grad_mode
+from nbcompile.torch_internals.modes import AUTOCAST_DTYPES, forward_of, kept_grad_mode, restoring_modes
 from nbcompile.torch_internals.modules import (
     RECORDER,
     STORED_LAUNCH,
@@ -307,6 +307,7 @@ __all__ = [
     "register_hook",
     "registered_group",
     "restore_transforms",
+    "restoring_modes",
     "rules_in_python",
     "running_fake",
     "saved_tensors_are_hooked",

@@ -99,17 +99,21 @@ _CHANGES = (
 
 def forward_of(module: torch.fx.GraphModule) -> Callable[..., Any]:
     """A function that runs a captured graph; if it raises between two changes of a mode, it restores the modes."""
-    forward: Callable[..., Any] = module.forward
+    return restoring_modes(module.forward, module)
+
+
+def restoring_modes(function: Callable[..., Any], module: torch.fx.GraphModule) -> Callable[..., Any]:
+    """A compiled graph that restores the modes that the graph changes, if it raises."""
     # Most graphs change no mode, and need no wrapper.
     if not any(node.target in _CHANGES for node in module.graph.nodes):
-        return forward
+        return function
 
     def run(*arguments: Any) -> Any:
         grad, autocast = torch._C.is_grad_enabled(), _autocast()
         # A graph sets the mode and sets it back by nodes: if an operator in between raises, the second
         # node does not run.
         try:
-            return forward(*arguments)
+            return function(*arguments)
         except BaseException:
             torch._C._set_grad_enabled(grad)
             _restore_autocast(autocast)

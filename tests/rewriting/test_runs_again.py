@@ -325,3 +325,21 @@ def test_an_operator_that_fails_in_the_users_backend(name):
     compiled = nbcompile.compile(function, backend=own_text)
     for ids in (GOOD, BAD, GOOD, BAD):
         require_same(play(compiled, ids), play(function, ids))
+    assert torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def writes_in_a_mode(x):
+    with torch.no_grad(), torch.autocast("cpu"):
+        x.add_(1)
+        return torch.linalg.cholesky(x)
+
+
+@pytest.mark.parametrize("backend", [own_text, lambda graph_module, example_inputs: graph_module.forward])
+def test_modes_after_a_failure_in_the_users_backend(backend):
+    """A graph that does not run again leaves the mode in which it raises, too."""
+    compiled = nbcompile.compile(writes_in_a_mode, backend=backend)
+    with pytest.raises(torch.linalg.LinAlgError):
+        compiled(-torch.ones(2, 2))
+    assert torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")
