@@ -45,10 +45,10 @@ aten = torch.ops.aten
 # In addition to pointwise operators and views. A reduction is recomputed only if it reads little (REDUCTION_RATIO).
 RECOMPUTABLE_OPS = frozenset(
     {
-        aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.var_mean, aten.std, aten.std_mean, aten.any,
-        aten.argmax, aten.clone, aten._to_copy, aten.lift_fresh_copy, aten.copy, aten.triu, aten.tril, aten.index,
-        aten.gather, aten.full, aten.full_like, aten.zeros, aten.zeros_like, aten.ones, aten.ones_like,
-        aten.new_zeros, aten.new_full, aten.new_ones, aten.empty, aten.empty_like, aten.arange, aten.scalar_tensor,
+        aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.var_mean, aten.std, aten.any, aten.argmax,
+        aten.clone, aten._to_copy, aten.lift_fresh_copy, aten.copy, aten.triu, aten.tril, aten.index, aten.gather,
+        aten.full, aten.full_like, aten.zeros, aten.zeros_like, aten.ones, aten.ones_like, aten.new_zeros,
+        aten.new_full, aten.new_ones, aten.empty, aten.empty_like, aten.arange, aten.scalar_tensor,
         aten.constant_pad_nd, aten.flip, aten.repeat,
     }
 )  # fmt: skip

@@ -240,7 +240,10 @@ def var_dim(build: Builder, x: Value, dim: Dims, unbiased: bool = True, keepdim:
 @lowering(aten.std.correction)
 def std(build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False) -> Value:
     """The square root of the variance."""
-    return std_mean(build, x, dim, correction=correction, keepdim=keepdim)[0]
+    _require_freedom(build, x, dim, correction)
+    spread, _ = moments(build, x, dim, correction)
+    root = elementwise(build, lambda v: apply("sqrt", v), (spread,))
+    return convert(build, _squeezed(build, root, x, dim, keepdim), x.dtype)
 
 
 @lowering(aten.var_mean.correction)
@@ -252,21 +255,6 @@ def var_mean(
     spread, average = moments(build, x, dim, correction)
     return (
         convert(build, _squeezed(build, spread, x, dim, keepdim), x.dtype),
-        convert(build, _squeezed(build, average, x, dim, keepdim), x.dtype),
-    )
-
-
-@lowering(aten.std_mean.correction)
-def std_mean(
-    build: Builder, x: Value, dim: Dims = None, *, correction: Any = None, keepdim: bool = False
-) -> tuple[Value, Value]:
-    """The square root of the variance, and the mean."""
-    _require_freedom(build, x, dim, correction)
-    spread, average = moments(build, x, dim, correction)
-    # Before the result is rounded to its dtype: half of a variance has no exact root.
-    root = elementwise(build, lambda v: apply("sqrt", v), (spread,))
-    return (
-        convert(build, _squeezed(build, root, x, dim, keepdim), x.dtype),
         convert(build, _squeezed(build, average, x, dim, keepdim), x.dtype),
     )
 
