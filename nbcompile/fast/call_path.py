@@ -25,7 +25,7 @@ from nbcompile import annotations as marks, config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.source import Scope
 from nbcompile.dispatch import cache, hook
-from nbcompile.fast import fast_call, guard_bytecode, shortcut
+from nbcompile.fast import fast_call, guard_bytecode
 from nbcompile.guarding.check import FrameCheck
 from nbcompile.hooks import Path
 from nbcompile.record import recorder
@@ -183,7 +183,7 @@ class FastCallInstaller:
             return
         # The instructions were written for this very call: what refuses it would be wrong.
         if check_in_c.holds(values):
-            self._fast_call.add(check_in_c, self._runner(compiled.code), shortcut.of(compiled.code))
+            self._fast_call.add(check_in_c, self._runner(compiled.code))
             if self._added_since is not cache.last_forgotten():
                 self._added_since = cache.last_forgotten()
                 self._added.clear()

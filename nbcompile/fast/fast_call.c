@@ -504,7 +504,7 @@ typedef struct {
   PyObject *self;     /* its first argument, where it is bound to an object; or NULL */
   PyObject *code, *names, *slow;
   PyObject *defaults, *keyword_defaults; /* as they were: what runs has these; compared only */
-  PyObject *entries;  /* a list of (check, run, shortcut, what that was read from) */
+  PyObject *entries;  /* a list of (check, run) */
   Py_ssize_t locals;  /* arguments and free variables */
   char refused;       /* the last call on the slow path is there because each check refused it */
   PyObject *weak_references;
@@ -554,54 +554,6 @@ static int bind(const FastCall *fast_call, PyObject *arguments, PyObject *keywor
   return 1;
 }
 
-/* What a residual program does that only calls a graph: its arguments by their positions in the function's, and the item of
- * the graph's results that it returns. */
-typedef struct {
-  PyObject *graph;         /* borrowed from the entry, as the texts */
-  Py_ssize_t count, item;  /* of arguments; -1: the result itself */
-  const char *name, *file;
-  int line;
-  unsigned char order[MOST_LOCALS];
-} Shortcut;
-
-/* (graph, order, item, name, file, line) as the bytes of a Shortcut. */
-static PyObject *read_shortcut(PyObject *text, Py_ssize_t locals) {
-  Shortcut into;
-  PyObject *order;
-  if (!PyArg_ParseTuple(text, "OO!nssi", &into.graph, &PyTuple_Type, &order, &into.item, &into.name, &into.file, &into.line)) return NULL;
-  into.count = PyTuple_GET_SIZE(order);
-  for (Py_ssize_t i = 0; i < into.count; i++) {
-    Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GET_ITEM(order, i));
-    if (at < 0 || at >= locals || i >= MOST_LOCALS) return PyErr_Format(PyExc_ValueError, "not an argument");
-    into.order[i] = at;
-  }
-  return PyBytes_FromStringAndSize((char *)&into, sizeof into);
-}
-
-PyAPI_FUNC(void) _PyTraceback_Add(const char *, const char *, int);
-
-/* Call the graph without a frame for the residual program; the traceback of an exception shows its line all the same. */
-static PyObject *run_shortcut(const FastCall *fast_call, const Shortcut *shortcut, PyObject *arguments) {
-  PyObject *given[MOST_LOCALS];
-  Py_ssize_t own = fast_call->self != NULL, item = shortcut->item;
-  for (Py_ssize_t i = 0; i < shortcut->count; i++)
-    given[i] = shortcut->order[i] < own ? fast_call->self : PyTuple_GET_ITEM(arguments, shortcut->order[i] - own);
-  PyObject *result = PyObject_Vectorcall(shortcut->graph, given, shortcut->count, NULL);
-  if (result && item >= 0) {
-    int is_plain = PyTuple_CheckExact(result) && item < PyTuple_GET_SIZE(result);
-    Py_SETREF(result, is_plain ? Py_NewRef(PyTuple_GET_ITEM(result, item)) : PySequence_GetItem(result, item));
-  }
-  if (!result) _PyTraceback_Add(shortcut->name, shortcut->file, shortcut->line);
-  return result;
-}
-
-/* Each argument is given, by position, and nothing wants to see the frames of Python. */
-static int takes_shortcut(const FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
-  PyThreadState *thread = PyThreadState_Get();
-  return PyTuple_GET_SIZE(arguments) + (fast_call->self != NULL) == fast_call->locals && !PyDict_GET_SIZE(keywords) &&
-         !thread->c_tracefunc && !thread->c_profilefunc;
-}
-
 /* The first entry that accepts the call, a new reference; NULL where none does. */
 static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *keywords) {
   PyObject *locals[MOST_LOCALS], *found = NULL;
@@ -634,10 +586,7 @@ static PyObject *fast_call_vectorcall(PyObject *self, PyObject *const *given, si
   PyObject *entry = PyList_GET_SIZE(fast_call->entries) && !has_callbacks() ? accepting(fast_call, arguments, keywords) : NULL;
   if (!entry) return PyObject_Vectorcall(fast_call->slow, given, 2, NULL);
   PyObject *run = PyTuple_GET_ITEM(entry, 1);
-  PyObject *shortcut = PyTuple_GET_ITEM(entry, 2);
-  if (shortcut != Py_None && takes_shortcut(fast_call, arguments, keywords))
-    result = run_shortcut(fast_call, (const Shortcut *)PyBytes_AS_STRING(shortcut), arguments);
-  else if (PyDict_GET_SIZE(keywords)) result = PyObject_Call(run, arguments, keywords);
+  if (PyDict_GET_SIZE(keywords)) result = PyObject_Call(run, arguments, keywords);
   else result = PyObject_Vectorcall(run, ((PyTupleObject *)arguments)->ob_item, PyTuple_GET_SIZE(arguments), NULL);
   Py_DECREF(entry);
   return result;
@@ -709,18 +658,13 @@ static PyObject *fast_call_bind(PyObject *self, PyObject *given) {
   return tuple;
 }
 
-/* add(check, run, shortcut): (graph, order, item, name, file, line), or None */
+/* add(check, run) */
 static PyObject *fast_call_add(PyObject *self, PyObject *arguments) {
   FastCall *fast_call = (FastCall *)self;
-  PyObject *check, *run, *text = Py_None;
-  if (!PyArg_ParseTuple(arguments, "O!O|O", &CheckType, &check, &run, &text)) return NULL;
+  PyObject *check, *run;
+  if (!PyArg_ParseTuple(arguments, "O!O", &CheckType, &check, &run)) return NULL;
   if (((Check *)check)->locals != fast_call->locals) return PyErr_Format(PyExc_ValueError, "a check of another function");
-  PyObject *shortcut = text == Py_None ? Py_NewRef(text) : read_shortcut(text, fast_call->locals);
-  /* The last item keeps alive what the shortcut points to. */
-  PyObject *entry = shortcut ? Py_BuildValue("OONO", check, run, shortcut, text) : NULL;
-  int status = entry ? PyList_Append(fast_call->entries, entry) : -1;
-  Py_XDECREF(entry);
-  if (status) return NULL;
+  if (PyList_Append(fast_call->entries, arguments)) return NULL;
   Py_RETURN_NONE;
 }
 

@@ -118,6 +118,9 @@ class Effects(Protocol):
     def is_deleted(self, owner: VariableTracker, name: str) -> bool:
         """True if it deleted the attribute."""
 
+    def is_deleted_of(self, real: object, name: str) -> bool:
+        """True if it deleted the attribute of a real class, function or module."""
+
     def store_attribute(self, tracer: Tracer, owner: VariableTracker, name: str, value: VariableTracker) -> None:
         """``owner.name = value``."""
 

@@ -83,7 +83,9 @@ def _inlined(test: unittest.TestCase) -> tuple[Outcome, str]:
     if isinstance(whole, TimeLimit):
         return Outcome.LIMIT, ""
     parts = _compiled(test, fullgraph=False)
-    if parts is not None and not isinstance(parts, TimeLimit):
+    if isinstance(parts, TimeLimit):
+        return Outcome.LIMIT, ""
+    if parts is not None:
         return Outcome.WRONG, f"{type(parts).__name__}: {parts}"
     text = f"{type(whole).__name__}: {whole}"
     if "Observed" in text or not isinstance(whole, Unsupported):

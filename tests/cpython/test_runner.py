@@ -77,6 +77,10 @@ KNOWN = {"ClassPropertiesAndMethods.test_slots": "counts the objects of the proc
 def test_a_module_of_cpython(name, capfd):
     """No test of Python's own is wrong in a compiled frame."""
     pytest.importorskip(f"test.test_{name}", reason="some builds of Python come without its tests")
-    main([f"test_{name}"])
-    found = [line.split()[1][:-1] for line in capfd.readouterr().out.splitlines() if Outcome.WRONG.value in line]
+    failed = main([f"test_{name}"])
+    lines = capfd.readouterr().out.splitlines()
+    found = [line.split()[1][:-1] for line in lines if Outcome.WRONG.value in line]
+    assert lines[-1].startswith(f"test_{name}: "), lines[-1]  # the summary: the process came to its end
+    assert "ended with" not in lines[-1]
     assert [test for test in found if test not in KNOWN] == []
+    assert failed == bool(found)

@@ -188,8 +188,9 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
 
 @handles(sorted)
 def _sorted(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    items = realise(tracer, arguments[0]).listed(tracer)
-    return ListVariable(sort_items(tracer, items, keywords.get("key"), keywords.get("reverse")))
+    items = list(realise(tracer, arguments[0]).listed(tracer))
+    sort_items(tracer, items, keywords.get("key"), keywords.get("reverse"))
+    return ListVariable(items)
 
 
 @handles(print)

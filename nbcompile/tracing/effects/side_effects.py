@@ -99,8 +99,12 @@ class SideEffects:
 
     def is_deleted(self, owner: VariableTracker, name: str) -> bool:
         """True if it deleted the attribute."""
-        stored = self.stored_attributes(owner)
-        return name in stored and stored[name] is None
+        return self.is_deleted_of(owner.identity(), name)
+
+    def is_deleted_of(self, real: object, name: str) -> bool:
+        """True if it deleted the attribute of a real class, function or module."""
+        change = self.changes_by_tracker.get(id(real))
+        return change is not None and name in change.attributes and change.attributes[name] is None
 
     def store_attribute(self, tracer: Tracer, owner: VariableTracker, name: str, value: VariableTracker) -> None:
         """``owner.name = value``."""

@@ -159,7 +159,10 @@ class ClassVariable(VariableTracker):
         given = [realise(tracer, each) for each in arguments]
         if cls is type and name in ("__setattr__", "__delattr__") and given and given[0].is_constant():
             act = self.plain_set_attribute if name == "__setattr__" else self.plain_delete_attribute
-            act(tracer, str(given[0].constant()), *given[1:])
+            attribute = given[0].constant()
+            if not isinstance(attribute, str):
+                tracer.evaluate(getattr(type, name), (self.value, attribute, *(None for _ in given[1:])))
+            act(tracer, str(attribute), *given[1:])
             return ConstantVariable(None)
         return super().builtin_method(tracer, cls, name, arguments, keywords)
 

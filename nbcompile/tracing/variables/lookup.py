@@ -24,7 +24,7 @@ import torch.distributions
 from nbcompile import torch_internals
 from nbcompile.capture.source import AttrSource, ConstantSource, GenericAttrSource, Source
 from nbcompile.support.class_flags import HEAP_TYPE
-from nbcompile.tracing import rules
+from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.constant import ConstantVariable
@@ -119,6 +119,11 @@ def dict_source(source: Source, cls: type) -> Source:
 def class_overlay(tracer: Tracer, cls: type, name: str) -> VariableTracker | None:
     """Value that the traced code stored on a class or one of its bases, or that counts while it is traced."""
     for base in cls.__mro__:
+        if tracer.side_effects.is_deleted_of(base, name) and name in base.__dict__:
+            # The class still has it while tracing, and whatever reads it would find it.
+            raise breaks.unsupported(
+                breaks.UNSUPPORTED_MUTATION, f"del {base.__name__}.{name}", name="class that is read"
+            )
         stored = tracer.side_effects.attribute_of(base, name) or WHILE_TRACED.get((base, name))
         # A class that has the name hides what was stored on those after it in the order.
         if stored is not None or name in base.__dict__:

@@ -247,17 +247,21 @@ class ListVariable(SequenceVariable):
     def method_sort(
         self, tracer: Tracer, *, key: VariableTracker | None = None, reverse: VariableTracker | None = None
     ) -> None:
-        ordered = kept = list(self.unpack(tracer))
+        ordered = list(self.unpack(tracer))
         self.mark_mutated(tracer)
         # As in CPython: while its keys are computed and compared the list is empty, and what is done to it is undone.
         self.items.clear()
         version = self.version
         try:
-            ordered = sort_items(tracer, kept, key, reverse)
+            sort_items(tracer, ordered, key, reverse)
         finally:
+            is_filled = bool(self.items)
             self.items[:] = ordered
-        if self.version != version:
+        if is_filled:
             tracer.raise_exception(ValueError, "list modified during sort")
+        if self.version != version:
+            # CPython notices an append and a pop, but no clear: an error only if anything was ever put in.
+            raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, "list.sort", name="list while it is sorted")
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:

@@ -23,8 +23,11 @@ from nbcompile.tracing.variables.symbolic import SymbolicVariable
 
 def sort_items(
     tracer: Tracer, items: list[VariableTracker], key: VariableTracker | None, reverse: VariableTracker | None
-) -> list[VariableTracker]:
-    """Sort by constants (the items, or what ``key`` makes of them) or objects with a ``__lt__``, as Python does."""
+) -> None:
+    """Sort in place by constants (the items, or what ``key`` makes of them) or objects with a ``__lt__``, as Python.
+
+    After a comparison that raises the items are partly sorted, as Python leaves them.
+    """
     if reverse is not None and (asked := realise(tracer, reverse)).is_constant():
         tracer.evaluate(sorted, ([],), {"reverse": asked.constant()})  # raises where it is no number
     if key is not None and (found := realise(tracer, key)).is_constant() and found.constant() is None:
@@ -33,9 +36,15 @@ def sort_items(
     plain, traced = _sort_keys(tracer, keys)
     backwards = reverse is not None and reverse.truth(tracer)
     # Sorting positions instead of items keeps the trackers, and is stable as Python's sort.
-    sort = partial(sorted, range(len(items)), key=plain.__getitem__, reverse=backwards)
-    order = sort() if traced else tracer.evaluate(sort, ())  # a traced comparison raises the program's own errors
-    return [items[index] for index in order]  # type: ignore[attr-defined]
+    before, order = list(items), list(range(len(items)))
+    sort = partial(order.sort, key=plain.__getitem__, reverse=backwards)
+    try:
+        if traced:
+            sort()  # a traced comparison raises the program's own errors
+        else:
+            tracer.evaluate(sort, ())
+    finally:
+        items[:] = [before[index] for index in order]
 
 
 def _sort_keys(tracer: Tracer, keys: list[VariableTracker]) -> tuple[list[Any], bool]:

@@ -121,3 +121,50 @@ def test_a_metaclass_is_traced_whole():
     assert Noted.rate == 10
     type.__setattr__(Noted, "rate", 1)
     Noting.log.clear()
+
+
+class Base:
+    k = 3
+
+
+def deleted_by_type(cls):
+    type.__delattr__(cls, "k")
+    return cls.k
+
+
+def deleted_and_asked(cls):
+    del cls.k
+    return hasattr(cls, "k"), getattr(cls, "k", None), getattr(cls(), "k", None)
+
+
+def named_by_a_number(cls):
+    try:
+        type.__setattr__(cls, 5, 1)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def name_of_none(cls):
+    try:
+        type.__delattr__(cls, None)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("base", [object, Base])
+@pytest.mark.parametrize("program", [deleted_by_type, deleted_and_asked, named_by_a_number, name_of_none])
+def test_a_name_that_is_deleted_is_nowhere(program, base):
+    """What the class had before the call is not found any more; a base's is. Other names than texts are refused."""
+
+    def answer(call):
+        cls = type("Fresh", (base,), {"k": 1})
+        try:
+            return call(cls), "k" in vars(cls)
+        except AttributeError as error:
+            return str(error), "k" in vars(cls)
+
+    compiled = nbcompile.compile(lambda x, cls: (x + 1, program(cls)), backend="eager")
+    assert answer(lambda cls: compiled(X, cls)[1]) == answer(program)

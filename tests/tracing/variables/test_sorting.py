@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+import torch
+
 from tests.support.answers import check
+from tests.support.oracle import require_same_answer
 
 
 class Backwards:
@@ -33,3 +37,25 @@ def test_a_list_is_empty_while_it_is_sorted():
         "xs = [3, 1, 2]\ndef key(x):\n  xs.append(x)\n  return x\ntry: xs.sort(key=key)\nexcept ValueError as e: return xs, str(e)",
         "xs = [3, 1, 2]\ntry: xs.sort(key=lambda x: 1 // (x - 1))\nexcept ZeroDivisionError: return xs",
     )  # fmt: skip
+
+
+def test_what_a_comparison_that_fails_leaves():
+    """The list is partly sorted, as Python leaves it; what a key does to the empty list counts only if it fills it."""
+    check(
+        "xs = [2, 1, 3, 0, 'a']\ntry: xs.sort()\nexcept TypeError: return xs",
+        "xs = [2, 1, 3, 0, 'a']\ntry: xs.sort(reverse=True)\nexcept TypeError: return xs",
+        "xs = [2, 1, 3, 0, 'a']\ntry: return sorted(xs)\nexcept TypeError: return xs",
+    )
+
+
+@pytest.mark.parametrize(
+    "act", ["clear()", "reverse()", "extend([])", "sort()", "__imul__(2)", "append(1) or xs.pop()"]
+)
+def test_acts_on_a_list_while_it_is_sorted(act):
+    """An error only if items were ever put in, as in CPython."""
+    program = compile(
+        f"def f(x):\n xs = [3, 1, 2]\n xs.sort(key=lambda v: (xs.{act}, v)[1])\n return x + 1, xs", "f", "exec"
+    )
+    names: dict = {}
+    exec(program, names)
+    require_same_answer(lambda: names["f"](torch.ones(1))[1])
