@@ -222,11 +222,6 @@ def test_modes_after_a_failure(backend, enter):
     assert not torch.is_autocast_enabled("cpu")
 
 
-def checked(x, ids):
-    torch._assert((ids < 3).all(), "too large")
-    return x + 1
-
-
 ROWS, NO_ROWS, SEVERAL = torch.arange(12.0).view(4, 3), torch.zeros(0, 3), torch.tensor([0, 9, 1, 8])
 WITH_ONE_OF_SEVERAL = {
     "index": (lambda x, ids: x[ids] * 2, ROWS, SEVERAL),
@@ -242,7 +237,6 @@ WITH_ONE_OF_SEVERAL = {
     "no rows, gather": (lambda x, ids: x.gather(0, ids[:, None]) * 2, NO_ROWS, SEVERAL),
     "no rows, embedding": (lambda x, ids: torch.nn.functional.embedding(ids, x) * 2, NO_ROWS, GOOD),
     "binary_cross_entropy": (lambda x, ids: torch.nn.functional.binary_cross_entropy(x, ids * 1.0), ROWS[0], SEVERAL[:3]),
-    "assert": (checked, ROWS, SEVERAL),
 }  # fmt: skip
 
 

@@ -21,7 +21,6 @@ _SECRETLY = frozenset({"native_batch_norm", "_batch_norm_impl_index", "cudnn_bat
 """Operators that write to arguments of which their schema does not say so."""
 _MAY_FAIL = (
     "index", "_index_put_impl", "gather", "scatter", "take", "put", "embedding", "nll_loss", "binary_cross_entropy",
-    "_assert_async",
 )  # fmt: skip
 """Operators whose names begin so have an error that depends on values, which generated code words in its own way.
 Those that ATen runs in any case raise ATen's own."""

@@ -117,7 +117,7 @@ class SuperMethodVariable(VariableTracker):
             return ConstantVariable(None)
         if isinstance(owner, ClassVariable) and self.found is type.__dict__["__call__"]:
             return tracer.make(owner, arguments, keywords)
-        if isinstance(owner, ClassVariable) and self.base is type:
+        if isinstance(owner, ClassVariable) and self.base is type and self.name in ("__setattr__", "__delattr__"):
             return owner.builtin_method(tracer, type, self.name, arguments, keywords)
         context = f"super().{self.name} of {self.base.__name__}"
         raise breaks.unsupported(breaks.SUPER_ATTRIBUTE, context, name=self.name, type=self.base.__name__)
