@@ -28,7 +28,6 @@ Backend = Callable[..., Callable[..., Any]]
 """``(graph_module, example_inputs) -> callable``; may take ``mode=`` and ``options=`` as well."""
 
 ENTRY_POINTS = "torch_dynamo_backends"
-OURS = "nbcompile."
 _CHECKS = ("eager_noexcept", "eager_debug")
 _registered: dict[str, Backend] = STATE.add("backends.registry._registered", {}, Lifetime.PROCESS)
 
@@ -44,7 +43,7 @@ def lookup(
     function = _by_name(backend) if isinstance(backend, str) else backend
     # A backend of the user's need not take them: they are passed only where the caller gave them.
     keywords = {key: value for key, value in (("mode", mode), ("options", options)) if value}
-    own = getattr(function, "__module__", "").startswith(OURS)
+    own = _is_ours(function)
 
     # Its name and text, but not its ``__dict__``: that of an object that is a backend holds the object's state.
     @functools.wraps(function, updated=())
@@ -89,7 +88,12 @@ class OperatorFailure(Exception):
 def has_own_errors(backend: str | Backend) -> bool:
     """True if a backend's callable may raise what the program would not: it is none of ours, or one that checks."""
     function = _by_name(backend) if isinstance(backend, str) else backend
-    return not getattr(function, "__module__", "").startswith(OURS) or backend_name(function) in _CHECKS
+    return not _is_ours(function) or backend_name(function) in _CHECKS
+
+
+def _is_ours(backend: Backend) -> bool:
+    # A function may have no module: what ``exec`` defines has None.
+    return (getattr(backend, "__module__", None) or "").startswith("nbcompile.")
 
 
 def telling_failures(compiled: Callable[..., Any], graph_module: torch.fx.GraphModule) -> Callable[..., Any]:

@@ -116,6 +116,8 @@ COMBINE = {
     "argmax": "latest_larger", "argmin": "latest_smaller",
 }  # fmt: skip
 """Binary operator of each scan; of argmax and argmin, over pairs of value and index."""
+BITS = {torch.float64: "tl.int64", torch.float32: "tl.int32", torch.float16: "tl.int16", torch.bfloat16: "tl.int16"}
+"""Type of whole numbers that holds the bits of a number."""
 
 
 def _results(part: Carry) -> list[str]:
@@ -169,6 +171,3 @@ def _last_element(name: str, is_last: str, kind: str, bits: str | None, shape: s
     # A sum of numbers would change -0.0, so its bits are added.
     last = f"tl.sum(tl.where({is_last}, {name}.to({bits}, bitcast=True), 0), 0).to({bits})"
     return f"(tl.full([{shape}], 0, {bits}) + {last}).to({kind}, bitcast=True)"
-
-
-BITS = {torch.float64: "tl.int64", torch.float32: "tl.int32", torch.float16: "tl.int16", torch.bfloat16: "tl.int16"}

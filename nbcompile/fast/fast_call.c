@@ -260,8 +260,8 @@ static PyObject *looked_up(Instruction *asked) {
 #endif
 }
 
-/* The state of the process as torch's object sees it, in half the time: that asks 20 functions for the types of autocast,
- * which count for nothing where autocast is off. */
+/* The state of the process as torch's object sees it, in half the time: that asks 20 functions about autocast, and
+ * compares the answers only where autocast is on. What reads a dtype of autocast while it is off has a guard of its own. */
 static State state_now(void) {
   State now;
   memset(&now, 0, sizeof now); /* compared as bytes */

@@ -204,3 +204,12 @@ def test_a_backend_that_leaves_another_grad_mode_changes_nothing():
     compiled = nbcompile.compile(lambda x: x * 2, backend=leaving)
     x = torch.ones(2, requires_grad=True)
     assert compiled(x).requires_grad and torch.is_grad_enabled()
+
+
+def test_a_backend_without_a_module():
+    """What ``exec`` defines in a namespace without a name has the module None, and is a backend like any other."""
+    namespace: dict = {}
+    exec("def backend(graph_module, example_inputs): return graph_module.forward", namespace)
+    assert namespace["backend"].__module__ is None
+    x = torch.ones(2)
+    assert torch.equal(nbcompile.compile(lambda x: x + 1, backend=namespace["backend"])(x), x + 1)

@@ -24,16 +24,16 @@ SECONDS_A_MODULE = 1200
 
 
 def main(arguments: list[str]) -> int:
-    """Play modules, each in a process of its own; 1 if a test is wrong."""
+    """Run modules, each in a process of its own; 1 if a test is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.cpython", description=__doc__)
     parser.add_argument(
         "names", nargs="*", help="modules, or one module and names Class.method; all of the list if none"
     )
     parser.add_argument("--breaks", action="store_true", help="print tests that break, too")
-    parser.add_argument("--here", action="store_true", help="play one module in this process")
+    parser.add_argument("--here", action="store_true", help="run one module in this process")
     options = parser.parse_args(arguments)
     if options.here:
-        return _play(options.names[0], options.names[1:], breaks=options.breaks)
+        return _run_here(options.names[0], options.names[1:], breaks=options.breaks)
     if len(options.names) > 1 and "." in options.names[1]:
         groups = [options.names]
     else:
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _play(module: str, only: list[str], *, breaks: bool) -> int:
+def _run_here(module: str, only: list[str], *, breaks: bool) -> int:
     counts: collections.Counter[Outcome] = collections.Counter()
     full = module if "." in module else f"test.{module}"
     for test in run(full, only):

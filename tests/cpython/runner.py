@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
-import itertools
 import signal
 import unittest
 import warnings
@@ -54,7 +53,7 @@ class TimeLimit(BaseException):
 
 
 def run(module: str, only: Collection[str] = ()) -> Iterator[InlinedTest]:
-    """Play the tests of a module one after another.
+    """Run the tests of a module one after another.
 
     Args:
         module: its full name.
@@ -110,8 +109,8 @@ def _set_up_class(cls: type[unittest.TestCase]) -> bool:
 
 
 def _is_skipped(test: unittest.TestCase) -> bool:
-    asked = itertools.product((type(test), getattr(test, test._testMethodName)), ("__unittest_skip__",))
-    return any(getattr(holder, name, False) for holder, name in asked)
+    marked = type(test), getattr(test, test._testMethodName)
+    return any(getattr(each, "__unittest_skip__", False) for each in marked)
 
 
 def _eager(test: unittest.TestCase) -> BaseException | None:

@@ -17,7 +17,7 @@ runs: list[int] = []
 
 
 class Examples(unittest.TestCase):
-    """Tests to be played."""
+    """Tests that the runner runs below."""
 
     __test__ = False  # not by pytest
 
@@ -45,7 +45,7 @@ class Examples(unittest.TestCase):
 
 
 @pytest.fixture
-def played(monkeypatch):
+def outcomes(monkeypatch):
     """Outcome by name of the tests of ``Examples``."""
     for name in assertions.REPLACED:  # given back at the end
         monkeypatch.setattr(unittest.TestCase, name, getattr(unittest.TestCase, name))
@@ -56,9 +56,9 @@ def played(monkeypatch):
     return {test.name.partition("_")[2]: test.outcome for test in runner.run("examples")}
 
 
-def test_outcomes(played):
+def test_outcomes(outcomes):
     """Each kind of end is told from the others."""
-    assert played == {
+    assert outcomes == {
         "whole": Outcome.WHOLE,
         "breaks": Outcome.BREAKS,
         "other_answer": Outcome.OTHER_ANSWER,

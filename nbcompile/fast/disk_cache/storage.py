@@ -85,7 +85,7 @@ def read(path: Path) -> dict[str, Any] | None:
     except MemoryError:
         _unreadable(path, os.strerror(errno.ENOMEM))
         return None
-    except RecursionError:  # a complete file: whoever wrote it nested its content as deeply
+    except RecursionError:  # of this call, which came near the limit before it
         _unreadable(path, "the call is too deep for the recursion limit")
         return None
     if content is None:

@@ -337,7 +337,8 @@ class NullVariable(VariableTracker):
 class UnknownVariable(VariableTracker):
     """A real value of a kind that tracing knows nothing about: it can be passed on, not used.
 
-    It calls itself what torch calls it, as a user's object does, whose tracker is in objects.py.
+    Of its attributes those are read that never change (``is_fixed``). It calls itself what torch calls it, as a user's
+    object does, whose tracker is in objects.py.
     """
 
     def __init__(self, value: object, source: Source | None) -> None:
