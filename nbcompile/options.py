@@ -68,6 +68,9 @@ class BackendOptions:
     cuda_graphs: bool = False
     """On a GPU: record each graph as a CUDA graph and replay it (``mode="reduce-overhead"``)."""
 
+    bucket_collectives: bool = False
+    """Small collectives of one kind become one call; every process has to ask for it, and compile the same graph."""
+
     @property
     def product_backends(self) -> tuple[str, ...]:
         """Candidates of a matrix product on a GPU; only the library unless they are to be chosen among."""

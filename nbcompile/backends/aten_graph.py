@@ -106,7 +106,7 @@ def generate(
     with recorder.stage("lowering"):
         program = lower(graph_module, example_inputs, keep_sharing=keep_sharing, generate_random=generate_random)
     with recorder.stage("scheduling"):
-        planned = schedule(program)
+        planned = schedule(program, buckets=options.bucket_collectives)
     with recorder.stage("codegen"):
         emitted = cpp.emit(_on_cpu(planned))
         emitted = replace(emitted, ranges=profiler_ranges(graph_module, stage, emitted))

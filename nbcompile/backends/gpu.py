@@ -80,7 +80,7 @@ def generate_on_gpu(
     launched_graph = launched.compile_graph(
         graph_module, example_inputs, opened, compiler, stage, attribute=functools.partial(attribute_of, graph_module),
         keep_sharing=stage == "inference", generate_random=not options.fallback_random,
-        backends=options.product_backends,
+        backends=options.product_backends, buckets=options.bucket_collectives,
         how=loading.HowToLaunch(options.debug, options.cuda_graphs),
     )  # fmt: skip
     record_generated(graph_module, stage, launched_graph.emitted)
@@ -128,7 +128,7 @@ def generate_for_gpu(
             graph_module, example_inputs, chip, attribute=functools.partial(attribute_of, graph_module),
             keep_sharing=stage == "inference", generate_random=not options.fallback_random,
             seconds=options.simulation_seconds, backends=options.product_backends,
-            sample=options.simulated_programs,
+            sample=options.simulated_programs, buckets=options.bucket_collectives,
         )  # fmt: skip
     except gpu.NoTools as reason:
         raise UnsupportedGraph(str(reason)) from reason

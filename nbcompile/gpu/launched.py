@@ -54,7 +54,7 @@ class LaunchedGraph:
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], gpu: GpuLauncher, compiler: Compiler, stage: str, *,
     attribute: Attribute, keep_sharing: bool, generate_random: bool = False, how: HowToLaunch = DEFAULT,
-    backends: tuple[str, ...] = ("ATEN",),
+    backends: tuple[str, ...] = ("ATEN",), buckets: bool = False,
 ) -> LaunchedGraph:  # fmt: skip
     """Lower, schedule, emit and build; on a kernel without Triton form, retry with its operators as extern calls.
 
@@ -74,7 +74,7 @@ def compile_graph(
         with recorder.stage("lowering"):
             program = lower(graph_module, examples, keep_sharing, generate_random, None, refused, autotuner.parts)
         with recorder.stage("scheduling"):
-            tuned = autotuner.apply(schedule(program), refused)
+            tuned = autotuner.apply(schedule(program, buckets=buckets), refused)
         if tuned is None:
             continue
         planned = tuned

@@ -65,7 +65,7 @@ class TargetGraph:
 def compile_graph(
     graph_module: torch.fx.GraphModule, examples: Sequence[Any], chip: Chip, *, attribute: Attribute,
     keep_sharing: bool, generate_random: bool = False, seconds: float = float("inf"),
-    backends: tuple[str, ...] = ("ATEN",), sample: int = 0,
+    backends: tuple[str, ...] = ("ATEN",), sample: int = 0, buckets: bool = False,
 ) -> TargetGraph:  # fmt: skip
     """Lower, schedule, emit and compile; on a kernel without Triton form, retry with its operators as extern calls.
 
@@ -85,7 +85,7 @@ def compile_graph(
             # CPU: loops, splits of reductions and products are then those of a GPU.
             program = lower(graph_module, examples, keep_sharing, generate_random, DEVICE, refused, autotuner.parts)
         with recorder.stage("scheduling"):
-            tuned = autotuner.apply(schedule(program), refused)
+            tuned = autotuner.apply(schedule(program, buckets=buckets), refused)
         # The library was chosen for a product: lowered again, it is an extern call.
         if tuned is None:
             continue

@@ -51,8 +51,8 @@ def reads(buffer: Buffer) -> tuple[str, ...]:
             return ()
 
 
-def dependencies(program: Program) -> dict[str, set[str]]:
-    """For each buffer, those that must run before it."""
+def dependencies(program: Program, collectives_in_order: bool = True) -> dict[str, set[str]]:
+    """For each buffer, those that must run before it; with the order of collectives among themselves, or without."""
     #     read after write     a reader needs the buffer that it reads
     #     write after read     a writer to an input needs all other readers of it
     #     write after write    the later writer needs the earlier one
@@ -73,7 +73,8 @@ def dependencies(program: Program) -> dict[str, set[str]]:
         elif isinstance(buffer, Extern):
             _order_mutation(buffer, readers, position_of, needs)
     _order_random_operators(program, needs)
-    _order_collectives(program, needs)
+    if collectives_in_order:
+        _order_collectives(program, needs)
     _order_behind_waits(program, readers, position_of, needs)
     return needs
 

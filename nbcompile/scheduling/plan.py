@@ -1,8 +1,8 @@
 """From a program to a schedule: kernels in order, and their memory.
 
-    program -> dead code elimination -> small producers inlined -> mutation cycles broken -> int64 sums narrowed
-    -> fusion groups -> collectives early, waits late -> cheap producers recomputed -> kernels
-    -> small ones side by side (GPU) -> memory plan
+    program -> buckets of collectives, if asked for -> dead code elimination -> small producers inlined
+    -> mutation cycles broken -> int64 sums narrowed -> fusion groups -> collectives early, waits late
+    -> cheap producers recomputed -> kernels -> small ones side by side (GPU) -> memory plan
 
 In torch: torch/_inductor/scheduler.py (Scheduler.__init__). Read next:
 nbcompile/scheduling/dependencies.py
@@ -15,6 +15,7 @@ from collections.abc import Callable
 from nbcompile.ir.buffer import Extern, Program, Scatter, views_in
 from nbcompile.ir.kernel import Kernel, Schedule
 from nbcompile.scheduling.build import build_kernel
+from nbcompile.scheduling.collective_buckets import bucket_collectives
 from nbcompile.scheduling.collectives import overlapped
 from nbcompile.scheduling.dependencies import eliminate_dead_code, reads
 from nbcompile.scheduling.fuse import fuse
@@ -42,8 +43,19 @@ NEEDED = (break_mutation_cycles,)
 """The passes without which there is no order of launches; the others only improve the program."""
 
 
-def schedule(program: Program, after_pass: Callable[[Program], None] = lambda _: None) -> Schedule:
-    """Fuse, order, and plan memory. ``after_pass`` sees the program after each pass (the tests verify it)."""
+def schedule(
+    program: Program, after_pass: Callable[[Program], None] = lambda _: None, *, buckets: bool = False
+) -> Schedule:
+    """Fuse, order, and plan memory.
+
+    Args:
+        program: What was lowered.
+        after_pass: Sees the program after each pass (the tests verify it).
+        buckets: Small collectives of one kind become one call (collective_buckets.py).
+    """
+    if buckets:
+        program = bucket_collectives(program)
+        after_pass(program)
     for rewrite in PASSES:
         if rewrite in NEEDED or fuel.allows("pass", rewrite.__name__):
             program = rewrite(program)

@@ -99,22 +99,37 @@ def beside(x):
     total = all_reduce(x.sin(), "sum", dist.group.WORLD)
     product = torch.outer(x, x) @ torch.outer(x, x)
     factor = total.exp()
-    return product.sum() + total + torch.outer(factor, factor) @ factor
+    return [product, total * 2, torch.outer(factor, factor) @ factor]
 
 
-def overlap(x):
-    """Whether the result is eager's, and what the plan and a run of it do in which order."""
-    explained = nbcompile.explain(beside)(x)
+def three_small(x):
+    """Arithmetic alone: a function's last bit is the library's."""
+    product = torch.outer(x, x) @ torch.outer(x, x)
+    totals = [all_reduce(part, "sum", dist.group.WORLD) for part in (x * 3, x[:3] - 1, x * x)]
+    parts = [all_gather_tensor(part, 0, dist.group.WORLD) for part in (x + 1, x[:5] - 1)]
+    return [product, *(each * 2 for each in totals), *(each - 1 for each in parts)]
+
+
+WANTED = {"aten::mm": "mm", "aten::mv": "mv"} | {
+    f"_c10d_functional::{name}": name
+    for name in ("all_reduce", "all_reduce_coalesced", "all_gather_into_tensor_coalesced", "wait_tensor")
+}
+
+
+def overlap(function, x, **options):
+    """Whether the result is eager's to the bit, and what the plan and a run of it do in which order."""
+    explained = nbcompile.explain(function, options=options)(x)
     (graph,) = (frame.compiled_graph for frame in explained.record.frames if frame.compiled_graph)
     planned = re.findall(r"# extern\d+: (?:_c10d_functional|aten)\.(\w+)", graph.wrapper)
-    compiled = nbcompile.compile(beside)
+    compiled = nbcompile.compile(function, options=options)
     compiled(x)
     with torch.profiler.profile() as profiler:
         compiled(x)
-    wanted = {"_c10d_functional::all_reduce": "all_reduce", "aten::mm": "mm", "aten::mv": "mv"}
-    wanted["_c10d_functional::wait_tensor"] = "wait_tensor"
-    ran = sorted((event.time_range.start, wanted[event.name]) for event in profiler.events() if event.name in wanted)
-    return same(beside(x), explained.result), planned, [name for _, name in ran]
+    ran = sorted((event.time_range.start, WANTED[event.name]) for event in profiler.events() if event.name in WANTED)
+    eager, found = (
+        [result] if isinstance(result, torch.Tensor) else result for result in (function(x), explained.result)
+    )
+    return all(map(torch.equal, eager, found)), planned, [name for _, name in ran]
 
 
 def main(folder):
@@ -135,7 +150,8 @@ def main(folder):
         frames = explained.record.frames
         nodes = [node.target for frame in frames if frame.graph for node in frame.graph.nodes]
         found[function.__name__] = same(function(x), explained.result), len(frames), [str(name) for name in nodes]
-    found["overlap"] = overlap(x)
+    found["overlap"] = overlap(beside, x)
+    found["bucket"] = overlap(three_small, x, bucket_collectives=True)
     Path(folder, f"{rank}.json").write_text(json.dumps(found))
     dist.destroy_process_group()
 

@@ -64,3 +64,13 @@ def test_a_sum_is_on_its_way_while_a_product_is_computed(ranks):
         assert right
         assert planned.index("all_reduce") < planned.index("mm") < planned.index("wait_tensor")
         assert ran == planned
+
+
+def test_small_collectives_are_two_calls(ranks):
+    """Three sums and two gathers in a bucket each, on their way while a product is computed; eager's bits."""
+    for found in ranks:
+        right, planned, ran = found["bucket"]
+        assert right
+        assert planned[:3] == ["all_reduce_coalesced", "all_gather_into_tensor_coalesced", "mm"]
+        assert planned[3:] == ["wait_tensor"] * 5
+        assert ran == planned
