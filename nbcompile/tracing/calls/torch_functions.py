@@ -73,8 +73,14 @@ def _expect_one_tensor(tracer: Tracer, function: Any, arguments: Arguments, keyw
     values = [realise(tracer, each) for each in arguments]
     if len(values) == 1 and not keywords and isinstance(values[0], TensorVariable):
         return
-    given = [each.example if isinstance(each, TensorVariable) else None for each in values]
+    given = [_stand_in(each) for each in values]  # the message names the class of what was given
     tracer.evaluate(function, given, dict.fromkeys(keywords))
+
+
+def _stand_in(value: VariableTracker) -> Any:
+    if isinstance(value, TensorVariable):
+        return value.example
+    return value.constant() if value.is_constant() else None
 
 
 @handles(torch.resize_as_)
@@ -262,7 +268,7 @@ def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     size = realise(tracer, arguments[0])
     if isinstance(size, SymbolicVariable):
         return tracer.apply(torch._check_is_size, [size])
-    return _check(RuntimeError, tracer, [comparisons.compare(tracer, ">=", size, ConstantVariable(0))], {})
+    return _check(torch._check, tracer, [comparisons.compare(tracer, ">=", size, ConstantVariable(0))], {})
 
 
 @handles(torch._constrain_as_size)
@@ -294,7 +300,7 @@ CHECKS: dict[Any, type[Exception]] = {
 """Exception that each check raises if its condition does not hold."""
 
 
-def _check(raised: type[Exception], tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     condition = realise(tracer, arguments[0])
     if isinstance(condition, SymbolicVariable):
         # A condition on symbols is a guard, or an assertion at run time if only the run knows it.
@@ -306,12 +312,21 @@ def _check(raised: type[Exception], tracer: Tracer, arguments: Arguments, keywor
     if condition.is_constant() and condition.constant() is False:
         said = [realise(tracer, tracer.call(each, [])) for each in (*arguments[1:], *keywords.values())]
         known = [str(each.constant()) for each in said if each.is_constant()]
-        tracer.raise_exception(raised, *(known or ["Expected cond to be True, but got False."]))
+        tracer.raise_exception(CHECKS[check], *(known or [_own_message(check)]))
     return ConstantVariable(None)
 
 
-for _function, _raised in CHECKS.items():
-    handles(_function)(functools.partial(_check, _raised))
+def _own_message(check: Any) -> str:
+    """The text of a check that is given none."""
+    try:
+        check(False)
+    except CHECKS[check] as error:
+        return str(error)
+    return ""
+
+
+for _function in CHECKS:
+    handles(_function)(functools.partial(_check, _function))
 
 
 @handles(torch._assert)
