@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests/gpu/standin"
 # Each process imports everything anew and compiles the same first kernels: a few seconds that files can share.
 PROCESSES = {
-    "launches": ("launches", "driver", "driver_results", "product_tuning", "descriptors"),
+    "launches": ("launches", "driver", "driver_results", "product_tuning", "descriptors", "device", "execution"),
     "recordings": ("recording", "graph_memory", "faults", "user_kernels"),
     "threads": ("threads",),
     "attention": ("attention", "flex_attention", "written_kernels"),

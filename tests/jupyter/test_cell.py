@@ -1,0 +1,147 @@
+"""A cell's text runs as without the magic: line numbers, what is shown, what a traceback has."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import ExecutionResult
+from IPython.utils.capture import capture_output
+
+from nbcompile.jupyter import cell
+
+
+def parsed(shell, body, change=lambda tree: tree):
+    return cell.parse(shell, body, change)
+
+
+def ran(shell, body, change=lambda tree: tree):
+    """Run a body; the values that were shown."""
+    with capture_output() as captured:
+        cell.run(shell, parsed(shell, body, change))
+    return [output.data["text/plain"] for output in captured.outputs]
+
+
+def test_lines_have_the_numbers_of_the_visible_cell(shell):
+    """The magic is line 1; the source of a function is found."""
+    ran(shell, "def f(x):\n    return x + 1\n")
+    function = shell.user_ns["f"]
+    assert function.__code__.co_firstlineno == 2
+    assert inspect.getsource(function) == "def f(x):\n    return x + 1\n"
+
+
+@pytest.mark.parametrize(("body", "shown"), [
+    ("x = 3\nx + 1", ["4"]), ("x = 3", []), ("3 + 4;", []), ("3 + 4; # no", []), ("if True:\n    5", []), ("", []),
+])  # fmt: skip
+def test_the_value_of_the_last_expression_is_shown(shell, body, shown):
+    """Unless a semicolon ends the cell."""
+    assert ran(shell, body) == shown
+
+
+@pytest.mark.parametrize(("setting", "shown"), [
+    ("all", "3 4 5"), ("last_expr", ""), ("last_expr_or_assign", "5"), ("none", ""), ("last", "5"),
+])  # fmt: skip
+def test_the_shells_setting_says_what_is_shown(shell, setting, shown):
+    """As in a cell without a magic."""
+    shell.ast_node_interactivity = setting
+    body = "3\n4\n5" if setting in ("all", "last") else "3\n4\ny = 5"
+    assert " ".join(ran(shell, body)) == shown
+
+
+@pytest.mark.parametrize(("target", "name"), [("y = 1", "y"), ("y: int = 1", "y"), ("y += 1", "y"), ("y.z = 1", None),
+                                             ("y = z = 1", None), ("y, z = 1, 2", None)])  # fmt: skip
+def test_of_an_assignment_the_one_name_is_shown(target, name):
+    """An attribute, or several names, are not."""
+    found = cell._name_of_assigned(ast.parse(target).body)
+    assert [ast.unparse(statement) for statement in found] == ([name] if name else [])
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("await f()", True), ("async def f():\n    await g()", False), ("async for x in y: pass", True),
+    ("async with f(): pass", True), ("[x async for x in y]", True), ("lambda: (yield)", False), ("f()", False),
+    ("class A:\n    x = [await f()]", True),
+])  # fmt: skip
+def test_a_cell_that_awaits_is_found(text, expected):
+    """At its own level; what a function awaits is its business."""
+    assert cell.awaits(ast.parse(text)) is expected
+
+
+def test_a_cell_that_awaits_is_refused_with_a_way_out(shell):
+    """A magic is given no event loop."""
+    with pytest.raises(UsageError, match="await in a cell of its own"):
+        parsed(shell, "import asyncio\nawait asyncio.sleep(0)")
+
+
+def test_functions_and_classes_name_the_cell(shell):
+    """Those of the cell's own level, in order."""
+    found = parsed(shell, "def f(): pass\nclass Net:\n    def forward(self): pass\nx = 1")
+    assert found.defines == "f, Net" and len(found.codes) == 3
+
+
+def test_the_change_is_the_last_to_see_the_tree(shell):
+    """After the shell's own transformers; what it returns is run."""
+
+    class Twice(ast.NodeTransformer):
+        def visit_Constant(self, node):  # noqa: N802
+            return ast.copy_location(ast.Constant(node.value * 2), node)
+
+    shell.ast_transformers.append(Twice())
+    seen = []
+
+    def change(tree):
+        seen.append(ast.unparse(tree))
+        return tree
+
+    ran(shell, "x = 4", change)
+    assert seen == ["x = 8"] and shell.user_ns["x"] == 8
+
+
+def test_a_traceback_begins_in_the_cell(shell):
+    """Neither the magic nor this module is in what IPython prints; the next raise has its own traceback."""
+    with pytest.raises(ZeroDivisionError) as raised:
+        ran(shell, "def f(x):\n    return x / 0\nf(1)")
+    text = "\n".join(raised.value._render_traceback_())
+    assert "return x / 0" in text and "cell.py" not in text and "exec(code" not in text
+    assert not hasattr(raised.value, "_render_traceback_")
+
+
+def deep(number):
+    return deep(number - 1) if number else 1 / 0
+
+
+def test_calls_of_one_line_are_shown_three_times():
+    """What was left out is said in words; a short traceback is as it was."""
+    for number in (2, 30):
+        try:
+            deep(number)
+        except ZeroDivisionError as error:
+            trace = error.__traceback__
+        shown, words = cell.without_repetitions(trace)
+        names = [part.tb_frame.f_code.co_name for part in cell._parts(shown)]
+        if number == 2:
+            assert shown is trace and words == []
+        else:
+            # The innermost call is of the same line.
+            assert names.count("deep") == cell.MOST_ALIKE and len(words) == 1
+            assert words[0].startswith("[... 28 more calls like this: deep at line ")
+
+
+def test_a_syntax_error_marks_the_cell_or_is_raised(shell):
+    """It is shown without a stack where a cell is running; elsewhere it is raised."""
+    error = SyntaxError("of the cell")
+    with pytest.raises(SyntaxError, match="of the cell"):
+        cell.show_syntax_error(shell, error)
+
+    shell.displayhook.exec_result = ExecutionResult(None)
+    try:
+        with capture_output() as captured:
+            try:
+                raise error
+            except SyntaxError:
+                cell.show_syntax_error(shell, error)
+        assert shell.displayhook.exec_result.error_before_exec is error
+        assert "Traceback" not in captured.stdout
+    finally:
+        shell.displayhook.exec_result = None
