@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import functools
 import importlib.util
 import inspect
 import linecache
@@ -25,9 +26,8 @@ import re
 import sys
 import unittest
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 
 import torch
 
@@ -104,7 +104,7 @@ def code_skip_reason(code: CodeType) -> str | None:
     return file_skip_reason(code.co_filename)
 
 
-@cache
+@functools.cache
 def file_skip_reason(filename: str) -> str | None:
     """Skip reason of a file; None if its code may be compiled."""
     if filename.startswith(_SKIPPED_PSEUDO_FILES):
@@ -168,19 +168,52 @@ def touches_tensors(frame: Frame) -> bool:
     names = frame.globals
     if any(name in names and _is_array_module(names[name]) for name in frame.code.co_names):
         return True
-    seen: set[int] = set()
+    seen, walked = set[int](), set[int]()
     values = list(frame.locals.values())
     if frame.code.co_name.startswith("torch_dynamo_resume_in_"):
         # The rest of a frame may have a tensor only in the closure of a function that was made before the break. The
         # list grows while it is walked; a recursive function is in its own closure.
-        for function in values:
-            cells = (function.__closure__ or ()) if is_instance(function, FunctionType) else ()
-            values += [each for each in map(_content_of, cells) if not any(each is known for known in values)]
+        for value in values:
+            if id(value) not in walked:
+                walked.add(id(value))
+                values += [*_functions_in(value), *map(_content_of, _closure_of(value))]
     return (
         _always.get(frame.code, False)
         or _asked_for.get(frame.code, False)
         or any(_holds_tensor(value, seen) for value in values)
     )
+
+
+def _functions_in(value: object) -> list[object]:
+    """Functions of the program in a value, or what holds one: under a cache, of a partial or a method, in a container.
+
+    By the classes that the values really have: none of the program's code runs.
+    """
+    kind = type(value)
+    if kind is functools._lru_cache_wrapper:
+        return [vars(value).get("__wrapped__")]
+    if kind is functools.partial:
+        return [value.func]  # type: ignore[attr-defined]
+    if kind in (MethodType, staticmethod, classmethod):
+        return [value.__func__]  # type: ignore[attr-defined]
+    if kind is property:
+        return [value.fget, value.fset, value.fdel]  # type: ignore[attr-defined]
+    if is_instance(value, type):
+        members = type.__dict__["__dict__"].__get__(value).values()
+    elif kind in (list, tuple):
+        members = value
+    else:
+        members = list(value.values()) if kind is dict else ()  # type: ignore[attr-defined]
+    return [member for member in members if is_instance(member, _HOLD_FUNCTIONS)]
+
+
+_HOLD_FUNCTIONS = (
+    FunctionType, functools._lru_cache_wrapper, functools.partial, MethodType, staticmethod, classmethod, property,
+)  # fmt: skip
+
+
+def _closure_of(value: object) -> tuple[CellType, ...]:
+    return (value.__closure__ or ()) if is_instance(value, FunctionType) else ()
 
 
 def _content_of(cell: CellType) -> object:
@@ -215,7 +248,7 @@ def _holds_tensor(value: object, seen: set[int]) -> bool:
     return config.trace_numpy and numpy is not None and is_instance(value, (numpy.ndarray, numpy.generic))
 
 
-@cache
+@functools.cache
 def _skipped_directories() -> dict[str, str]:
     """Directory or file -> the library it belongs to."""
     found = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import nbcompile
 from nbcompile import api, config
 from nbcompile.capture.frame import Frame
 from nbcompile.dispatch import skipping
+from tests.support.graphs import Graphs
 
 
 class Point(NamedTuple):
@@ -135,3 +137,46 @@ def test_the_rest_of_a_frame_finds_tensors_in_closures():
     assert torch.equal(first, x * 2)
     assert torch.equal(second, x * 3)
     assert len(graphs) == 1
+
+
+def _under_a_cache(x):
+    return functools.lru_cache(lambda number: x + number)
+
+
+def _of_a_partial(x):
+    return functools.partial(lambda first, number: x + first + number, 2)
+
+
+def _in_a_list(x):
+    functions = [lambda number: x + number]
+    return lambda number: functions[0](number)
+
+
+def _of_a_class(x):
+    class Scaled:
+        @staticmethod
+        def by(number):
+            return x * number
+
+        @classmethod
+        def by_class(cls, number):
+            return cls.by(number) + x
+
+    return Scaled.by_class
+
+
+@pytest.mark.parametrize("make", [_under_a_cache, _of_a_partial, _in_a_list, _of_a_class])
+@pytest.mark.usefixtures("nothing_compiled")
+def test_the_rest_of_a_frame_finds_functions_that_hold_tensors(make):
+    """Under a cache, in a partial, a container or a class: after the break there is one graph of both calls."""
+
+    def program(x):
+        function = make(x)
+        print(end="")
+        return function(1) + function(3)
+
+    graphs = Graphs()
+    x = torch.ones(2)
+    assert torch.equal(nbcompile.compile(program, backend=graphs)(x), program(x))
+    assert len(graphs) == 1
+    assert graphs.operators[0].count("add") >= 1
