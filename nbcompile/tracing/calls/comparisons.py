@@ -45,6 +45,7 @@ from nbcompile.tracing.variables.slices import SliceVariable
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
+from nbcompile.tracing.variables.type_forms import TypeFormVariable
 
 
 def compare(
@@ -131,6 +132,23 @@ def _dtype_and_class(left: VariableTracker, right: VariableTracker) -> tuple[obj
     return (one, other) if any(pairs) else None
 
 
+def _forms_of_types(left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
+    """Two forms of types, or one and a class: each subscript makes a new one, and equal ones are equal."""
+    if not any(isinstance(side, TypeFormVariable) for side in (left, right)):
+        return None
+    if not all(
+        isinstance(side, TypeFormVariable) or _is_plain_class(side) or side.is_constant() for side in (left, right)
+    ):
+        return None
+    one, other = (side.constant() if side.is_constant() else getattr(side, "value", None) for side in (left, right))
+    return one, other
+
+
+def _is_plain_class(side: VariableTracker) -> bool:
+    """True of a class whose metaclass has no ``__eq__`` of the program's."""
+    return isinstance(side, ClassVariable) and type(side.value).__eq__ is type.__eq__
+
+
 def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
     """``left == right`` where tracing can tell; a break where it cannot.
 
@@ -200,7 +218,7 @@ def _equal_constants(tracer: Tracer, left: VariableTracker, right: VariableTrack
         return is_same(tracer, left.value, right.value)
     if left.is_constant() and right.is_constant():
         return bool(tracer.evaluate(operator.eq, (left.constant(), right.constant())))
-    values = _dtype_and_class(left, right) or compared(tracer, left, right)
+    values = _dtype_and_class(left, right) or _forms_of_types(left, right) or compared(tracer, left, right)
     return None if values is None else bool(tracer.evaluate(operator.eq, values))
 
 

@@ -53,6 +53,8 @@ class VariableTracker:
     """Represents one value; the base class answers "this is not traced" to everything."""
 
     source: Source | None = None
+    was_raised = False
+    """True of an exception that the traced code raised."""
     created_at: int
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:

@@ -89,7 +89,7 @@ class ExceptionVariable(ObjectVariable):
         # Fields of C structs (``errno``, ``name``): the built-in class derives them from its arguments,
         # and so does ``_real``.
         found = class_lookup(self.cls, name)
-        if isinstance(found, IN_C) and not found.__objclass__.__flags__ & HEAP_TYPE and name != "__dict__":
+        if _is_in_c(found) and name != "__dict__":
             return self._kept_in_c(tracer, name)
         return super().generic_attribute(tracer, name)
 
@@ -251,6 +251,49 @@ class ExceptionVariable(ObjectVariable):
         linked = tuple(SetAttribute(target, name, reconstruction.recipe(value)) for name, value in known.items())
         suppressed = SetAttribute(target, "__suppress_context__", Constant(self.suppresses_context))
         return (*reconstruction.attributes(self), *linked, *((suppressed,) if self.suppresses_context else ()))
+
+
+class GivenExceptionVariable(ObjectVariable):
+    """An exception that the frame was given: caught before a graph break, say. What C code keeps in it is read."""
+
+    has_fixed_class = True
+
+    def _descriptor(self, tracer: Tracer, name: str, found: object) -> VariableTracker | None:
+        if not _is_in_c(found) or name == "__dict__":
+            return super()._descriptor(tracer, name, found)
+        if self.was_raised and name in CHANGED_BY_RAISING:
+            raise breaks.unsupported(
+                breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
+            )
+        return self._lazy(tracer, name, getattr(self.value, name))
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        found = self.on_class(tracer, name)
+        if _is_in_c(found):
+            raise breaks.unsupported(breaks.EXCEPTION_ATTRIBUTE, f"{self.describe()}.{name} = ...", attribute=name)
+        if isinstance(class_lookup(self.cls, "__setattr__"), types.FunctionType):
+            super().set_attribute(tracer, name, value)
+        else:
+            self.plain_set_attribute(tracer, name, value)
+
+    def builtin_method(
+        self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
+    ) -> VariableTracker:
+        # The classes whose text depends on ``args`` alone.
+        if name in ("__str__", "__repr__") and cls in (BaseException, KeyError):
+            args = realise(tracer, self.get_attribute(tracer, "args"))
+            alike = ExceptionVariable(self.cls, args.unpack(tracer))
+            return alike.builtin_method(tracer, cls, name, arguments, keywords)
+        return super().builtin_method(tracer, cls, name, arguments, keywords)
+
+
+CHANGED_BY_RAISING = ("__traceback__", "__context__", "__cause__", "__suppress_context__")
+"""Attributes that ``raise`` changes of the very object, which is no side effect that tracing notes."""
+
+
+def _is_in_c(found: object) -> bool:
+    """True of an attribute that a built-in class of exceptions keeps in its C struct."""
+    return isinstance(found, IN_C) and not found.__objclass__.__flags__ & HEAP_TYPE
 
 
 def without_initialising(cls: type[BaseException], *arguments: Any) -> BaseException:

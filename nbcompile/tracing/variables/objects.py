@@ -40,7 +40,7 @@ from nbcompile.tracing.variables.class_change import expect_class, is_class_slot
 from nbcompile.tracing.variables.class_facts import has_class_members_only, is_fixed
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.containers import BuiltinMethodVariable
+from nbcompile.tracing.variables.containers import BuiltinMethodVariable, ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable, empty_deque
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, PolyfillVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
@@ -473,11 +473,28 @@ class ObjectVariable(VariableTracker):
     ) -> VariableTracker:
         """A method of the built-in part; ``dict.__getitem__`` leads to the class's own ``__missing__``."""
         assert self.base_items is not None
+        if isinstance(self.base_items, ContainerVariable) and not arguments and not keywords:
+            if name == "__hash__" and cls in (tuple, frozenset):
+                return tracer.call(tracer.wrap(hash, None), [self.base_items])
+            if name == "__repr__":
+                return self._text_of_base(tracer, cls)
         if cls is dict and name == "__getitem__" and len(arguments) == 1:
             own = isinstance(self.on_class(tracer, "__missing__"), types.FunctionType)
             if own and not self.base_items.contains(tracer, realise(tracer, arguments[0])):
                 return self._special(tracer, "__missing__", arguments, {})
-        return self.base_items.builtin_method(tracer, cls, name, arguments, keywords)
+        result = self.base_items.builtin_method(tracer, cls, name, arguments, keywords)
+        # ``t[:]`` is a new tuple, and a plain one.
+        is_itself = isinstance(result, TupleVariable) and result is self.base_items
+        return result.like(result.items) if is_itself else result  # type: ignore[attr-defined]
+
+    def _text_of_base(self, tracer: Tracer, cls: type) -> VariableTracker:
+        """``__repr__`` in C of a container: that of a list, tuple or dict does not name the class, the others do."""
+        text = realise(tracer, tracer.call(tracer.wrap(repr, None), [self.base_items]))  # type: ignore[list-item]
+        if cls in (list, tuple, dict) or not text.is_constant():
+            return text
+        plain = str(text.constant())
+        arguments = f"({plain})" if plain.startswith("{") else plain[plain.index("(") :]
+        return ConstantVariable(f"{self.cls.__name__}{arguments}")
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self._special_method(tracer, name), arguments, keywords)

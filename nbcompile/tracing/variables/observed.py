@@ -14,5 +14,6 @@ class ObservedException(Exception):
     def __init__(self, value: VariableTracker, has_context: bool = False) -> None:
         super().__init__(value.describe())
         self.value = value
+        value.was_raised = True
         self.has_context = has_context
         """True once its ``__context__`` is set, which happens where it is raised, and not where it is raised again."""

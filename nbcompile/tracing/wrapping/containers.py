@@ -87,6 +87,17 @@ def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], sour
     return tracker
 
 
+def wrap_items(tracer: Tracer, value: tuple[object, ...], source: Source | None) -> VariableTracker:
+    """The tuple inside of an object of a subclass: a plain one without an address, as what ``t[:]`` makes of it."""
+    if source is not None:
+        tracer.guard(source, GuardKind.SEQUENCE_LENGTH, tuple.__len__(value))
+    return TupleVariable([_lazy(tracer, item, _item_source(source, index)) for index, item in enumerate(_held(value))])
+
+
+def _item_source(source: Source | None, index: int) -> Source | None:
+    return None if source is None else ItemSource(source, index)
+
+
 def wrap_iterator(tracer: Tracer, value: Iterator[object], source: Source | None) -> VariableTracker:
     """An iterator over a tuple or a range; how far it is, is guarded."""
     if source is None:

@@ -25,6 +25,7 @@ from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import LazyVariable, UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.exceptions import GivenExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
 from nbcompile.tracing.variables.functions import SkippedVariable
 from nbcompile.tracing.variables.lookup import address_of, class_lookup, dict_source
@@ -36,7 +37,7 @@ from nbcompile.tracing.variables.triton_kernels import TritonKernelVariable
 from nbcompile.tracing.variables.type_forms import TypeFormVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
 from nbcompile.tracing.wrapping.callables import guard_function, is_trusted
-from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_sequence, wrap_set
+from nbcompile.tracing.wrapping.containers import wrap_deque, wrap_dict, wrap_items, wrap_sequence, wrap_set
 
 
 def wrap_class(tracer: Tracer, value: type, source: Source | None) -> VariableTracker:
@@ -115,7 +116,7 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
         tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
     tracker = _kind_of(tracer, value, source)(type(value), value, source)
     kinds: tuple[tuple[type, Any], ...] = (
-        (list, wrap_sequence), (tuple, wrap_sequence), (dict, wrap_dict), (set, wrap_set),
+        (list, wrap_sequence), (tuple, wrap_items), (dict, wrap_dict), (set, wrap_set),
         (collections.deque, wrap_deque),
     )  # fmt: skip
     for base, make in kinds:
@@ -131,6 +132,13 @@ def wrap_object(tracer: Tracer, value: object, source: Source | None) -> Variabl
                 tracer.guard(source, GuardKind.EQUALS_MATCH, value)
             tracker.base_items = ConstantVariable(_plain(scalar, value))
     return tracer.side_effects.remember(value, tracker)
+
+
+def wrap_exception(tracer: Tracer, value: BaseException, source: Source | None) -> VariableTracker:
+    """An exception, which is an object with what C code keeps in it."""
+    if source is not None:
+        tracer.guard(source, GuardKind.TYPE_MATCH, type(value))
+    return tracer.side_effects.remember(value, GivenExceptionVariable(type(value), value, source))
 
 
 def _kind_of(tracer: Tracer, value: object, source: Source | None) -> type[ObjectVariable]:

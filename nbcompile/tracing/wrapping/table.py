@@ -79,6 +79,7 @@ from nbcompile.tracing.wrapping.kinds import (
 from nbcompile.tracing.wrapping.objects import (
     wrap_class,
     wrap_context,
+    wrap_exception,
     wrap_module,
     wrap_nn_module,
     wrap_object,
@@ -148,5 +149,6 @@ ROWS: list[Row] = [
     (lambda value: is_instance(value, types.ModuleType) or value is torch._C._VariableFunctions, wrap_module),
     (is_exactly(attention_params.CLASS), attention_params.wrap_attention_params),
     (is_plain_value, wrap_plain_value),
+    (is_a(BaseException), wrap_exception),
     (is_user_object, wrap_object),
 ]

@@ -364,3 +364,49 @@ def builtin_as_a_class_attribute():
         return layer.activation(x - 1)
 
     return f, [(Layer(), ones(2))]
+
+
+class Row(tuple):
+    __slots__ = ()
+
+
+@case((ones(3), Row((1, 2))), (ones(3), Row((1, 3))))
+def hash_of_a_tuple_of_a_subclass(x, row):
+    return x + (hash(row) == hash((1, 2))), {row: 3}, row[:]
+
+
+@case()
+def forms_of_types_are_compared(x):
+    same = (list[int] == list[int]) + (typing.Optional[int] == typing.Optional[int])
+    return x + same, (int | str) == (str | int), {list[int]: 2}[list[int]]
+
+
+@case((ones(3), ExceptionGroup("m", [ValueError(1), TypeError(2)])))
+def exception_group_is_an_argument(x, error):
+    return x + len(error.exceptions), error.message, error.args[0]
+
+
+@case((ones(3), OSError(2, "no")), (ones(3), OSError(3, "no")))
+def exception_is_an_argument(x, error):
+    return x + error.errno, error.strerror, error.args, {error: 1}, isinstance(error, OSError)
+
+
+@case((ones(3), ValueError(ones(3))))
+def exception_holds_a_tensor(x, error):
+    return x + error.args[0]
+
+
+@case()
+def exception_group_outlives_a_break(x):
+    try:
+        raise ExceptionGroup("m", [ValueError(3), KeyError(4)])
+    except ExceptionGroup as error:
+        caught = error
+    print("caught")
+    return x + len(caught.exceptions), caught.message, caught.exceptions[0].args
+
+
+@case()
+def function_under_a_cache_outlives_a_break(x):
+    cached = functools.cache(lambda number: x + number)
+    return cached(1) + cached(2)

@@ -312,3 +312,105 @@ def test_a_name_that_a_module_with_its_own_builtins_lacks():
     scope = {"__name__": "of_nobody", "__builtins__": {"NameError": NameError}}
     exec("def f(x):\n  try:\n    return x + len\n  except NameError:\n    return x + 5\n", scope)
     assert nbcompile.compile(scope["f"], backend="eager")(torch.ones(1)).item() == 6  # type: ignore[operator]
+
+
+class Numbered(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__("coded", code)
+        self.code = code
+
+    def twice(self) -> int:
+        return self.code * 2
+
+    def __str__(self) -> str:
+        return f"Numbered {self.code}"
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (lambda: ValueError("v", 3), lambda e: (e.args[1], str(e), repr(e), f"{e}", e.__cause__, e.__context__)),
+        (lambda: KeyError("k"), lambda e: (len(e.args), str(e), repr(e), isinstance(e, LookupError), type(e).__name__)),
+        (lambda: OSError(2, "no", "f"), lambda e: (e.errno, e.strerror, e.filename, e.args)),
+        (lambda: StopIteration(4), lambda e: (e.value, e.args)),
+        (lambda: SystemExit(5), lambda e: (e.code, bool(e))),
+        (lambda: ExceptionGroup("m", [ValueError(1), KeyError(2)]), lambda e: (len(e.exceptions), e.message)),
+        (lambda: ExceptionGroup("m", [ValueError(1)]), lambda e: (e.exceptions[0].args[0], e.args[0])),
+        (lambda: Numbered(3), lambda e: (e.code, e.twice(), str(e), e.args, hasattr(e, "new"), getattr(e, "new", 4))),
+        (lambda: Numbered(3), lambda e: ({e: 1}[e], e == e, e == ValueError(3), e.__suppress_context__)),  # noqa: PLR0124
+        (lambda: ImportError("t", name="n"), lambda e: (e.name, e.path, e.msg)),
+    ],
+)
+@pytest.mark.usefixtures("nothing_compiled")
+def test_what_a_given_exception_says(make: Callable[[], BaseException], read: Callable[[Any], tuple[Any, ...]]) -> None:
+    """An argument that is an exception is an object with what C keeps in it; nothing of it breaks the graph."""
+
+    def f(x: torch.Tensor, error: BaseException) -> tuple[torch.Tensor, Any, BaseException]:
+        return x + 1, read(error), error
+
+    error, graphs = make(), Graphs()
+    result = nbcompile.compile(f, backend=graphs, fullgraph=True)(torch.ones(2), error)
+    assert result[1] == read(error)
+    assert result[2] is error
+    assert graphs.operators == ["add"]
+
+
+@pytest.mark.parametrize("change", ["args", "code", "class"])
+@pytest.mark.usefixtures("nothing_compiled")
+def test_what_was_read_of_a_given_exception_is_guarded(change: str) -> None:
+    """Other arguments, another attribute or another class: the next call sees it."""
+
+    def f(x: torch.Tensor, error: Any) -> torch.Tensor:
+        return x + error.args[1] + error.code
+
+    compiled, error = nbcompile.compile(f, backend="eager"), Numbered(3)
+    for _ in range(3):
+        assert compiled(torch.ones(1), error).item() == 7
+    match change:
+        case "args":
+            error.args = ("coded", 10)
+        case "code":
+            error.code = 10
+        case _:
+            error = type("Other", (Numbered,), {"code": property(lambda _: 10, lambda *_: None)})(3)
+    assert compiled(torch.ones(1), error).item() == f(torch.ones(1), error).item() == 14
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_an_exception_caught_before_a_break() -> None:
+    """What is read of it after the break is compiled, with the same result; an attribute may be set."""
+
+    def f(x: torch.Tensor) -> Any:
+        try:
+            raise ValueError("v", 3)
+        except ValueError as error:
+            caught: Any = error
+        print(end="")
+        caught.note = caught.args[0]
+        return x * caught.args[1] + 6, str(caught), caught.note, caught
+
+    graphs = Graphs()
+    result, text, note, error = nbcompile.compile(f, backend=graphs)(torch.ones(1))
+    assert (result.item(), text, note, error.note) == (9, "('v', 3)", "v", "v")
+    assert graphs.operators == ["mul add"]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_given_exception_that_is_raised() -> None:
+    """It is itself; what raising it changed of it is not read while tracing."""
+
+    def f(x: torch.Tensor, error: ValueError) -> Any:
+        try:
+            raise KeyError(2) from error
+        except KeyError as key:
+            first = key.__cause__ is error
+        try:
+            try:
+                raise KeyError
+            except KeyError:
+                raise error
+        except ValueError as caught:
+            return x + 1, first, caught is error, type(caught.__context__)
+
+    compiled = nbcompile.compile(f, backend="eager")
+    assert compiled(torch.ones(1), ValueError(1))[1:] == (True, True, KeyError)

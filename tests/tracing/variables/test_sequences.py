@@ -113,3 +113,56 @@ def test_what_python_has_to_try(sequence):
     x = torch.ones(2)
     for count in (3, 10**18):
         assert compiled(x, count)[1] == program(x, count)[1]
+
+
+class Plain(tuple):
+    __slots__ = ()
+
+
+class Named(tuple):
+    __slots__ = ()
+
+    def __hash__(self):
+        return 5
+
+    def __repr__(self):
+        return "Named" + tuple.__repr__(self)
+
+
+@pytest.mark.parametrize("kind", [Plain, Named])
+def test_objects_of_a_subclass_of_tuple(kind):
+    """Hash, text and slices are those of a plain tuple, or what the class says; made here, and given."""
+    questions = (
+        "hash(t)", "hash(t) == hash((1, 2))", "repr(t)", "str(t)", "f'{t}'", "f'{t!r:>9}'", "{t: 3}[t]", "t[:], t[:] is t, t[1:]",
+        "type(t[:])", "t == (1, 2), t != (1, 2), t < (1, 3)", "t + (3,), t * 2", "2 in t, t.index(2), t.count(1), len(t)",
+        "[*t], max(t)", "tuple.__repr__(t), tuple.__hash__(t)",
+    )  # fmt: skip
+    check(*questions, t=kind((1, 2)))
+    check(*(f"t = Kind((1, 2))\nreturn {question}" for question in questions), Kind=kind)
+
+
+class Listed(list):
+    pass
+
+
+class Queued(collections.deque):
+    pass
+
+
+@pytest.mark.parametrize("value", [Listed([1, "a"]), Listed(), Queued([1], 3), Queued([1, 2])])
+def test_texts_of_subclasses_of_list_and_deque(value):
+    """A list does not say its class, a deque does."""
+    check("repr(t)", "str(t)", "f'{t}'", t=value)
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_items_of_a_given_tuple_of_a_subclass_are_guarded():
+    """Its hash and text depend on them, and on how many there are."""
+
+    def f(x, t):
+        return x + (hash(t) == hash((1, 2))), repr(t)
+
+    compiled = nbcompile.compile(f, backend="eager")
+    for items in ((1, 2), (1, 3), (1, 2, 3), ("a", 2), (1, 2)):
+        result, text = compiled(torch.ones(1), Plain(items))
+        assert (result.item(), text) == (1 + (items == (1, 2)), repr(items))

@@ -31,6 +31,15 @@ def test_forms_are_made_and_compared():
     )  # fmt: skip
 
 
+def test_equal_forms_are_equal():
+    """Each subscript makes a new form; one may be compared with a class and with anything else."""
+    check(
+        "list[int] == list[int]", "list[int] != list[int]", "list[int] == list[str]", "list[int] == list", "list == list[int]",
+        "typing.Optional[int] == typing.Union[int, None]", "(int | str) == (str | int)", "typing.List[int] == list[int]",
+        "list[int] == 3", "[list[int]] == [list[int]]", "list[int] in (list[str], list[int])", "typing.Any == typing.Any", **NAMES,
+    )  # fmt: skip
+
+
 def test_forms_are_called():
     """A list of whole numbers is a list; a new type hands its value on."""
     check(
