@@ -195,11 +195,8 @@ def _autograd_function(
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
             _check_backward_call(metadata)
-            more, numbers = (ctx.unchecked, ctx.numbers) if has_more else ((), ())
-            # The order in which the backward program takes its inputs, as the partitioner has it:
-            #     sizes | saved, checked | saved, unchecked | gradients of the outputs
             tangents = [_with_layout(gradients[position], layout) for position, layout in tangent_layouts]
-            backward_inputs = [*numbers, *ctx.saved_tensors, *more, *tangents]
+            backward_inputs = [*_saved_values(ctx, has_more), *tangents]
             # create_graph=True: somebody wants to differentiate the backward.
             if torch._C.is_grad_enabled():
                 return CompiledFunctionBackward.apply(
@@ -212,6 +209,20 @@ def _autograd_function(
     # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
     apply: Callable[..., Sequence[Any]] = super(torch.autograd.Function, CompiledFunction).apply
     return apply
+
+
+def _saved_values(ctx: Any, has_more: bool) -> list[Any]:
+    """Values saved for the backward program, in its order.
+
+    Unless the graph is kept, the list alone owns it from now on, and the program frees each tensor after its last use.
+    """
+    #     sizes | saved, checked | saved, unchecked | gradients of the outputs
+    more, numbers = (ctx.unchecked, ctx.numbers) if has_more else ((), ())
+    found = [*numbers, *ctx.saved_tensors, *more]
+    ctx.maybe_clear_saved_tensors()
+    if has_more and not torch._C._autograd._get_current_graph_task_keep_graph():
+        ctx.unchecked = ()
+    return found
 
 
 def unboxed(program: BoxedFunction) -> Callable[..., Sequence[Any]]:

@@ -40,9 +40,12 @@ class JointGraph:
     """The inputs that have a gradient."""
 
     def runtime_metadata(
-        self, forward: torch.fx.Graph, saved_tensors: int, saved_numbers: int, example_inputs: Sequence[Any]
+        self, saved_tensors: int, saved_numbers: int, example_inputs: Sequence[Any], saves_intermediates: bool
     ) -> RuntimeMetadata:
-        """Runtime metadata of the graph, if its forward part saves this many tensors and sizes for the backward."""
+        """Runtime metadata of the graph, if its forward part saves this many tensors and sizes for the backward.
+
+        ``saves_intermediates``: some of these tensors are donated buffers (donated_buffers.py).
+        """
         count = len(self.outputs)
         end = count + saved_tensors
         trained = [at for at, each in enumerate(self.outputs) if requires_grad(each)]
@@ -65,26 +68,9 @@ class JointGraph:
             differentiable_outputs=trained,
             tangent_layouts=[_layout(self.outputs[at]) for at in trained],
             deterministic=torch.are_deterministic_algorithms_enabled(),
-            saves_intermediates=self._saves_intermediates(forward, saved_tensors),
+            saves_intermediates=saves_intermediates,
         )
         return RuntimeMetadata(dynamic_dims(self.outputs), training=training)
-
-    def _saves_intermediates(self, forward: torch.fx.Graph, saved_tensors: int) -> bool:
-        """Return whether a saved tensor shares its memory with no input, output or gradient."""
-        count = len(self.outputs)
-        returned: Any = forward.output_node().args[0]
-        gradients: Any = self.graph.graph.output_node().args[0]
-        inputs = forward.find_nodes(op="placeholder")
-        known = set(map(_memory, (*inputs, *returned[:count], *gradients[count:])))
-        return any(_memory(node) not in known for node in returned[count : count + saved_tensors])
-
-
-def _memory(node: torch.fx.Node | None) -> int | None:
-    """Address that tells the memory of a node's fake tensor from that of others."""
-    value = None if node is None else node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return None
-    return value.untyped_storage()._cdata
 
 
 def _layout(output: Any) -> TangentLayout:

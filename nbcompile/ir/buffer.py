@@ -37,6 +37,8 @@ class GraphInput:
     position: int
     """Its position among the graph's arguments."""
     from_nodes: tuple[str, ...] = ()
+    donated: bool = False
+    """True if nobody but the graph needs it (saved for a backward pass): it is freed after its last use."""
 
 
 @dataclass(frozen=True, slots=True)

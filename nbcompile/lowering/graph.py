@@ -25,7 +25,7 @@ import torch
 from torch import fx
 
 from nbcompile import torch_internals
-from nbcompile.capture.node_meta import CHANNELS_LAST
+from nbcompile.capture.node_meta import CHANNELS_LAST, DONATED
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import UnsupportedDtype, cost, loads, walk, with_origin
 from nbcompile.ir.index import Symbol, index, loop_variables
@@ -284,7 +284,11 @@ class _Lowering:
             _require_strided(node, value)
             layout = of_tensor(value)
             device = self.build.target_device(value.device)
-            self.build.add(ir.GraphInput(node.name, value.dtype, device, layout, position, (node.name,)))
+            self.build.add(
+                ir.GraphInput(
+                    node.name, value.dtype, device, layout, position, (node.name,), node.meta.get(DONATED, False)
+                )
+            )
             for kind, entries in (("size", layout.size), ("stride", layout.stride)):
                 for dim, entry in enumerate(entries):
                     if isinstance(entry, sympy.Symbol):

@@ -412,6 +412,8 @@ class Lifetime:
     """The launch that reads it last; 0 where it is returned, or may be seen by what is."""
     memory_of: str = ""
     """Buffer whose memory it reuses; "" if memory is allocated for it."""
+    saved: bool = False
+    """The forward graph has saved it for this one, which frees it."""
 
 
 @dataclass(frozen=True, slots=True)

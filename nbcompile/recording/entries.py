@@ -34,7 +34,7 @@ import torch.fx
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.instruction import Instruction, argument_text
 from nbcompile.capture.node_meta import ORIGIN, STACK
-from nbcompile.ir.buffer import Extern, ExternOutput, Pointwise, Program, Reduction, Scan, Scatter, Tensor
+from nbcompile.ir.buffer import Extern, ExternOutput, GraphInput, Pointwise, Program, Reduction, Scan, Scatter, Tensor
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.ir.kernel import Allocate, Free, Reuse, Schedule
 from nbcompile.ir.printer import print_body, print_index
@@ -356,10 +356,11 @@ def kernels(emitted: EmittedProgram, names: Labels) -> tuple[model.Kernel, ...]:
 
 
 def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
-    """Record entries of the memory plan: each buffer that is allocated or reuses memory, in order."""
+    """Record entries of the memory plan: each buffer that is freed, is allocated or reuses memory, in order."""
     tensors, launch = planned.program.tensors(), 0
     last: dict[str, int] = {}
-    begun: list[tuple[str, int, str]] = []
+    saved = [name for name, tensor in tensors.items() if isinstance(tensor, GraphInput) and tensor.donated]
+    begun: list[tuple[str, int, str]] = [(name, 1, "") for name in saved]
     for step in planned.steps:
         match step:
             case Allocate(name):
@@ -375,7 +376,12 @@ def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
                 launch += 1
     return tuple(
         model.Lifetime(
-            names.group + name, _bytes(tensors[name]), first, last.get(name, 0), given and names.group + given
+            names.group + name,
+            _bytes(tensors[name]),
+            first,
+            last.get(name, 0),
+            given and names.group + given,
+            name in saved,
         )
         for name, first, given in begun
     )

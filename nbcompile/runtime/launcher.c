@@ -300,12 +300,13 @@ static int is_unknown(const Layout *layout) { return layout->dim == ANYTHING; }
  * operator (held). */
 typedef struct {
   Program *program;
-  PyObject **inputs;
+  PyObject **inputs; /* NULL: freed */
   void **pointers;
   Handle *made;
   PyObject **held;
   void **buffers; /* for the arguments of one kernel */
   const i64 *numbers, *values; /* the program's numbers in this call */
+  int owned;                   /* the inputs are this call's to free, as they came in a list */
   GpuState gpu;
 } Slots;
 
@@ -331,7 +332,12 @@ static PyObject *object_at(const Slots *slots, Py_ssize_t slot) {
   return slots->held[slot] ? Py_NewRef(slots->held[slot]) : wrap_tensor(slots->made[slot]);
 }
 
+/* An input is freed only where the caller gave its reference away; whoever else has one keeps the tensor alive. */
 static void empty(const Slots *slots, Py_ssize_t slot) {
+  if (slot < slots->program->inputs) {
+    if (slots->owned) Py_CLEAR(slots->inputs[slot]);
+    return;
+  }
   if (slots->held[slot]) Py_CLEAR(slots->held[slot]);
   else if (slots->made[slot]) aoti_torch_delete_tensor_object(slots->made[slot]);
   slots->made[slot] = NULL;
@@ -491,13 +497,14 @@ static PyObject *results_of(Program *program, const Slots *slots) {
   return result;
 }
 
-/* Slow path: inputs that do not match the compiled shapes go to the Python wrapper, which reports the error. */
-static PyObject *program_slowly(Program *program, PyObject *const *inputs, Py_ssize_t given) {
+/* Slow path: inputs that do not match the compiled shapes go to the Python wrapper, which reports the error. What is
+   owned goes into the list, so that the wrapper frees it as early. */
+static PyObject *program_slowly(Program *program, PyObject **inputs, Py_ssize_t given, int owned) {
   PyObject *list = PyList_New(given);
   if (!list) return NULL;
   for (Py_ssize_t i = 0; i < given; i++) {
-    Py_INCREF(inputs[i]);
-    PyList_SET_ITEM(list, i, inputs[i]);
+    PyList_SET_ITEM(list, i, owned ? inputs[i] : Py_NewRef(inputs[i]));
+    if (owned) inputs[i] = NULL;
   }
   PyObject *result = PyObject_CallOneArg(program->slow, list);
   Py_DECREF(list);
@@ -521,7 +528,7 @@ static int take_inputs(const Slots *slots) {
   return 1;
 }
 
-static PyObject *program_run(Program *program, PyObject **inputs) {
+static PyObject *program_run(Program *program, PyObject **inputs, int owned) {
   /* One block of memory for all arrays of a call, on the stack where it is small:
    *     pointers[slots] | made[slots] | held[slots] | buffers[widest] | values[values] | numbers[count]
    * Without run-time sizes the last two are left out, and Program.numbers is used as it is. */
@@ -533,13 +540,13 @@ static PyObject *program_run(Program *program, PyObject **inputs) {
   void **word = (void **)memory;
   i64 *values = (i64 *)(word + words);
   Slots slots = {program, inputs, word, word + program->slots, (PyObject **)(word + 2 * program->slots), word + 3 * program->slots,
-                 numbers ? values + program->values : program->numbers, values};
+                 numbers ? values + program->values : program->numbers, values, owned};
   PyObject *result = NULL;
   int fit = !numbers || !compute_values(program, inputs, values), status;
   if (fit && numbers) fill(program, values, values + program->values);
   if (fit) fit = take_inputs(&slots);
   if (!fit) {
-    result = program_slowly(program, inputs, program->given);
+    result = program_slowly(program, inputs, program->given, owned);
   } else {
     /* made and held: NULL is what `empty` releases nothing for, if the steps stop halfway. */
     memset(slots.made, 0, 2 * program->slots * sizeof(void *));
@@ -569,8 +576,8 @@ static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t
   for (Py_ssize_t i = 0; i < own; i++) inputs[given + i] = PyTuple_GET_ITEM(program->constants, i);
   PyObject *result = NULL;
   if (!PyList_SetSlice(list, 0, given, NULL))
-    result = can_run(program, given) ? program_run(program, inputs) : program_slowly(program, inputs, given);
-  for (Py_ssize_t i = 0; i < given; i++) Py_DECREF(inputs[i]);
+    result = can_run(program, given) ? program_run(program, inputs, 1) : program_slowly(program, inputs, given, 1);
+  for (Py_ssize_t i = 0; i < given; i++) Py_XDECREF(inputs[i]);
   if (inputs != few) PyMem_Free(inputs);
   return result;
 }
@@ -578,14 +585,14 @@ static PyObject *program_call(PyObject *self, PyObject *const *arguments, size_t
 /* program.positional(tensor, ...): the caller keeps the inputs alive during the call. */
 static PyObject *program_positional(PyObject *self, PyObject *const *inputs, Py_ssize_t given) {
   Program *program = (Program *)self;
-  if (!can_run(program, given)) return program_slowly(program, inputs, given);
+  if (!can_run(program, given)) return program_slowly(program, (PyObject **)inputs, given, 0);
   /* Nothing to append: the arguments of the call are the first slots as they are. */
-  if (program->inputs == given) return program_run(program, (PyObject **)inputs);
+  if (program->inputs == given) return program_run(program, (PyObject **)inputs, 0);
   PyObject *few[MANY], **all = program->inputs <= MANY ? few : PyMem_Malloc(program->inputs * sizeof(PyObject *));
   if (!all) return PyErr_NoMemory();
   memcpy(all, inputs, given * sizeof(PyObject *));
   for (Py_ssize_t i = given; i < program->inputs; i++) all[i] = PyTuple_GET_ITEM(program->constants, i - given);
-  PyObject *result = program_run(program, all);
+  PyObject *result = program_run(program, all, 0);
   if (all != few) PyMem_Free(all);
   return result;
 }
@@ -662,7 +669,8 @@ static int read_step(Program *program, PyObject *text, Numbers *numbers, Step *s
       return 0;
     case FREE:
       if (read_slot(PyTuple_GET_ITEM(text, 1), program->slots, &step->slot)) return -1;
-      if (step->slot >= program->inputs) return 0;
+      /* An argument may be freed, a tensor that the graph holds may not. */
+      if (step->slot >= program->inputs || step->slot < program->given) return 0;
       break;
     case VIEW: {
       if (!PyArg_ParseTuple(text, "iOOOOO", &step->kind, &a, &b, &c, &d, &e)) return -1;

@@ -7,6 +7,9 @@ is then reused by the next buffer of the same size and device. Outputs have
 memory of their own, and what an ATen operator may return a view of is not reused.
 Nor is what a collective reads or writes before it was waited for.
 
+A tensor that was saved for this graph alone (a donated buffer) is freed after its last read, so that the next
+allocation of its size gets its memory from the allocator; if the graph is kept (retain_graph), autograd still owns it.
+
 The free list counts as used memory. It may grow while fewer bytes are live than
 at the peak of the graph; beyond that, memory is freed and allocated anew later.
 So a graph never needs more than its peak of live bytes.
@@ -20,7 +23,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Mapping, Sequence
 
-from nbcompile.ir.buffer import Extern, ExternOutput, LoopBuffer, Program, Scatter, Tensor, views_in
+from nbcompile.ir.buffer import Extern, ExternOutput, GraphInput, LoopBuffer, Program, Scatter, Tensor, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Step
 from nbcompile.ir.layout import contiguous, same_addresses
 from nbcompile.scheduling.dependencies import is_collective, is_wait, read_until_waits, reads, waited_for
@@ -56,7 +59,7 @@ def plan_memory(program: Program, launches: list[Kernel | Extern]) -> tuple[Step
     # A buffer that a scatter updates lives on in the scatter's result, which has the same memory.
     dead = [name for name in last_use if name not in outliving and name not in updated_in_place]
     reusable = _reusable(dead, program, outputs_of)
-    freed = [name for name in dead if isinstance(tensors[name], ExternOutput) and name not in reusable]
+    freed = [name for name in dead if name not in reusable and _is_freed(tensors[name])]
     dying: dict[int, list[str]] = {}
     for name in reusable:
         dying.setdefault(last_use[name], []).append(name)
@@ -108,6 +111,10 @@ def _headroom(
     # Live bytes are a running sum: each buffer adds its size where its live range begins, and takes it back at the end.
     change = [0] * (len(launches) + 1)
     seen: set[str] = set()
+    for name, end in range_ends.items():
+        if _is_donated(tensors[name]):
+            change[0] += sizes[name]
+            change[end] -= sizes[name]
     for at, launch in enumerate(launches):
         written = launch.writes if isinstance(launch, Kernel) else outputs_of.get(launch.name, ())
         for name in written:
@@ -132,11 +139,11 @@ def _live_range_ends(
 
 
 def sizes_of(program: Program) -> dict[str, int]:
-    """The bytes of each buffer that this graph allocates; symbolic sizes are replaced by size hints."""
+    """The bytes of each buffer that this graph allocates or frees; symbolic sizes are replaced by size hints."""
     values = {symbol.symbol: SIZE_HINT + at for at, symbol in enumerate(program.symbols)}
     sizes = {}
     for name, tensor in program.tensors().items():
-        if isinstance(tensor, LoopBuffer | ExternOutput | Scatter):
+        if isinstance(tensor, LoopBuffer | ExternOutput | Scatter) or _is_donated(tensor):
             span = tensor.layout.span
             known = span.subs({symbol: values.get(symbol, SIZE_HINT) for symbol in span.free_symbols})
             # torch calls a large power of a symbol infinite.
@@ -186,6 +193,15 @@ def _last_uses(
         )
         last.update(dict.fromkeys(touched, at))
     return last
+
+
+def _is_donated(tensor: Tensor) -> bool:
+    return isinstance(tensor, GraphInput) and tensor.donated
+
+
+def _is_freed(tensor: Tensor) -> bool:
+    """True if it is freed after its last use, unless its memory is reused."""
+    return isinstance(tensor, ExternOutput) or _is_donated(tensor)
 
 
 def _is_reusable(tensor: Tensor) -> bool:

@@ -86,5 +86,6 @@ def _strip(lifetime: Lifetime, launches: int) -> str:
 
 
 def _whose(lifetime: Lifetime) -> str:
-    whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else "allocated"
+    allocated = "saved by the forward graph" if lifetime.saved else "allocated"
+    whose = f"{lifetime.memory_of}'s" if lifetime.memory_of else allocated
     return whose if lifetime.last else f"{whose}; returned"

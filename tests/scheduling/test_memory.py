@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from nbcompile.capture.node_meta import DONATED
+from nbcompile.ir import evaluate, verify
 from nbcompile.ir.buffer import Extern, ExternOutput, Scatter, views_in
 from nbcompile.ir.kernel import Allocate, Free, Kernel, Reuse, Schedule
+from nbcompile.lowering import lower
+from nbcompile.scheduling import schedule
 from nbcompile.scheduling.dependencies import reads
-from tests.support.lowered import check, programs
+from tests.support.lowered import check, programs, traced
 
 
 def held(plan: Schedule) -> int:
@@ -108,3 +112,38 @@ def test_memory_waits_where_there_is_room():
     x = torch.randn(16, 16)
     _, plan = programs(lambda x: torch.mm(torch.mm((x + 1).exp(), x).sin(), x).cos() + x, x)
     assert sum(isinstance(step, Reuse) for step in plan.steps) == 1
+
+
+def test_a_donated_input_is_freed_after_its_last_read():
+    """Its memory counts from the begin: the next result of its size is allocated where it was freed."""
+
+    def program(saved, other):
+        first = saved @ other
+        second = first.sin() @ other
+        return second.cos() @ saved[:1].t()
+
+    inputs = [torch.randn(8, 8) for _ in range(2)]
+    graph = traced(program, *inputs)
+    for node in graph.graph.find_nodes(op="placeholder"):
+        node.meta[DONATED] = node.name == "arg0_1"
+    plan = schedule(lower(graph, inputs))
+    verify.verify_schedule(plan)
+    names = [step.buffer for step in plan.steps if isinstance(step, Free)]
+    assert names.count("arg0_1") == 1
+    assert "arg1_1" not in names
+    at = next(at for at, step in enumerate(plan.steps) if isinstance(step, Free) and step.buffer == "arg0_1")
+    last = [step for step in plan.steps[:at] if isinstance(step, Kernel | Extern)][-1]
+    assert "arg0_1" in (last.reads if isinstance(last, Kernel) else reads(last))
+    later = [step for step in plan.steps[at:] if isinstance(step, Kernel | Extern)]
+    assert not [step for step in later if "arg0_1" in (step.reads if isinstance(step, Kernel) else reads(step))]
+    (result,) = evaluate.run(plan, inputs, graph)
+    torch.testing.assert_close(result, program(*inputs))
+
+
+def test_a_donated_input_that_is_returned_is_not_freed():
+    """Nor is one that is returned as a view."""
+    inputs = [torch.randn(8, 8)]
+    graph = traced(lambda x: (x.t(), x.sin()), *inputs)
+    for node in graph.graph.find_nodes(op="placeholder"):
+        node.meta[DONATED] = True
+    assert not [step for step in schedule(lower(graph, inputs)).steps if isinstance(step, Free)]
