@@ -181,3 +181,46 @@ def test_rows_of_zeros():
     long = torch.full((2, 1100), -0.0)
     long[1, 3] = 0.0
     require_eager(lambda t: [("cumprod", t.cumprod(1)), ("cummin", list(t.cummin(1)))], long, dynamic=True)
+
+
+# --- zeros and infinities that eager mode has by the instructions of a processor ----------------------------------------
+
+
+def test_of_two_zeros():
+    """The second is the largest and the smallest, as by the CPU's vectors; fmax and fmin give the first."""
+    first, second = torch.tensor([0.0, -0.0, 0.0, -0.0]), torch.tensor([-0.0, 0.0, 0.0, -0.0])
+    functions = {torch.maximum: second, torch.minimum: second, torch.fmax: first, torch.fmin: first}
+    compiled = nbcompile.compile(lambda a, b: [f(a, b) for f in functions], options={"target": "sm_90"})
+    for found, expected in zip(compiled(first, second), functions.values(), strict=True):
+        assert torch.equal(found.signbit(), expected.signbit())
+        assert not found.any()
+
+
+def test_gelu_of_infinities():
+    """By the formula of torch's CUDA kernel, x * 0.5 * (1 + erf(x / sqrt 2)): NaN of minus infinity, as 0 * inf is."""
+    (found,) = nbcompile.compile(lambda x: [F.gelu(x)], options={"target": "sm_90"})(torch.tensor(SPECIAL))
+    given = torch.tensor(SPECIAL)
+    formula = given * 0.5 * (1 + torch.erf(given * math.sqrt(0.5)))
+    require_alike(found, formula, "gelu")
+    assert found[3] == math.inf
+    assert found[4].isnan()
+
+
+def test_zeros_of_softshrink():
+    """Between the limits it is the number times 0, with its sign; at a limit, too."""
+    given = torch.tensor([*SPECIAL, 0.3, -0.3, 0.5, -0.5, 0.6, -0.6])
+    (found,) = nbcompile.compile(lambda x: [F.softshrink(x)], options={"target": "sm_90"})(given)
+    formula = torch.where(given > 0.5, given - 0.5, torch.where(given < -0.5, given + 0.5, given * 0.0))
+    require_alike(found, formula, "softshrink")
+
+
+def test_orders_of_zeros():
+    """A stable order keeps 0.0 and -0.0 as they come, and a running extremum is the latest of equals."""
+    given = torch.tensor([[0.0, -0.0, 1.0, -0.0, 0.0], [-0.0, 0.0, -1.0, 0.0, -0.0]])
+    require_eager(
+        lambda t: [
+            ("sort", list(torch.sort(t, dim=1, stable=True))), ("cummax", list(t.cummax(1))),
+            ("cummin", list(t.cummin(1))), ("argmax", t.argmax(1)), ("argmin", t.argmin(1)),
+        ],
+        given,
+    )  # fmt: skip
