@@ -1,41 +1,11 @@
 """Two processes over gloo on loopback, started by torchrun as a user starts them."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-PROGRAM = Path(__file__).with_name("ranks.py")
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()), reason="this torch has no gloo"
 )
-
-
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory):
-    """What each rank wrote; both share one store."""
-    folder = tmp_path_factory.mktemp("ranks")
-    # --standalone: torchrun's own store binds a port that the system gives it. One chosen before may be taken by then.
-    ran = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node",
-            "2",
-            str(PROGRAM),
-            str(folder),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert ran.returncode == 0, ran.stderr[-4000:]
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 
 @pytest.mark.parametrize("way", ["ddp", "fsdp", "sizes", "ddp of compiled", "fsdp of compiled"])
