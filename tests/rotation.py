@@ -1,6 +1,7 @@
 """Rotation: of a family of slow tests, each run of the suite does a part; `make sweep` does the rest.
 
-    @pytest.mark.rotates(3)        a third of the cases is run; the others are marked `slow`
+    @pytest.mark.rotates(3)              a third of the cases is run; the others are marked `slow`
+    @pytest.mark.rotates(2, by="name")   likewise, and cases with one argument `name` stay together
 
 Which part it is depends on the source of the package alone: the same code is always tested the same way, and a few
 commits later every case was run.
@@ -30,8 +31,11 @@ def turn(package: Path = PACKAGE) -> int:
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked `slow`
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cases that are not this source's turn as slow."""
-    rotating = [(item, mark.args[0]) for item in items if (mark := item.get_closest_marker("rotates"))]
+    rotating = [
+        (item, mark.args[0], mark.kwargs.get("by")) for item in items if (mark := item.get_closest_marker("rotates"))
+    ]
     now = turn() if rotating else 0
-    for item, parts in rotating:
-        if part_of(item.nodeid, parts) != now % parts:
+    for item, parts, by in rotating:
+        name = str(item.callspec.params[by]) if by else item.nodeid
+        if part_of(name, parts) != now % parts:
             item.add_marker(pytest.mark.slow)

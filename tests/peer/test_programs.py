@@ -2,7 +2,8 @@
 
 The oracle runs live, once per program and process. Disagreements that are known
 stand in known.py, with a reason each. The names are of the module's scope, so that pytest puts all tests of a program
-together: processes that share the tests observe few programs twice.
+together: processes that share the tests observe few programs twice. `make test` runs half of the programs, by the source of the
+package; `pytest -m peer tests/peer` runs all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ other_torch = not torch.__version__.startswith(ORACLE)
 
 
 @pytest.mark.skipif(other_torch, reason=f"the oracle is torch {ORACLE}")
+@pytest.mark.rotates(2, by="name")
 @pytest.mark.parametrize("name", programs(), scope="module")
 def test_torch_compile_gives_eagers_results(name: str) -> None:
     """The oracle is sound: torch.compile's results are eager's, but for the programs that say why not."""
@@ -30,6 +32,7 @@ def test_torch_compile_gives_eagers_results(name: str) -> None:
     assert bool(found) == bool(expected), f"said: {expected or '(no difference)'}\n" + table(found, "eager")
 
 
+@pytest.mark.rotates(2, by="name")
 @pytest.mark.parametrize("aspect", ASPECTS)
 @pytest.mark.parametrize("name", programs(), scope="module")
 def test_nbcompile_agrees(name: str, aspect: str, request: pytest.FixtureRequest) -> None:
