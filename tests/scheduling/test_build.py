@@ -141,6 +141,9 @@ def test_no_load_of_a_kernel_is_of_its_own_values(function):
     """But from memory that it has stored before, or a scratch row: all others are variables."""
     builder, kernel, _ = built(function, torch.randn(4, 16))
     own = set(builder.produced)
+    for name, needed in builder.needed_in.items():  # and each is computed in a pass that needs it, if any does
+        if builder.element[name] and needed and name not in builder.stored:
+            assert builder.passes[name] in needed or builder.strategy.get(name)
     memory = {name for name, how in builder.strategy.items() if how == MEMORY}
     for nest in nests(kernel):
         for part in nest.body:
