@@ -261,11 +261,17 @@ class GivenExceptionVariable(ObjectVariable):
     def _descriptor(self, tracer: Tracer, name: str, found: object) -> VariableTracker | None:
         if not _is_in_c(found) or name == "__dict__":
             return super()._descriptor(tracer, name, found)
-        if self.was_raised and name in CHANGED_BY_RAISING:
+        try:
+            value = getattr(self.value, name)
+        except Exception:  # noqa: BLE001  # C refuses what was never set, in ways that no guard expects
+            is_read = False
+        else:
+            is_read = not (self.was_raised and name in CHANGED_BY_RAISING)
+        if not is_read:
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
             )
-        return self._lazy(tracer, name, getattr(self.value, name))
+        return self._lazy(tracer, name, value)
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         found = self.on_class(tracer, name)

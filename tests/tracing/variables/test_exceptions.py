@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -414,3 +415,30 @@ def test_a_given_exception_that_is_raised() -> None:
 
     compiled = nbcompile.compile(f, backend="eager")
     assert compiled(torch.ones(1), ValueError(1))[1:] == (True, True, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: OSError(2, "no"), "characters_written"),
+        (lambda: BlockingIOError(2, "no", 5), "characters_written"),
+        (lambda: UnicodeDecodeError.__new__(UnicodeDecodeError), "reason"),
+        (lambda: UnicodeDecodeError("u", b"a", 0, 1, "r"), "reason"),
+        (lambda: SyntaxError("s"), "text"),
+    ],
+)
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_field_that_was_never_set(make: Callable[[], BaseException], name: str) -> None:
+    """C raises an error of its own for some: Python is asked, and no mistake of the compiler is reported."""
+
+    def f(x: torch.Tensor, error: BaseException) -> Any:
+        y = x + 1
+        try:
+            return y, hasattr(error, name), getattr(error, name)
+        except (AttributeError, TypeError) as refused:
+            return y, type(refused), str(refused)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", nbcompile.errors.InternalErrorWarning)
+        found = nbcompile.compile(f, backend="eager")(torch.ones(1), make())
+    assert (found[0].item(), *found[1:]) == (2, *f(torch.ones(1), make())[1:])
