@@ -6,8 +6,8 @@
 
 Built kernels are shared by all tests: their key is their whole text. A folder is made when its test writes to it.
 A test that asserts what a compile does (how often it happens, what its page says) is marked ``compiles``, and has no
-part in the second run. The last lines say how much was loaded. A second run that loads little fails: it would say
-nothing about loading.
+part in the second run. The last line says how much was loaded, those before it which tests loaded nothing, and why. A
+second run that loads little fails: it would say nothing about loading.
 
 In torch: torch/_inductor/test_case.py (fresh_inductor_cache). Read next: nbcompile/fast/disk_cache/storage.py
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import sys
 import tempfile
@@ -39,7 +40,7 @@ class Counts:
     loads: int = 0
     misses: int = 0
     without: tuple[str, ...] = ()
-    """The tests that looked up entries and loaded none."""
+    """The tests that looked up entries and loaded none, each with the reason of its last lookup."""
 
     def add(self, tests: int, loads: int, misses: int, without: tuple[str, ...]) -> None:
         """Those of another process."""
@@ -48,13 +49,24 @@ class Counts:
         self.misses += misses
         self.without += tuple(without)
 
-    def lines(self, with_names: bool) -> list[str]:
-        """For people."""
+    def too_few(self) -> bool:
+        """Return whether a second run says little about loading."""
+        return self.loads < LEAST * (self.loads + self.misses)
+
+    def lines(self, of_second_run: bool) -> list[str]:
+        """For people, what matters most last: it is read at the end of a long log."""
         summary = f"{self.tests} tests: {self.loads} loads, {self.misses} lookups without an entry"
-        return [summary, *(f"nothing loaded: {name}" for name in self.without if with_names)]
+        if not of_second_run:
+            return [summary]
+        judged = [f"too few loads: {LEAST:.0%} of all lookups are asked for"] if self.too_few() else []
+        return [*(f"nothing loaded: {name}" for name in self.without), *judged, summary]
 
 
 COUNTS = pytest.StashKey[Counts]()
+REFUSED = pytest.StashKey[list[str]]()
+"""Why the entries that the last lookup found were not loaded."""
+PARTS = "key_parts.json"
+"""File in a test's store: the parts of the keys of its entries that are not the function's."""
 TEMPORARY = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
@@ -107,12 +119,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         storage,  # noqa: PLC0415 - after the modules of the tests, some of which come first
     )
 
-    counts, load, entries = session.config.stash[COUNTS], entry.load, storage.entries
+    counts, load, entries, read = session.config.stash[COUNTS], entry.load, storage.entries, entry._read
 
     @functools.wraps(entries)
     def looked_up(key: str) -> Any:  # not for a backend that makes no code: there is no key
         counts.misses += 1
+        session.config.stash[REFUSED].clear()
         return entries(key)
+
+    @functools.wraps(read)
+    def read_or_refused(*arguments: Any) -> Any:
+        try:
+            return read(*arguments)
+        except Exception as error:
+            session.config.stash[REFUSED].append(f"{type(error).__name__}: {error}")
+            raise
 
     @functools.wraps(load)
     def loaded(*arguments: Any, **options: Any) -> Any:
@@ -122,7 +143,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             counts.misses -= 1
         return found
 
-    storage.entries, entry.load = looked_up, loaded
+    session.config.stash[REFUSED] = []
+    storage.entries, entry._read, entry.load = looked_up, read_or_refused, loaded
 
 
 @pytest.hookimpl(wrapper=True)
@@ -137,7 +159,37 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _flush()
         counts.tests += 1
         if counts.misses > misses and counts.loads == loads:
-            counts.without += (item.nodeid,)
+            counts.without += (f"{item.nodeid} ({_reason(item)})",)
+        if store_of(item).exists() and not item.config.option.load:
+            (store_of(item) / PARTS).write_text(json.dumps(_parts()))
+
+
+def _reason(item: pytest.Item) -> str:
+    refused = item.config.stash[REFUSED]
+    if refused:
+        return f"an entry was refused, {refused[-1][:200]}"
+    parts = store_of(item) / PARTS
+    before, now = json.loads(parts.read_text()) if parts.exists() else {}, _parts()
+    changed = [f"{name}: {before[name]} -> {now[name]}" for name in before if before[name] != now[name]]
+    return f"other keys, {'; '.join(changed)[:400]}" if changed else "no entry of this key"
+
+
+def _parts() -> dict[str, str]:
+    from nbcompile import config  # noqa: PLC0415 - after the modules of the tests
+    from nbcompile.fast.disk_cache import keys, library  # noqa: PLC0415 - as above
+
+    try:
+        functions = library.state()
+    except keys.NotStorable as error:
+        functions = str(error)
+    variables = {name: value for name, value in sorted(os.environ.items()) if name.startswith(keys.VARIABLES)}
+    shown = {name: value for name, value in variables.items() if name not in keys.NO_PART}
+    return {
+        "torch's functions": functions,
+        "machine and sources": keys.surroundings(),
+        "variables": str(shown),
+        "settings": str(sorted((name, repr(value)) for name, value in config.current().items())),
+    }
 
 
 def _flush() -> None:
@@ -157,7 +209,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     elif session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK  # of the tests that were asked for, none compiles
-    elif counts.loads < LEAST * (counts.loads + counts.misses):
+    elif counts.too_few():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -172,5 +224,5 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """How much was loaded."""
     terminalreporter.write_sep("-", "stores of the tests")
-    for line in config.stash[COUNTS].lines(with_names=config.option.load):
+    for line in config.stash[COUNTS].lines(of_second_run=config.option.load):
         terminalreporter.write_line(line)

@@ -76,7 +76,8 @@ def test_a_second_run_that_loads_nothing_fails(runs):
     """Its tests pass, but they compiled."""
     assert "1 passed, 2 deselected" in runs[2]
     assert "1 tests: 0 loads, 1 lookups without an entry" in runs[2]
-    assert "nothing loaded: test_file.py::test_left" in runs[2]
+    assert "nothing loaded: test_file.py::test_left (no entry of this key)" in runs[2]
+    assert "too few loads" in runs[2]
     assert "exit status 1" in runs[2]
 
 
