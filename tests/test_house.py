@@ -26,7 +26,7 @@ MODULE_LIMIT = 800
 LONG_MODULES = {
     # One table, an entry for each kind, operator or setting: a cut would separate entries of one list.
     "tracing/breaks.py", "record/model.py", "views/facts.py", "recording/entries.py", "lowering/views.py",
-    "tracing/calls/torch_functions.py", "tracing/calls/operations.py", "annotations.py",
+    "tracing/calls/operations.py", "annotations.py",
     "capture/source.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
     "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.

@@ -31,13 +31,16 @@ from nbcompile.capture.source import (
 )
 from nbcompile.tracing import breaks, rules
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
+    annotation_calls,
     attention_params,
     autograd,
     builtins,
+    checks,
     collectives,
     comptime,
     device_meshes,
     differentiation,
+    factories,
     families,
     flex_attention,
     higher_order,

@@ -19,11 +19,14 @@ from nbcompile.capture.source import (
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
+    annotation_calls,
     attention_params,
     autograd,
     builtins,
+    checks,
     comptime,
     differentiation,
+    factories,
     families,
     flex_attention,
     higher_order,

@@ -1,49 +1,38 @@
-"""Functions of torch that are answered while tracing, and torch's annotations.
+"""Functions of torch that are answered while tracing.
 
     torch.is_grad_enabled()          the mode at this point of the trace
     torch.compiler.is_compiling()    True
-    torch._dynamo.graph_break()      a break, as its name says
 
-In torch: torch/_dynamo/variables/torch.py. Read next: library.py
+In torch: torch/_dynamo/variables/torch.py. Read next: checks.py, factories.py
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-import sys
-from collections.abc import Callable, Iterator
-from types import CodeType
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.overrides
 
-from nbcompile import annotations as marks, torch_internals
+from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ModuleSource
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import comparisons
 from nbcompile.tracing.calls.folding import fold, folds, folds_as_of_entry, folds_of_process, folds_with_guard
 from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
-from nbcompile.tracing.variables import context_table, contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import (
-    BaseFunctionVariable,
     BuiltinVariable,
     FunctionVariable,
     OperatorVariable,
     SkippedVariable,
 )
-from nbcompile.tracing.variables.sequences import SequenceVariable
-from nbcompile.tracing.variables.subclasses import made_of
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
-
-DYNAMO = "torch._dynamo.decorators"
-OURS = "nbcompile.annotations"
 
 
 @handles(torch._C._log_api_usage_once)
@@ -263,83 +252,6 @@ for _name in _SIZE_QUESTIONS:
     _size_question(_name)
 
 
-@handles(torch._check_is_size)
-def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    size = realise(tracer, arguments[0])
-    if isinstance(size, SymbolicVariable):
-        return tracer.apply(torch._check_is_size, [size])
-    return _check(torch._check, tracer, [comparisons.compare(tracer, ">=", size, ConstantVariable(0))], {})
-
-
-@handles(torch._constrain_as_size)
-def _constrain_as_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    size = realise(tracer, arguments[0])
-    bounds = {**dict(zip(("min", "max"), arguments[1:], strict=False)), **keywords}
-    return tracer.apply(
-        torch.sym_constrain_range_for_size, [size], {key: realise(tracer, bounds[key]) for key in bounds}
-    )
-
-
-def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTracker]:
-    """``lambda: "too large"`` as the text that the run raises with; [] for one that is computed."""
-    for message in messages:
-        code = getattr(realise(tracer, message), "code", None)
-        if isinstance(code, CodeType) and not (code.co_freevars or code.co_names or code.co_argcount):
-            said = realise(tracer, tracer.call(message, []))
-            return [said] if said.is_constant() and isinstance(said.constant(), str) else []
-    return []
-
-
-CHECKS: dict[Any, type[Exception]] = {
-    torch._check: RuntimeError,
-    torch._check_value: ValueError,
-    torch._check_index: IndexError,
-    torch._check_type: TypeError,
-    torch._check_not_implemented: NotImplementedError,
-}
-"""Exception that each check raises if its condition does not hold."""
-
-
-def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    condition = realise(tracer, arguments[0])
-    if isinstance(condition, SymbolicVariable):
-        # A condition on symbols is a guard, or an assertion at run time if only the run knows it.
-        messages = _constant_message(tracer, [*arguments[1:], *keywords.values()])
-        if messages:  # what torch._check becomes in the end, when it can say what the user wrote
-            return tracer.apply(torch._assert_scalar, [condition, *messages])
-        return tracer.apply(torch._check, [condition])
-    # The condition is known to be false: the program raises here, and may catch it.
-    if condition.is_constant() and condition.constant() is False:
-        said = [realise(tracer, tracer.call(each, [])) for each in (*arguments[1:], *keywords.values())]
-        known = [str(each.constant()) for each in said if each.is_constant()]
-        tracer.raise_exception(CHECKS[check], *(known or [_own_message(check)]))
-    return ConstantVariable(None)
-
-
-def _own_message(check: Any) -> str:
-    """The text of a check that is given none."""
-    try:
-        check(False)
-    except CHECKS[check] as error:
-        return str(error)
-    return ""
-
-
-for _function in CHECKS:
-    handles(_function)(functools.partial(_check, _function))
-
-
-@handles(torch._assert)
-def _assert(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    condition = realise(tracer, arguments[0])
-    if isinstance(condition, TensorVariable):
-        return tracer.apply(torch._assert_async, arguments)
-    if not condition.truth(tracer):
-        message = realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable("")
-        tracer.raise_exception(AssertionError, message.constant() if message.is_constant() else "")
-    return ConstantVariable(None)
-
-
 @handles(torch.manual_seed, torch.seed, torch.get_rng_state, torch.set_rng_state, torch.random.fork_rng)
 def _seed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     raise breaks.unsupported(
@@ -360,17 +272,6 @@ def _of_an_address(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
     )
 
 
-def _maker(function: object) -> None:
-    @handles(function)
-    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
-        OperatorVariable.refuse_leaf(tracer, function, keywords)
-        if _reads_numbers(tracer, function, data):
-            # It reads the data of a list with tensors, and accepts no symbolic bool: stacked in the graph instead.
-            return tracer.apply(torch._refs.tensor, arguments, keywords)
-        return tracer.apply(function, arguments, keywords)
-
-
 @handles_named("nbcompile.api", "compile")
 @handles(torch.compile)
 def _compile(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
@@ -380,167 +281,6 @@ def _compile(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
             breaks.SKIPPED_FUNCTION, "torch.compile without a function", name="compile", file=torch.__file__
         )
     return arguments[0] if arguments else keywords["model"]
-
-
-@handles(torch.full)
-def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    # ``torch.full`` reads its number on the host. For one in a tensor, memory is made and filled in the graph.
-    number = realise(tracer, arguments[1]) if len(arguments) == 2 else None
-    if not isinstance(number, TensorVariable):
-        return OperatorVariable(torch.full).call(tracer, arguments, keywords)
-    return tracer.apply(torch.empty, arguments[:1], keywords).call_method(tracer, "fill_", [number], {})
-
-
-@handles(torch.nn.Parameter)
-def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    raise breaks.unsupported(breaks.PARAMETER, "")
-
-
-@handles(torch.Tensor._make_subclass)
-def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """``torch.Tensor._make_subclass(cls, data)``: what a class without operators of its own makes its tensors with."""
-    cls, data = (realise(tracer, each) for each in arguments[:2])
-    value = getattr(cls, "value", None)
-    wanted = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
-    known = all(each.is_constant() for each in wanted) and not any(each.constant() for each in wanted)
-    # Parameters, buffers and wrappers have rules of their own.
-    special = value in (torch.nn.Parameter, torch.nn.Buffer) or torch_internals.is_wrapper(value)
-    if not isinstance(data, TensorVariable) or not known or special:
-        raise breaks.unsupported(breaks.TENSOR_SUBCLASS, "torch.Tensor._make_subclass", name=cls.describe())
-    detached = data.call_method(tracer, "detach", [], {})
-    assert isinstance(detached, TensorVariable)
-    return made_of(detached, value)
-
-
-def _legacy(cls: type) -> None:
-    """``torch.Tensor([1.0])``, ``torch.FloatTensor(2, 3)``: the old constructors."""
-
-    @handles(cls)
-    def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        return tracer.apply(cls, arguments, keywords)
-
-
-def _reads_numbers(tracer: Tracer, function: object, data: VariableTracker) -> bool:
-    """True if torch's own definition must replace a factory function: it would read numbers that only a run knows.
-
-    Those are symbolic numbers and tensors of one number, alone or in a list; a list with larger tensors is an error
-    in eager mode. Only ``torch.tensor`` reads them all: ``as_tensor`` accepts all but symbolic bools.
-    """
-    if isinstance(data, TensorVariable) or function is torch.scalar_tensor:
-        return False
-    leaves = list(_leaves(tracer, data))
-    tensors = [each for each in leaves if isinstance(each, TensorVariable)]
-    symbols = [each for each in leaves if isinstance(each, SymbolicVariable)]
-    if any(each.example.numel() != 1 for each in tensors):
-        return False
-    return bool(tensors or symbols) if function is torch.tensor else any(each.python_type() is bool for each in symbols)
-
-
-def _leaves(tracer: Tracer, data: VariableTracker) -> Iterator[VariableTracker]:
-    if isinstance(data, SequenceVariable):
-        for item in data.unpack(tracer):
-            yield from _leaves(tracer, item)
-    else:
-        yield data
-
-
-# -- torch's annotations, by name ------------------------------------------------------------
-
-
-def _text(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> str:
-    values = [realise(tracer, each) for each in (*arguments, *keywords.values())]
-    return (
-        f"with args `{[each.constant() for each in values[: len(arguments)] if each.is_constant()]}`, kwargs `{ {} }`"
-    )
-
-
-@handles_named(DYNAMO, "graph_break")
-@handles_named(OURS, "graph_break")
-def _graph_break(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    context = f"Called `torch._dynamo.graph_break()` {_text(tracer, arguments, keywords)}"
-    raise breaks.unsupported(breaks.GRAPH_BREAK, context, message=None)
-
-
-@handles_named(DYNAMO, "skip_frame")
-@handles_named(OURS, "skip_frame")
-def _skip_frame(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    code = tracer.output.frame.code
-    context = (
-        f"Called `torch._dynamo.skip_frame()` {_text(tracer, arguments, keywords)}. "
-        f"Skipping frame {code.co_name} ({code.co_filename} line {code.co_firstlineno})."
-    )
-    error = breaks.unsupported(breaks.SKIP_FRAME, context, message=None)
-    # The whole function runs as Python: a break in the middle would not be what was asked for.
-    error.needs_frame = True
-    raise error
-
-
-@handles_named(DYNAMO, "step_unsupported")
-@handles_named(OURS, "step_unsupported")
-def _step_unsupported(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    context = f"Called `torch._dynamo.step_unsupported()` {_text(tracer, arguments, keywords)}"
-    raise breaks.unsupported(breaks.STEP_UNSUPPORTED, context, message=None)
-
-
-def _setting(module: str, name: str) -> None:
-    @handles_named(module, name)
-    def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """Made now, as it decides how the rest is traced."""
-        values = [realise(tracer, each) for each in arguments]
-        named = {key: realise(tracer, each) for key, each in keywords.items()}
-        make = getattr(sys.modules[module], name)
-        if len(values) == 1 and isinstance(values[0], BaseFunctionVariable):  # the bare name as a decorator
-            region = context_table.from_object(make(), None)
-            assert region is not None
-            return contexts.DecoratedVariable(region, values[0])
-        if not all(each.is_constant() for each in (*values, *named.values())):
-            raise breaks.unsupported(breaks.UNSUPPORTED_CONTEXT, name, name=name)
-        given = {key: each.constant() for key, each in named.items()}
-        return tracer.wrap(tracer.evaluate(make, [each.constant() for each in values], given), None)
-
-
-for _name in ("error_on_graph_break", "patch_dynamo_config", "dont_skip_tracing", "disable_nested_graph_breaks"):
-    _setting(DYNAMO, _name)
-    _setting(OURS, _name)
-
-
-@handles_named(DYNAMO, "nonstrict_trace")
-@handles_named(OURS, "nonstrict_trace")
-def _nonstrict_trace(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    function = realise(tracer, (*arguments, *keywords.values())[0])
-    if not isinstance(function, FunctionVariable):
-        raise breaks.unsupported(breaks.NONSTRICT_NESTED, function.describe(), name=getattr(function, "name", "it"))
-    marked = marks.nonstrict_trace(function.function)
-    return tracer.wrap(marked, tracer.keep(marked, function.name))
-
-
-def _annotating(value: Callable[..., object]) -> None:
-    @handles(value)
-    def _annotate(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """A mark holds for the process, and is left to Python."""
-        name, file = value.__name__, value.__code__.co_filename
-        context = f"module: {value.__module__}, qualname: {name}, skip reason: it annotates a function"
-        raise breaks.unsupported(breaks.SKIPPED_FUNCTION, context, name=name, file=file)
-
-
-for _function in (
-    marks.allow_in_graph, marks.disallow_in_graph, marks.forbid_in_graph, marks.assume_constant_result,
-    marks.substitute_in_graph, marks.leaf_function,
-):  # fmt: skip
-    _annotating(_function)
-
-
-@handles_named(DYNAMO, "mark_static")
-def _mark_static(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Inside of what is compiled: the sizes are constants from now on."""
-    tensor = realise(tracer, arguments[0])
-    if isinstance(tensor, TensorVariable):
-        dims = arguments[1:] or list(keywords.values())
-        sizes = tensor.call_method(tracer, "size", dims, {})
-        for size in [sizes] if dims else sizes.unpack(tracer):
-            if isinstance(size, SymbolicVariable):
-                size.specialise()
-    return ConstantVariable(None)
 
 
 @handles(torch.is_inference_mode_enabled)
@@ -602,10 +342,3 @@ def _packet(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
 
 for _name in ("is_floating_point", "is_complex"):
     _dtype_handler(_name)
-for _maker_function in (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor):
-    _maker(_maker_function)
-for _class in (
-    torch.Tensor, torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.ByteTensor,
-    torch.CharTensor, torch.ShortTensor, torch.IntTensor, torch.LongTensor, torch.BoolTensor,
-):  # fmt: skip
-    _legacy(_class)

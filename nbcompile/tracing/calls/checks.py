@@ -1,0 +1,101 @@
+"""Checks and assertions of torch: decided now, or an operator where only the run knows.
+
+    torch._check(x.shape[0] > 3)      a guard, if the size is a symbol
+    torch._check(False, lambda: m)    raises here, what and with the words of eager mode
+    torch._assert(x.min() > 0, "m")   _assert_async
+
+In torch: torch/_dynamo/variables/torch.py. Read next: factories.py
+"""
+
+from __future__ import annotations
+
+import functools
+from types import CodeType
+from typing import Any
+
+import torch
+
+from nbcompile.tracing.calls import comparisons
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+
+@handles(torch._check_is_size)
+def _check_is_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    size = realise(tracer, arguments[0])
+    if isinstance(size, SymbolicVariable):
+        return tracer.apply(torch._check_is_size, [size])
+    return _check(torch._check, tracer, [comparisons.compare(tracer, ">=", size, ConstantVariable(0))], {})
+
+
+@handles(torch._constrain_as_size)
+def _constrain_as_size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    size = realise(tracer, arguments[0])
+    bounds = {**dict(zip(("min", "max"), arguments[1:], strict=False)), **keywords}
+    return tracer.apply(
+        torch.sym_constrain_range_for_size, [size], {key: realise(tracer, bounds[key]) for key in bounds}
+    )
+
+
+def _constant_message(tracer: Tracer, messages: Arguments) -> list[VariableTracker]:
+    """``lambda: "too large"`` as the text that the run raises with; [] for one that is computed."""
+    for message in messages:
+        code = getattr(realise(tracer, message), "code", None)
+        if isinstance(code, CodeType) and not (code.co_freevars or code.co_names or code.co_argcount):
+            said = realise(tracer, tracer.call(message, []))
+            return [said] if said.is_constant() and isinstance(said.constant(), str) else []
+    return []
+
+
+CHECKS: dict[Any, type[Exception]] = {
+    torch._check: RuntimeError,
+    torch._check_value: ValueError,
+    torch._check_index: IndexError,
+    torch._check_type: TypeError,
+    torch._check_not_implemented: NotImplementedError,
+}
+"""Exception that each check raises if its condition does not hold."""
+
+
+def _check(check: Any, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    condition = realise(tracer, arguments[0])
+    if isinstance(condition, SymbolicVariable):
+        # A condition on symbols is a guard, or an assertion at run time if only the run knows it.
+        messages = _constant_message(tracer, [*arguments[1:], *keywords.values()])
+        if messages:  # what torch._check becomes in the end, when it can say what the user wrote
+            return tracer.apply(torch._assert_scalar, [condition, *messages])
+        return tracer.apply(torch._check, [condition])
+    # The condition is known to be false: the program raises here, and may catch it.
+    if condition.is_constant() and condition.constant() is False:
+        said = [realise(tracer, tracer.call(each, [])) for each in (*arguments[1:], *keywords.values())]
+        known = [str(each.constant()) for each in said if each.is_constant()]
+        tracer.raise_exception(CHECKS[check], *(known or [_own_message(check)]))
+    return ConstantVariable(None)
+
+
+def _own_message(check: Any) -> str:
+    """The text of a check that is given none."""
+    try:
+        check(False)
+    except CHECKS[check] as error:
+        return str(error)
+    return ""
+
+
+for _function in CHECKS:
+    handles(_function)(functools.partial(_check, _function))
+
+
+@handles(torch._assert)
+def _assert(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    condition = realise(tracer, arguments[0])
+    if isinstance(condition, TensorVariable):
+        return tracer.apply(torch._assert_async, arguments)
+    if not condition.truth(tracer):
+        message = realise(tracer, arguments[1]) if len(arguments) > 1 else ConstantVariable("")
+        tracer.raise_exception(AssertionError, message.constant() if message.is_constant() else "")
+    return ConstantVariable(None)

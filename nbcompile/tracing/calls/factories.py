@@ -1,0 +1,109 @@
+"""Functions of torch that make a tensor of numbers, of a list, or of another tensor's data.
+
+    torch.tensor([x[0], 2.0])        stacked in the graph: the function itself would read the data
+    torch.full((2, 3), x.sum())      empty ; fill_
+    torch.FloatTensor([1.0])         a node
+
+In torch: torch/_dynamo/variables/torch.py. Read next: nbcompile/tracing/variables/subclasses.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.registry import handles
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.functions import (
+    OperatorVariable,
+)
+from nbcompile.tracing.variables.sequences import SequenceVariable
+from nbcompile.tracing.variables.subclasses import made_of
+from nbcompile.tracing.variables.symbolic import SymbolicVariable
+from nbcompile.tracing.variables.tensor import TensorVariable
+
+
+def _maker(function: object) -> None:
+    @handles(function)
+    def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        data = realise(tracer, arguments[0]) if arguments else realise(tracer, keywords["data"])
+        OperatorVariable.refuse_leaf(tracer, function, keywords)
+        if _reads_numbers(tracer, function, data):
+            # It reads the data of a list with tensors, and accepts no symbolic bool: stacked in the graph instead.
+            return tracer.apply(torch._refs.tensor, arguments, keywords)
+        return tracer.apply(function, arguments, keywords)
+
+
+@handles(torch.full)
+def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    # ``torch.full`` reads its number on the host. For one in a tensor, memory is made and filled in the graph.
+    number = realise(tracer, arguments[1]) if len(arguments) == 2 else None
+    if not isinstance(number, TensorVariable):
+        return OperatorVariable(torch.full).call(tracer, arguments, keywords)
+    return tracer.apply(torch.empty, arguments[:1], keywords).call_method(tracer, "fill_", [number], {})
+
+
+@handles(torch.nn.Parameter)
+def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    raise breaks.unsupported(breaks.PARAMETER, "")
+
+
+@handles(torch.Tensor._make_subclass)
+def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    """``torch.Tensor._make_subclass(cls, data)``: what a class without operators of its own makes its tensors with."""
+    cls, data = (realise(tracer, each) for each in arguments[:2])
+    value = getattr(cls, "value", None)
+    wanted = [realise(tracer, each) for each in (*arguments[2:], *keywords.values())]
+    known = all(each.is_constant() for each in wanted) and not any(each.constant() for each in wanted)
+    # Parameters, buffers and wrappers have rules of their own.
+    special = value in (torch.nn.Parameter, torch.nn.Buffer) or torch_internals.is_wrapper(value)
+    if not isinstance(data, TensorVariable) or not known or special:
+        raise breaks.unsupported(breaks.TENSOR_SUBCLASS, "torch.Tensor._make_subclass", name=cls.describe())
+    detached = data.call_method(tracer, "detach", [], {})
+    assert isinstance(detached, TensorVariable)
+    return made_of(detached, value)
+
+
+def _legacy(cls: type) -> None:
+    """``torch.Tensor([1.0])``, ``torch.FloatTensor(2, 3)``: the old constructors."""
+
+    @handles(cls)
+    def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.apply(cls, arguments, keywords)
+
+
+def _reads_numbers(tracer: Tracer, function: object, data: VariableTracker) -> bool:
+    """True if torch's own definition must replace a factory function: it would read numbers that only a run knows.
+
+    Those are symbolic numbers and tensors of one number, alone or in a list; a list with larger tensors is an error
+    in eager mode. Only ``torch.tensor`` reads them all: ``as_tensor`` accepts all but symbolic bools.
+    """
+    if isinstance(data, TensorVariable) or function is torch.scalar_tensor:
+        return False
+    leaves = list(_leaves(tracer, data))
+    tensors = [each for each in leaves if isinstance(each, TensorVariable)]
+    symbols = [each for each in leaves if isinstance(each, SymbolicVariable)]
+    if any(each.example.numel() != 1 for each in tensors):
+        return False
+    return bool(tensors or symbols) if function is torch.tensor else any(each.python_type() is bool for each in symbols)
+
+
+def _leaves(tracer: Tracer, data: VariableTracker) -> Iterator[VariableTracker]:
+    if isinstance(data, SequenceVariable):
+        for item in data.unpack(tracer):
+            yield from _leaves(tracer, item)
+    else:
+        yield data
+
+
+for _maker_function in (torch.tensor, torch.as_tensor, torch.asarray, torch.scalar_tensor):
+    _maker(_maker_function)
+for _class in (
+    torch.Tensor, torch.FloatTensor, torch.DoubleTensor, torch.HalfTensor, torch.BFloat16Tensor, torch.ByteTensor,
+    torch.CharTensor, torch.ShortTensor, torch.IntTensor, torch.LongTensor, torch.BoolTensor,
+):  # fmt: skip
+    _legacy(_class)

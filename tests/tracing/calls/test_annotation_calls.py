@@ -1,0 +1,59 @@
+"""Calls of annotations inside of what is compiled: breaks, frames that are left to Python, sizes that are constants."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import annotations, errors
+from tests.support.graphs import Graphs
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+X = torch.linspace(-1, 1, 4)
+
+
+def compiled(function, *arguments, **options):
+    """The result, and the operators of each graph."""
+    graphs = Graphs()
+    return nbcompile.compile(function, backend=graphs, **options)(*arguments), graphs.operators
+
+
+def agrees(function, *arguments, operators=None, **options):
+    """One graph, and eager's result."""
+    found, seen = compiled(function, *arguments, fullgraph=True, **options)
+    torch.testing.assert_close(found, function(*arguments))
+    assert operators is None or seen == [operators]
+
+
+def test_a_frame_that_is_skipped_runs_as_python():
+    """Nothing of it is compiled, though what comes before the call could be."""
+
+    def f(x):
+        y = x.sin()
+        torch._dynamo.skip_frame()
+        return y.cos()
+
+    found, graphs = compiled(f, X)
+    assert torch.equal(found, X.sin().cos()) and graphs == []
+
+
+def test_a_size_that_is_marked_static_is_a_constant():
+    """From the mark on, in the graph of any size; another size is compiled anew."""
+
+    def f(x):
+        torch._dynamo.mark_static(x, 0)
+        return x * x.shape[0]
+
+    graphs = Graphs()
+    function = nbcompile.compile(f, backend=graphs, dynamic=True)
+    for size in (4, 5):
+        assert torch.equal(function(torch.ones(size)), torch.ones(size) * size)
+    assert len(graphs) == 2
+
+
+@pytest.mark.parametrize("name", ["allow_in_graph", "disallow_in_graph", "forbid_in_graph", "assume_constant_result"])
+def test_a_mark_holds_for_the_process(name):
+    """It is left to Python: the graph breaks there."""
+    with pytest.raises(errors.Unsupported, match=name):
+        compiled(lambda x: (x + 1, getattr(annotations, name)(torch.sin)), X, fullgraph=True)

@@ -1,0 +1,54 @@
+"""Checks of torch: which exception, with which words, and what is left to the run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+from tests.support.graphs import Graphs
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+X = torch.linspace(-1, 1, 4)
+
+
+def compiled(function, *arguments, **options):
+    """The result, and the operators of each graph."""
+    graphs = Graphs()
+    return nbcompile.compile(function, backend=graphs, **options)(*arguments), graphs.operators
+
+
+def agrees(function, *arguments, operators=None, **options):
+    """One graph, and eager's result."""
+    found, seen = compiled(function, *arguments, fullgraph=True, **options)
+    torch.testing.assert_close(found, function(*arguments))
+    assert operators is None or seen == [operators]
+
+
+CHECKS = [
+    (torch._check, RuntimeError), (torch._check_value, ValueError), (torch._check_index, IndexError),
+    (torch._check_type, TypeError), (torch._check_not_implemented, NotImplementedError),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "error"), CHECKS)
+@pytest.mark.parametrize("message", [None, "said by the program"])
+def test_a_check_that_fails_raises_what_it_raises_in_eager_mode(check, error, message):
+    """The program may catch it; one that holds leaves nothing behind."""
+
+    def f(x, holds):
+        try:
+            check(holds) if message is None else check(holds, lambda: message)
+        except error as raised:
+            return x - 1, str(raised)
+        return x + 1, "held"
+
+    for holds in (True, False):
+        assert compiled(f, X, holds)[0][1] == f(X, holds)[1]
+
+
+def test_an_assertion_about_a_tensor_is_for_the_run():
+    """One about a number is decided now."""
+    agrees(lambda x: torch._assert(x.shape[0] == 4, "size") or x + 1, X, operators="add")
+    _, graphs = compiled(lambda x: torch._assert((x < 5).all(), "large") or x + 1, X, fullgraph=True)
+    assert "_assert_async" in graphs[0]

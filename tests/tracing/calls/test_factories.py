@@ -1,0 +1,52 @@
+"""Functions that make tensors: in the graph, of numbers that only the run knows, as the old constructors did."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import nbcompile
+from nbcompile import errors
+from tests.support.graphs import Graphs
+
+pytestmark = pytest.mark.usefixtures("nothing_compiled")
+X = torch.linspace(-1, 1, 4)
+
+
+def compiled(function, *arguments, **options):
+    """The result, and the operators of each graph."""
+    graphs = Graphs()
+    return nbcompile.compile(function, backend=graphs, **options)(*arguments), graphs.operators
+
+
+def agrees(function, *arguments, operators=None, **options):
+    """One graph, and eager's result."""
+    found, seen = compiled(function, *arguments, fullgraph=True, **options)
+    torch.testing.assert_close(found, function(*arguments))
+    assert operators is None or seen == [operators]
+
+
+def test_a_number_in_a_tensor_fills_memory_in_the_graph():
+    """``torch.full`` would read it on the host."""
+    agrees(lambda x: torch.full((2, 3), x.sum()), X, operators="sum empty fill_")
+    agrees(lambda x: x + torch.full((4,), 2.5), X)
+
+
+def test_a_list_with_tensors_is_stacked_in_the_graph():
+    """``torch.tensor`` would read the data; a list of numbers is a constant, and larger tensors are eager's error."""
+    for function in (lambda x: torch.tensor([x[0], 2.0]), lambda x: torch.as_tensor([1.0, 2.0]) + x[0]):
+        agrees(function, X)
+    _, (operators,) = compiled(lambda x: torch.tensor([x[0], x[1]]) + 1, X, fullgraph=True)
+    assert "item" not in operators
+
+
+@pytest.mark.parametrize("make", [torch.FloatTensor, torch.DoubleTensor, torch.LongTensor, torch.BoolTensor])
+def test_old_constructors_make_what_they_made(make):
+    """Of a list."""
+    agrees(lambda x: (x + 1, make([0, 1, 2])), X)
+
+
+def test_a_parameter_is_made_by_python():
+    """It is a leaf, which a graph cannot make."""
+    with pytest.raises(errors.Unsupported, match="Parameter"):
+        compiled(lambda x: torch.nn.Parameter(x + 1), X, fullgraph=True)
