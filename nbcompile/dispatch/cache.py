@@ -413,7 +413,8 @@ class _Values:
 
 
 def _join(first: _Atom, second: _Atom) -> _Atom:
-    return first if first == second or repr(first) == repr(second) == "nan" else _VARIES  # 1 and 1.0 agree, as in torch
+    are_nan = first != first and second != second  # noqa: PLR0124
+    return first if first == second or are_nan else _VARIES  # 1 and 1.0 agree, as in torch
 
 
 def _join_all(first: _Atoms, second: _Atoms) -> _Atoms:

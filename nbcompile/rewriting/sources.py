@@ -255,6 +255,15 @@ class SourceReader:
         return self.body.constant(value, name)
 
 
+MOST_BITS = 2000
+"""Length of an int that has a literal: ``sys.set_int_max_str_digits`` allows 640 digits or more."""
+
+
 def without_literal(value: Any) -> bool:
-    """Return whether a number has no literal: inf, nan, and complex numbers with one of these or a negative zero."""
+    """Return whether a number has no literal: inf, nan, complex numbers with one of these or a negative zero.
+
+    Nor has an int that Python may refuse to write as a text.
+    """
+    if isinstance(value, int):
+        return value.bit_length() > MOST_BITS
     return isinstance(value, (float, complex)) and (not cmath.isfinite(value) or exact(value) is not value)

@@ -39,6 +39,8 @@ class Change:
     stack: tuple[StackLine, ...]
     attributes: dict[str, VariableTracker | None] = field(default_factory=dict)
     """Stored attributes; None: deleted."""
+    moved: set[str] = field(default_factory=set)
+    """Names that were deleted before they were stored again: in a ``__dict__`` they come last."""
     items: bool = False
     """The items (of a list, dict or set) or the content (of a cell) changed."""
 
@@ -51,6 +53,8 @@ class GlobalChange:
     name: str
     value: VariableTracker | None
     stack: tuple[StackLine, ...]
+    moved: bool = False
+    """True if it was deleted before it was stored again."""
 
 
 class ObjectDicts(Protocol):
@@ -102,6 +106,9 @@ class Effects(Protocol):
 
     def attribute_of(self, real: object, name: str) -> VariableTracker | None:
         """Value that the traced code stored under a name of a real class, function or module, or None."""
+
+    def moved_attributes(self, owner: VariableTracker) -> set[str]:
+        """Names of attributes that it deleted and stored again."""
 
     def stored_attributes(self, owner: VariableTracker) -> dict[str, VariableTracker | None]:
         """All attributes that it stored on an object; None: deleted."""
@@ -308,6 +315,9 @@ class Tracer(Protocol):
 
     def local_variables(self) -> VariableTracker:
         """``locals()`` of the frame that runs."""
+
+    def module_name(self) -> str:
+        """Name of the module whose code runs."""
 
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
         """Class and object that ``super()`` without arguments uses in the frame that runs."""

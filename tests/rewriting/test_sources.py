@@ -1,5 +1,7 @@
 """What a residual program reads again is read as it was when it was traced: nobody is asked a second time."""
 
+import random
+
 import pytest
 import torch
 
@@ -69,3 +71,20 @@ def test_a_local_of_the_residual_program_hides_no_global(backend):
     compiled = nbcompile.compile(through_a_global, backend=backend)
     for _ in range(3):
         torch.testing.assert_close(compiled(x), through_a_global(x))
+
+
+def test_an_int_of_thousands_of_digits_is_no_literal():
+    """Python refuses to write it: as a result, in a guard, in a dict and as a seed."""
+
+    def function(x, number):
+        generator = random.Random()
+        generator.seed(10**5000)
+        return x + 1, 10**5000 + 1, {10**5000: 2}, number + 1, generator.random()
+
+    compiled = nbcompile.compile(function, backend="eager", fullgraph=True)
+    for number in (10**5000, 10**5000 + 1, 10**5000):
+        _, one, entries, other, drawn = compiled(torch.ones(2), number)
+        assert one == 10**5000 + 1
+        assert entries == {10**5000: 2}
+        assert other == number + 1
+        assert drawn == random.Random(10**5000).random()

@@ -94,7 +94,7 @@ def bool_match(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def equals_match(guard: Guard, name: str, value: object) -> Leaf:
-    text, expected = f"{name} == {guard.expected!r}", guard.expected
+    text, expected = f"{name} == {shown(guard.expected)}", guard.expected
 
     def install(manager: Any) -> None:
         manager.add_equals_match_guard(expected, [text], None)  # same type and ==
@@ -103,6 +103,14 @@ def equals_match(guard: Guard, name: str, value: object) -> Leaf:
             manager.add_lambda_guard(lambda value: is_same_value(value, expected), [text], None)
 
     return Leaf(guard, text, lambda value: is_same_value(value, expected), install)
+
+
+def shown(value: object) -> str:
+    """Text of a value; Python refuses to write an int of thousands of digits."""
+    try:
+        return repr(value)
+    except ValueError:
+        return "..."
 
 
 def nan_match(guard: Guard, name: str, value: object) -> Leaf:

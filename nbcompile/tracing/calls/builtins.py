@@ -182,7 +182,8 @@ def _reversed(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Varia
     # The protocol of sequences: ``__len__`` and ``__getitem__`` with numbers are enough.
     cls = value.python_type()
     if not hasattr(cls, "__reversed__") and not (hasattr(cls, "__len__") and hasattr(cls, "__getitem__")):
-        tracer.raise_exception(TypeError, f"'{cls.__name__}' object is not reversible")
+        refusal = "object of type '{}' has no len()" if hasattr(cls, "__getitem__") else "'{}' object is not reversible"
+        tracer.raise_exception(TypeError, refusal.format(cls.__name__))
     return SequenceIteratorVariable(TupleVariable(value.unpack(tracer)[::-1]))
 
 

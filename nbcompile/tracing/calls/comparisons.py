@@ -37,7 +37,13 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
-from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable, items_for_set
+from nbcompile.tracing.variables.mappings import (
+    DictVariable,
+    DictViewVariable,
+    SetVariable,
+    hashed_items,
+    items_for_set,
+)
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.plain_values import compared
 from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
@@ -103,7 +109,7 @@ def _compare_sets(tracer: Tracer, symbol: str, left: VariableTracker, right: Var
     else:
         # Sets compare by hash and equality, and the keys of the trackers have both.
         holds = COMPARISONS[symbol].function(
-            *({item.hash_key(tracer) for item in items_for_set(tracer, each)} for each in (left, right))
+            *({key for key, _ in hashed_items(tracer, each)} for each in (left, right))
         )
     return ConstantVariable(holds)
 
@@ -208,7 +214,7 @@ def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> boo
     if ordered and list(left.entries) != list(right.entries):
         return False
     return left.entries.keys() == right.entries.keys() and all(
-        equal_items(tracer, left.get_item(tracer, key), right.get_item(tracer, key)) for key, _ in left.entries.values()
+        equal_items(tracer, left.value_at(tracer, hashed), right.value_at(tracer, hashed)) for hashed in left.entries
     )
 
 

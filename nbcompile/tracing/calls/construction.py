@@ -62,14 +62,14 @@ from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.exceptions import GROUP, ExceptionVariable, class_of_group
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
 from nbcompile.tracing.variables.getters import GETTERS, GetterVariable
 from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.lookup import BINDS, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
-from nbcompile.tracing.variables.objects import made_by
+from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
@@ -124,8 +124,14 @@ def _for_polyfill(tracer: Tracer, cls: type, arguments: Arguments, keywords: Key
         what the class itself raises for them: the Python code would do so later, or not at all.
     """
     # CPython calls ``iter`` on the arguments when the object is made.
-    for argument in arguments[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
-        realise(tracer, argument).refuse_iteration(tracer)
+    given = list(arguments)
+    for position in range(len(given))[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
+        argument = realise(tracer, given[position])
+        argument.refuse_iteration(tracer)
+        if isinstance(argument, ObjectVariable) and argument.base_items is None:
+            iterator = argument.iterate(tracer)
+            given[position] = argument if iterator.lacks("__iter__") else iterator
+    arguments = given
     if cls in CHECKED:
         _check_numbers(tracer, cls, arguments, keywords)
     if cls in READ_AT_ONCE:
@@ -198,10 +204,12 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
     if isinstance(new, staticmethod):  # in Python
         maker = None if owner.source is None else AttrSource(owner.source, "__new__")
         exception = realise(tracer, tracer.call(tracer.wrap(new.__func__, maker), [owner, *arguments], keywords))
-        if not (isinstance(exception, ExceptionVariable) and issubclass(exception.cls, cls)):
+        if not (isinstance(exception, ExceptionVariable) and cls in exception.cls.__mro__):
             return exception
     else:
-        exception = ExceptionVariable(cls, given)
+        exception = ExceptionVariable(class_of_group(tracer, cls, given), given)
+        if GROUP is not None and issubclass(cls, GROUP):
+            exception.members = tuple(given[1].unpack(tracer))
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
         made_by(owner, exception)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -39,6 +39,9 @@ from nbcompile.tracing.variables.lookup import MISSING
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
+
+NO_CLASS = object()
+"""In place of a value that is no class; Python refuses each such value with the same words."""
 
 
 @handles(isinstance)
@@ -74,7 +77,12 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
         return True
     if any(map(instances.is_protocol, candidates)):
         classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
-    return bool(tracer.evaluate(issubclass, (cls, classes)))
+    for part in _parts(classes):
+        if not isinstance(part, type) and not hasattr(part, "__subclasscheck__"):
+            tracer.evaluate(isinstance, (None, part))  # no class: Python's own error
+        if tracer.evaluate(issubclass, (cls, part)):
+            return True
+    return False
 
 
 def _answer_of_class(
@@ -188,6 +196,15 @@ def _flat(classes: object) -> list[type]:
     return [classes] if isinstance(classes, type) else []
 
 
+def _parts(classes: object) -> Iterator[object]:
+    """Classes, and what is given in the place of one, in order."""
+    if isinstance(classes, tuple):
+        for part in classes:
+            yield from _parts(part)
+    else:
+        yield classes
+
+
 def _forms(classes: object) -> tuple[object, ...]:
     """Arguments that are no classes, but represent one: ``typing.Sized``."""
     if isinstance(classes, tuple):
@@ -209,7 +226,9 @@ def class_values(tracer: Tracer, tracker: VariableTracker) -> object:
         return tracker.constant()
     if isinstance(tracker, (UnknownVariable, ObjectVariable)):
         return tracker.value
-    return tuple(class_values(tracer, each) for each in tracker.unpack(tracer))
+    if isinstance(tracker, TupleVariable):
+        return tuple(class_values(tracer, each) for each in tracker.unpack(tracer))
+    return NO_CLASS
 
 
 @handles(issubclass)

@@ -51,7 +51,7 @@ from nbcompile.tracing.variables.deques import DequeVariable, limit_of
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
-from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, pairs_of, set_made_of
+from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, set_made_of
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
@@ -123,7 +123,9 @@ def _defaultdict(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
 def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> DictVariable:
     if len(arguments) > 1:
         tracer.evaluate(cls, [()] * len(arguments))  # says what it takes
-    mapping = DictVariable(tracer, pairs_of(tracer, realise(tracer, arguments[0])) if arguments else [], cls=cls)
+    mapping = DictVariable(tracer, [], cls=cls)
+    if arguments:
+        mapping.fill(tracer, realise(tracer, arguments[0]))
     for name, value in keywords.items():
         mapping.entries[name] = (ConstantVariable(name), realise(tracer, value))
     return mapping
@@ -131,6 +133,9 @@ def _mapping(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
 
 @handles(collections.deque)
 def _deque(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    if keywords or len(arguments) > 2:
+        named = {name: () if name == "iterable" else None for name in keywords}
+        tracer.evaluate(collections.deque, [(), None, *arguments][: len(arguments)], named)  # says what it takes
     limit = arguments[1] if len(arguments) > 1 else keywords.get("maxlen", ConstantVariable(None))
     maxlen = limit_of(tracer, realise(tracer, limit))
     given = arguments[0] if arguments else keywords.get("iterable")
@@ -181,7 +186,7 @@ def _super(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variable
         tracer.raise_exception(TypeError, f"super() argument 1 must be a type, not {cls.type_name()}")
     # Of a class, both the class itself and its metaclass may be meant.
     kinds = (owner.value, type(owner.value)) if isinstance(owner, ClassVariable) else (owner.python_type(),)
-    if not any(issubclass(kind, real) for kind in kinds):
+    if not any(real in kind.__mro__ for kind in kinds):  # no class is asked
         tracer.raise_exception(TypeError, "super(type, obj): obj must be an instance or subtype of type")
     return SuperVariable(real, owner)
 
@@ -303,6 +308,10 @@ def _wrap_triton(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Va
 
 @handles_named("collections", "namedtuple")
 def _namedtuple(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+    # The function itself would ask its caller, which is the tracer.
+    module = keywords.get("module", ConstantVariable(None))
+    if module.is_constant() and module.constant() is None:
+        keywords = {**keywords, "module": ConstantVariable(tracer.module_name())}
     return fold(tracer, collections.namedtuple, arguments, keywords)  # noqa: PYI024
 
 

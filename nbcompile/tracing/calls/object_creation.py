@@ -72,7 +72,12 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
     # ``object`` refuses arguments if neither method is overridden; the class of that name gives Python's words for it.
     if (arguments or keywords) and new is object.__new__ and init is object.__init__:
         tracer.evaluate(type(cls.__name__, (), {}), [None] * len(arguments), dict.fromkeys(keywords))  # refuses them
-    if isinstance(init, types.FunctionType) and issubclass(instance.python_type(), cls):
+    kind = instance.python_type()
+    if cls not in kind.__mro__:  # as in CPython, no class is asked
+        return instance
+    if class_lookup(kind, "__init__") is not init:  # a subclass
+        tracer.call(tracer.bind(instance, kind, "__init__"), arguments, keywords)
+    elif isinstance(init, types.FunctionType):
         source = None if owner.source is None else AttrSource(owner.source, "__init__")
         tracer.call(tracer.wrap(init, source), [instance, *arguments], keywords)
     elif (

@@ -199,8 +199,11 @@ class Reconstruction:
         completing: list[Mutation] = []
         base = getattr(tracker, "base_items", None)
         if isinstance(base, DictVariable):
-            pairs = tuple((self.recipe(key), self.recipe(value)) for key, value in base.entries.values())
+            pairs = tuple((self.recipe(key), self.recipe(value)) for key, value in base.as_inserted())
             completing.append(recipes.StoreItems(target, pairs, plain=base.cls))
+            completing += base.moves(self, target)
+        elif isinstance(tracker, DictVariable):
+            completing += tracker.moves(self, target)
         elif isinstance(base, ListVariable):
             completing.append(recipes.AppendItems(target, tuple(map(self.recipe, base.items)), plain=base.cls))
         elif isinstance(base, SetVariable) and base.cls is set:
@@ -258,14 +261,13 @@ class Reconstruction:
             return []  # new objects are completed where they are made
         target = self.recipe(tracker)
         setting, deleting = (_class_in_c(tracker, name) for name in ("__setattr__", "__delattr__"))
-        changed: list[Mutation] = [
-            recipes.DeleteAttribute(target, name, deleting, change.stack)
-            if value is None
-            else recipes.SetAttribute(target, name, self.recipe(value), setting, change.stack)
-            for name, value in change.attributes.items()
+        changed: list[Mutation] = []
+        for name, value in change.attributes.items():
             # An attribute that was set and deleted in one call was never there for anybody outside.
-            if value is not None or self._was_there(tracker, name)
-        ]
+            if (value is None or name in change.moved) and self._was_there(tracker, name):
+                changed.append(recipes.DeleteAttribute(target, name, deleting, change.stack))
+            if value is not None:
+                changed.append(recipes.SetAttribute(target, name, self.recipe(value), setting, change.stack))
         if change.items:
             changed += self._items(tracker, target, change)
         return changed
@@ -289,7 +291,7 @@ class Reconstruction:
     def _items(self, tracker: VariableTracker, target: Recipe, change: Change) -> list[Mutation]:
         match tracker:
             case DictVariable():
-                return [self._entries(tracker, target, change)]
+                return [self._entries(tracker, target, change), *tracker.moves(self, target)]
             case SetVariable():
                 plain, steps = plain_class(tracker.cls, set), tracker.steps(self.tracer)
                 if steps is None:
@@ -322,7 +324,7 @@ class Reconstruction:
         # Whatever ``__iter__`` the class has.
         base: Any = plain or tracker.cls
         before = list(base.__iter__(real))
-        keys = [key for key, _ in tracker.entries.values()]
+        keys = [key for key, _ in tracker.as_inserted()]
         # A dict keeps the order of its insertions. As long as no key of before is gone or moved, stores of the new
         # values give the same order; otherwise the dict is cleared and filled anew.
         if len(keys) < len(before) or not all(map(_is_key, keys, before)):

@@ -92,6 +92,11 @@ class SideEffects:
         change = self.changes_by_tracker.get(id(owner.identity()))
         return {} if change is None else change.attributes
 
+    def moved_attributes(self, owner: VariableTracker) -> set[str]:
+        """Names of attributes that it deleted and stored again."""
+        change = self.changes_by_tracker.get(id(owner.identity()))
+        return set() if change is None else change.moved
+
     def changed(self, owner: VariableTracker) -> VariableTracker | None:
         """The tracker that represents an object on which it stored something, whichever tracker it was stored on."""
         change = self.changes_by_tracker.get(id(owner.identity()))
@@ -124,7 +129,11 @@ class SideEffects:
             thing = "object that gets another __dict__"
         if thing is not None:
             raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{owner.describe()}.{name} = ...", name=thing)
-        self._change(tracer, owner).attributes[name] = value
+        change = self._change(tracer, owner)
+        if value is not None and name in change.attributes and change.attributes[name] is None:
+            del change.attributes[name]  # stored again, it comes last
+            change.moved.add(name)
+        change.attributes[name] = value
 
     # -- items, cells, globals -----------------------------------------------------------
 
@@ -152,10 +161,13 @@ class SideEffects:
         self.log.append(None)
         # Keyed by the dict of globals, not by the module's name: ``exec`` may run code with any dict.
         key = (id(scope), name)
-        if key in self.globals:
-            self.globals[key].value = value
+        known = self.globals.get(key)
+        if known is not None and (known.value is not None or value is None):
+            known.value = value
             return
-        self.globals[key] = GlobalChange(scope, name, value, tracer.stack())
+        # What was deleted and is stored again comes last: the deletion is replayed, too.
+        self.globals.pop(key, None)
+        self.globals[key] = GlobalChange(scope, name, value, tracer.stack(), moved=known is not None)
         self.order.append(self.globals[key])
 
     def load_global(self, scope: dict[str, object], name: str) -> GlobalChange | None:

@@ -456,17 +456,25 @@ class Interpreter:
                 frame.snapshot.call_method(self, "pop", [ConstantVariable(name), ConstantVariable(None)], {})
         return frame.snapshot
 
+    def module_name(self) -> str:
+        """Name of the module whose code runs."""
+        return str(self.frames[-1].scope.get("__name__", "__main__"))
+
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
         """Class and object that ``super()`` without arguments uses in the frame that runs."""
         frame = self.frames[-1]
         # Python's compiler gives a method that mentions ``super`` the free variable ``__class__``. The object is the
         # first parameter, which is in a cell instead of a local if an inner function uses it.
-        cell = frame.cells.get("__class__")
-        if cell is None or cell.content is None or not frame.code.co_varnames:
+        if not frame.code.co_argcount:
             self.raise_exception(RuntimeError, "super(): no arguments")
         first = frame.code.co_varnames[0]
-        owner = frame.locals.get(first) or frame.cells[first].content
-        assert owner is not None
+        owner = frame.cells[first].content if first in frame.cells else frame.locals.get(first)
+        if owner is None:
+            self.raise_exception(RuntimeError, "super(): arg[0] deleted")
+        cell = frame.cells.get("__class__")
+        if cell is None or cell.content is None:
+            which = "__class__ cell not found" if cell is None else "empty __class__ cell"
+            self.raise_exception(RuntimeError, f"super(): {which}")
         return realise(self, cell.content), realise(self, owner)
 
     def handled_exception(self) -> VariableTracker | None:

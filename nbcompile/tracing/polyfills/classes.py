@@ -1,4 +1,4 @@
-"""Instance checks, said in Python: what CPython asks an object for its ``__class__``.
+"""Instance checks and class patterns, said in Python: what CPython asks an object for.
 
     isinstance(unittest.mock.Mock(spec=Linear), Linear)    True: its ``__class__`` is Linear
 
@@ -25,3 +25,34 @@ def instance_of_abstract(value: object, cls: type, wanted: type) -> bool:
     """``ABCMeta.__instancecheck__`` of an object of class ``cls``."""
     claimed = value.__class__
     return issubclass(claimed, wanted) or (claimed is not cls and issubclass(cls, wanted))
+
+
+def match_class(
+    subject: object, cls: type, count: int, names: tuple[str, ...], matches_self: bool
+) -> tuple[object, ...] | None:
+    """``case cls(...)``: the values that its positional and keyword patterns are compared with; None if it fails."""
+    if not isinstance(subject, cls):
+        return None
+    positional = ()
+    if count:
+        positional = cls.__match_args__ if hasattr(cls, "__match_args__") else ()
+        if type(positional) is not tuple:
+            raise TypeError(f"{cls.__name__}.__match_args__ must be a tuple (got {type(positional).__name__})")
+        matches_self = matches_self and not hasattr(cls, "__match_args__")
+        allowed = 1 if matches_self else len(positional)
+        if allowed < count:
+            plural = "" if allowed == 1 else "s"
+            raise TypeError(f"{cls.__name__}() accepts {allowed} positional sub-pattern{plural} ({count} given)")
+    values = [subject] if count and matches_self else []
+    read = []
+    for name in (*positional[:count], *names):
+        if not isinstance(name, str):
+            raise TypeError(f"__match_args__ elements must be strings (got {type(name).__name__})")
+        if name in read:
+            raise TypeError(f"{cls.__name__}() got multiple sub-patterns for attribute {name!r}")
+        read.append(name)
+        try:
+            values.append(getattr(subject, name))
+        except AttributeError:
+            return None
+    return tuple(values)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import collections
 import functools
 import operator
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from nbcompile.capture.recipe import Call, Constant, Recipe
@@ -76,6 +77,26 @@ class DequeVariable(ListVariable):
 
     def not_in(self, tracer: Tracer, item: VariableTracker, message: str | None = None) -> NoReturn:
         super().not_in(tracer, item)  # whatever was asked of it
+
+    def matches(self, tracer: Tracer, item: VariableTracker, start: int = 0, stop: int = sys.maxsize) -> Iterator[int]:
+        moves = self.moves
+        for index in range(start, min(stop, len(self.items))):
+            if tracer.equal_items(self.at(tracer, index), item):
+                yield index
+            if self.moves != moves:
+                tracer.raise_exception(RuntimeError, "deque mutated during iteration")
+
+    def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
+        moves = self.moves
+        for index, element in enumerate(self.unpack(tracer)):
+            is_equal = tracer.equal_items(element, item)
+            if self.moves != moves:  # asked before the answer is used
+                tracer.raise_exception(IndexError, "deque mutated during iteration")
+            if is_equal:
+                self.mark_mutated(tracer)
+                del self.items[index]
+                return
+        self.not_in(tracer, item)
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         iterator = self._over(self, iter)

@@ -10,11 +10,12 @@ nbcompile/tracing/frame/handlers/control.py
 
 from __future__ import annotations
 
+import builtins
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeGuard
 
-from nbcompile.capture.recipe import Call, Constant, Mutation, Recipe, SetAttribute
+from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, SetAttribute
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
@@ -63,6 +64,8 @@ class ExceptionVariable(ObjectVariable):
         """Traceback from the time when it was raised."""
         self.file_names: list[VariableTracker] = []
         """For an OSError: what follows ``args`` in the call that made it."""
+        self.members: tuple[VariableTracker, ...] | None = None
+        """Exceptions of a group, which a later change of the list in ``args`` does not change."""
         self.of_assertion = False
         """True if an ``assert`` statement raised it."""
 
@@ -234,6 +237,8 @@ class ExceptionVariable(ObjectVariable):
 
     def _make(self, reconstruction: Reconstructor) -> Recipe:
         cls, arguments = Constant(self.cls, self.cls.__name__), tuple(map(reconstruction.recipe, self.arguments))
+        if self.members is not None:  # ``args`` follow
+            arguments = (arguments[0], Build("tuple", tuple(map(reconstruction.recipe, self.members))))
         # Where no code of the program makes it, the class itself does: some classes in C keep more than ``args``.
         own = (types.FunctionType, staticmethod)
         if not any(isinstance(class_lookup(self.cls, name), own) for name in ("__new__", "__init__")):
@@ -249,6 +254,9 @@ class ExceptionVariable(ObjectVariable):
         if self.failed_lookup is not None:
             known |= {"name": ConstantVariable(self.failed_lookup[0]), "obj": self.failed_lookup[1]}
         linked = tuple(SetAttribute(target, name, reconstruction.recipe(value)) for name, value in known.items())
+        if self.members is not None:
+            arguments = Build("tuple", tuple(map(reconstruction.recipe, self.arguments)))
+            linked = (*linked, SetAttribute(target, "args", arguments))
         suppressed = SetAttribute(target, "__suppress_context__", Constant(self.suppresses_context))
         return (*reconstruction.attributes(self), *linked, *((suppressed,) if self.suppresses_context else ()))
 
@@ -313,6 +321,43 @@ def without_initialising(cls: type[BaseException], *arguments: Any) -> BaseExcep
 
 def _builtin_base(cls: type[BaseException]) -> type:
     return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
+
+
+def class_of_group(
+    tracer: Tracer, cls: type[BaseException], arguments: Sequence[VariableTracker]
+) -> type[BaseException]:
+    """The class of a new exception, after ``BaseExceptionGroup.__new__`` has looked at the arguments.
+
+    A group of the base class whose exceptions are all of class ``Exception`` is an ``ExceptionGroup``.
+    """
+    if GROUP is None or not issubclass(cls, GROUP):
+        return cls
+    builtin = _builtin_base(cls)
+    bases = (builtin, Exception) if issubclass(cls, Exception) and not issubclass(builtin, Exception) else (builtin,)
+    is_own = cls in (GROUP, ExceptionGroup)  # Python's own
+    group = tracer.evaluate(
+        cls if is_own else type(cls.__name__, bases, {}), [_like(tracer, each) for each in arguments]
+    )
+    return type(group) if is_own else cls  # type: ignore[return-value]
+
+
+GROUP: Any = getattr(builtins, "BaseExceptionGroup", None)
+
+
+def _like(tracer: Tracer, value: VariableTracker) -> object:
+    """A value that a group refuses, or takes, as it does the traced one."""
+    if value.is_constant():
+        return value.constant()
+    kind = value.python_type()
+    if issubclass(kind, BaseException):
+        return Exception() if issubclass(kind, Exception) else BaseException()
+    if kind in (list, tuple):
+        return [_like(tracer, each) for each in value.unpack(tracer)]
+    if isinstance(value, ObjectVariable):  # its class may make a sequence of it
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL, f"ExceptionGroup of {value.describe()}", name="ExceptionGroup"
+        )
+    return object()
 
 
 def _value_or_none(tracer: Tracer, value: VariableTracker) -> object:

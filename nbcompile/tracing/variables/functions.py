@@ -539,7 +539,7 @@ class UnboundMethodVariable(KnownCallable):
                 tracer.evaluate(self.value, plain, {name: each.constant() for name, each in named.items()})
             )
         cls: type = self.value.__objclass__
-        if not values or not issubclass(values[0].python_type(), cls):
+        if not values or cls not in values[0].python_type().__mro__:
             given = f"'{values[0].type_name()}' object" if values else "no argument"
             name = self.value.__name__
             tracer.raise_exception(

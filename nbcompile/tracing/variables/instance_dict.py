@@ -51,7 +51,7 @@ class InstanceDictVariable(DictVariable):
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.members))
 
-    def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
+    def _has(self, tracer: Tracer, key: VariableTracker, looked_up: Hashable) -> bool:
         name = key.hash_key(tracer)
         if self.source is not None and name not in tracer.side_effects.stored_attributes(self.owner):
             tracer.guard(self.source, GuardKind.DICT_CONTAINS, (name, name in self.members))
@@ -133,9 +133,11 @@ class _Attributes(MutableMapping[Hashable, Entry]):
         self.tracer.side_effects.delete_attribute(self.tracer, self.owner, str(name))
 
     def __iter__(self) -> Iterator[Hashable]:
-        stored = self._stored()
-        yield from (name for name in self.members if name not in stored or stored[name] is not None)
-        yield from (name for name, value in list(stored.items()) if value is not None and name not in self.members)
+        stored = {name: value for name, value in self._stored().items() if value is not None}
+        gone = self._stored().keys() - stored.keys() | self.tracer.side_effects.moved_attributes(self.owner)
+        kept = [name for name in self.members if name not in gone]
+        yield from kept
+        yield from (name for name in stored if name not in kept)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Container, Hashable, Iterable, Mapping, 
 from typing import Any
 
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, StoreItems
+from nbcompile.capture.recipe import Build, Call, Constant, Evaluate, Mutation, Recipe, StoreItems
 from nbcompile.capture.source import Source
 from nbcompile.tracing.polyfills.builtins import fromkeys
 from nbcompile.tracing.protocol import Reconstructor, Tracer
@@ -30,6 +30,10 @@ from nbcompile.tracing.variables.set_tables import HASHED_BY_VALUE, SetTable, is
 
 IN_ORDER = ("keys", "values", "items", "__iter__", "__reversed__", "copy", "popitem")
 """Methods of ``dict`` that go through the insertions, also in an OrderedDict, whose keys may have been moved."""
+PAST_THE_ORDER = (
+    "__setitem__", "__delitem__", "pop", "popitem", "clear", "update", "setdefault", "__init__", "__ior__",
+)  # fmt: skip
+"""Methods of ``dict`` that change an OrderedDict behind its back: it goes on with the order that it had."""
 Entry = tuple[VariableTracker, VariableTracker]
 
 
@@ -89,6 +93,8 @@ class DictVariable(ContainerVariable):
         self.cls = cls
         self.default = default
         self.changed = False
+        self.inserted: dict[Hashable, None] = {}
+        """Keys in the order of their insertion, from the time when one is moved: ``dict.keys`` of an OrderedDict."""
 
     def describe(self) -> str:
         return f"ConstDictVariable(length={len(self.entries)})"
@@ -111,8 +117,9 @@ class DictVariable(ContainerVariable):
     def builtin_method(
         self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker:
-        is_ordered = issubclass(self.cls, collections.OrderedDict)
-        if cls is dict and is_ordered and name in IN_ORDER and self.source is not None:
+        # The order of dict's own methods is known unless keys were moved, here or before the call.
+        unknown = (*PAST_THE_ORDER, *(IN_ORDER if self.source is not None or self.inserted else ()))
+        if cls is dict and issubclass(self.cls, collections.OrderedDict) and name in unknown:
             self.no_method(name)
         return super().builtin_method(tracer, cls, name, arguments, keywords)
 
@@ -126,12 +133,11 @@ class DictVariable(ContainerVariable):
         self.changed = True
         super().mark_mutated(tracer)
 
-    def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
+    def _has(self, tracer: Tracer, key: VariableTracker, looked_up: Hashable) -> bool:
         # Three guards on a dict from outside, from the weakest on:
         #     d["lr"]       DICT_CONTAINS of this key       other keys may come and go
         #     len(d)        DICT_LENGTH
         #     for k in d    all keys, in order
-        looked_up = key.hash_key(tracer)
         found = looked_up in self.entries
         if self.source is not None and not self.changed:
             if key.is_constant():
@@ -145,16 +151,25 @@ class DictVariable(ContainerVariable):
         return found
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return self._has(tracer, item)
+        return self._has(tracer, item, item.hash_key(tracer))
 
     def get_item(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
-        if key.hash_key(tracer) not in self.entries:
-            self._has(tracer, key)
+        return self.find(tracer, key, key.hash_key(tracer))
+
+    def value_at(self, tracer: Tracer, hashed: Hashable) -> VariableTracker:
+        """The value of an entry that is there, by the hash of its key."""
+        return self.find(tracer, self.entries[hashed][0], hashed)
+
+    def find(self, tracer: Tracer, key: VariableTracker, hashed: Hashable) -> VariableTracker:
+        """The value of a key whose hash was asked for."""
+        entry = self.entries.get(hashed)
+        if entry is None:
+            self._has(tracer, key, hashed)
             return self._missing(tracer, key)
-        known, value = self.entries[key.hash_key(tracer)]
-        value = realise(tracer, value)
+        value = realise(tracer, entry[1])
         # The realised tracker replaces the lazy one, so that the value is one object however often it is read.
-        self.entries[key.hash_key(tracer)] = (known, value)
+        if value is not entry[1]:
+            self.entries[hashed] = (entry[0], value)
         return value
 
     def _missing(self, tracer: Tracer, key: VariableTracker) -> VariableTracker:
@@ -167,14 +182,22 @@ class DictVariable(ContainerVariable):
     def set_item(self, tracer: Tracer, key: VariableTracker, value: VariableTracker) -> None:
         # Before the change: what the dict held until now is guarded first.
         self.mark_mutated(tracer)
-        known = self.entries.get(key.hash_key(tracer))
-        self.entries[key.hash_key(tracer)] = (known[0] if known else key, value)
+        self._store(key.hash_key(tracer), key, value)
+
+    def _store(self, hashed: Hashable, key: VariableTracker, value: VariableTracker) -> None:
+        known = self.entries.get(hashed)
+        self.entries[hashed] = (known[0] if known else key, value)
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
-        if not self._has(tracer, key):
+        hashed = key.hash_key(tracer)
+        if not self._has(tracer, key, hashed):
             tracer.raise_exception(KeyError, key)  # a default factory is for reads
         self.mark_mutated(tracer)
-        del self.entries[key.hash_key(tracer)]
+        self._drop(hashed)
+
+    def _drop(self, key: Hashable) -> Entry:
+        self.inserted.pop(key, None)
+        return self.entries.pop(key)
 
     def keys(self, tracer: Tracer) -> list[VariableTracker]:
         """All keys, in order; guarded."""
@@ -184,7 +207,7 @@ class DictVariable(ContainerVariable):
     def values(self, tracer: Tracer) -> list[VariableTracker]:
         """All values, in order; the keys are guarded."""
         self._know_all(tracer)
-        return [self.get_item(tracer, key) for key, _ in list(self.entries.values())]
+        return [self.find(tracer, key, hashed) for hashed, (key, _) in list(self.entries.items())]
 
     def unpack(self, tracer: Tracer) -> list[VariableTracker]:
         return self.keys(tracer)
@@ -213,8 +236,9 @@ class DictVariable(ContainerVariable):
     def method_get(
         self, tracer: Tracer, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
-        if self._has(tracer, key):
-            return self.get_item(tracer, key)
+        hashed = key.hash_key(tracer)
+        if self._has(tracer, key, hashed):
+            return self.find(tracer, key, hashed)
         return default if default is not None else ConstantVariable(None)
 
     def method_keys(self, tracer: Tracer) -> VariableTracker:
@@ -234,19 +258,36 @@ class DictVariable(ContainerVariable):
     def method_copy(self, tracer: Tracer) -> VariableTracker:
         # A subclass gets a plain dict; only these two make one of their own class.
         cls = self.cls if issubclass(self.cls, (collections.OrderedDict, collections.defaultdict)) else dict
+        copied = DictVariable(tracer, [], cls=cls, default=self.default)
+        for hashed, (key, value) in self.hashed(tracer):
+            copied._store(hashed, key, value)
+        return copied
+
+    def hashed(self, tracer: Tracer) -> list[tuple[Hashable, Entry]]:
+        """All entries with the hashes of their keys, in order; guarded. CPython does not ask for such a hash again."""
         entries = zip(self.keys(tracer), self.values(tracer), strict=True)
-        return DictVariable(tracer, entries, cls=cls, default=self.default)
+        return list(zip(list(self.entries), entries, strict=True))
+
+    def fill(self, tracer: Tracer, other: VariableTracker) -> None:
+        """Store what another mapping, or an iterable of pairs, holds."""
+        entries = None if self.cls is collections.OrderedDict else hashed_entries(tracer, other)
+        if entries is None:
+            for key, value in pairs_of(tracer, other):
+                self._store(key.hash_key(tracer), key, value)
+        for hashed, (key, value) in entries or []:
+            self._store(hashed, key, value)
 
     def method_pop(
         self, tracer: Tracer, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
-        if not self._has(tracer, key):
+        hashed = key.hash_key(tracer)
+        if not self._has(tracer, key, hashed):
             if default is not None:
                 return default
             tracer.raise_exception(KeyError, key)
-        value = self.get_item(tracer, key)
+        value = self.find(tracer, key, hashed)
         self.mark_mutated(tracer)
-        del self.entries[key.hash_key(tracer)]
+        self._drop(hashed)
         return value
 
     def method_popitem(self, tracer: Tracer, last: VariableTracker | None = None) -> VariableTracker:
@@ -257,20 +298,22 @@ class DictVariable(ContainerVariable):
         self.mark_mutated(tracer)
         position = -1 if last is None or last.truth(tracer) else 0
         found = list(self.entries)[position]
-        key, value = self.entries.pop(found)
+        key, value = self._drop(found)
         return TupleVariable([realise(tracer, key), realise(tracer, value)])
 
     def method_setdefault(
         self, tracer: Tracer, key: VariableTracker, default: VariableTracker | None = None
     ) -> VariableTracker:
-        if not self._has(tracer, key):
-            self.set_item(tracer, key, default if default is not None else ConstantVariable(None))
-        return self.get_item(tracer, key)
+        hashed = key.hash_key(tracer)
+        if not self._has(tracer, key, hashed):
+            self.mark_mutated(tracer)
+            self._store(hashed, key, default if default is not None else ConstantVariable(None))
+        return self.find(tracer, key, hashed)
 
     def method_update(self, tracer: Tracer, other: VariableTracker | None = None, /, **named: VariableTracker) -> None:
         self.mark_mutated(tracer)
-        for key, value in pairs_of(tracer, other) if other is not None else []:
-            self.set_item(tracer, key, value)
+        if other is not None:
+            self.fill(tracer, other)
         for name, value in named.items():
             self.set_item(tracer, ConstantVariable(name), value)
 
@@ -283,16 +326,19 @@ class DictVariable(ContainerVariable):
     def method_clear(self, tracer: Tracer) -> None:
         self.mark_mutated(tracer)
         self.entries.clear()
+        self.inserted = {}
 
     def method_move_to_end(self, tracer: Tracer, key: VariableTracker, last: VariableTracker | None = None) -> None:
-        if not self._has(tracer, key):
+        hashed = key.hash_key(tracer)
+        if not self._has(tracer, key, hashed):
             self._missing(tracer, key)
         self.mark_mutated(tracer)
-        entry = self.entries.pop(key.hash_key(tracer))
+        self.inserted = self.inserted or dict.fromkeys(self.entries)
+        entry = self.entries.pop(hashed)
         if last is None or last.truth(tracer):
-            self.entries[key.hash_key(tracer)] = entry
+            self.entries[hashed] = entry
         else:
-            self.entries = {key.hash_key(tracer): entry, **self.entries}
+            self.entries = {hashed: entry, **self.entries}
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
@@ -317,7 +363,18 @@ class DictVariable(ContainerVariable):
 
     def entry_recipes(self, reconstruction: Reconstructor) -> list[Recipe]:
         """Recipes of all keys and values in turn: key, value, key, value..."""
-        return [reconstruction.recipe(part) for entry in self.entries.values() for part in entry]
+        return [reconstruction.recipe(part) for entry in self.as_inserted() for part in entry]
+
+    def as_inserted(self) -> list[Entry]:
+        """The entries in the order of ``dict``'s own methods, whatever was moved since."""
+        moved = [self.entries[key] for key in self.inserted]
+        return [*moved, *(entry for key, entry in self.entries.items() if key not in self.inserted)]
+
+    def moves(self, reconstruction: Reconstructor, target: Recipe) -> tuple[Mutation, ...]:
+        """Calls that move the keys of an OrderedDict to where they are now."""
+        move = Constant(collections.OrderedDict.move_to_end, "move_to_end")
+        keys = [key for key, _ in self.entries.values()] if self.inserted else []
+        return tuple(Evaluate(Call(move, (target, reconstruction.recipe(key)))) for key in keys)
 
 
 class DictViewVariable(ContainerVariable):
@@ -376,9 +433,10 @@ class SetVariable(ContainerVariable):
         source: Source | None = None,
         cls: type = set,
         table: SetTable | None = None,
+        members: Mapping[Hashable, VariableTracker] | None = None,
     ) -> None:
         # Of equal items the first stays, as in Python.
-        self.members: dict[Hashable, VariableTracker] = {}
+        self.members: dict[Hashable, VariableTracker] = dict(members or {})
         for item in items:
             self.members.setdefault(item.hash_key(tracer), item)
         self.source = source
@@ -498,25 +556,28 @@ class SetVariable(ContainerVariable):
         if self.cls is frozenset:
             return self
         base = set if issubclass(self.cls, set) else frozenset
-        return self.like(tracer, self.members.values(), self.table.copy(base))
+        return self.like(tracer, self.members, self.table.copy(base))
 
-    def like(self, tracer: Tracer, items: Iterable[VariableTracker], table: SetTable | None = None) -> SetVariable:
+    def like(
+        self, tracer: Tracer, members: Mapping[Hashable, VariableTracker], table: SetTable | None = None
+    ) -> SetVariable:
         """A new set as this one's methods in C make it: never one of a subclass."""
-        return SetVariable(tracer, items, cls=set if issubclass(self.cls, set) else frozenset, table=table)
+        base = set if issubclass(self.cls, set) else frozenset
+        return SetVariable(tracer, [], cls=base, table=table, members=members)
 
     def method_update(self, tracer: Tracer, *others: VariableTracker) -> None:
         self.mark_mutated(tracer)
         for other in others:
-            items = items_for_set(tracer, other)
-            for item in items:
-                self.members.setdefault(item.hash_key(tracer), item)
-            self.table.change("update", _operand(tracer, other, items))
+            items = hashed_items(tracer, other)
+            for key, item in items:
+                self.members.setdefault(key, item)
+            self.table.change("update", _operand(other, items))
 
     def combine(self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]) -> SetVariable:
         """``union``, ``intersection``, ``difference`` or ``symmetric_difference``."""
         members, operands = self._combined(tracer, operation, others)
         base = set if issubclass(self.cls, set) else frozenset
-        return self.like(tracer, members.values(), self.table.combined(operation, operands, base))
+        return self.like(tracer, members, self.table.combined(operation, operands, base))
 
     def _combined(
         self, tracer: Tracer, operation: str, others: Sequence[VariableTracker]
@@ -524,11 +585,11 @@ class SetVariable(ContainerVariable):
         mine = dict(self.members)
         operands: list[SetTable] = []
         for other in others:
-            items = items_for_set(tracer, other)
-            operands.append(_operand(tracer, other, items))
+            items = hashed_items(tracer, other, asks_dict=operation == "intersection")
+            operands.append(_operand(other, items))
             theirs: dict[Hashable, VariableTracker] = {}
-            for item in items:  # the first of equal ones
-                theirs.setdefault(item.hash_key(tracer), item)
+            for key, item in items:  # the first of equal ones
+                theirs.setdefault(key, item)
             match operation:
                 case "union":
                     mine = {**mine, **_without(theirs, mine)}
@@ -569,19 +630,19 @@ class SetVariable(ContainerVariable):
 
     def method_symmetric_difference_update(self, tracer: Tracer, other: VariableTracker) -> None:
         self.mark_mutated(tracer)
-        items = items_for_set(tracer, other)
-        for item in SetVariable(tracer, items).members.values():
-            key = item.hash_key(tracer)
+        items = hashed_items(tracer, other)
+        theirs = dict(reversed(items))  # the first of equal ones
+        for key, item in theirs.items():
             if self.members.pop(key, None) is None:
                 self.members[key] = item
-        self.table.change("symmetric_difference_update", _operand(tracer, other, items))
+        self.table.change("symmetric_difference_update", _operand(other, items))
 
     def method_issubset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        theirs = {item.hash_key(tracer) for item in items_for_set(tracer, other)}
+        theirs = {key for key, _ in hashed_items(tracer, other)}
         return ConstantVariable(self.members.keys() <= theirs)
 
     def method_issuperset(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
-        return ConstantVariable(self.members.keys() >= {item.hash_key(tracer) for item in items_for_set(tracer, other)})
+        return ConstantVariable(self.members.keys() >= {key for key, _ in hashed_items(tracer, other)})
 
     def method___reduce_ex__(self, tracer: Tracer, protocol: VariableTracker) -> VariableTracker:
         """Arguments by which ``copy.deepcopy`` makes it again."""
@@ -589,8 +650,9 @@ class SetVariable(ContainerVariable):
 
     def method_isdisjoint(self, tracer: Tracer, other: VariableTracker) -> VariableTracker:
         # Alone of all these it asks for an iterator of a set of a subclass.
-        items = items_for_set(tracer, other) if isinstance(other, SetVariable) else other.unpack(tracer)
-        return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in items))
+        if isinstance(other, SetVariable):
+            return ConstantVariable(self.members.keys().isdisjoint(other.members))
+        return ConstantVariable(self.members.keys().isdisjoint(item.hash_key(tracer) for item in other.unpack(tracer)))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
@@ -616,6 +678,19 @@ def items_for_set(tracer: Tracer, value: VariableTracker) -> list[VariableTracke
     return list(part.members.values()) if isinstance(part, SetVariable) else part.unpack(tracer)
 
 
+def hashed_items(
+    tracer: Tracer, value: VariableTracker, *, asks_dict: bool = False
+) -> list[tuple[Hashable, VariableTracker]]:
+    """The items that a set takes, with their hashes: sets, and most methods of the keys of a dict, reuse those."""
+    part = built_in_set(value)
+    if isinstance(part, SetVariable):
+        return list(part.members.items())
+    entries = None if asks_dict else hashed_entries(tracer, part)
+    if entries is not None:
+        return [(hashed, key) for hashed, (key, _) in entries]
+    return [(item.hash_key(tracer), item) for item in part.unpack(tracer)]
+
+
 def set_of_value(
     tracer: Tracer, items: Iterable[VariableTracker], value: Collection[object], source: Source | None = None
 ) -> SetVariable:
@@ -629,19 +704,21 @@ def set_of_value(
 
 def set_made_of(tracer: Tracer, cls: type, value: VariableTracker) -> SetVariable:
     """``set(value)`` or ``frozenset(value)``."""
-    items = items_for_set(tracer, value)
-    operand = _operand(tracer, value, items)
+    items = hashed_items(tracer, value)
+    operand = _operand(value, items)
     table = SetTable(None if operand.keys is None else cls(operand.keys), operand.sources)
-    return SetVariable(tracer, items, cls=cls, table=table)
+    members: dict[Hashable, VariableTracker] = {}
+    for key, item in items:  # the first of equal ones
+        members.setdefault(key, item)
+    return SetVariable(tracer, [], cls=cls, table=table, members=members)
 
 
-def _operand(tracer: Tracer, value: VariableTracker, items: Sequence[VariableTracker]) -> SetTable:
+def _operand(value: VariableTracker, items: Sequence[tuple[Hashable, VariableTracker]]) -> SetTable:
     """An argument of a set's method as CPython sees it: it makes room for a set or a dict before it adds."""
     part = built_in_set(value)
     if isinstance(part, SetVariable):
         return part.table
-    pairs = [(item.hash_key(tracer), item) for item in items]
-    listed = table_of(list, pairs)
+    listed = table_of(list, items)
     if isinstance(part, DictVariable) and part.cls is dict and listed.keys is not None:
         listed.keys = dict.fromkeys(listed.keys)
     return listed
@@ -653,6 +730,11 @@ def _sought(tracer: Tracer, item: VariableTracker) -> Hashable:
     if isinstance(part, SetVariable) and issubclass(part.cls, set) and item.is_unhashable():
         return frozenset(part.members)
     return item.hash_key(tracer)
+
+
+def hashed_entries(tracer: Tracer, value: VariableTracker) -> list[tuple[Hashable, Entry]] | None:
+    """The entries of a dict of Python's own, with the hashes that it keeps; None of any other value."""
+    return value.hashed(tracer) if type(value) is DictVariable and value.cls is dict else None
 
 
 def pairs_of(tracer: Tracer, value: VariableTracker) -> list[Entry]:

@@ -50,7 +50,7 @@ class NamespaceVariable(DictVariable):
         if self.source is not None:
             tracer.guard(self.source, GuardKind.DICT_LENGTH, len(self.scope))
 
-    def _has(self, tracer: Tracer, key: VariableTracker) -> bool:
+    def _has(self, tracer: Tracer, key: VariableTracker, looked_up: Hashable) -> bool:
         name = key.hash_key(tracer)
         if self.source is not None and tracer.side_effects.load_global(self.scope, name) is None:  # type: ignore[arg-type]
             tracer.guard(self.source, GuardKind.DICT_CONTAINS, (name, name in self.scope))
@@ -105,8 +105,14 @@ class _Globals(MutableMapping[Hashable, Entry]):
 
     def __iter__(self) -> Iterator[Hashable]:
         stored = self.tracer.side_effects.stored_globals(self.scope)
-        yield from (name for name in self.scope if name not in stored or stored[name] is not None)
-        yield from (name for name, value in stored.items() if value is not None and name not in self.scope)
+        kept = [name for name in self.scope if name not in stored or self._is_kept(name)]
+        yield from kept
+        yield from (name for name, value in stored.items() if value is not None and name not in kept)
+
+    def _is_kept(self, name: str) -> bool:
+        """True if a global that was stored has the position that it had before."""
+        change = self.tracer.side_effects.load_global(self.scope, name)
+        return change is None or (change.value is not None and not change.moved)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

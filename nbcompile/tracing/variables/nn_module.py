@@ -54,6 +54,9 @@ class NNModuleVariable(ObjectVariable):
         return member
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
+        # What the traced code took away was there before, which it has asked for already.
+        if not self.is_new() and any(name in (self.value.__dict__.get(store) or {}) for store in STORES):
+            return
         # One guard, whose predicate asks the real object: it looks into all dicts, as nn.Module does.
         if class_lookup(self.cls, "__getattr__") is GETTER and not self.has_new_class:
             tracer.guard(source, GuardKind.HASATTR, (name, False))

@@ -545,16 +545,32 @@ class ObjectVariable(VariableTracker):
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
         if self.has_special(tracer, "__contains__"):
             return self._special(tracer, "__contains__", [item], {}).truth(tracer)
-        if not self.has_special(tracer, "__iter__") and not self.has_special(tracer, "__getitem__"):
-            self._refuse(tracer, "__contains__")
-        return any(tracer.equal_items(each, item) for each in self.unpack(tracer))
+        try:
+            iterator = realise(tracer, self.iterate(tracer))
+        except ObservedException as error:
+            if issubclass(error.value.python_type(), TypeError):  # whatever it says
+                tracer.raise_exception(TypeError, REFUSALS["__contains__"].format(self.type_name()))
+            raise
+        while (found := iterator.next_item(tracer)) is not None:  # no further than needed
+            if tracer.equal_items(realise(tracer, found), item):
+                return True
+        return False
 
     def iterate(self, tracer: Tracer) -> VariableTracker:
         if self.has_special(tracer, "__iter__"):
-            return self._special(tracer, "__iter__", [], {})
+            iterator = realise(tracer, self._special(tracer, "__iter__", [], {}))
+            if iterator.lacks("__next__"):
+                tracer.raise_exception(TypeError, f"iter() returned non-iterator of type '{iterator.type_name()}'")
+            return iterator
+        self.refuse_iteration(tracer)
         if self.has_special(tracer, "__getitem__"):
             return tracer.iterate_by_index(self)
         tracer.raise_exception(TypeError, f"'{self.cls.__name__}' object is not iterable")
+
+    def refuse_iteration(self, tracer: Tracer) -> None:
+        super().refuse_iteration(tracer)
+        if class_lookup(self.cls, "__iter__") is None:
+            tracer.raise_exception(TypeError, REFUSALS["__iter__"].format(self.type_name()))
 
     def listed(self, tracer: Tracer) -> list[VariableTracker]:
         if not isinstance(class_lookup(self.cls, "__len__"), types.FunctionType):

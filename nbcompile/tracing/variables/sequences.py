@@ -15,7 +15,7 @@ import operator
 import sys
 import types
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
@@ -128,7 +128,15 @@ class SequenceVariable(ContainerVariable):
         return self.items * count
 
     def contains(self, tracer: Tracer, item: VariableTracker) -> bool:
-        return any(tracer.equal_items(each, item) for each in self.unpack(tracer))
+        return any(True for _ in self.matches(tracer, item))
+
+    def matches(self, tracer: Tracer, item: VariableTracker, start: int = 0, stop: int = sys.maxsize) -> Iterator[int]:
+        """Positions of equal items. An ``__eq__`` of the program may change the sequence on the way."""
+        index = start
+        while index < min(stop, len(self.items)):
+            if tracer.equal_items(self.at(tracer, index), item):
+                yield index
+            index += 1
 
     def method_index(self, tracer: Tracer, item: VariableTracker, *bounds: VariableTracker) -> VariableTracker:
         find = self.empty().index  # says in Python's words which bounds it refuses
@@ -136,9 +144,8 @@ class SequenceVariable(ContainerVariable):
             tracer.evaluate(find, (None, *bounds))
         start, stop = (*(index_of(tracer, each, partial(find, None)) for each in bounds), None, None)[:2]
         low, high, _ = slice(start, stop).indices(len(self.items))
-        for index in range(low, high):
-            if tracer.equal_items(self.at(tracer, index), item):
-                return ConstantVariable(index)
+        for index in self.matches(tracer, item, low, high):
+            return ConstantVariable(index)
         self.not_in(tracer, item, "tuple.index(x): x not in tuple" if issubclass(self.cls, tuple) else None)
 
     def not_in(self, tracer: Tracer, item: VariableTracker, message: str | None = None) -> NoReturn:
@@ -149,7 +156,7 @@ class SequenceVariable(ContainerVariable):
         tracer.raise_exception(ValueError, message)
 
     def method_count(self, tracer: Tracer, item: VariableTracker) -> VariableTracker:
-        return ConstantVariable(sum(tracer.equal_items(each, item) for each in self.unpack(tracer)))
+        return ConstantVariable(sum(1 for _ in self.matches(tracer, item)))
 
 
 class ListVariable(SequenceVariable):
@@ -220,11 +227,10 @@ class ListVariable(SequenceVariable):
         return realise(tracer, self.items.pop(position))
 
     def method_remove(self, tracer: Tracer, item: VariableTracker) -> None:
-        for index, element in enumerate(self.unpack(tracer)):
-            if tracer.equal_items(element, item):
-                self.mark_mutated(tracer)
-                del self.items[index]
-                return
+        for index in self.matches(tracer, item):
+            self.mark_mutated(tracer)
+            del self.items[index : index + 1]  # an ``__eq__`` may have taken it away
+            return
         self.not_in(tracer, item, "list.remove(x): x not in list")
 
     def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:

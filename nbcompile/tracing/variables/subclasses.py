@@ -21,13 +21,14 @@ from typing import Any
 import torch
 import torch.fx
 
+from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Call, Constant, FromSource, Recipe
 from nbcompile.capture.source import AttrSource, MethodFunctionSource, Source, TypeSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.functions import MethodVariable
-from nbcompile.tracing.variables.lookup import MISSING, class_lookup
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable, method
 
@@ -77,11 +78,28 @@ class SubclassVariable(TensorVariable):
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         for cls in own_classes(self.cls):
             if name in vars(cls) and not name.startswith("__"):
-                return self._own(tracer, name, vars(cls)[name])
+                found = vars(cls)[name]
+                shadowing = None if is_data_descriptor(found) else self._of_object(tracer, name)
+                return self._own(tracer, name, found) if shadowing is None else shadowing
         found = getattr(torch.Tensor, name, MISSING)
         if found is MISSING:
             return self._custom_attribute(tracer, name)
         return super().get_attribute(tracer, name)
+
+    def _of_object(self, tracer: Tracer, name: str) -> VariableTracker | None:
+        """Attribute of the object itself, which comes before the class's."""
+        stored = tracer.side_effects.attribute(self, name)
+        if stored is not None or tracer.side_effects.is_deleted(self, name) or self.source is None:
+            return stored
+        members = instance_dict(tracer.real_value(self.source))
+        tracer.guard(AttrSource(self.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, name in members))
+        return tracer.wrap(members[name], AttrSource(self.source, name)) if name in members else None
+
+    def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
+        found = next((vars(cls)[name] for cls in own_classes(self.cls) if name in vars(cls)), MISSING)
+        if is_data_descriptor(found):
+            raise breaks.unsupported(breaks.TENSOR_ATTRIBUTE, f"setattr({self.describe()}, {name})", name=name)
+        super().set_attribute(tracer, name, value)
 
     def _own(self, tracer: Tracer, name: str, found: object) -> VariableTracker:
         source = None if self.source is None else MethodFunctionSource(self.source, name)
@@ -114,7 +132,9 @@ class SubclassVariable(TensorVariable):
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
         arguments = (reconstruction.graph_output(self.node), Constant(self.cls, self.cls.__name__))
-        return reconstruction.shared(self, lambda: Call(Constant(as_class, "as_class"), arguments))
+        return reconstruction.shared(
+            self, lambda: Call(Constant(as_class, "as_class"), arguments), lambda: reconstruction.attributes(self)
+        )
 
 
 def made_of(tensor: TensorVariable, cls: object) -> VariableTracker:

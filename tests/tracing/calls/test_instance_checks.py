@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from tests.support.answers import check
 from tests.tracing.calls.test_builtins import NAMES
 
@@ -12,4 +14,24 @@ def test_kinds_of_values():
         "isinstance(1, (int, str)), isinstance(1, ()), isinstance(True, int)", "isinstance(1, 5)", "isinstance(1, (5,))",
         "issubclass(int, (str, object)), issubclass(bool, int)", "issubclass(1, int)", "issubclass(int, 1)", "type(thing) is Thing",
         "callable(len), callable(thing), callable(Thing)", "type(1), type(None)", **NAMES,
+    )  # fmt: skip
+
+
+def test_what_is_no_class_is_refused_in_the_words_of_python():
+    """A list of classes is none, nor is a tensor; a class before it in a tuple answers first."""
+    others = (
+        "[int]",
+        "3",
+        "'int'",
+        "{int}",
+        "None",
+        "x",
+        "(int, [str])",
+        "(str, [int])",
+        "(str, (float, 3))",
+        "int | str",
+    )
+    check(
+        *(f"isinstance(3, {other})" for other in others), *(f"issubclass(int, {other})" for other in others),
+        "issubclass(3, int)", "isinstance(3, ())", x=lambda: torch.ones(2),
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import operator
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.answers import check
 
 
 class Hint:
@@ -99,3 +101,12 @@ def test_pairs_of_inputs_are_sorted():
     compiled = nbcompile.compile(f)
     for numbers in ([3, 1, 2], [1, 3, 2], [3, 1, 2]):
         assert compiled(torch.ones(2), numbers)[1] == f(torch.ones(2), numbers)[1]
+
+
+def test_a_named_tuple_class_belongs_to_the_module_that_makes_it():
+    """Not to the tracer, which calls ``namedtuple``."""
+    check(
+        "namedtuple('N', 'a b').__module__", "namedtuple('N', 'a b', module='other').__module__",
+        "namedtuple('N', 'a b', defaults=[3])(1)._asdict()", "namedtuple('N', 'a b', module=None).__module__",
+        namedtuple=collections.namedtuple, __name__="a_module",  # noqa: PYI024
+    )  # fmt: skip

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import typing
+from typing import Any
+
 import torch
 
 import nbcompile
+from tests.support.answers import check
 
 
 class Point(list):
@@ -30,3 +34,62 @@ def test_new_and_init_of_a_list_run():
     assert type(found) is Point
     assert found.count == expected.count == 2
     assert all(left.equal(right) for left, right in zip(found, expected, strict=True))
+
+
+class Base:
+    """Its ``__new__`` makes objects of the subclass below."""
+
+    def __new__(cls, *_: Any) -> Any:
+        return object.__new__(Derived if cls is Base else cls)
+
+    def __init__(self, value: int) -> None:
+        self.value: Any = value
+
+
+class Derived(Base):
+    """It has an ``__init__`` of its own."""
+
+    def __init__(self, value: int) -> None:
+        self.value = "derived", value
+
+
+class MyList(list):  # type: ignore[type-arg]
+    """A list."""
+
+
+class MakesList:
+    """Its ``__new__`` returns a list, whose ``__init__`` is not called."""
+
+    def __new__(cls, *_: Any) -> Any:
+        return MyList([1, 2])
+
+
+class Asked(type):
+    """A metaclass whose hooks no instantiation asks."""
+
+    def __subclasscheck__(cls, other: Any) -> bool:
+        raise ValueError("asked")
+
+
+class OfAsked(metaclass=Asked):
+    """A class that must not be asked for subclasses."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def own(self) -> str:
+        return super().__thisclass__.__name__
+
+
+class Shape(typing.Protocol):
+    """A protocol that refuses instance checks, and instances."""
+
+    def area(self) -> float: ...
+
+
+def test_the_class_of_what_new_returned_says_which_init_runs() -> None:
+    """And no class is asked for its subclasses: a protocol refuses to be (that was an internal error)."""
+    check(
+        "Base(3).value", "Derived(3).value", "list(MakesList())", "list(MakesList([5]))", "OfAsked(3).value",
+        "OfAsked(3).own()", "Shape()", Base=Base, Derived=Derived, MakesList=MakesList, OfAsked=OfAsked, Shape=Shape,
+    )  # fmt: skip

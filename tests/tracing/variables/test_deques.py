@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 from collections import deque
+from typing import Any
 
 from tests.support.answers import check
 
@@ -59,3 +61,37 @@ def test_a_deque_from_outside_is_changed():
     """By the compiled call as by eager mode."""
     check("given.append(4)\ngiven.append(5)\nreturn given, given.maxlen", **NAMES)
     check("given.extendleft([7, 8])\ngiven.maxlen = 3\nreturn given", **NAMES)
+
+
+class Emptying:
+    """An item whose ``__eq__`` empties the list or deque that it is in."""
+
+    def __init__(self, items: Any, answer: bool) -> None:
+        self.items = items
+        self.answer = answer
+
+    def __eq__(self, other: object) -> bool:
+        self.items.clear()
+        return self.answer
+
+    __hash__ = object.__hash__
+
+
+def test_a_comparison_may_change_what_is_searched() -> None:
+    """A list goes on with what is left; a deque raises, ``remove`` another class than the others."""
+    searches = ("d.remove(7)", "d.index(7)", "d.count(7)", "7 in d")
+    programs = [
+        f"d = {kind}()\nd.extend([1, Emptying(d, {answer}), 2])\nreturn {search}, len(d)"
+        for kind in ("list", "deque")
+        for answer in (True, False)
+        for search in searches
+    ]
+    check(*programs, Emptying=Emptying, deque=collections.deque)
+
+
+def test_deque_refuses_arguments_in_the_words_of_python() -> None:
+    """Three arguments, and a keyword that it does not know, are refused."""
+    check(
+        "deque('abc', 2, 3)", "deque(foo=1)", "deque('a', iterable='b')", "list(deque(iterable='ab', maxlen=1))",
+        "deque('ab', maxlen=1).maxlen", deque=collections.deque,
+    )  # fmt: skip

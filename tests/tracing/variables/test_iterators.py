@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.answers import check
 
 OrderedDict = collections.OrderedDict
 MADE = {
@@ -401,3 +402,57 @@ def test_a_function_that_stops_the_iterator_of_c_that_calls_it():
             return x + 1, error.value, list(map(stop, [3])), list(zip(filter(stop, [1]), [2], strict=False))
 
     assert nbcompile.compile(f, backend="eager")(torch.ones(2))[1:] == f(torch.ones(2))[1:]
+
+
+class NoIterator:
+    """Its ``__iter__`` returns what is no iterator."""
+
+    def __iter__(self):
+        return 3
+
+
+class ItselfNoIterator:
+    """As above, an object."""
+
+    def __iter__(self):
+        return self
+
+
+class Refusing:
+    """It says that it cannot be iterated over, though it has items."""
+
+    __iter__ = None
+
+    def __getitem__(self, index):
+        return index
+
+
+class NextAlone:
+    """An iterator without ``__iter__``, given by an object below."""
+
+    def __init__(self):
+        self.left = 2
+
+    def __next__(self):
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        return self.left
+
+
+class GivesNextAlone:
+    """Its iterator has no ``__iter__``."""
+
+    def __iter__(self):
+        return NextAlone()
+
+
+def test_iterables_that_are_ill_formed_are_refused_at_once():
+    """``Refusing`` was iterated over without an end; ``enumerate``, ``zip`` and ``map`` refuse when they are made."""
+    uses = (
+        "type(iter(C()))", "type(enumerate(C()))", "list(enumerate(C()))", "type(zip('a', C()))", "type(map(str, C()))",
+        "type(filter(None, C()))", "list(C())", "[*C()]", "1 in C()", "sum(C())", "set(C())", "(lambda *a: a)(*C())",
+        "[].extend(C())", "sorted(C())", "list(reversed(C()))", "dict(C())", "list(deque(C()))", "a, b = C()\nreturn a",
+    )  # fmt: skip
+    for cls in (NoIterator, ItselfNoIterator, Refusing, GivesNextAlone):
+        check(*uses, C=cls, deque=collections.deque)

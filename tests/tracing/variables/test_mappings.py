@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from typing import Any
 
 import pytest
 import torch
@@ -246,3 +247,57 @@ def test_methods_of_dict_go_through_the_insertions_of_an_ordered_dict(method):
 
     for ordered in (collections.OrderedDict(a=1.0, b=2.0, c=3.0), _moved()):
         assert nbcompile.compile(f, backend="eager")(torch.ones(2), ordered)[1:] == f(torch.ones(2), ordered)[1:]
+
+
+def _keys_after_a_move(x: torch.Tensor, d: Any) -> Any:
+    d.move_to_end("a")
+    return x + 1, list(dict.keys(d)), list(dict.items(d)), list(d)
+
+
+@pytest.mark.parametrize("cls", [collections.OrderedDict, type("Sub", (collections.OrderedDict,), {})])
+@pytest.mark.parametrize("is_new", [True, False])
+def test_methods_of_dict_do_not_see_that_a_key_was_moved(cls: Any, is_new: bool) -> None:
+    """``dict.keys(d)`` has the order of the insertions, and an OrderedDict that is returned has it, too."""
+
+    def function(x: torch.Tensor, d: Any) -> Any:
+        mapping = cls(a=1, b=2) if is_new else d
+        return _keys_after_a_move(x, mapping), mapping
+
+    def called(function: Any) -> str:
+        outside = cls(a=1, b=2)
+        answer, mapping = function(torch.ones(2), outside)
+        return str((answer, list(mapping), list(dict.keys(mapping)), list(dict.keys(outside)), list(outside)))
+
+    assert called(nbcompile.compile(function, backend="eager")) == called(function)
+
+
+class Counted:
+    """A key that counts how often it is asked for its hash."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.asked = 0
+
+    def __hash__(self) -> int:
+        self.asked += 1
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Counted) and self.number == other.number
+
+
+@pytest.mark.parametrize("made", [
+    "set(d)", "frozenset(d)", "dict(d)", "{**d}", "d.copy()", "set(set(d))", "{*d}", "set(d) | set(d)", "set().union(d)",
+    "set(d).difference(d)", "set(d).symmetric_difference(d)", "set(d).intersection(d)", "set(d).issubset(d)",
+    "set(d) <= set(d)", "set().update(d)", "{}.update(d)", "OrderedDict(d)", "d == d.copy()", "d | d", "dict(d.items())",
+    "set(frozenset(d))", "defaultdict(int, d)", "d[k]", "d.get(k)", "d.setdefault(k, 1)", "d.pop(k)", "d.__delitem__(k)",
+    "d.__setitem__(k, 1)", "k in d", "set(d.keys())",
+])  # fmt: skip
+def test_a_hash_is_asked_for_as_often_as_in_python(made: str) -> None:
+    """A dict and a set keep the hashes of their keys, and take those of another one."""
+    scope = {"Counted": Counted, "OrderedDict": collections.OrderedDict, "defaultdict": collections.defaultdict}
+    source = f"def f(x):\n    k = Counted(1)\n    d = {{k: 1}}\n    {made}\n    return x + k.asked\n"
+    exec(source, scope)
+    function: Any = scope["f"]
+    compiled = nbcompile.compile(function, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(torch.zeros(1)), function(torch.zeros(1)))

@@ -72,3 +72,23 @@ def test_one_thing_under_three_names(name):
     """What is stored under one is found under the others, and after the call."""
     eager = played(name, lambda function: function)
     assert played(name, lambda function: nbcompile.compile(function, backend="eager")) == eager
+
+
+def _store_again(x):
+    global later_1, later_2
+    later_1, later_2 = 1, 2
+    del later_1
+    later_1 = 3
+    return x + 1
+
+
+def test_a_global_that_is_deleted_and_stored_again_comes_last():
+    """In the order of the module's globals."""
+
+    def order():
+        return [name for name in globals() if name.startswith("later_")]
+
+    nbcompile.compile(_store_again, backend="eager", fullgraph=True)(torch.ones(2))
+    assert order() == ["later_2", "later_1"]
+    assert globals()["later_1"] == 3
+    del globals()["later_1"], globals()["later_2"]

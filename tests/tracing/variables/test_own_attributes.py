@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import nbcompile
+from tests.support.answers import check
 from tests.support.graphs import Graphs
 
 
@@ -168,3 +169,47 @@ def test_descriptors_of_a_subclass():
     x = torch.ones(2).as_subclass(Described)
     assert nbcompile.compile(program, backend="eager")(x)[1:] == program(torch.ones(2).as_subclass(Described))[1:]
     assert vars(x)["rank"] == 2
+
+
+class TwoAttributes:
+    """An object with attributes in an order."""
+
+    def __init__(self):
+        self.a = 1
+        self.b = 2
+
+
+def _stored_again(o, x):
+    del o.a
+    o.c = 4
+    o.a = x + 1
+    return list(o.__dict__), list(vars(o).values())[1]
+
+
+def test_an_attribute_that_is_deleted_and_stored_again_comes_last():
+    """In ``__dict__`` of an object from outside and of a new one, while tracing and afterwards."""
+    check(
+        "o = O()\ndel o.a\no.a = 3\nreturn list(o.__dict__.items())",
+        "o = O()\ndel o.a\no.c = 1\ndel o.c\no.a = 3\no.c = 5\nreturn list(vars(o))",
+        "o = O()\nd = o.__dict__\nd['a'] = d.pop('a')\nreturn list(d)",
+        O=TwoAttributes,
+    )
+    theirs, mine = TwoAttributes(), TwoAttributes()
+    compiled = nbcompile.compile(_stored_again, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert str(compiled(mine, torch.ones(2))) == str(_stored_again(theirs, torch.ones(2)))
+        assert list(mine.__dict__) == list(theirs.__dict__)
+
+
+def test_a_parameter_that_is_registered_again_comes_last():
+    """``del m.weight; m.weight = w`` was an internal error: the module was said to have had no weight."""
+
+    def function(m, x):
+        weight = m.weight
+        del m.weight
+        m.weight = weight
+        return x + 1, [name for name, _ in m.named_parameters()]
+
+    mine = torch.nn.Linear(2, 2)
+    _, names = nbcompile.compile(function, backend="eager", fullgraph=True)(mine, torch.ones(2))
+    assert names == ["bias", "weight"] == list(mine._parameters)

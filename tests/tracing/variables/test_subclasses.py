@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+import nbcompile
 from nbcompile.tracing.variables import subclasses
 
 
@@ -58,3 +61,67 @@ def test_records_are_the_named_tuples_of_torch():
     assert subclasses.is_record(type(torch.ones(2).sort()))
     assert not subclasses.is_record(tuple)
     assert not subclasses.is_record(type("sort", (tuple,), {}))
+
+
+class NonData:
+    """A descriptor with ``__get__`` alone."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> str:
+        return "of the class"
+
+
+class Shadowed(torch.Tensor):
+    """A tensor whose objects may have attributes of the same names."""
+
+    value = 5
+    computed = NonData()
+
+    def method(self) -> str:
+        return "of the class"
+
+    @property
+    def prop(self) -> str:
+        return "of the class"
+
+    @property
+    def doubled(self) -> int:
+        return self.kept
+
+    @doubled.setter
+    def doubled(self, number: int) -> None:
+        self.kept = 2 * number
+
+
+def _read(t: Any) -> Any:
+    return t.value, t.computed, t.method(), t.prop, hasattr(t, "value"), t + 1
+
+
+def test_attributes_of_a_tensor_come_before_those_of_its_class() -> None:
+    """But for a property; and the dict of the object is guarded."""
+    compiled = nbcompile.compile(_read, backend="eager", fullgraph=True)
+    t: Any = torch.ones(2).as_subclass(Shadowed)
+    for own in ({}, {"value": "own", "computed": 3, "method": lambda: "own", "prop": 4}, {"value": 7}, {}):
+        t.__dict__.clear()
+        t.__dict__.update(own)
+        assert str(compiled(t)) == str(_read(t))
+
+
+def test_attributes_that_are_stored_on_a_tensor_of_a_subclass() -> None:
+    """They are read again, and the result of the graph has them; a setter of the class breaks the graph."""
+
+    def stored(t: Any) -> Any:
+        y = t + 1
+        y.value = 7
+        y.other = t * 2
+        return y.value, y.other, y
+
+    def through_setter(t: Any) -> Any:
+        t.doubled = 4
+        return t.doubled, t + 1
+
+    t = torch.ones(2).as_subclass(Shadowed)
+    one, other, y = nbcompile.compile(stored, backend="eager", fullgraph=True)(t)
+    assert (one, y.value, type(y)) == (7, 7, Shadowed)
+    assert y.other is other
+    assert nbcompile.compile(through_setter, backend="eager")(t)[0] == 8
+    assert t.__dict__ == {"kept": 8}

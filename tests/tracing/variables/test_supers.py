@@ -124,3 +124,35 @@ def test_methods_of_built_in_bases():
         "dict.__getitem__(answers, 'q')",
         items=lambda: Doubling([1]), answers=lambda: Answering(z=1), plain=lambda: Plain(z=1),
     )  # fmt: skip
+
+
+class Obscure:
+    """Calls of ``super()`` that Python refuses."""
+
+    def without_names(*args):  # noqa: N805
+        return super().__init__
+
+    def deleted(x):  # noqa: N805
+        del x
+        super()
+
+    def no_parameters():  # noqa: N805
+        super()
+
+    def inside(self):
+        def inner():
+            super()
+
+        inner()
+
+    def other(self, value):
+        self = value
+        return super().absent
+
+
+def test_super_without_arguments_is_refused_in_the_words_of_python():
+    """A deleted first parameter was an internal error."""
+    check(
+        "Obscure().without_names()", "Obscure.deleted(Obscure())", "Obscure.no_parameters()", "Obscure().inside()",
+        "Obscure().other(3)", "Obscure().other(Obscure())", Obscure=Obscure,
+    )  # fmt: skip

@@ -11,6 +11,7 @@ from types import CodeType
 
 from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.tracing import breaks
 from nbcompile.tracing.frame.handlers.operators import expect_argument
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
@@ -127,6 +128,8 @@ def _call_ex(frame: Translator, instruction: Instruction) -> None:
 def _keyword(frame: Translator, key: VariableTracker) -> str:
     if not issubclass(key.python_type(), str):
         frame.interpreter.raise_exception(TypeError, "keywords must be strings")
+    if not key.is_constant():  # of a subclass: the very object is a key of the callee's ``**kwargs``
+        raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"keyword {key.describe()}", name="str subclass as a keyword")
     return str(key.constant())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
+from typing import Any
 
 from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
@@ -15,8 +16,8 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.comparisons import missing_gradient
 from nbcompile.tracing.frame.instruction_table import HANDLERS, handles
 from nbcompile.tracing.frame.translator import ActiveContext, FrameResult, Translator
+from nbcompile.tracing.polyfills.classes import match_class
 from nbcompile.tracing.variables.base import VariableTracker, realise
-from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable, exception_to_raise
@@ -323,20 +324,25 @@ def _match_keys(frame: Translator, instruction: Instruction) -> None:
     frame.push(frame.interpreter.tuple_of(values) if found else ConstantVariable(None))
 
 
+MATCH_SELF = 1 << 22
+"""Flag of classes in C whose objects match one positional pattern themselves."""
+
+
+def _match(cls: Any) -> bool:
+    match None:
+        case cls():
+            return True
+    return False
+
+
 @handles("MATCH_CLASS")
 def _match_class(frame: Translator, instruction: Instruction) -> None:
-    names = [str(name) for name in frame.pop().constant()]  # type: ignore[attr-defined]
-    cls, subject = frame.pop(), frame.pop()
-    assert isinstance(cls, ClassVariable) or hasattr(cls, "value")
-    if not issubclass(subject.python_type(), cls.value):
-        frame.push(ConstantVariable(None))
-        return
-    count = instruction.arg or 0
-    positional = getattr(cls.value, "__match_args__", ())
-    values = []
+    names, cls, subject = frame.pop(), realise(frame.interpreter, frame.pop()), frame.pop()
+    real = getattr(cls, "value", None)
+    if not isinstance(real, type):
+        frame.interpreter.evaluate(_match, (real,))  # refused in Python's own words
+        raise AssertionError("no class")  # noqa: TRY004
     # ``case int(n)``: such classes match their own value by one positional pattern, without ``__match_args__``.
-    if count and not positional:
-        values.append(subject)  # int(x), str(x): the subject itself
-        count = 0
-    values += [subject.get_attribute(frame.interpreter, name) for name in (*positional[:count], *names)]
-    frame.push(frame.interpreter.tuple_of(values))
+    matches_self = ConstantVariable(bool(real.__flags__ & MATCH_SELF))
+    given = (subject, cls, ConstantVariable(instruction.arg or 0), names, matches_self)
+    frame.push(frame.interpreter.call_python(match_class, *given))

@@ -158,8 +158,11 @@ def _dict_update(frame: Translator, instruction: Instruction) -> None:
         expect_argument(frame, _called(frame, instruction), "**", other)
     elif other.lacks("keys"):
         frame.interpreter.raise_exception(TypeError, f"'{other.type_name()}' object is not a mapping")
+    if not merges and isinstance(target, DictVariable):
+        target.fill(frame.interpreter, other)
+        return
     for key, value in pairs_of(frame.interpreter, other):
-        if merges and target.contains(frame.interpreter, key):
+        if target.contains(frame.interpreter, key):
             message = f"{function_text(frame, _called(frame, instruction))} got multiple values for keyword argument"
             frame.interpreter.raise_exception(TypeError, f"{message} '{key.constant()}'")
         target.set_item(frame.interpreter, key, value)

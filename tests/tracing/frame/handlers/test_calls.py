@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+
+import nbcompile
 from tests.support.answers import check
 
 BOTH = "f = lambda *a, **k: (a, k)\nreturn f({})"
@@ -29,3 +32,22 @@ def test_what_is_called():
         "(lambda a, b=2: (a, b))(1)",
         "(lambda *, k: k)(k=1)",
     )
+
+
+class Text(str):
+    """A str."""
+
+    __slots__ = ()
+
+
+def test_a_keyword_of_a_subclass_of_str_is_left_to_python():
+    """The very object is a key of the callee's ``**kwargs``; that was an internal error."""
+
+    def given(**named):
+        return named
+
+    def function(x):
+        return x + 1, given(**{Text("a"): 1}), dict(**{Text("a"): 2})
+
+    _, *named = nbcompile.compile(function, backend="eager")(torch.ones(2))
+    assert [[type(key) for key in each] for each in named] == [[Text], [Text]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 from tests.support.answers import check
 
 
@@ -63,3 +65,67 @@ def test_patterns():
             for subject in ("[1, 2, 3]", "(1,)", "{'a': 1, 'b': 2}", "7", "2", "'abc'", "None", "b'a'", "[]")
         )
     )
+
+
+class Pair:
+    """A class with positional patterns."""
+
+    __match_args__ = ("x", "y")
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+class OfNames:
+    """Its ``__match_args__`` is no tuple."""
+
+    __match_args__ = ["x"]
+
+
+class OfNumbers:
+    """The names of its patterns are no strings."""
+
+    __match_args__ = (1,)
+
+
+class Twice:
+    """It has one attribute twice."""
+
+    __match_args__ = ("x", "x")
+    x = 1
+
+
+class Plain:
+    """No positional patterns."""
+
+    x = 3
+
+
+class OnlyFive(type):
+    """A metaclass that answers instance checks."""
+
+    def __instancecheck__(cls, value):
+        return value == 5
+
+
+class Five(metaclass=OnlyFive):
+    """Its only instance is 5."""
+
+
+def test_patterns_of_classes_match_as_in_python():
+    """By ``isinstance``, names in order, an attribute that is missing, and what is refused."""
+    names = {each.__name__: each for each in (Pair, OfNames, OfNumbers, Twice, Plain, Five)}
+    patterns = (
+        "Pair(1, 2)", "Pair(1, y)", "Pair(y=2)", "Pair(1, 2, 3)", "Pair(1, x=1)", "OfNames(1)", "OfNumbers(1)", "Twice(1, 1)",
+        "Plain(1)", "Plain(absent=1)", "Plain(x=3)", "int(1, 2)", "int(n)", "bool(n)", "str()", "list(n)", "Five()",
+        "Number()", "no_class()",
+    )  # fmt: skip
+    subjects = ("Pair(1, 2)", "OfNames()", "OfNumbers()", "Twice()", "Plain()", "5", "True", "'s'", "2.5", "[1]")
+    check(
+        *(
+            f"match {subject}:\n    case {pattern}:\n        return 'matches'\nreturn 'no'"
+            for subject in subjects
+            for pattern in patterns
+        ),
+        Number=numbers.Number, no_class=3, **names,
+    )  # fmt: skip
