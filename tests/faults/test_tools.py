@@ -4,6 +4,7 @@ import asyncio
 import copy
 import cProfile
 import errno
+import functools
 import gc
 import sys
 import weakref
@@ -45,6 +46,51 @@ def test_tracers_and_profilers(f, tool):
         tool(before)
     assert events
     assert all(torch.equal(each, eager(X)) for each in results)
+
+
+def _note(seen, name, code, *_):
+    if (code.co_filename, code.co_name) == (__file__, "eager"):
+        seen.append(name)
+
+
+EVENTS = ("PY_START", "PY_RETURN", "LINE", "INSTRUCTION", "CALL", "BRANCH", "JUMP", "RAISE")
+TOOL = 3
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring is new in Python 3.12")
+@pytest.mark.parametrize("is_local", [False, True])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_tools_of_sys_monitoring(f, is_local, is_compiled):
+    """A tool disturbs no result, whether it comes before the first call or later.
+
+    One that asks for the events of all code sees the compiled function start and return at each call. What it asks for of the
+    function's own code object (coverage) does not happen: the program that runs in its place is another code object.
+    """
+    monitoring = sys.monitoring
+    seen = []
+    if is_compiled:
+        f(X)
+    monitoring.use_tool_id(TOOL, "a test")
+    try:
+        asked = 0
+        for name in EVENTS:
+            event = getattr(monitoring.events, name)
+            asked |= event if not is_local or name != "RAISE" else 0  # which is for all code alone
+            monitoring.register_callback(TOOL, event, functools.partial(_note, seen, name))
+        if is_local:
+            monitoring.set_local_events(TOOL, eager.__code__, asked)
+        else:
+            monitoring.set_events(TOOL, asked)
+        results = [f(X) for _ in range(3)]
+    finally:
+        monitoring.set_events(TOOL, 0)
+        monitoring.set_local_events(TOOL, eager.__code__, 0)
+        for name in EVENTS:
+            monitoring.register_callback(TOOL, getattr(monitoring.events, name), None)
+        monitoring.free_tool_id(TOOL)
+    assert all(torch.equal(each, eager(X)) for each in results)
+    calls = 0 if is_local else len(results)
+    assert (seen.count("PY_START"), seen.count("PY_RETURN")) == (calls, calls)
 
 
 def test_cprofile(f):

@@ -10,6 +10,7 @@ import builtins
 import copy
 import copyreg
 import io
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +23,7 @@ from torch import nn
 import nbcompile
 from nbcompile import errors
 from nbcompile.dispatch import hook
+from nbcompile.tools import child_process
 from nbcompile.torch_internals import members
 from tests.support.graphs import Graphs
 from tests.support.oracle import Compiler, disagreement
@@ -161,6 +163,29 @@ OF_PYTHON: dict[str, Replacement] = {
 @pytest.mark.parametrize("name", [*OF_TENSORS, *OF_MODULES, *OF_PYTHON])
 def test_a_member_is_replaced_and_put_back(name: str, when: str) -> None:
     """Compiled before or after, a call sees what is there now; also by what is past the frame hook."""
+    if name not in LEAVES_A_SLOT:
+        replace_and_put_back(name, when)
+        return
+    program = (
+        f"from tests.tracing.test_replaced_members import *; replace_and_put_back({name!r}, {when!r}); print('done')"
+    )
+    ended = child_process.run([sys.executable, "-c", program], 300)
+    assert (ended.output.strip(), ended.code) == ("done", 0), ended.errors
+
+
+def test_tensors_of_tensors_can_be_made() -> None:
+    """No test before left torch.Tensor with a slot of sequences: ``LEAVES_A_SLOT``."""
+    assert torch.equal(torch.tensor([torch.tensor(1.0)]), torch.ones(1))
+
+
+LEAVES_A_SLOT = ("x[0]",)
+"""What CPython does not put back: a class whose ``__getitem__`` was replaced once stays a sequence, although the method
+is deleted, and ``torch.tensor([torch.tensor(1.0)])`` asks its elements for a length. So it has a process of its own.
+"""
+
+
+def replace_and_put_back(name: str, when: str) -> None:
+    """Compare a function's calls before, while and after a member is replaced with those of eager mode."""
     function, owner, attribute, other = (OF_TENSORS | OF_MODULES | OF_PYTHON)[name]
 
     def scenario(compiled: Compiler) -> Iterator[object]:

@@ -35,7 +35,7 @@ from nbcompile.tracing.variables.functions import (
     BuiltinVariable,
     MethodVariable,
 )
-from nbcompile.tracing.variables.lookup import MISSING
+from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -78,7 +78,7 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
     if any(map(instances.is_protocol, candidates)):
         classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
     for part in _parts(classes):
-        if not isinstance(part, type) and not hasattr(part, "__subclasscheck__"):
+        if not isinstance(part, type) and class_lookup(type(part), "__subclasscheck__") is MISSING:
             tracer.evaluate(isinstance, (None, part))  # no class: Python's own error
         if tracer.evaluate(issubclass, (cls, part)):
             return True
