@@ -50,7 +50,7 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     value = typed(tracer, arguments[0])
     cls = value.python_type()
     classes = class_values(tracer, wanted)
-    if wanted.is_constant() and wanted.constant() not in (None, ()):
+    if wanted.is_constant() and wanted.constant() not in (None, ()) and not isinstance(classes, types.UnionType):
         tracer.evaluate(isinstance, (None, wanted.constant()))  # no class: Python's own error
     candidates = _flat(classes)
     # The order of CPython: the metaclass's ``__instancecheck__`` before the method resolution order.
@@ -78,8 +78,9 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
     if any(map(instances.is_protocol, candidates)):
         classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
     for part in _parts(classes):
-        if not isinstance(part, type) and class_lookup(type(part), "__subclasscheck__") is MISSING:
-            tracer.evaluate(isinstance, (None, part))  # no class: Python's own error
+        is_class = isinstance(part, type) or class_lookup(type(part), "__subclasscheck__") is not MISSING
+        if not is_class or isinstance(part, types.GenericAlias):
+            tracer.evaluate(isinstance, (None, part))  # Python's own error
         if tracer.evaluate(issubclass, (cls, part)):
             return True
     return False
@@ -198,8 +199,8 @@ def _flat(classes: object) -> list[type]:
 
 def _parts(classes: object) -> Iterator[object]:
     """Classes, and what is given in the place of one, in order."""
-    if isinstance(classes, tuple):
-        for part in classes:
+    if isinstance(classes, (tuple, types.UnionType)):
+        for part in classes if isinstance(classes, tuple) else classes.__args__:
             yield from _parts(part)
     else:
         yield classes
