@@ -62,7 +62,8 @@ from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.exceptions import GROUP, ExceptionVariable, class_of_group
+from nbcompile.tracing.variables.exception_groups import GROUP, class_of_group
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
 from nbcompile.tracing.variables.getters import GETTERS, GetterVariable
 from nbcompile.tracing.variables.known_values import whole

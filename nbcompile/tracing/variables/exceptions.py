@@ -10,7 +10,6 @@ nbcompile/tracing/frame/handlers/control.py
 
 from __future__ import annotations
 
-import builtins
 import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeGuard
@@ -110,7 +109,7 @@ class ExceptionVariable(ObjectVariable):
 
     def _real(self) -> BaseException:
         """An exception of the built-in class below, with the arguments."""
-        builtin: Any = _builtin_base(self.cls)  # the user's ``__init__`` was traced already and must not run
+        builtin: Any = builtin_base(self.cls)  # the user's ``__init__`` was traced already and must not run
         arguments = [*self.arguments, *self.file_names]
         if not all(each.is_constant() for each in arguments):
             self.no_method("__str__")
@@ -195,7 +194,7 @@ class ExceptionVariable(ObjectVariable):
 
     def _initialise(self, tracer: Tracer, arguments: list[VariableTracker], keywords: Keywords) -> None:
         """Do what ``__init__`` of the built-in class does: refuse arguments, or keep them."""
-        builtin: Any = _builtin_base(self.cls)
+        builtin: Any = builtin_base(self.cls)
         if keywords or builtin.__init__ not in TAKES_ANYTHING:
             # A class of this name gives Python's own words. Values that only the run knows are refused by none.
             given = {key: _value_or_none(tracer, value) for key, value in keywords.items()}
@@ -319,45 +318,9 @@ def without_initialising(cls: type[BaseException], *arguments: Any) -> BaseExcep
     return error
 
 
-def _builtin_base(cls: type[BaseException]) -> type:
+def builtin_base(cls: type[BaseException]) -> type:
+    """The class in C whose layout the exceptions of a class have."""
     return next(base for base in cls.__mro__ if not base.__flags__ & HEAP_TYPE)
-
-
-def class_of_group(
-    tracer: Tracer, cls: type[BaseException], arguments: Sequence[VariableTracker]
-) -> type[BaseException]:
-    """The class of a new exception, after ``BaseExceptionGroup.__new__`` has looked at the arguments.
-
-    A group of the base class whose exceptions are all of class ``Exception`` is an ``ExceptionGroup``.
-    """
-    if GROUP is None or not issubclass(cls, GROUP):
-        return cls
-    builtin = _builtin_base(cls)
-    bases = (builtin, Exception) if issubclass(cls, Exception) and not issubclass(builtin, Exception) else (builtin,)
-    is_own = cls in (GROUP, ExceptionGroup)  # Python's own
-    group = tracer.evaluate(
-        cls if is_own else type(cls.__name__, bases, {}), [_like(tracer, each) for each in arguments]
-    )
-    return type(group) if is_own else cls  # type: ignore[return-value]
-
-
-GROUP: Any = getattr(builtins, "BaseExceptionGroup", None)
-
-
-def _like(tracer: Tracer, value: VariableTracker) -> object:
-    """A value that a group refuses, or takes, as it does the traced one."""
-    if value.is_constant():
-        return value.constant()
-    kind = value.python_type()
-    if issubclass(kind, BaseException):
-        return Exception() if issubclass(kind, Exception) else BaseException()
-    if kind in (list, tuple):
-        return [_like(tracer, each) for each in value.unpack(tracer)]
-    if isinstance(value, ObjectVariable):  # its class may make a sequence of it
-        raise breaks.unsupported(
-            breaks.UNSUPPORTED_CALL, f"ExceptionGroup of {value.describe()}", name="ExceptionGroup"
-        )
-    return object()
 
 
 def _value_or_none(tracer: Tracer, value: VariableTracker) -> object:

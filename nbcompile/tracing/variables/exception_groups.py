@@ -1,0 +1,53 @@
+"""Groups of exceptions: what ``BaseExceptionGroup.__new__`` refuses, and the class that it chooses.
+
+    ExceptionGroup("m", [])                  ValueError, in Python's own words
+    BaseExceptionGroup("m", [KeyError()])    an ExceptionGroup
+
+In torch: nothing; groups end the graph there. Read next: nbcompile/tracing/calls/construction.py
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import Arguments, VariableTracker
+from nbcompile.tracing.variables.exceptions import builtin_base
+from nbcompile.tracing.variables.objects import ObjectVariable
+
+GROUP: Any = getattr(builtins, "BaseExceptionGroup", None)
+"""None in Python 3.10, which has no groups."""
+
+
+def class_of_group(tracer: Tracer, cls: type[BaseException], arguments: Arguments) -> type[BaseException]:
+    """The class of a new exception, after ``BaseExceptionGroup.__new__`` has looked at the arguments.
+
+    A group of the base class whose exceptions are all of class ``Exception`` is an ``ExceptionGroup``.
+    """
+    if GROUP is None or not issubclass(cls, GROUP):
+        return cls
+    builtin = builtin_base(cls)
+    bases = (builtin, Exception) if issubclass(cls, Exception) and not issubclass(builtin, Exception) else (builtin,)
+    is_own = cls in (GROUP, ExceptionGroup)  # Python's own
+    group = tracer.evaluate(
+        cls if is_own else type(cls.__name__, bases, {}), [_like(tracer, each) for each in arguments]
+    )
+    return type(group) if is_own else cls  # type: ignore[return-value]
+
+
+def _like(tracer: Tracer, value: VariableTracker) -> object:
+    """A value that a group refuses, or takes, as it does the traced one."""
+    if value.is_constant():
+        return value.constant()
+    kind = value.python_type()
+    if issubclass(kind, BaseException):
+        return Exception() if issubclass(kind, Exception) else BaseException()
+    if kind in (list, tuple):
+        return [_like(tracer, each) for each in value.unpack(tracer)]
+    if isinstance(value, ObjectVariable):  # its class may make a sequence of it
+        raise breaks.unsupported(
+            breaks.UNSUPPORTED_CALL, f"ExceptionGroup of {value.describe()}", name="ExceptionGroup"
+        )
+    return object()
