@@ -77,13 +77,15 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
         return True
     if any(map(instances.is_protocol, candidates)):
         classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
-    for part in _parts(classes):
-        is_class = isinstance(part, type) or class_lookup(type(part), "__subclasscheck__") is not MISSING
-        if not is_class or isinstance(part, types.GenericAlias):
-            tracer.evaluate(isinstance, (None, part))  # Python's own error
-        if tracer.evaluate(issubclass, (cls, part)):
-            return True
-    return False
+    return any(_is_of_part(tracer, cls, part) for part in _parts(classes))
+
+
+def _is_of_part(tracer: Tracer, cls: type, part: object) -> bool:
+    """Answer of ``isinstance`` for one class, or for what is given in the place of one."""
+    is_class = isinstance(part, type) or class_lookup(type(part), "__subclasscheck__") is not MISSING
+    if not is_class or isinstance(part, types.GenericAlias):
+        tracer.evaluate(isinstance, (None, part))  # Python's own error
+    return bool(tracer.evaluate(issubclass, (cls, part)))
 
 
 def _answer_of_class(
