@@ -30,6 +30,7 @@ def weights():
         (torch.optim.AdamW, {"lr": 0.1, "amsgrad": True}),
         (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}),
         (torch.optim.RMSprop, {"lr": 0.1, "centered": True}),
+        (torch.optim.Adam, {"lr": 0.1, "foreach": True}),  # whose lists of sizes of steps are tensors, or numbers
     ],
 )
 def test_the_first_step_is_traced_as_the_second(cls, settings):
