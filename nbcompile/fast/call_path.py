@@ -222,7 +222,10 @@ _OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
 def calls_one_graph(code: CodeType) -> bool:
     """True if a residual program calls nothing but one graph: then nothing in it needs the frame hook."""
     # CALL_INTRINSIC is an instruction, not a call of anything.
-    instructions = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    try:
+        instructions = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    except ValueError:  # dis writes each constant as a text: Python refuses that for an int of thousands of digits
+        return False
     calling = [name for name, _ in instructions if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC")]
     methods = [name for _, name in instructions if type(name) is str and name in _OF_TENSORS]
     plain = not any(isinstance(each, CodeType) for each in code.co_consts)
