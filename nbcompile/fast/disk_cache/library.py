@@ -94,6 +94,9 @@ def _members(module: str) -> Iterator[str]:
         if type(value) is types.BuiltinFunctionType:  # every second one
             yield f"{name}|builtin|{value.__name__}"
             continue
+        # A compiler's: torch.compile leaves the rest of a function with a graph break there, as __resume_at_8_0.
+        if name.startswith("__resume_at_"):
+            continue
         if isinstance(value, types.ModuleType) or not callable(value) or f"{module}.{name}" in HARMLESS:
             continue
         content = _content(value, _DEPTH)

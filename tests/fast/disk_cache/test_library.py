@@ -187,16 +187,23 @@ def test_a_function_replaced_after_the_first_call_changes_the_key(program, monke
     assert program().call("f", x).tolist() == [1, 1, 1, 2]
 
 
+RESUMED = """import sys; p = torch.nn.Parameter(torch.ones(3)); p.grad = torch.ones(3)
+torch.compile(torch.optim.SGD([p]).step, backend="eager")()
+assert any(name.startswith("__resume_at_") for name in vars(sys.modules["torch.optim.optimizer"]))"""
+"""The real torch.compile breaks a graph in a function of torch's, and leaves the rest of it in torch's module."""
+
+
 def test_the_state_is_the_same_in_every_process():
     """Neither the real torch.compile, nor what nbcompile imports, changes it; nor does a name that torch never calls."""
     ways = (
         "print(library.state())",
         "torch.compile(lambda x: x.sin())(torch.ones(3).requires_grad_()); print(library.state())",
+        f"{RESUMED}; print(library.state())",
         "torch.not_torchs = lambda x: x; print(library.state())",
         "from nbcompile.tools import replacement; replacement.install(); print(library.state())",
     )
     # Processes of their own: what another test has left in this one is no matter.
-    text = "from nbcompile.fast.disk_cache import library; import torch; "
+    text = "from nbcompile.fast.disk_cache import library; import torch\n"
     states = {python(text + way) for way in ways}
     assert len(states) == 1
 
