@@ -73,7 +73,7 @@ def test_without_a_compiler_the_graph_runs_through_aten(monkeypatch):
 
 
 def test_a_mistake_of_ours_is_told_and_the_program_goes_on(monkeypatch):
-    def broken(program):
+    def broken(program, **options):
         raise KeyError("a bug")
 
     monkeypatch.setattr(aten_graph, "schedule", broken)
