@@ -119,6 +119,16 @@ def test_other_call_nodes_are_listed():
     assert "None." in report.markdown([{**rows[0]}, {**rows[0], "compiler": "torch.compile"}], {})
 
 
+@pytest.fixture
+def modules_as_before():
+    """A library of models adds a method to ``nn.Module``: what later tests keep would be for other classes."""
+    names = set(vars(torch.nn.Module))
+    yield
+    for name in set(vars(torch.nn.Module)) - names:
+        delattr(torch.nn.Module, name)
+
+
+@pytest.mark.usefixtures("modules_as_before")
 def test_a_captured_model_is_counted_and_checked():
     """Graphs, call nodes, seconds and the error of one model, with gradients."""
     found = capture.capture("nbcompile", models.MODELS["vit"], learning=True)
@@ -127,6 +137,7 @@ def test_a_captured_model_is_counted_and_checked():
     assert 0 < found["to graph"] < found["in all"]
 
 
+@pytest.mark.usefixtures("modules_as_before")
 def test_a_running_model_is_counted_and_checked():
     """The share of generated code, and the error of a training step."""
     module, inputs = running.prepared(models.MODELS["vit"], learning=True)
