@@ -470,6 +470,8 @@ def in_place(leaf, value):
                 refused = True
             else:
                 refused = False
+            if refused and isinstance(owner, type):  # ``case str(x)`` asks for str.__match_args__
+                raise Cannot("a class written in C stays as it is")
             if refused:
                 raise Cannot("an object that takes no attribute, or gives none away")
             try:
