@@ -43,7 +43,7 @@ def mark(forward: torch.fx.Graph, backward: torch.fx.Graph, results: int) -> boo
 
 
 def _memory(node: object) -> int | None:
-    """Address that tells the memory of a node's fake tensor from that of others; None: it has none."""
+    """Address of the storage of a node's fake tensor, equal for views of one memory; None: it has none."""
     value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return None

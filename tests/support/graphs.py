@@ -3,6 +3,7 @@
     graphs = Graphs()
     nbcompile.compile(f, backend=graphs)(x)
     len(graphs), graphs.operators                1, ["sin mul"]
+    agrees(f, x, operators="sin mul")            one graph, whose result is eager's
 
 In torch: torch/_dynamo/testing.py (CompileCounterWithBackend). Read next: tests/support/watched.py
 """
@@ -14,6 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+import nbcompile
 
 
 class Graphs(Sequence[torch.fx.GraphModule]):
@@ -50,3 +53,25 @@ def operators(graph: torch.fx.Graph) -> list[str]:
         for node in graph.nodes
         if node.op in ("call_function", "call_method", "call_module") and node.target is not operator.getitem
     ]
+
+
+def compiled(function: Callable[..., Any], *arguments: Any, **options: Any) -> tuple[Any, list[str]]:
+    """The result of a call, and the operators of each graph."""
+    graphs = Graphs()
+    return nbcompile.compile(function, backend=graphs, **options)(*arguments), graphs.operators
+
+
+def agrees(function: Callable[..., Any], *arguments: Any, operators: str | None = None, **options: Any) -> None:
+    """Require one graph (of these operators, in order), and eager's result."""
+    found, seen = compiled(function, *arguments, fullgraph=True, **options)
+    torch.testing.assert_close(found, function(*arguments))
+    assert operators is None or seen == [operators]
+
+
+def captured(function: Callable[..., Any], *arguments: Any, expected: Any) -> torch.fx.GraphModule:
+    """The one graph of a function whose result is known: some operators cannot run outside of a graph."""
+    graphs = Graphs()
+    actual = nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
+    torch.testing.assert_close(actual, expected)
+    (module,) = graphs
+    return module

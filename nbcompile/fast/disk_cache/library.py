@@ -94,7 +94,7 @@ def _members(module: str) -> Iterator[str]:
         if type(value) is types.BuiltinFunctionType:  # every second one
             yield f"{name}|builtin|{value.__name__}"
             continue
-        # A compiler's: torch.compile leaves the rest of a function with a graph break there, as __resume_at_8_0.
+        # torch.compile adds resume functions to the module of a function with a graph break, as __resume_at_8_0.
         if name.startswith("__resume_at_"):
             continue
         if isinstance(value, types.ModuleType) or not callable(value) or f"{module}.{name}" in HARMLESS:

@@ -1,4 +1,4 @@
-"""Calls of torch's annotations, and of ours, inside of what is compiled.
+"""Calls of torch's annotations, and of ours, in a compiled function.
 
     torch._dynamo.graph_break()      a break, as its name says
     torch._dynamo.skip_frame()       the whole function runs as Python
@@ -19,10 +19,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import context_table, contexts
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import (
-    BaseFunctionVariable,
-    FunctionVariable,
-)
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 

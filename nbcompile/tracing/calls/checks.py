@@ -1,7 +1,7 @@
 """Checks and assertions of torch: decided now, or an operator where only the run knows.
 
     torch._check(x.shape[0] > 3)      a guard, if the size is a symbol
-    torch._check(False, lambda: m)    raises here, what and with the words of eager mode
+    torch._check(False, lambda: m)    raises here, with eager mode's class and text
     torch._assert(x.min() > 0, "m")   _assert_async
 
 In torch: torch/_dynamo/variables/torch.py. Read next: factories.py

@@ -62,7 +62,7 @@ from nbcompile.tracing.variables import context_table
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.exception_groups import GROUP, class_of_group
+from nbcompile.tracing.variables.exception_groups import class_of_group
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
 from nbcompile.tracing.variables.getters import GETTERS, GetterVariable
@@ -209,7 +209,7 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
             return exception
     else:
         exception = ExceptionVariable(class_of_group(tracer, cls, given), given)
-        if GROUP is not None and issubclass(cls, GROUP):
+        if issubclass(cls, BaseExceptionGroup):
             exception.members = tuple(given[1].unpack(tracer))
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):

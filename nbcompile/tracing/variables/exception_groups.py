@@ -8,17 +8,11 @@ In torch: nothing; groups end the graph there. Read next: nbcompile/tracing/call
 
 from __future__ import annotations
 
-import builtins
-from typing import Any
-
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, VariableTracker
 from nbcompile.tracing.variables.exceptions import builtin_base
 from nbcompile.tracing.variables.objects import ObjectVariable
-
-GROUP: Any = getattr(builtins, "BaseExceptionGroup", None)
-"""None in Python 3.10, which has no groups."""
 
 
 def class_of_group(tracer: Tracer, cls: type[BaseException], arguments: Arguments) -> type[BaseException]:
@@ -26,11 +20,11 @@ def class_of_group(tracer: Tracer, cls: type[BaseException], arguments: Argument
 
     A group of the base class whose exceptions are all of class ``Exception`` is an ``ExceptionGroup``.
     """
-    if GROUP is None or not issubclass(cls, GROUP):
+    if not issubclass(cls, BaseExceptionGroup):
         return cls
     builtin = builtin_base(cls)
     bases = (builtin, Exception) if issubclass(cls, Exception) and not issubclass(builtin, Exception) else (builtin,)
-    is_own = cls in (GROUP, ExceptionGroup)  # Python's own
+    is_own = cls in (BaseExceptionGroup, ExceptionGroup)  # Python's own
     group = tracer.evaluate(
         cls if is_own else type(cls.__name__, bases, {}), [_like(tracer, each) for each in arguments]
     )

@@ -33,7 +33,7 @@ IN_ORDER = ("keys", "values", "items", "__iter__", "__reversed__", "copy", "popi
 PAST_THE_ORDER = (
     "__setitem__", "__delitem__", "pop", "popitem", "clear", "update", "setdefault", "__init__", "__ior__",
 )  # fmt: skip
-"""Methods of ``dict`` that change an OrderedDict behind its back: it goes on with the order that it had."""
+"""Methods of ``dict`` that change the entries of an OrderedDict, but not its own list of the order of its keys."""
 Entry = tuple[VariableTracker, VariableTracker]
 
 

@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile import errors
-from tests.support.graphs import Graphs
+from tests.support.graphs import Graphs, captured
 
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
 OPERATORS = torch.ops.higher_order
@@ -16,15 +16,6 @@ X, Y = torch.linspace(-1, 1, 3), torch.full((3,), 2.0)
 
 class Box:
     """An object with attributes."""
-
-
-def captured(function, *arguments, expected):
-    """The one graph of a function, whose result is known: some operators cannot run outside of a graph."""
-    graphs = Graphs()
-    actual = nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
-    torch.testing.assert_close(actual, expected)
-    (module,) = graphs
-    return module
 
 
 def body_of(module, name="wrap_body_0"):

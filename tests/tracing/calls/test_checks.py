@@ -5,24 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-import nbcompile
-from tests.support.graphs import Graphs
+from tests.support.graphs import agrees, compiled
 
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
 X = torch.linspace(-1, 1, 4)
-
-
-def compiled(function, *arguments, **options):
-    """The result, and the operators of each graph."""
-    graphs = Graphs()
-    return nbcompile.compile(function, backend=graphs, **options)(*arguments), graphs.operators
-
-
-def agrees(function, *arguments, operators=None, **options):
-    """One graph, and eager's result."""
-    found, seen = compiled(function, *arguments, fullgraph=True, **options)
-    torch.testing.assert_close(found, function(*arguments))
-    assert operators is None or seen == [operators]
 
 
 CHECKS = [

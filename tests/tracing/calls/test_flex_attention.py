@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-import nbcompile
-from tests.support.graphs import Graphs
+from tests.support.graphs import captured
 
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
 OPERATOR = torch.ops.higher_order.flex_attention
@@ -23,15 +22,6 @@ def attention(q, k, v, scores=lambda s: s, kept=None):
     """What the operator means, by products: it is compiled by torch where it is called in eager mode."""
     found = scores(q @ k.transpose(-1, -2) / 8**0.5)
     return (found if kept is None else found.masked_fill(~kept, -torch.inf)).softmax(-1) @ v
-
-
-def captured(function, *arguments, expected):
-    """The one graph of a function, and its result is the expected one."""
-    graphs = Graphs()
-    actual = nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
-    torch.testing.assert_close(actual, expected)
-    (module,) = graphs
-    return module
 
 
 def node_of(module):

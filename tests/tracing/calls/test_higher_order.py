@@ -10,20 +10,11 @@ from torch.utils.checkpoint import checkpoint
 
 import nbcompile
 from nbcompile import errors
-from tests.support.graphs import Graphs
+from tests.support.graphs import Graphs, captured
 
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
 OPERATORS = torch.ops.higher_order
 X, Y = torch.linspace(-1, 1, 3), torch.full((3,), 2.0)
-
-
-def captured(function, *arguments, expected):
-    """The one graph of a function. Its result is written down: outside of a graph torch compiles these operators."""
-    graphs = Graphs()
-    actual = nbcompile.compile(function, backend=graphs, fullgraph=True)(*arguments)
-    torch.testing.assert_close(actual, expected)
-    (module,) = graphs
-    return module
 
 
 def inputs(module, name):
