@@ -472,9 +472,16 @@ def in_place(leaf, value):
                 refused = False
             if refused and isinstance(owner, type):  # ``case str(x)`` asks for str.__match_args__
                 raise Cannot("a class written in C stays as it is")
+            if refused and isinstance(
+                inspect.getattr_static(owner, name, None),
+                (types.MemberDescriptorType, types.GetSetDescriptorType),
+            ):  # ``group.exceptions`` is read-only
+                raise Cannot("an attribute of a class written in C stays")
             if refused:
                 raise Cannot("an object that takes no attribute, or gives none away")
             try:
+                if hasattr(value, name) is present:  # ``del error.strerror`` leaves None behind
+                    raise Cannot("an attribute of a class written in C stays")
                 yield
             finally:
                 put(owner, name, before) if present else take(owner, name)

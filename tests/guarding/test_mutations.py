@@ -189,6 +189,7 @@ UNBREAKABLE = {
     "facts: the guards of the owner are violated instead",
     "a class written in C stays as it is": "nothing can be put into its table",
     "a size is a part of its tensor, which is guarded": "TENSOR_MATCH and SHAPE_ENV are about it",
+    "an attribute of a class written in C stays": "group.exceptions is read-only, and deleting error.strerror leaves None",
     "what the compiler holds by itself stays": "its address is a constant of the guard tree",
     "another mode on the stack is what TORCH_FUNCTION_MODE_STACK is about": "that guard refuses first",
     "things that are too unlike": "two tensors of other sizes cannot be made one without breaking TENSOR_MATCH",
