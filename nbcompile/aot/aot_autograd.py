@@ -19,7 +19,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import donated_buffers, input_aliasing, passes, provenance, runtime_wrapper, view_replay
+from nbcompile.aot import donated_buffers, input_aliasing, passes, provenance, runtime_wrapper, saved_views, view_replay
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.refusals import (
@@ -177,6 +177,7 @@ class _Callbacks:
             # Saves what eager mode saves.
             forward, backward = partitioners.default_partition(joint, *arguments, **keywords)
         provenance.copy_origins_to_backward(joint.graph, backward.graph)
+        saved_views.save_inputs(forward.graph, backward.graph, keywords["num_fwd_outputs"])
         donated_buffers.mark(forward.graph, backward.graph, keywords["num_fwd_outputs"])
         (output,) = backward.graph.find_nodes(op="output")
         # None in the output of the backward graph is an input that needs no gradient.

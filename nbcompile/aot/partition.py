@@ -32,6 +32,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.aot import saved_views
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 else:
     nx = lazy_import.module("networkx")  # 0.1 s, for graphs with gradients alone
 from nbcompile.aot.classified_graph import MAX_RECOMPUTED_CHAIN, ClassifiedGraph, is_size, users
+from nbcompile.aot.saved_views import is_view
 
 aten = torch.ops.aten
 
@@ -90,6 +92,7 @@ def partition_joint_graph(
     # is given up: autograd keeps tensors for the backward, and AOTAutograd then partitions the graph itself.
     if saved is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in saved):
         return None
+    saved = saved_views.with_inputs(saved)
     sizes = [node for node in graph.inputs if is_size(node)]
     forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes)
     # What is recomputed is in neither list: ``_extract`` puts it right before
@@ -160,7 +163,7 @@ def _find_banned(graph: ClassifiedGraph) -> set[torch.fx.Node]:
         if node.op == "placeholder"
         or (
             node in graph.forward
-            and not _is_view(node)
+            and not is_view(node)
             and (_is_expensive(node) or _is_materialised_in_backward(node, graph))
         )
     }
@@ -176,20 +179,13 @@ def _is_expensive(node: torch.fx.Node) -> bool:
 
 
 def _is_recomputable(node: torch.fx.Node) -> bool:
-    if node.target is operator.getitem or _is_view(node):
+    if node.target is operator.getitem or is_view(node):
         return True
     target = node.target
     # A second draw would give other numbers: the generator has moved on between forward and backward.
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
     return torch.Tag.pointwise in target.tags or target.overloadpacket in RECOMPUTABLE_OPS
-
-
-def _is_view(node: torch.fx.Node) -> bool:
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
-        return False
-    return target.is_view or target.overloadpacket is aten._unsafe_view
 
 
 def _can_fuse(producer: torch.fx.Node, user: torch.fx.Node) -> bool:
@@ -216,7 +212,7 @@ def _is_materialised_in_backward(node: torch.fx.Node, graph: ClassifiedGraph) ->
         for user in users(value):
             if user not in graph.forward and not _can_fuse(value, user):
                 return True
-            if _is_view(user):
+            if is_view(user):
                 worklist.append(user)
     return False
 
@@ -243,7 +239,7 @@ def _banned_residuals(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> set
         for node in graph.nodes
         if node in graph.forward
         for user in users(node)
-        if user in graph.forward and user not in banned and not _is_view(user)
+        if user in graph.forward and user not in banned and not is_view(user)
         if _can_fuse(node, user) and graph.positions[user] > first_materialised[node]
     }
 
@@ -255,7 +251,7 @@ def _banned_chain_ends(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> se
     for node in graph.nodes:
         lengths = (length[each] + 1 for each in node.all_input_nodes if each not in banned and _can_fuse(each, node))
         length[node] = max(lengths, default=0)
-        if length[node] > MAX_RECOMPUTED_CHAIN and node in graph.forward and not _is_view(node):
+        if length[node] > MAX_RECOMPUTED_CHAIN and node in graph.forward and not is_view(node):
             banned_ends.add(node)  # saved: the chain begins anew behind it
             length[node] = 0
     return banned_ends
