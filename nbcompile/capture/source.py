@@ -17,7 +17,7 @@ from __future__ import annotations
 import collections
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, assert_never
@@ -263,6 +263,21 @@ class DrawSource(Address):
     __hash__ = Address.__hash__
 
 
+@dataclass(frozen=True, slots=True)
+class ParameterSource(Address):
+    """``nn.Parameter(base)``, called by the residual program before the graph runs.
+
+    ``index`` is that of the call among those that the program runs first, as for a :class:`DrawSource`: two parameters
+    of one tensor are two objects.
+    """
+
+    base: Source
+    requires_grad: bool
+    index: int
+
+    __hash__ = Address.__hash__
+
+
 Source = (
     LocalSource
     | GlobalSource
@@ -284,6 +299,7 @@ Source = (
     | SizeSource
     | ArraySource
     | DrawSource
+    | ParameterSource
 )
 
 
@@ -335,6 +351,8 @@ def expression(source: Source) -> str:
             return f"___from_numpy({expression(base)})"
         case DrawSource(index):
             return f"random_value_{index}"
+        case ParameterSource(base, requires_grad, _):
+            return f"___parameter({expression(base)}, {requires_grad})"
         case _:
             assert_never(source)  # mypy proves that no class of sources is missing
 
@@ -344,10 +362,17 @@ ROOTS = (LocalSource, GlobalSource, BuiltinSource, ModuleSource, FunctionModeSou
 
 def root(source: Source) -> Source:
     """The first step of the address."""
+    *_, first = steps(source)
+    return first
+
+
+def steps(source: Source) -> Iterator[Source]:
+    """The address and its bases: ``L['self'].weight``, then ``L['self']``."""
+    yield source
     # Each step has a base, except for the first.
     while not isinstance(source, ROOTS):
         source = source.base
-    return source
+        yield source
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +439,10 @@ def resolve(source: Source, scope: Scope) -> object:
             return read_property(resolve(base, scope), property, dim)
         case ArraySource(base):
             return from_array(resolve(base, scope))
+        case ParameterSource(base, requires_grad):  # like the one of the run, and another object
+            data = resolve(base, scope)
+            assert isinstance(data, torch.Tensor)
+            return torch.nn.Parameter(data, requires_grad)
         case _:
             assert_never(source)
 

@@ -204,8 +204,9 @@ class Trace:
     assumed: Assumptions = field(default_factory=Assumptions)
     release: Callable[[], object] = tuple
     """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""
-    draws: tuple[Recipe, ...] = ()
-    """Draws from random generators, in order: the residual program makes them before the graph runs."""
+    before_graph: tuple[Recipe, ...] = ()
+    """Draws from random generators and calls of ``nn.Parameter``, in order: the residual program makes them before the
+    graph runs."""
     runs_again: bool = False
     """If the graph raises, the frame's own code runs from its start: the graph changes nothing, and the frame
     has side effects (those before the operator that fails), or catches what is raised, or an operator of the graph may

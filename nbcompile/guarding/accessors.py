@@ -44,6 +44,7 @@ from nbcompile.capture.source import (
     MethodFunctionSource,
     ModuleSource,
     NoArgsCallSource,
+    ParameterSource,
     Scope,
     SizeSource,
     Source,
@@ -194,6 +195,8 @@ class GuardTree:
                 return self.manager(base).lambda_manager(_size_reader(property, dim), *about)
             case ArraySource(base):
                 return self.manager(base).lambda_manager(from_array, *about)
+            case ParameterSource():
+                raise AssertionError("a parameter that the program makes has no guards")
             case _:
                 assert_never(source)
 

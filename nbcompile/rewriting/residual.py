@@ -22,9 +22,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import CodeType
 
+import torch
+
 from nbcompile import torch_internals
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.recipe import Mutation, Recipe
+from nbcompile.capture.recipe import Call, Constant, Mutation, Recipe
 from nbcompile.capture.trace import CapturedGraph, GraphInput, Return, Trace
 from nbcompile.rewriting.body import Body
 from nbcompile.rewriting.code_object import compile_function
@@ -71,13 +73,15 @@ def residual_program(
         failure: what it raises where an operator of the program fails.
     """
     #     random_value = random._inst.randint(1, 9)    what eager draws
+    #     parameter = Parameter(self.weight, True)
     #     graph_out = __compiled_fn_1(x, random_value)
     #     value = graph_out[0]                         the value, settled
     #     xs.extend([3])                               side effects
     #     return value
-    program = _Program(frame, single_use_tuples(trace.draws, trace.mutations, trace.exit))
+    program = _Program(frame, single_use_tuples(trace.before_graph, trace.mutations, trace.exit))
     # Eager draws in the middle of the function; the graph takes the numbers as inputs, so they are drawn before it.
-    program.draw(trace.draws)
+    # It takes new parameters, too: an object that a graph makes would be another one for autograd.
+    program.call_before_graph(trace.before_graph)
     if trace.graph is not None:
         assert compiled_graph is not None
         program.call_graph(trace.graph, compiled_graph)
@@ -106,6 +110,10 @@ def residual_program(
     )
 
 
+def _is_parameter(call: Recipe) -> bool:
+    return isinstance(call, Call) and isinstance(call.function, Constant) and call.function.value is torch.nn.Parameter
+
+
 class _Program:
     """The writers of one program over one body: first random numbers, then the graph, then the end."""
 
@@ -118,12 +126,12 @@ class _Program:
         self.effects = EffectReplay(self.values)
         self.end = GraphBreakWriter(self.values, self.effects)
 
-    def draw(self, draws: tuple[Recipe, ...]) -> None:
+    def call_before_graph(self, calls: tuple[Recipe, ...]) -> None:
         """``random_value = random._inst.randint(1, 9)``."""
-        for draw in draws:
-            value = self.values.make(draw)
-            self.sources.drawn.append(self.body.fresh("random_value"))
-            self.body.statements.append(assign(self.sources.drawn[-1], value))
+        for call in calls:
+            value = self.values.make(call)
+            self.sources.before_graph.append(self.body.fresh("parameter" if _is_parameter(call) else "random_value"))
+            self.body.statements.append(assign(self.sources.before_graph[-1], value))
 
     def call_graph(self, graph: CapturedGraph, compiled: Callable[..., object]) -> None:
         """``graph_out = __compiled_fn_1(inputs...)``."""

@@ -46,6 +46,7 @@ from nbcompile.capture.source import (
     MethodFunctionSource,
     ModuleSource,
     NoArgsCallSource,
+    ParameterSource,
     SizeSource,
     Source,
     TypeSource,
@@ -115,8 +116,8 @@ class SourceReader:
         self.body = body
         self.owners: dict[Source | MappingItems, str] = {}
         """Locals that hold prefixes until the graph is called."""
-        self.drawn: list[str] = []
-        """Locals that hold random numbers, in the order of drawing."""
+        self.before_graph: list[str] = []
+        """Locals that hold random numbers and new parameters, in the order of the calls that return them."""
 
     def name_owners(self, sources: Iterable[Source]) -> None:
         """Assign common prefixes of several inputs to locals, the shortest first, so that each is read once.
@@ -217,8 +218,8 @@ class SourceReader:
                 return self.property(base, property, dim)
             case ArraySource(base):
                 return ast.Call(self.body.constant(from_array, "from_array"), [self.fetch(base)], [])
-            case DrawSource(index):
-                return ast.Name(self.drawn[index], ast.Load())
+            case DrawSource(index) | ParameterSource(index=index):
+                return ast.Name(self.before_graph[index], ast.Load())
         raise AssertionError(source)
 
     def property(self, tensor: Source, name: str, dim: int | None) -> ast.expr:

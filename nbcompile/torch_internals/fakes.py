@@ -258,6 +258,12 @@ def fake_scalar(mode: Any, kind: type) -> torch.Tensor:
         return torch.empty((), dtype=torch.float64 if kind is float else torch.int64)
 
 
+def fake_parameter(mode: Any, data: Any, requires_grad: bool) -> torch.nn.Parameter:
+    """A parameter in the memory of another fake tensor."""
+    with mode:
+        return torch.nn.Parameter(data, requires_grad)
+
+
 def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
     """A fake tensor whose ``item()`` is a given symbol."""
     with mode:

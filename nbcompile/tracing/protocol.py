@@ -74,7 +74,7 @@ class Effects(Protocol):
 
     order: list[Change | GlobalChange]
     deferred: list[VariableTracker]
-    draws: list[Callable[[Reconstructor], Recipe]]
+    before_graph: list[Callable[[Reconstructor], Recipe]]
 
     @property
     def attribute_dicts(self) -> ObjectDicts:
@@ -98,8 +98,8 @@ class Effects(Protocol):
     def forget(self, value: object) -> None:
         """Take the tracker of a real object away."""
 
-    def draw(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
-        """Note a draw from a generator of random numbers; its position among the draws."""
+    def call_before_graph(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
+        """Note a call that the residual program makes before the graph; its position among them."""
 
     def attribute(self, owner: VariableTracker, name: str) -> VariableTracker | None:
         """Value that the traced code stored under a name, or None."""

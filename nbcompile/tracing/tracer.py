@@ -355,7 +355,7 @@ class _FrameTracer:
         expect_attributes(self.interpreter)
         output = self.interpreter.output
         self.interpreter.note_effects()
-        draws = reconstruction.draws()
+        before_graph = reconstruction.before_graph()
         output.check_leaves(reconstruction.outputs)
         guards = self.guards = frame_guards(self.interpreter)  # late: reconstruction adds some
         graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
@@ -375,8 +375,8 @@ class _FrameTracer:
         symbols = output.inputs.symbol_cards
         assumed = self.interpreter.assumed
         is_seen = bool(mutations or output.is_caught or output.purity.may_fail)
-        runs_again = is_seen and not draws and output.only_computes()
-        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, draws, runs_again)
+        runs_again = is_seen and not before_graph and output.only_computes()
+        return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, before_graph, runs_again)
 
     def release(self) -> None:
         """Undo the circles among what traced, so that the call's arguments live no longer than the call."""

@@ -26,6 +26,7 @@ from nbcompile.capture.source import (
     MethodFunctionSource,
     ModuleSource,
     NoArgsCallSource,
+    ParameterSource,
     Scope,
     SizeSource,
     TypeSource,
@@ -166,6 +167,7 @@ def test_a_member_is_looked_up_after_some_of_the_bases():
 def test_draws_are_spelled_by_their_number():
     """A random number is drawn before the graph runs; its address is its number in order."""
     assert expression(DrawSource(2)) == "random_value_2"
+    assert expression(ParameterSource(X, True, 0)) == "___parameter(L['x'], True)"
 
 
 def test_looking_at_an_item_adds_no_default(scope):

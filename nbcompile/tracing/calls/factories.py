@@ -45,11 +45,6 @@ def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     return tracer.apply(torch.empty, arguments[:1], keywords).call_method(tracer, "fill_", [number], {})
 
 
-@handles(torch.nn.Parameter)
-def _parameter(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    raise breaks.unsupported(breaks.PARAMETER, "")
-
-
 @handles(torch.Tensor._make_subclass)
 def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     """``torch.Tensor._make_subclass(cls, data)``: what a class without operators of its own makes its tensors with."""

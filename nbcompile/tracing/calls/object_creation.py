@@ -33,6 +33,7 @@ from nbcompile.tracing.calls import (  # noqa: F401  (fills the tables)
     library,
     nested_tensors,
     optimisers,
+    parameters,
     process_state,
     regions,
     registry,

@@ -164,9 +164,9 @@ class Reconstruction:
         self._fills_of_parts.setdefault(self._keys[id(whole)], []).append(fill_part)
         return self.shared(whole, make, fill)
 
-    def draws(self) -> tuple[Recipe, ...]:
-        """Draws from generators of random numbers, replayed before the graph is called."""
-        return tuple(each(self) for each in self.tracer.side_effects.draws)
+    def before_graph(self) -> tuple[Recipe, ...]:
+        """Calls that are made before the graph: draws of random numbers, and new parameters."""
+        return tuple(each(self) for each in self.tracer.side_effects.before_graph)
 
     def attribute(self, base: Recipe, name: str) -> Recipe:
         """``base.name``."""

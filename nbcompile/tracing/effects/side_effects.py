@@ -36,8 +36,8 @@ class SideEffects:
         self.deferred: list[VariableTracker] = []
         """Calls put off until after the graph (config.reorderable_logging_functions)."""
         self.log: list[VariableTracker | None] = []
-        """The owner of each single change, in order; None for a global and for a draw."""
-        self.draws: list[Callable[[Reconstructor], Recipe]] = []
+        """The owner of each single change, in order; None for a global and for a call before the graph."""
+        self.before_graph: list[Callable[[Reconstructor], Recipe]] = []
         """Draws from generators of random numbers, in order, replayed before the graph runs."""
 
     def any(self) -> bool:
@@ -53,11 +53,14 @@ class SideEffects:
         recent = self.log[since:]
         return any(owner is None or owner.created_at < created_at or not owner.is_made_here() for owner in recent)
 
-    def draw(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
-        """A generator of random numbers is asked for something: its place among the draws."""
+    def call_before_graph(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
+        """Note a call that the residual program makes before the graph; its position among them.
+
+        A draw of a random number, or a new parameter: the graph takes what it returns.
+        """
         self.log.append(None)
-        self.draws.append(recipe)
-        return len(self.draws) - 1
+        self.before_graph.append(recipe)
+        return len(self.before_graph) - 1
 
     # -- identity ------------------------------------------------------------------------
 

@@ -18,7 +18,16 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorMarks
-from nbcompile.capture.source import ArraySource, AttrSource, GlobalSource, ModuleSource, Scope, Source, resolve
+from nbcompile.capture.source import (
+    ArraySource,
+    AttrSource,
+    GlobalSource,
+    ModuleSource,
+    ParameterSource,
+    Scope,
+    Source,
+    resolve,
+)
 from nbcompile.tracing.frame.dict_guards import guard_dicts
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.inputs.dynamism import is_module_state
@@ -141,7 +150,7 @@ def _guard_tensors(interpreter: Interpreter) -> None:
     tensors = [
         (node.meta[EXAMPLE], source)
         for node, source in output.inputs.placeholders
-        if isinstance(node.meta[EXAMPLE], torch.Tensor) and not isinstance(source, ArraySource)
+        if isinstance(node.meta[EXAMPLE], torch.Tensor) and not isinstance(source, (ArraySource, ParameterSource))
     ]
     inputs = [
         source

@@ -27,7 +27,7 @@ from nbcompile.capture import nested_regions, operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import Source, kind_of_member
+from nbcompile.capture.source import ParameterSource, Source, kind_of_member, steps
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record import recorder
@@ -153,7 +153,9 @@ class OutputGraph:
     # -- guards --------------------------------------------------------------------------
 
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
-        """Add a promise, once."""
+        """Add a promise, once; none about a parameter that the program makes."""
+        if source is not None and self.inputs.has_parameters and any(map(_is_new_parameter, steps(source))):
+            return
         # The key leaves out the stack: a guard that many lines need is there once, with the line that needed it first.
         guard = Guard(source, kind, expected, ())
         key = guard.key()
@@ -503,6 +505,10 @@ class OutputGraph:
                 self.graph.erase_node(node)
             else:
                 kept.append(node)
+
+
+def _is_new_parameter(source: Source) -> bool:
+    return isinstance(source, ParameterSource)
 
 
 def _refuse_outer_level(name: str, graph: torch.fx.Graph) -> None:

@@ -30,7 +30,16 @@ import torch.fx
 from nbcompile import config, errors, torch_internals
 from nbcompile.capture.guard import ShapeGuards, TensorFacts
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import ArraySource, AttrSource, DrawSource, SizeSource, Source, expression, root
+from nbcompile.capture.source import (
+    ArraySource,
+    AttrSource,
+    DrawSource,
+    ParameterSource,
+    SizeSource,
+    Source,
+    expression,
+    root,
+)
 from nbcompile.capture.trace import GraphInput
 from nbcompile.options import Options
 from nbcompile.record.model import Refinement, StackLine, Symbol
@@ -81,6 +90,8 @@ class GraphInputs:
         self._names: set[str] = set()
         self._last: torch.fx.Node | None = None
         self._numbers: dict[Source, torch.fx.Node] = {}
+        self.has_parameters = False
+        """True if the residual program makes some of the inputs: there are no guards on them."""
 
     def _assumed(self, condition: object) -> None:
         self.refinements.append(Refinement(str(condition), self.stack()))
@@ -135,6 +146,13 @@ class GraphInputs:
     def drawn(self, kind: type, source: Source) -> torch.fx.Node:
         """A number that is drawn at random before each run: a tensor that says nothing of it."""
         return self._add(source, torch_internals.fake_scalar(self.fake_mode, kind))
+
+    def parameter(self, node: torch.fx.Node, source: ParameterSource) -> torch.fx.Node:
+        """``nn.Parameter(x)`` of the input x: another tensor with x's memory and x's symbols."""
+        self.has_parameters = True
+        return self._add(
+            source, torch_internals.fake_parameter(self.fake_mode, node.meta[EXAMPLE], source.requires_grad)
+        )
 
     def has_draws(self) -> bool:
         """True if any input is drawn at random."""
@@ -207,7 +225,7 @@ class GraphInputs:
             if not torch_internals.is_constraint_violation(error):
                 raise
             raise _with_line(error, self._line_of(str(error))) from None
-        found += [(text, _FITS) for text in self._limits()]
+        found += [(text, int64_bounds.REASON) for text in self._limits()]
         if not found:
             return None
         texts, notes = zip(*found, strict=True)
@@ -239,19 +257,7 @@ class GraphInputs:
 
         What only the run knows is not promised.
         """
-        limit = int64_bounds.ROOM if greatest == int64_bounds.LARGEST else greatest
-        # Asking a symbol in ``bool`` or ``int`` records a guard. First what is known without one: the bound of the
-        # expression from the bounds of its symbols.
-        if not number.node.has_hint() or int64_bounds.bound(number.node.expr, self._greatest) <= limit:
-            return True
-        if abs(number.node.hint) <= greatest:
-            return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
-        # Too large already: make the inputs constants, and a call with smaller numbers is compiled anew.
-        for symbol in number.node.expr.free_symbols:
-            node = self.symbols.get(symbol)
-            if node is not None and isinstance(node.meta[EXAMPLE], torch.SymInt):
-                int(node.meta[EXAMPLE])
-        return False
+        return int64_bounds.keep_in_range(number, greatest, self._greatest, self.symbols)
 
     def _greatest(self, symbol: object) -> float:
         node = self.symbols.get(symbol)
@@ -342,6 +348,9 @@ class GraphInputs:
 
     def _fresh(self, source: Source, node: torch.fx.Node) -> object:
         """An input's fake as it was before tracing, with the same symbols."""
+        if isinstance(source, ParameterSource):
+            data = self._fresh(source.base, node)
+            return torch_internals.fake_parameter(self._fresh_mode, data, source.requires_grad)
         if isinstance(root(source), DrawSource):
             kind = float if node.meta[EXAMPLE].is_floating_point() else int
             return torch_internals.fake_scalar(self._fresh_mode, kind)
@@ -361,9 +370,6 @@ _ZERO_ONE = (
     "sizes 0 and 1 are always constants: they broadcast and index in their own way (0/1 specialization). To avoid it, "
     "try torch._dynamo.decorators.mark_unbacked(tensor, dim)"
 )
-
-
-_FITS = "an int of the graph is an int64: a larger one is a constant"
 
 
 def _with_zero_one(text: str, note: str, line: tuple[StackLine, ...]) -> str:

@@ -14,9 +14,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+import torch.fx
+
+from nbcompile.tracing.graph.body import EXAMPLE
+
 LARGEST = 2**62 - 1
 """Largest int that may enter a graph, or leave an operator on ints: with room for a sum."""
 ROOM = 2**63 - 1
+REASON = "an int of the graph is an int64: a larger one is a constant"
+"""Why there is a guard that a symbolic int is not larger."""
 SIZE = 2**31
 """No tensor has a dim that is longer."""
 
@@ -47,6 +54,28 @@ _RULES: Mapping[str, _Rule] = {
     "PythonMod": lambda bounds: bounds[1],
 }
 """Largest result of each operator, given the largest value of its operands."""
+
+
+def keep_in_range(
+    number: torch.SymInt, greatest: int, of_symbol: Callable[[Any], float], inputs: Mapping[object, torch.fx.Node]
+) -> bool:
+    """Promise that an int is at most ``greatest``; False: it is larger, and its inputs are constants now.
+
+    ``of_symbol`` gives the greatest value of a symbol, ``inputs`` the placeholder of each.
+    """
+    limit = ROOM if greatest == LARGEST else greatest
+    # Asking a symbol in ``bool`` or ``int`` records a guard. First what is known without one: the bound of the
+    # expression from the bounds of its symbols.
+    if not number.node.has_hint() or bound(number.node.expr, of_symbol) <= limit:
+        return True
+    if abs(number.node.hint) <= greatest:
+        return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
+    # Too large already: a call with smaller numbers is compiled anew.
+    for symbol in number.node.expr.free_symbols:
+        node = inputs.get(symbol)
+        if node is not None and isinstance(node.meta[EXAMPLE], torch.SymInt):
+            int(node.meta[EXAMPLE])
+    return False
 
 
 def bound(expression: Any, of_symbol: Callable[[Any], float]) -> float:

@@ -188,7 +188,7 @@ class RandomVariable(ObjectVariable):
             keywords = tuple((key, reconstruction.recipe(each)) for key, each in named.items())
             return Call(Attribute(reconstruction.recipe(self), name), values, keywords)
 
-        return DrawSource(tracer.side_effects.draw(recipe))
+        return DrawSource(tracer.side_effects.call_before_graph(recipe))
 
     def _make(self, reconstruction: Reconstructor) -> Recipe:
         return Call(Constant(random.Random, "Random"), tuple(Constant(each, "seed") for each in self.seed))

@@ -55,17 +55,20 @@ CONSTANT_METHODS = frozenset(
 SIZE_CHANGES = frozenset(
     "unsqueeze_ squeeze_ t_ transpose_ swapaxes_ swapdims_ as_strided_ set_ resize_ resize_as_".split()
 )
-"""Methods that change the sizes or strides of the tensor itself."""
+"""Methods that change the sizes, the strides or the memory of the tensor itself."""
 SILENT = frozenset(("as_subclass", "__iter__"))
 """Methods that ask nobody themselves."""
 
 
 def _has_new_sizes(nodes: Sequence[torch.fx.Node]) -> bool:
     """True if the graph changes the sizes of a tensor: to read it again would give another one."""
-    targets = (user.target for node in nodes for user in node.users)
-    names = (target if isinstance(target, str) else getattr(target, "__name__", "") for target in targets)
-    # An overload is called ``unsqueeze_.default``.
-    return any(name.partition(".")[0] in SIZE_CHANGES for name in names)
+    return any(changes_sizes(user) for node in nodes for user in node.users)
+
+
+def changes_sizes(node: torch.fx.Node) -> bool:
+    """True if a call gives its first argument other sizes, strides or memory."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return name.partition(".")[0] in SIZE_CHANGES  # an overload is called ``unsqueeze_.default``
 
 
 @functools.cache

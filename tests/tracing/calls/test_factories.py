@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nbcompile import errors
 from tests.support.graphs import agrees, compiled
 
 pytestmark = pytest.mark.usefixtures("nothing_compiled")
@@ -30,9 +29,3 @@ def test_a_list_with_tensors_is_stacked_in_the_graph():
 def test_old_constructors_make_what_they_made(make):
     """Of a list."""
     agrees(lambda x: (x + 1, make([0, 1, 2])), X)
-
-
-def test_a_parameter_is_made_by_python():
-    """It is a leaf, which a graph cannot make."""
-    with pytest.raises(errors.Unsupported, match="Parameter"):
-        compiled(lambda x: torch.nn.Parameter(x + 1), X, fullgraph=True)
