@@ -264,6 +264,16 @@ def fake_parameter(mode: Any, data: Any, requires_grad: bool) -> torch.nn.Parame
         return torch.nn.Parameter(data, requires_grad)
 
 
+def same_sizes(left: Sequence[int | torch.SymInt], right: Sequence[int | torch.SymInt]) -> bool:
+    """Return whether two lists of sizes are one, without a promise that symbols are equal."""
+
+    # As expressions: comparing symbols themselves would promise that they are equal.
+    def plain(size: int | torch.SymInt) -> object:
+        return size if isinstance(size, int) else size.node.expr
+
+    return list(map(plain, left)) == list(map(plain, right))
+
+
 def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
     """A fake tensor whose ``item()`` is a given symbol."""
     with mode:

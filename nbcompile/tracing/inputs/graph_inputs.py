@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -257,7 +257,10 @@ class GraphInputs:
 
         What only the run knows is not promised.
         """
-        return int64_bounds.keep_in_range(number, greatest, self._greatest, self.symbols)
+        return int64_bounds.keep_in_range(number, greatest, self._greatest, self._example)
+
+    def _example(self, symbol: object) -> object:
+        return self.symbols[symbol].meta[EXAMPLE] if symbol in self.symbols else None
 
     def _greatest(self, symbol: object) -> float:
         node = self.symbols.get(symbol)
@@ -293,7 +296,7 @@ class GraphInputs:
         # fresh fake is made.
         if sized.real is None or not isinstance(fake, torch.Tensor) or sized.strides is None:
             return fake
-        if _same_sizes((*fake.shape, *fake.stride()), (*sized.sizes, *sized.strides)):
+        if torch_internals.same_sizes((*fake.shape, *fake.stride()), (*sized.sizes, *sized.strides)):
             return fake
         return torch_internals.fake_from_tensor(self._fresh_mode, sized.real, expression(sized.source), sized.context)
 
@@ -379,14 +382,6 @@ def _with_zero_one(text: str, note: str, line: tuple[StackLine, ...]) -> str:
 def _with_line(error: Exception, stack: tuple[StackLine, ...]) -> Exception:
     """The same error, which says where in the user's code it comes from."""
     return type(error)("\n".join([str(error), "", "from user code:", *errors.stack_lines(stack)]))
-
-
-def _same_sizes(left: Sequence[int | torch.SymInt], right: Sequence[int | torch.SymInt]) -> bool:
-    # As expressions: comparing symbols themselves would promise that they are equal.
-    def plain(size: int | torch.SymInt) -> object:
-        return size if isinstance(size, int) else size.node.expr
-
-    return list(map(plain, left)) == list(map(plain, right))
 
 
 def _constant(size: int | torch.SymInt) -> int | None:

@@ -15,15 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.fx
-
-from nbcompile.tracing.graph.body import EXAMPLE
 
 LARGEST = 2**62 - 1
 """Largest int that may enter a graph, or leave an operator on ints: with room for a sum."""
 ROOM = 2**63 - 1
 REASON = "an int of the graph is an int64: a larger one is a constant"
-"""Why there is a guard that a symbolic int is not larger."""
+"""The note beside a guard that a symbolic int is not larger."""
 SIZE = 2**31
 """No tensor has a dim that is longer."""
 
@@ -57,11 +54,11 @@ _RULES: Mapping[str, _Rule] = {
 
 
 def keep_in_range(
-    number: torch.SymInt, greatest: int, of_symbol: Callable[[Any], float], inputs: Mapping[object, torch.fx.Node]
+    number: torch.SymInt, greatest: int, of_symbol: Callable[[Any], float], input_of: Callable[[object], object]
 ) -> bool:
     """Promise that an int is at most ``greatest``; False: it is larger, and its inputs are constants now.
 
-    ``of_symbol`` gives the greatest value of a symbol, ``inputs`` the placeholder of each.
+    ``of_symbol`` gives the greatest value of a symbol, ``input_of`` the input that it is, or None.
     """
     limit = ROOM if greatest == LARGEST else greatest
     # Asking a symbol in ``bool`` or ``int`` records a guard. First what is known without one: the bound of the
@@ -72,9 +69,9 @@ def keep_in_range(
         return bool(-greatest <= number) and bool(number <= greatest)  # each is a promise
     # Too large already: a call with smaller numbers is compiled anew.
     for symbol in number.node.expr.free_symbols:
-        node = inputs.get(symbol)
-        if node is not None and isinstance(node.meta[EXAMPLE], torch.SymInt):
-            int(node.meta[EXAMPLE])
+        found = input_of(symbol)
+        if isinstance(found, torch.SymInt):
+            int(found)
     return False
 
 
