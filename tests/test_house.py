@@ -27,11 +27,11 @@ LONG_MODULES = {
     # One table, an entry for each kind, operator or setting: a cut would separate entries of one list.
     "tracing/breaks.py", "record/model.py", "views/facts.py", "recording/entries.py", "lowering/views.py",
     "tracing/calls/operations.py", "annotations.py",
-    "capture/source.py", "bytecode/dialects.py", "ir/expr.py", "ir/index.py",
+    "bytecode/dialects.py",
     "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.
     "tracing/variables/functions.py", "tracing/variables/objects.py",
-    "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py", "dispatch/cache.py",
+    "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py",
     "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""

@@ -33,8 +33,8 @@ CLIMBING = {
     ("hooks.py", "guarding/check.py"): "the builder of the guard tree, given to a hook",
     ("aot/aot_autograd.py", "backends/through_aot.py"): "the compilers that AOTAutograd calls",
     ("recording/graph_record.py", "backends/builtin.py"): "the rewrite whose result is recorded",
-    ("ir/expr.py", "scheduling/build.py"): "a function over expressions",
-    ("ir/expr.py", "scheduling/int32_narrowing.py"): "a function over expressions",
+    ("ir/traversal.py", "scheduling/build.py"): "a function over expressions",
+    ("ir/traversal.py", "scheduling/int32_narrowing.py"): "a function over expressions",
     ("dispatch/cache.py", "guarding/check.py"): "the check of the entry",
 }
 """Calls of a room above the caller's, or beside it, with the reason: each calls a function that it was given."""

@@ -13,7 +13,7 @@ from nbcompile.aot.compile import compile_graph
 from nbcompile.aot.compilers import Compilers
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.source import resolve
+from nbcompile.capture.resolution import resolve
 from nbcompile.codegen import cpp
 from nbcompile.guarding.check import build_check
 from nbcompile.ir.printer import print_program, print_schedule

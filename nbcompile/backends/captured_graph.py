@@ -21,7 +21,8 @@ from nbcompile.backends.registry import OperatorFailure, has_own_errors, lookup,
 from nbcompile.backends.through_aot import as_captured
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.source import Scope, SizeSource, resolve
+from nbcompile.capture.resolution import Scope, resolve
+from nbcompile.capture.source import SizeSource
 from nbcompile.capture.trace import CapturedGraph, GraphBreak, Trace
 from nbcompile.ir import compiled_artifact
 from nbcompile.ir.compiled_artifact import ArtifactBuilder

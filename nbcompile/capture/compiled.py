@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Protocol
 
 from nbcompile.capture.guard import Guard
-from nbcompile.capture.source import Scope
+from nbcompile.capture.resolution import Scope
 from nbcompile.record.model import FailedGuard
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import CellType, CodeType
 
-from nbcompile.capture.source import Scope
+from nbcompile.capture.resolution import Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,7 @@ class Guard:
     stack: tuple[StackLine, ...] = ()
     members: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     """For TYPE_MATCH, and ID_MATCH on a class: names that were looked up on the class, each with what kind of member
-    it had then (``capture.source.kind_of_member``). What such a member does is guarded where it was used."""
+    it had then (``capture.resolution.kind_of_member``). What such a member does is guarded where it was used."""
 
     def key(self) -> tuple[object, ...]:
         """Equal keys: the same promise, needed once."""

@@ -34,8 +34,8 @@ from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.vector_expr import Scope, Value, as_vector, emit_value, merge_origins, type_name
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import cost
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Let, Nest, Store, Update
+from nbcompile.ir.traversal import cost
 
 
 def emit_column_reduction(emitter: KernelEmitter) -> None:

@@ -17,9 +17,10 @@ from collections.abc import Iterator, Mapping
 import sympy
 
 from nbcompile.codegen.kernel_analysis import flatten_statements
-from nbcompile.ir.expr import IndexOf, walk
+from nbcompile.ir.expr import IndexOf
 from nbcompile.ir.index import Index, Symbol, constant
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Nest, Store, Update
+from nbcompile.ir.traversal import walk
 
 LARGEST = 2**31 - 1
 BEYOND = 1 << 14

@@ -26,9 +26,11 @@ from nbcompile.codegen.machine_model import (
 )
 from nbcompile.ir import index as indexing
 from nbcompile.ir.buffer import Program, Tensor
-from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, children, cost, walk
-from nbcompile.ir.index import ONE, Index, Symbol, stride_along
+from nbcompile.ir.expr import Expr, IndexOf, Load, Masked
+from nbcompile.ir.index import ONE, Index, Symbol
 from nbcompile.ir.kernel import Accumulate, Carry, Inner, Kernel, Loop, Nest, Schedule, Statement, Store, Update
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import children, cost, walk
 
 
 def vectorises_outer_loop(kernel: Kernel) -> bool:

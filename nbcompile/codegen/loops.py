@@ -36,8 +36,8 @@ from nbcompile.codegen.statements import emit_statement
 from nbcompile.codegen.vector_expr import Scope
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import cost
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Nest
+from nbcompile.ir.traversal import cost
 
 
 def emit_outer_vector_loop(emitter: KernelEmitter) -> None:

@@ -41,10 +41,11 @@ from nbcompile.codegen.loops import emit_vector_nest
 from nbcompile.codegen.machine_model import ALIGNED_SIZE, MAX_PANEL_ROWS, MIN_PANELS, MIN_TILED_ITERATIONS, PANEL_BYTES
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import Load, walk
+from nbcompile.ir import index as indexing, strides
+from nbcompile.ir.expr import Load
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Inner, Kernel, Loop, Nest, Scratch, Store, is_short_row, is_transposed_access
+from nbcompile.ir.traversal import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ def _emit_copy(emitter: KernelEmitter, panel: PackedPanel, access: PackedAccess,
         if loops
         else _panel_pointer(emitter, access)
     )
-    step = indexing.stride_along(access.offset, last.variable)
+    step = strides.stride_along(access.offset, last.variable)
     assert step is not None
     arguments = [
         *([is_large(emitter, access.buffer)] if access.is_written else []),

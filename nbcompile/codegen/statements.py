@@ -16,8 +16,9 @@ from nbcompile.codegen.emitter import KernelEmitter
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.vector_expr import Scope, Value, as_vector, emit_offset, emit_value, is_whole_row, merge_origins
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import Expr, walk
+from nbcompile.ir.expr import Expr
 from nbcompile.ir.kernel import Let, Store, Update, access
+from nbcompile.ir.traversal import walk
 
 
 def emit_statement(emitter: KernelEmitter, scope: Scope, statement: Let | Store | Update) -> None:

@@ -34,9 +34,11 @@ from nbcompile.codegen.machine_model import (
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import OPERATIONS, Apply, Expr, IndexOf, Load, Local, children, loads, walk
-from nbcompile.ir.index import ONE, ZERO, Index, Symbol, stride_along
+from nbcompile.ir.expr import OPERATIONS, Apply, Expr, IndexOf, Load, Local
+from nbcompile.ir.index import ONE, ZERO, Index, Symbol
 from nbcompile.ir.kernel import Kernel, Let, Loop, Store
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import children, loads, walk
 
 
 @dataclass(frozen=True, slots=True)

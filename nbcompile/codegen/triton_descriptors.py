@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbcompile.codegen.triton_values import TritonEmitter, assign, index_text
-from nbcompile.ir import index as indexing
+from nbcompile.ir import index as indexing, strides
 from nbcompile.ir.expr import Expr, Load
 from nbcompile.ir.index import Index
 from nbcompile.ir.kernel import Kernel, Loop
@@ -101,7 +101,7 @@ def _stride(offset: Index, loops: Sequence[Loop]) -> Index | None:
     found: Index | None = indexing.ZERO
     inner: Index = indexing.ONE
     for at, loop in enumerate(reversed(loops)):
-        step = indexing.stride_along(offset, loop.variable)
+        step = strides.stride_along(offset, loop.variable)
         if step is None or found is None:
             return None
         if at == 0:

@@ -13,8 +13,9 @@ In torch: torch/_inductor/codegen/triton.py (TritonKernel.load). Read next: nbco
 from __future__ import annotations
 
 from nbcompile.ir.expr import Load
-from nbcompile.ir.index import ONE, Symbol, is_one, stride_along
+from nbcompile.ir.index import ONE, Symbol, is_one
 from nbcompile.ir.kernel import Kernel, Nest
+from nbcompile.ir.strides import stride_along
 
 LAST, FIRST = ", eviction_policy='evict_last'", ", eviction_policy='evict_first'"
 

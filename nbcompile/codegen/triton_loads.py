@@ -15,8 +15,9 @@ from collections.abc import Iterable
 
 from nbcompile.codegen.machine_model import EARLY_REGISTERS
 from nbcompile.codegen.triton_values import TritonEmitter, condition_name, depends_on_indices_alone, load_text
-from nbcompile.ir.expr import Expr, Load, Masked, children, loads
+from nbcompile.ir.expr import Expr, Load, Masked
 from nbcompile.ir.kernel import Inner, Nest, Statement, Store, Update
+from nbcompile.ir.traversal import children, loads
 
 
 def load_early(emitter: TritonEmitter, parts: Iterable[Inner | Statement], per_thread: int) -> None:

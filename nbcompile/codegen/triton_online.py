@@ -24,8 +24,9 @@ import torch
 from nbcompile.codegen.triton_reductions import accumulator_name
 from nbcompile.codegen.triton_values import TYPES, TritonEmitter, index_text
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, Local, cast, rebuild
+from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, Local, cast
 from nbcompile.ir.kernel import Accumulate, Let, Nest, Statement
+from nbcompile.ir.traversal import rebuild
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,10 @@ from nbcompile.codegen.triton_descriptors import Descriptor
 from nbcompile.codegen.triton_loads import load_early
 from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, assign, emit_statement, index_text, value_text
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import Apply, Expr, Load, walk
+from nbcompile.ir.expr import Apply, Expr, Load
 from nbcompile.ir.index import Symbol
 from nbcompile.ir.kernel import Accumulate, Kernel, Loop, Nest, ProductTile
+from nbcompile.ir.traversal import walk
 
 DEFAULT_TILE = ProductTile(32, 32, 32, 4, 3)
 NARROW = (torch.bfloat16, torch.float16)

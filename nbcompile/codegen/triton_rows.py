@@ -28,8 +28,9 @@ from nbcompile.codegen.triton_reductions import (
 )
 from nbcompile.codegen.triton_values import NoTriton, TritonEmitter, assign, emit_statement, index_text, value_text
 from nbcompile.ir import index as indexing
-from nbcompile.ir.expr import Load, walk
+from nbcompile.ir.expr import Load
 from nbcompile.ir.kernel import MAX_REGISTER_ROW, Accumulate, Carry, Kernel, Nest, Statement
+from nbcompile.ir.traversal import walk
 
 
 def rows(emitter: TritonEmitter) -> str:

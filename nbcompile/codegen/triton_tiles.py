@@ -16,9 +16,11 @@ from typing import Any
 
 from nbcompile.codegen.kernel_analysis import flatten_statements
 from nbcompile.codegen.machine_model import MIN_TRITON_TILE
-from nbcompile.ir.expr import Load, walk
-from nbcompile.ir.index import ONE, Index, Symbol, constant, stride_along
+from nbcompile.ir.expr import Load
+from nbcompile.ir.index import ONE, Index, Symbol, constant
 from nbcompile.ir.kernel import Inner, Kernel, Loop, Nest, Store, Update
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import walk
 
 
 def find(kernel: Kernel) -> tuple[Loop, Loop] | None:

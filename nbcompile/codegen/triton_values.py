@@ -21,21 +21,10 @@ from nbcompile.codegen import triton_eviction, triton_float8
 from nbcompile.codegen.printers import TRITON, print_index
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.emitted import ZERO_DIVISION
-from nbcompile.ir.expr import (
-    FLOAT8,
-    NARROW_FLOATS,
-    Apply,
-    Constant,
-    Expr,
-    Gather,
-    IndexOf,
-    Load,
-    Local,
-    Masked,
-    walk,
-)
+from nbcompile.ir.expr import FLOAT8, NARROW_FLOATS, Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked
 from nbcompile.ir.index import Index, Symbol
 from nbcompile.ir.kernel import Kernel, Let, Loop, Schedule, Store, Update
+from nbcompile.ir.traversal import walk
 
 TYPES = {
     torch.float32: "tl.float32", torch.float64: "tl.float64",

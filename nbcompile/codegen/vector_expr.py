@@ -25,20 +25,11 @@ from nbcompile.codegen.machine_model import ALIGNED_SIZE, INLINE_LENGTH, MAX_TAB
 from nbcompile.codegen.printers import APPROXIMATE, C_TYPES, c_index, c_literal, cpp_operation
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.emitted import ZERO_DIVISION
-from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, children, compute_dtype, walk
-from nbcompile.ir.index import (
-    ONE,
-    ZERO,
-    Index,
-    Symbol,
-    constant as number_of,
-    gather_variable,
-    max_slope,
-    piecewise_stride,
-    repeat_count,
-    stride_along,
-)
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, compute_dtype
+from nbcompile.ir.index import ONE, ZERO, Index, Symbol, constant as number_of, gather_variable
 from nbcompile.ir.kernel import access
+from nbcompile.ir.strides import max_slope, piecewise_stride, repeat_count, stride_along
+from nbcompile.ir.traversal import children, walk
 
 
 @dataclass(frozen=True, slots=True)

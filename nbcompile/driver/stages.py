@@ -22,7 +22,7 @@ from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.trace import Trace
-from nbcompile.dispatch import cache
+from nbcompile.dispatch import cache, observed_values
 from nbcompile.dispatch.hook import BackendKey, Outcome, skip_code
 from nbcompile.driver import fallback
 from nbcompile.guarding import check as guarding, filtering
@@ -83,7 +83,7 @@ def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> Compi
         # Guards come after the backend: compiling may have found out that a symbolic size is a constant.
         guards, check = build_check(frame, options, trace, observer)
         residual = build_residual(frame, trace, compiled, observer)
-        cache.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
+        observed_values.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
         # Last: an entry is stored only if its check and its program could be made.
         hooks.active().store_frame(frame, options, trace, guards, residual, compiled.function, compiled.artifact)
         return CompiledFrame(observer.compile_id, residual.code, check, options.backend)
@@ -94,7 +94,7 @@ def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> Compi
 
 def capture_and_compile(frame: Frame, options: Options, observer: FrameObserver) -> tuple[Trace, CompiledGraph]:
     """The trace of a frame and its compiled graph; traced again if the backend wants floats as constants."""
-    dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
+    dynamism = Dynamism.of_observed(options.dynamic, observed_values.observed(frame, options.dynamic))
     trace = capture(frame, options, dynamism, observer)
     try:
         return trace, compile_graph(trace, frame, options, observer)

@@ -21,7 +21,7 @@ from types import CodeType
 from nbcompile import annotations as marks, errors, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import LocalSource
-from nbcompile.dispatch import cache
+from nbcompile.dispatch import cache, observed_values
 from nbcompile.dispatch.hook import BackendKey, FrameCallback, IsolatedBackendKey, Outcome, SkipFrame, backend_key
 from nbcompile.eval_frame import first_call
 from nbcompile.options import Options
@@ -93,5 +93,5 @@ def _eager_first(frame: Frame, options: Options, key: BackendKey) -> Outcome:
         return first_call.compile_frame(frame, options, key)
     _seen[frame.code] = True
     # The second call is compared with this one: what differs becomes symbolic at once.
-    cache.note(frame, (), [LocalSource(name) for name in frame.locals if name not in frame.code.co_freevars])
+    observed_values.note(frame, (), [LocalSource(name) for name in frame.locals if name not in frame.code.co_freevars])
     return SkipFrame("the first call under the stance eager_then_compile")

@@ -23,7 +23,7 @@ import torch
 
 from nbcompile import annotations as marks, config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
-from nbcompile.capture.source import Scope
+from nbcompile.capture.resolution import Scope
 from nbcompile.dispatch import cache, hook
 from nbcompile.fast import fast_call, guard_bytecode
 from nbcompile.guarding.check import FrameCheck
@@ -210,7 +210,7 @@ class FastCallInstaller:
 
 def builtins_of(function: FunctionType) -> dict[str, object]:
     """The builtins of a function: its names that are neither local nor global."""
-    found: dict[str, object] = cast(Any, function).__builtins__  # mypy knows it, and forgets it in its cache
+    found: dict[str, object] = cast("Any", function).__builtins__  # mypy knows it, and forgets it in its cache
     return found
 
 

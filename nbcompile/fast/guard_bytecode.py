@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.resolution import Scope, class_attribute
 from nbcompile.capture.source import (
     AttrSource,
     BuiltinSource,
@@ -37,11 +38,9 @@ from nbcompile.capture.source import (
     MethodFunctionSource,
     ModuleSource,
     NoArgsCallSource,
-    Scope,
     Source,
     TypeSource,
     ValueSource,
-    class_attribute,
 )
 from nbcompile.guarding.accessors import SourceCache, is_own, module_table
 from nbcompile.guarding.check import FrameCheck

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from nbcompile.codegen.triton_products import Product
 from nbcompile.ir.expr import Expr, Load
-from nbcompile.ir.index import stride_along
 from nbcompile.ir.kernel import Loop
+from nbcompile.ir.strides import stride_along
 
 
 @dataclass(frozen=True, slots=True)

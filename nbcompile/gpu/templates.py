@@ -28,9 +28,11 @@ from nbcompile.gpu.product_factors import Factor, factors_of
 from nbcompile.gpu.product_parts import counts, product_seconds, sum_seconds
 from nbcompile.gpu.product_times import Shape, fits, predict, resident
 from nbcompile.gpu.size_hints import SizeHints
-from nbcompile.ir.expr import Apply, Expr, Load, walk
-from nbcompile.ir.index import constant, stride_along
+from nbcompile.ir.expr import Apply, Expr, Load
+from nbcompile.ir.index import constant
 from nbcompile.ir.kernel import Kernel, ProductTile, Schedule, Step
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import walk
 
 TEMPLATE_REACHED = 0.9
 """Rate of a kernel of ours over that of the library with the same tile: without TMA and warps of different kinds it is

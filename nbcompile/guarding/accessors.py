@@ -2,7 +2,7 @@
 
 Each step of a :class:`Source` is one accessor of the tree, so values below a
 common prefix are read once. A step without an accessor in C++ is a Python
-function. ``capture.source.resolve`` defines the value of a source; the
+function. ``capture.resolution.resolve`` defines the value of a source; the
 accessors are its fast implementation.
 
     L['self']._modules['l']   root -> local 'self' -> __dict__ -> '_modules' -> 'l'
@@ -25,6 +25,7 @@ import torch
 
 from nbcompile.capture.arrays import from_array
 from nbcompile.capture.frame import Frame
+from nbcompile.capture.resolution import Scope, class_attribute, keys_of, mapping_behind, resolve, values_of
 from nbcompile.capture.source import (
     ArraySource,
     AttrSource,
@@ -45,18 +46,12 @@ from nbcompile.capture.source import (
     ModuleSource,
     NoArgsCallSource,
     ParameterSource,
-    Scope,
     SizeSource,
     Source,
     TypeSource,
     ValueSource,
-    class_attribute,
     expression,
-    keys_of,
-    mapping_behind,
-    resolve,
     root,
-    values_of,
 )
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.support.real_class import class_is_computed, is_instance

@@ -25,13 +25,13 @@ import torch
 from nbcompile import hooks
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
+from nbcompile.capture.resolution import Scope
 from nbcompile.capture.source import (
     AttrSource,
     GenericAttrSource,
     GlobalSource,
     ItemSource,
     MethodFunctionSource,
-    Scope,
     Source,
     expression,
     root,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import kind_of_member
+from nbcompile.capture.resolution import kind_of_member
 from nbcompile.guarding.prepared import Leaf
 from nbcompile.torch_internals import members
 

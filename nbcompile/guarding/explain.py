@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.source import Scope, Source, expression, keys_of, resolve
+from nbcompile.capture.resolution import Scope, keys_of, resolve
+from nbcompile.capture.source import Source, expression
 from nbcompile.guarding.encodings.sentences import shortened
 from nbcompile.guarding.encodings.table import AMBIENT, LEAVES
 from nbcompile.guarding.prepared import Ambient, Leaf

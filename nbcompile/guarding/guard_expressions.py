@@ -18,7 +18,7 @@ import itertools
 
 import torch
 
-from nbcompile.capture.source import Scope
+from nbcompile.capture.resolution import Scope
 from nbcompile.guarding.accessors import fetch
 from nbcompile.guarding.encodings.table import AMBIENT, LEAVES
 from nbcompile.guarding.page_values import PageValues, Reader

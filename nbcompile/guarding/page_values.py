@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from nbcompile.capture.source import Scope, Source, expression
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import Source, expression
 from nbcompile.guarding.accessors import fetch
 from nbcompile.guarding.prepared import ExpectedObject
 from nbcompile.guarding.values import describe_value

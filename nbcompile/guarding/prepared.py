@@ -23,7 +23,8 @@ from typing import Any
 import torch
 
 from nbcompile.capture.guard import Guard, TensorFacts, TensorMarks
-from nbcompile.capture.source import Scope, Source
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import Source
 from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.relations import Relation
 from nbcompile.guarding.values import Predicate, describe_value

@@ -41,7 +41,7 @@ from nbcompile.ir.buffer import (
 )
 from nbcompile.ir.eager_operations import combine, scan, update_element
 from nbcompile.ir.evaluate_loops import KernelRun, Scope, Values
-from nbcompile.ir.expr import Expr, IndexOf, Load, Local, walk
+from nbcompile.ir.expr import Expr, IndexOf, Load, Local
 from nbcompile.ir.index import Index, Symbol, loop_variable, reduction_variable, value_of
 from nbcompile.ir.kernel import (
     Allocate,
@@ -53,6 +53,7 @@ from nbcompile.ir.kernel import (
     Schedule,
 )
 from nbcompile.ir.layout import Layout
+from nbcompile.ir.traversal import walk
 
 
 def run(computation: Program | Schedule, inputs: Sequence[Any], module: nn.Module | None = None) -> list[Any]:

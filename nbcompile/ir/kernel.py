@@ -29,7 +29,8 @@ import torch
 
 from nbcompile.ir.buffer import PRODUCT_KINDS, Extern, Program, views_in
 from nbcompile.ir.expr import Expr, Gather, IndexOf
-from nbcompile.ir.index import ONE, ZERO, Index, Symbol, constant, product, stride_along
+from nbcompile.ir.index import ONE, ZERO, Index, Symbol, constant, product
+from nbcompile.ir.strides import stride_along
 from nbcompile.record.model import FusionDecision
 
 

@@ -26,19 +26,7 @@ from nbcompile.ir.buffer import (
     Tensor,
     ranges,
 )
-from nbcompile.ir.expr import (
-    NARROW_FLOATS,
-    OPERATIONS,
-    Apply,
-    Constant,
-    Expr,
-    IndexOf,
-    Load,
-    Local,
-    Masked,
-    children,
-    walk,
-)
+from nbcompile.ir.expr import NARROW_FLOATS, OPERATIONS, Apply, Constant, Expr, IndexOf, Load, Local, Masked
 from nbcompile.ir.index import Index, Symbol, is_one
 from nbcompile.ir.kernel import (
     Accumulate,
@@ -56,6 +44,7 @@ from nbcompile.ir.kernel import (
     Store,
     Update,
 )
+from nbcompile.ir.traversal import children, walk
 
 REDUCTIONS = {"sum", "prod", "max", "min", "any", "all", "argmax", "argmin", *PRODUCT_KINDS}
 SCANS = {"sum", "prod", "max", "min", "logsumexp", "argmax", "argmin"}

@@ -20,18 +20,7 @@ from torch import fx
 
 from nbcompile import torch_internals
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import (
-    Gather,
-    IndexOf,
-    UnsupportedDtype,
-    cast,
-    compute_dtype,
-    constant,
-    cost,
-    loads,
-    substitute,
-    with_origin,
-)
+from nbcompile.ir.expr import Gather, IndexOf, UnsupportedDtype, cast, compute_dtype, constant
 from nbcompile.ir.index import (
     ONE,
     ZERO,
@@ -44,9 +33,10 @@ from nbcompile.ir.index import (
     loop_variables,
     reduction_variable,
     simplify,
-    stride_along,
 )
 from nbcompile.ir.layout import Layout, channels_last, contiguous, is_dense, of_tensor, same_addresses
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import cost, loads, substitute, with_origin
 from nbcompile.lowering import split_reduction
 from nbcompile.lowering.bounds_errors import bounds_error
 from nbcompile.lowering.extern import returned_by

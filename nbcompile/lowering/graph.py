@@ -27,9 +27,10 @@ from torch import fx
 from nbcompile import torch_internals
 from nbcompile.capture.node_meta import CHANNELS_LAST, DONATED
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import UnsupportedDtype, cost, loads, walk, with_origin
+from nbcompile.ir.expr import UnsupportedDtype
 from nbcompile.ir.index import Symbol, index, loop_variables
 from nbcompile.ir.layout import of_tensor, same_addresses
+from nbcompile.ir.traversal import cost, loads, walk, with_origin
 from nbcompile.lowering import (
     activations,
     addmm_epilogue,

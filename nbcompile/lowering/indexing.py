@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from nbcompile.ir import evaluate
-from nbcompile.ir.expr import Apply, Expr, Gather, IndexOf, Load, apply, cast, constant, cost, walk
+from nbcompile.ir.expr import Apply, Expr, Gather, IndexOf, Load, apply, cast, constant
 from nbcompile.ir.index import ZERO, Index, Symbol, constant as known_number, divide, index, is_one, loop_variable
+from nbcompile.ir.traversal import cost, walk
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_size, broadcast_to, is_free, merge_nodes, reindexed

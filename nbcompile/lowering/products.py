@@ -21,7 +21,7 @@ import torch
 from torch import fx
 
 from nbcompile.ir import buffer as ir
-from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, cast, constant as number_constant, cost, loads, substitute
+from nbcompile.ir.expr import Expr, IndexOf, Masked, apply, cast, constant as number_constant
 from nbcompile.ir.index import (
     ONE,
     ZERO,
@@ -37,6 +37,7 @@ from nbcompile.ir.index import (
     unflatten,
 )
 from nbcompile.ir.layout import contiguous, of_tensor
+from nbcompile.ir.traversal import cost, loads, substitute
 from nbcompile.lowering.builder import Builder
 from nbcompile.lowering.registry import NoLowering
 from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed

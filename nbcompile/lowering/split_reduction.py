@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from nbcompile.ir.buffer import Pointwise
-from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, apply, cast, compute_dtype, constant, loads
+from nbcompile.ir.expr import Expr, IndexOf, Load, Masked, apply, cast, compute_dtype, constant
 from nbcompile.ir.index import (
     ONE,
     ZERO,
@@ -31,10 +31,11 @@ from nbcompile.ir.index import (
     loop_variables,
     product,
     simplify,
-    stride_along,
     unflatten,
 )
 from nbcompile.ir.kernel import MAX_REGISTER_ROW
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import loads
 from nbcompile.lowering.value import Value, reindexed
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, cast, compute_dtype, substitute
+from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, cast, compute_dtype
 from nbcompile.ir.index import (
     ZERO,
     Index,
@@ -27,6 +27,7 @@ from nbcompile.ir.index import (
     loop_variables,
     simplify,
 )
+from nbcompile.ir.traversal import substitute
 from nbcompile.lowering.registry import NoLowering
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from types import CodeType, MethodType
 from typing import Any
 
-from nbcompile.capture.source import Scope
+from nbcompile.capture.resolution import Scope
 
 
 def scope_of(code: CodeType, function: Any, arguments: Sequence[object], keywords: Mapping[str, object]) -> Scope:

@@ -19,7 +19,8 @@ import torch
 
 from nbcompile import config
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.source import ROOTS, Scope, Source, expression, resolve
+from nbcompile.capture.resolution import Scope, resolve
+from nbcompile.capture.source import ROOTS, Source, expression
 from nbcompile.guarding import explain
 from nbcompile.guarding.check import FrameCheck
 from nbcompile.guarding.guard_expressions import GuardExpressions

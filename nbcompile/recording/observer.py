@@ -28,7 +28,7 @@ from nbcompile import config
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import expression
 from nbcompile.capture.trace import GraphBreak, Trace
-from nbcompile.dispatch import cache
+from nbcompile.dispatch import cache, observed_values
 from nbcompile.guarding import check as guarding
 from nbcompile.ir.profiler_ranges import of_frame, stage_range
 from nbcompile.observe import compilation_metrics, dynamo_counters, torch_logs
@@ -190,7 +190,7 @@ class FrameRecord(FrameObserver):
 def _advised(frame: Frame, options: Options, failed: tuple[model.FailedGuard, ...]) -> tuple[model.FailedGuard, ...]:
     """Add advice to each failed guard; failures that differ only in numbers share one."""
     cached = {each.compile_id: each for each in cache.entries(frame.code)}
-    dynamism = Dynamism.of_observed(options.dynamic, cache.observed(frame, options.dynamic))
+    dynamism = Dynamism.of_observed(options.dynamic, observed_values.observed(frame, options.dynamic))
     known: dict[str, model.Advice | None] = {}
     for guard in failed:
         # Reasons that differ in numbers have the same remedy, and to try it takes a trace.
@@ -225,7 +225,7 @@ def decorated_method(frame: Frame) -> str:
     arguments = [frame.locals[name] for name in code.co_varnames[: code.co_argcount][:1] if name in frame.locals]
     # In ``co_varnames`` the keyword-only parameters come before ``*args``.
     if not code.co_argcount and code.co_flags & inspect.CO_VARARGS:  # wrapper(*args, **kwargs)
-        arguments = list(cast(tuple[object, ...], frame.locals.get(code.co_varnames[code.co_kwonlyargcount], ())))
+        arguments = list(cast("tuple[object, ...]", frame.locals.get(code.co_varnames[code.co_kwonlyargcount], ())))
     if not arguments:
         return ""
     cls = type(arguments[0])

@@ -26,15 +26,8 @@ from nbcompile import config, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
-from nbcompile.capture.source import (
-    AttrSource,
-    GlobalSource,
-    LocalSource,
-    NoArgsCallSource,
-    Source,
-    expression,
-    resolve,
-)
+from nbcompile.capture.resolution import resolve
+from nbcompile.capture.source import AttrSource, GlobalSource, LocalSource, NoArgsCallSource, Source, expression
 from nbcompile.capture.trace import GraphBreak
 from nbcompile.guarding.check import GONE, build_check
 from nbcompile.guarding.encodings.sentences import shortened

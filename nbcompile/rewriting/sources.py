@@ -27,6 +27,18 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture.arrays import from_array
 from nbcompile.capture.complex_literals import exact
+from nbcompile.capture.resolution import (
+    class_attribute,
+    has_own_items,
+    iterator_item,
+    keys_of,
+    mapping_behind,
+    read_attribute,
+    read_item,
+    read_property,
+    resolve,
+    values_of,
+)
 from nbcompile.capture.source import (
     ArraySource,
     AttrSource,
@@ -51,17 +63,7 @@ from nbcompile.capture.source import (
     Source,
     TypeSource,
     ValueSource,
-    class_attribute,
     expression,
-    has_own_items,
-    iterator_item,
-    keys_of,
-    mapping_behind,
-    read_attribute,
-    read_item,
-    read_property,
-    resolve,
-    values_of,
 )
 from nbcompile.rewriting.body import Body
 from nbcompile.rewriting.syntax import assign, identifier

@@ -21,7 +21,7 @@ from dataclasses import replace
 import sympy
 
 from nbcompile.ir.buffer import Pointwise, Reduction, Scan, Tensor
-from nbcompile.ir.expr import Expr, IndexOf, Load, Local, cast, cost, loads, rebuild, substitute
+from nbcompile.ir.expr import Expr, IndexOf, Load, Local, cast
 from nbcompile.ir.index import (
     ZERO,
     Index,
@@ -46,6 +46,7 @@ from nbcompile.ir.kernel import (
     has_small_stride,
     is_transposed_access,
 )
+from nbcompile.ir.traversal import cost, loads, rebuild, substitute
 from nbcompile.scheduling.groups import Group, Member, is_element, passes
 from nbcompile.scheduling.int32_narrowing import narrow_to_int32
 from nbcompile.scheduling.loops import tidy_loops

@@ -31,7 +31,7 @@ from nbcompile.ir.buffer import (
     operator_name,
     views_in,
 )
-from nbcompile.ir.expr import loads
+from nbcompile.ir.traversal import loads
 
 
 @functools.lru_cache(maxsize=1 << 15)

@@ -23,9 +23,9 @@ from dataclasses import dataclass, field, replace
 import sympy
 
 from nbcompile.ir.buffer import PRODUCT_KINDS, LoopBuffer, Pointwise, Reduction, Scan
-from nbcompile.ir.expr import loads
 from nbcompile.ir.index import Index, Symbol, constant, is_one, loop_variable, product, reduction_variable
 from nbcompile.ir.kernel import Loop
+from nbcompile.ir.traversal import loads
 from nbcompile.scheduling.dependencies import reads
 
 MEMBER_LIMIT = 64

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from nbcompile.ir.buffer import Buffer, Extern, LoopBuffer, Pointwise, Program, Reduction, Scan, Scatter, views_in
-from nbcompile.ir.expr import Expr, Load, cost, loads, rebuild, substitute
+from nbcompile.ir.expr import Expr, Load
 from nbcompile.ir.index import Index, Symbol, constant, loop_variable, product, simplify
+from nbcompile.ir.traversal import cost, loads, rebuild, substitute
 from nbcompile.scheduling.dependencies import reads
 
 MAX_INLINED_COST = 16

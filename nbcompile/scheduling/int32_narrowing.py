@@ -22,8 +22,9 @@ from dataclasses import replace
 import torch
 
 from nbcompile.ir.buffer import Buffer, Program, Reduction, ranges
-from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, cast, rebuild
+from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, cast
 from nbcompile.ir.index import Ranges, constant, lower_bound, product, upper_bound
+from nbcompile.ir.traversal import rebuild
 
 LIMIT = 2**31
 Bounds = tuple[int, int]

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from nbcompile.ir.expr import Expr, IndexOf, Load, rebuild, walk
+from nbcompile.ir.expr import Expr, IndexOf, Load
 from nbcompile.ir.index import (
     ZERO,
     Index,
@@ -24,7 +24,6 @@ from nbcompile.ir.index import (
     is_loop_variable,
     is_one,
     known_equal,
-    stride_along,
 )
 from nbcompile.ir.kernel import (
     Accumulate,
@@ -39,6 +38,8 @@ from nbcompile.ir.kernel import (
     is_short_row,
     is_transposed_access,
 )
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import rebuild, walk
 
 __all__ = ["tidy_loops", "with_pointers"]
 FEW_LANES = 8

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nbcompile.ir.buffer import Buffer, Extern, LoopBuffer, Pointwise, Program, Reduction, views_in
-from nbcompile.ir.expr import cost, loads, walk
 from nbcompile.ir.index import Index, constant, known_equal, product
+from nbcompile.ir.traversal import cost, loads, walk
 from nbcompile.scheduling.dependencies import reads
 from nbcompile.scheduling.inline import MAX_INLINED_COST, nodes_with_inlined, with_inlined
 from nbcompile.scheduling.units import Unit

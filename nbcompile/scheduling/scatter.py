@@ -20,9 +20,11 @@ from dataclasses import replace
 import torch
 
 from nbcompile.ir.buffer import Scatter, Tensor, ranges
-from nbcompile.ir.expr import Expr, IndexOf, Load, rebuild, walk
-from nbcompile.ir.index import ONE, Index, Symbol, is_one, simplify, stride_along
+from nbcompile.ir.expr import Expr, IndexOf, Load
+from nbcompile.ir.index import ONE, Index, Symbol, is_one, simplify
 from nbcompile.ir.kernel import Kernel, Loop, Nest, Statement, Update
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import rebuild, walk
 from nbcompile.scheduling.loops import with_pointers
 
 

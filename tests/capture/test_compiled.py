@@ -19,7 +19,9 @@ def test_the_entries_of_a_function_are_compiled_frames():
     assert entry.compile_id.endswith("/0")
     assert entry.code is not f.__code__
     assert entry.backend == "eager"
-    scope = nbcompile.capture.source.Scope(f.__code__, {"x": torch.ones(2)}, globals(), vars(__import__("builtins")))
+    scope = nbcompile.capture.resolution.Scope(
+        f.__code__, {"x": torch.ones(2)}, globals(), vars(__import__("builtins"))
+    )
     assert entry.check.holds(scope)
     assert entry.check.failure(scope, entry.compile_id) is None
 
@@ -32,7 +34,9 @@ def test_a_failing_check_names_its_guard():
 
     nbcompile.compile(f, backend="eager", dynamic=False)(torch.ones(2))
     (entry,) = cache.entries(f.__code__)
-    scope = nbcompile.capture.source.Scope(f.__code__, {"x": torch.ones(3)}, globals(), vars(__import__("builtins")))
+    scope = nbcompile.capture.resolution.Scope(
+        f.__code__, {"x": torch.ones(3)}, globals(), vars(__import__("builtins"))
+    )
     assert not entry.check.holds(scope)
     failed = entry.check.failure(scope, entry.compile_id)
     assert failed.reason == "tensor 'x' size mismatch at index 0. expected 2, actual 3"

@@ -5,7 +5,8 @@ import builtins
 import pytest
 
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.source import BuiltinSource, GlobalSource, LocalSource, resolve
+from nbcompile.capture.resolution import resolve
+from nbcompile.capture.source import BuiltinSource, GlobalSource, LocalSource
 
 
 def called(x):

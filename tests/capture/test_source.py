@@ -1,19 +1,15 @@
 """Addresses of values: spelled as torch spells them, and resolved in the scope of a call."""
 
-import collections
 import weakref
 
 import numpy as np
 import pytest
 import torch
 
-import nbcompile
-from nbcompile.capture import source
+from nbcompile.capture.resolution import Scope, resolve
 from nbcompile.capture.source import (
-    ArraySource,
     AttrSource,
     BuiltinSource,
-    CellSource,
     ClassMemberSource,
     ConstantSource,
     DrawSource,
@@ -27,12 +23,10 @@ from nbcompile.capture.source import (
     ModuleSource,
     NoArgsCallSource,
     ParameterSource,
-    Scope,
     SizeSource,
     TypeSource,
     ValueSource,
     expression,
-    resolve,
     root,
 )
 
@@ -116,22 +110,6 @@ def test_an_address_is_spelled_and_resolved(address, text, expected, scope):
     assert found is wanted or found == wanted
 
 
-def test_a_cell_is_found_through_its_function(scope):
-    """The content of a closure's cell is the object in it."""
-    function = scope.locals["closed"]
-    address = CellSource(LocalSource("closed"), "content", 0)
-    assert expression(address) == "L['closed'].__closure__[0].cell_contents"
-    assert resolve(address, scope) is function.__closure__[0].cell_contents
-
-
-def test_an_array_is_resolved_as_a_tensor(scope):
-    """An input that is an array enters the graph as a tensor with the same memory."""
-    found = resolve(ArraySource(LocalSource("array")), scope)
-    assert torch.equal(found, torch.arange(3))
-    scope.locals["array"][0] = 5
-    assert found[0] == 5
-
-
 @pytest.mark.parametrize("address", [X, GlobalSource("x"), ModuleSource("x"), BuiltinSource("x"), DrawSource(0)])
 def test_the_root_is_the_first_step(address):
     """However long the address is, it begins at a local, a global, a module, a builtin or a draw."""
@@ -147,45 +125,7 @@ def test_equal_addresses_are_one_key():
     assert ConstantSource("kept", [1]) != ConstantSource("kept", [1])
 
 
-def test_the_rest_of_an_iterator_is_read_without_taking_it():
-    """A guard that looks at an iterator leaves it where it is."""
-    items = iter([1, 2, 3])
-    next(items)
-    assert list(source.remaining(items)) == [2, 3]
-    assert source.iterator_item(items, 1) == 3
-    assert list(items) == [2, 3]
-
-
-def test_a_member_is_looked_up_after_some_of_the_bases():
-    """``super().rate`` is the attribute after the class itself in the order of bases."""
-    assert source.class_attribute(Child, "rate") == 2
-    assert source.class_attribute(Child, "rate", 1) == 1
-    with pytest.raises(AttributeError):
-        source.class_attribute(Child, "momentum")
-
-
 def test_draws_are_spelled_by_their_number():
     """A random number is drawn before the graph runs; its address is its number in order."""
     assert expression(DrawSource(2)) == "random_value_2"
     assert expression(ParameterSource(X, True, 0)) == "___parameter(L['x'], True)"
-
-
-def test_looking_at_an_item_adds_no_default(scope):
-    """What an entry for other dicts reads of a defaultdict is not added to it."""
-    defaults = collections.defaultdict(list, f=6)
-    with pytest.raises(KeyError):
-        source.resolve(ItemSource(ConstantSource("d", defaults), "a"), scope)
-    assert defaults == {"f": 6}
-
-
-def test_a_call_adds_no_default():
-    """The same for calls: entries for dicts are asked, and none is the one for a defaultdict."""
-
-    def function(x, d):
-        return x + len(d), list(d.values())
-
-    compiled = nbcompile.compile(function)
-    compiled(torch.ones(1), {"a": 1})
-    defaults = collections.defaultdict(list, f=6)
-    assert compiled(torch.ones(1), defaults)[1] == [6]
-    assert defaults == {"f": 6}

@@ -20,7 +20,8 @@ from nbcompile import config
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.source import LocalSource, resolve
+from nbcompile.capture.resolution import resolve
+from nbcompile.capture.source import LocalSource
 from nbcompile.dispatch import cache, hook, skipping
 from nbcompile.guarding.check import build_check
 from nbcompile.torch_internals import eval_frame

@@ -21,6 +21,7 @@ import torch.utils._device
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from nbcompile.capture.guard import GuardKind
+from nbcompile.capture.resolution import Scope, resolve
 from nbcompile.capture.source import (
     ArraySource,
     AttrSource,
@@ -37,11 +38,9 @@ from nbcompile.capture.source import (
     MappingSource,
     MethodFunctionSource,
     NoArgsCallSource,
-    Scope,
     SizeSource,
     TypeSource,
     ValueSource,
-    resolve,
 )
 
 

@@ -7,7 +7,8 @@ import builtins
 import pytest
 import torch
 
-from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, LocalSource, Scope
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, ItemSource, LocalSource
 from nbcompile.guarding.accessors import SourceCache, fetch, module_table
 
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards, TensorFacts, TensorMarks
+from nbcompile.capture.resolution import Scope, resolve
 from nbcompile.capture.source import (
     AttrSource,
     BuiltinSource,
@@ -28,12 +29,10 @@ from nbcompile.capture.source import (
     LocalSource,
     MethodFunctionSource,
     ModuleSource,
-    Scope,
     SizeSource,
     Source,
     TypeSource,
     ValueSource,
-    resolve,
 )
 from nbcompile.guarding.check import FrameCheck, GuardsDoNotHold, build_check
 from nbcompile.guarding.explain import describe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from nbcompile.capture.source import kind_of_member
+from nbcompile.capture.resolution import kind_of_member
 from nbcompile.guarding.class_members import Members
 
 

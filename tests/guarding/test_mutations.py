@@ -17,7 +17,8 @@ import torch
 
 import nbcompile
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.source import Address, resolve
+from nbcompile.capture.resolution import resolve
+from nbcompile.capture.source import Address
 from nbcompile.driver import stages
 from nbcompile.guarding.encodings.ambient import shape_names
 from nbcompile.guarding.encodings.sentences import shortened

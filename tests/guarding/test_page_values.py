@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 
-from nbcompile.capture.source import LocalSource, Scope
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import LocalSource
 from nbcompile.guarding.page_values import ObjectNames, PageValues
 
 

@@ -13,15 +13,11 @@ from nbcompile.ir.expr import (
     Constant,
     IndexOf,
     Load,
-    Masked,
     UnsupportedDtype,
     apply,
     cast,
-    children,
     compute_dtype,
     constant,
-    cost,
-    loads,
 )
 from nbcompile.ir.index import loop_variable
 
@@ -76,14 +72,6 @@ def test_every_operation_says_what_it_takes():
     kinds = {"arithmetic", "comparison", "logical", "bitwise", "float", "random", "cast", "where"}
     assert {each.kind for each in OPERATIONS.values()} == kinds
     assert all(each.arity in (1, 2, 3) and each.cost > 0 for each in OPERATIONS.values())
-
-
-def test_operands_and_costs():
-    """Loads are found wherever they are, a masked one too; a costly operation outweighs a sum."""
-    body = Masked(apply("lt", x, 0.0), apply("exp", y), constant(0.0, torch.float32))
-    assert [each.buffer for each in loads(body)] == ["x", "y"]
-    assert children(body) == (body.condition, body.value, body.otherwise)
-    assert cost(apply("exp", x)) > cost(x + y)
 
 
 def test_complex_numbers_are_refused_where_a_constant_would_have_one():

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from nbcompile.ir import evaluate
-from nbcompile.ir.expr import Apply, Constant, Load, Local, apply, cast, cost, substitute, walk
+from nbcompile.ir.expr import Apply, Constant, Load, Local, apply, cast
 from nbcompile.ir.index import loop_variable
 from nbcompile.ir.printer import print_expr, print_program, print_schedule
+from nbcompile.ir.traversal import cost, substitute, walk
 from nbcompile.ir.verify import InvalidIR, verify_expr, verify_program, verify_schedule
 from tests.support.schedules import pointwise
 

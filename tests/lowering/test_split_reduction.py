@@ -8,8 +8,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import nbcompile
 from nbcompile.ir.buffer import Reduction
-from nbcompile.ir.expr import loads
-from nbcompile.ir.index import indices, stride_along
+from nbcompile.ir.index import indices
+from nbcompile.ir.strides import stride_along
+from nbcompile.ir.traversal import loads
 from nbcompile.lowering import lower, split_reduction
 from nbcompile.scheduling import schedule
 from tests.support.lowered import traced

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from nbcompile.ir.buffer import LoopBuffer
-from nbcompile.ir.expr import Load, walk
+from nbcompile.ir.expr import Load
 from nbcompile.ir.kernel import Accumulate, Carry, Let, Nest, Store
+from nbcompile.ir.traversal import walk
 from nbcompile.lowering import lower
 from nbcompile.scheduling.build import MEMORY, RECOMPUTE, SCRATCH, _Builder, build_kernel
 from nbcompile.scheduling.groups import join, singleton_group

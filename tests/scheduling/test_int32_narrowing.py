@@ -6,9 +6,10 @@ import torch
 from hypothesis import given, strategies as st
 from torch._subclasses import FakeTensorMode
 
-from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf, walk
+from nbcompile.ir.expr import Apply, Constant, Expr, IndexOf
 from nbcompile.ir.index import loop_variable
 from nbcompile.ir.kernel import Accumulate, Nest
+from nbcompile.ir.traversal import walk
 from nbcompile.scheduling.int32_narrowing import bounds, narrow_to_int32
 from tests.codegen.test_cpp import compiled
 from tests.support.lowered import check, programs

@@ -50,7 +50,7 @@ def test_nbcompile_reset_empties_what_lives_until_a_reset():
 
     f(torch.ones(2))
     parts = {part.name: part.value for part in STATE.parts() if part.lifetime is Lifetime.RESET}
-    assert parts["dispatch.cache._memory"]
+    assert parts["dispatch.observed_values._memory"]
     nbcompile.reset()
     assert [name for name, value in parts.items() if isinstance(value, (dict, set)) and value] == []
 

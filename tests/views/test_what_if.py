@@ -15,7 +15,7 @@ import torch
 
 import nbcompile
 from nbcompile import api
-from nbcompile.capture.source import Scope
+from nbcompile.capture.resolution import Scope
 from nbcompile.dispatch import cache
 from nbcompile.recording import guard_explorer as told
 from nbcompile.views import html, what_if

@@ -27,7 +27,7 @@ from nbcompile.capture.guard import Guard
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.capture.source import Source
 from nbcompile.capture.trace import Assumptions, Trace
-from nbcompile.dispatch import cache
+from nbcompile.dispatch import observed_values
 from nbcompile.fast import guard_groups
 from nbcompile.fast.disk_cache import (
     addresses,
@@ -267,7 +267,7 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     passing = stored_warnings.filtered(stored_warnings.read(content["warnings"], frame.code))
     with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class, nor for a mode
         # As after a trace: what was seen of sizes decides what a later compilation makes dynamic.
-        cache.note(frame, guards, [sources[each] for each in content["inputs"]])
+        observed_values.note(frame, guards, [sources[each] for each in content["inputs"]])
     # Last: an entry that is not used shows none, as the compilation that follows does.
     for warning in passing:
         warning.show()

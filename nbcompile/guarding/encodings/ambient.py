@@ -24,6 +24,7 @@ import torch.utils._device
 
 from nbcompile.capture.arrays import from_array
 from nbcompile.capture.guard import Guard, GuardKind, ShapeGuards
+from nbcompile.capture.resolution import Scope, resolve
 from nbcompile.capture.source import (
     ArraySource,
     AttrSource,
@@ -33,12 +34,10 @@ from nbcompile.capture.source import (
     GlobalSource,
     ItemSource,
     LocalSource,
-    Scope,
     SizeSource,
     Source,
     TypeSource,
     expression,
-    resolve,
 )
 from nbcompile.guarding.accessors import GuardTree
 from nbcompile.guarding.prepared import Ambient, Conditions, ExpectedObject

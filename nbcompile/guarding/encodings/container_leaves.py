@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from nbcompile.capture.guard import Guard
-from nbcompile.capture.source import keys_of
+from nbcompile.capture.resolution import keys_of
 from nbcompile.guarding.encodings.leaves import type_text
 from nbcompile.guarding.prepared import ExpectedKey, ExpectedObject, Leaf
 from nbcompile.guarding.values import (

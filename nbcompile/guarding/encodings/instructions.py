@@ -17,7 +17,8 @@ import torch
 import torch.utils._device
 
 from nbcompile.capture.guard import GuardKind, TensorFacts, TensorMarks
-from nbcompile.capture.source import Source, class_attribute
+from nbcompile.capture.resolution import class_attribute
+from nbcompile.capture.source import Source
 from nbcompile.guarding.accessors import MODULE_TABLES
 from nbcompile.guarding.prepared import Ambient, ExpectedKey, Leaf
 from nbcompile.guarding.values import has_lookalikes

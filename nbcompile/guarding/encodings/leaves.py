@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard
-from nbcompile.capture.source import remaining
+from nbcompile.capture.resolution import remaining
 from nbcompile.guarding.prepared import ExpectedObject, Leaf
 from nbcompile.guarding.values import Predicate, has_equal_lookalike, is_same_value, never_raising
 

@@ -23,7 +23,8 @@ import torch
 import torch.overrides
 
 from nbcompile.capture.guard import GuardKind, ShapeGuards, TensorFacts, TensorMarks, tensor_property
-from nbcompile.capture.source import Scope, Source, expression, keys_of
+from nbcompile.capture.resolution import Scope, keys_of
+from nbcompile.capture.source import Source, expression
 from nbcompile.guarding.accessors import fetch
 from nbcompile.guarding.encodings.ambient import readable_conditions, shape_names
 from nbcompile.guarding.page_values import Atom, PageValues, Reader

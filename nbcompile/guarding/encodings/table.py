@@ -21,7 +21,8 @@ from typing import Any
 import torch.utils._device
 
 from nbcompile.capture.guard import Guard, GuardKind
-from nbcompile.capture.source import Scope, expression
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import expression
 from nbcompile.guarding.class_members import with_members
 from nbcompile.guarding.encodings import (
     ambient,

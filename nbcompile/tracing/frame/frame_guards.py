@@ -18,16 +18,8 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard, GuardKind, TensorMarks
-from nbcompile.capture.source import (
-    ArraySource,
-    AttrSource,
-    GlobalSource,
-    ModuleSource,
-    ParameterSource,
-    Scope,
-    Source,
-    resolve,
-)
+from nbcompile.capture.resolution import Scope, resolve
+from nbcompile.capture.source import ArraySource, AttrSource, GlobalSource, ModuleSource, ParameterSource, Source
 from nbcompile.tracing.frame.dict_guards import guard_dicts
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.inputs.dynamism import is_module_state

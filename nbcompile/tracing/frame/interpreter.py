@@ -29,6 +29,7 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.capture import arrays
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind, are_distinct
+from nbcompile.capture.resolution import keys_of, resolve
 from nbcompile.capture.source import (
     AttrSource,
     ConstantSource,
@@ -37,8 +38,6 @@ from nbcompile.capture.source import (
     NoArgsCallSource,
     Source,
     expression,
-    keys_of,
-    resolve,
 )
 from nbcompile.capture.trace import Assumptions
 from nbcompile.errors import TorchRuntimeError

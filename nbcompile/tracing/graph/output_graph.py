@@ -27,7 +27,8 @@ from nbcompile.capture import nested_regions, operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
 from nbcompile.capture.node_meta import STACK
-from nbcompile.capture.source import ParameterSource, Source, kind_of_member, steps
+from nbcompile.capture.resolution import kind_of_member
+from nbcompile.capture.source import ParameterSource, Source, steps
 from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record import recorder

@@ -26,7 +26,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs.int64_bounds import LARGEST
 
 if TYPE_CHECKING:
-    from nbcompile.dispatch.cache import ObservedValues
+    from nbcompile.dispatch.observed_values import ObservedValues
 
 STATIC = SymbolicDim()
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from nbcompile.capture.guard import GuardKind, are_distinct
+from nbcompile.capture.resolution import mapping_behind, remaining
 from nbcompile.capture.source import (
     AttrSource,
     ItemSource,
@@ -25,8 +26,6 @@ from nbcompile.capture.source import (
     ModuleSource,
     Source,
     ValueSource,
-    mapping_behind,
-    remaining,
 )
 from nbcompile.support.real_class import is_instance
 from nbcompile.tracing.protocol import Tracer

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from nbcompile.capture.literals import NotStorable, Unreadable
-from nbcompile.capture.source import AttrSource, ConstantSource, ItemSource, LocalSource, Scope
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import AttrSource, ConstantSource, ItemSource, LocalSource
 from nbcompile.fast.disk_cache import addresses
 from nbcompile.guarding.accessors import SourceCache
 

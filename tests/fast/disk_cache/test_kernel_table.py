@@ -7,7 +7,8 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.capture.literals import NotStorable
-from nbcompile.capture.source import GlobalSource, Scope
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import GlobalSource
 from nbcompile.capture.trace import Assumptions
 from nbcompile.fast.disk_cache import captured, kernel_table
 from nbcompile.fast.disk_cache.addresses import SourceWriter

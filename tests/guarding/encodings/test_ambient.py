@@ -6,7 +6,7 @@ import builtins
 
 import torch
 
-from nbcompile.capture.source import Scope
+from nbcompile.capture.resolution import Scope
 from nbcompile.guarding.encodings.ambient import shape_names
 from nbcompile.torch_internals import shape_guard_names
 from tests.support.processes import python

@@ -10,7 +10,8 @@ import torch
 
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind as K
-from nbcompile.capture.source import AttrSource, GlobalSource, LocalSource, ModuleSource, Scope
+from nbcompile.capture.resolution import Scope
+from nbcompile.capture.source import AttrSource, GlobalSource, LocalSource, ModuleSource
 from nbcompile.options import Options
 from nbcompile.tracing.frame.frame_guards import registries_grew
 from nbcompile.tracing.inputs.dynamism import Dynamism

@@ -1,0 +1,93 @@
+"""Values at the addresses of sources, looked at without running code of the user."""
+
+import collections
+import weakref
+
+import numpy as np
+import pytest
+import torch
+
+import nbcompile
+from nbcompile.capture import resolution
+from nbcompile.capture.resolution import Scope, resolve
+from nbcompile.capture.source import (
+    ArraySource,
+    CellSource,
+    ConstantSource,
+    ItemSource,
+    LocalSource,
+    expression,
+)
+from tests.capture.test_source import Child, Hidden, _with_cell
+
+
+@pytest.fixture
+def scope():
+    child = Child()
+    items = iter((10, 20, 30))
+    next(items)
+    values = {
+        "x": torch.ones(2, 3),
+        "child": child,
+        "hidden": Hidden(),
+        "table": {"a": 1, "b": 2},
+        "items": items,
+        "weak": weakref.ref(child),
+        "closed": _with_cell(),
+        "array": np.arange(3),
+    }
+    return Scope(_with_cell.__code__, values, {"offset": 4}, vars(__import__("builtins")))
+
+
+def test_a_cell_is_found_through_its_function(scope):
+    """The content of a closure's cell is the object in it."""
+    function = scope.locals["closed"]
+    address = CellSource(LocalSource("closed"), "content", 0)
+    assert expression(address) == "L['closed'].__closure__[0].cell_contents"
+    assert resolve(address, scope) is function.__closure__[0].cell_contents
+
+
+def test_an_array_is_resolved_as_a_tensor(scope):
+    """An input that is an array enters the graph as a tensor with the same memory."""
+    found = resolve(ArraySource(LocalSource("array")), scope)
+    assert torch.equal(found, torch.arange(3))
+    scope.locals["array"][0] = 5
+    assert found[0] == 5
+
+
+def test_the_rest_of_an_iterator_is_read_without_taking_it():
+    """A guard that looks at an iterator leaves it where it is."""
+    items = iter([1, 2, 3])
+    next(items)
+    assert list(resolution.remaining(items)) == [2, 3]
+    assert resolution.iterator_item(items, 1) == 3
+    assert list(items) == [2, 3]
+
+
+def test_a_member_is_looked_up_after_some_of_the_bases():
+    """``super().rate`` is the attribute after the class itself in the order of bases."""
+    assert resolution.class_attribute(Child, "rate") == 2
+    assert resolution.class_attribute(Child, "rate", 1) == 1
+    with pytest.raises(AttributeError):
+        resolution.class_attribute(Child, "momentum")
+
+
+def test_looking_at_an_item_adds_no_default(scope):
+    """What an entry for other dicts reads of a defaultdict is not added to it."""
+    defaults = collections.defaultdict(list, f=6)
+    with pytest.raises(KeyError):
+        resolution.resolve(ItemSource(ConstantSource("d", defaults), "a"), scope)
+    assert defaults == {"f": 6}
+
+
+def test_a_call_adds_no_default():
+    """The same for calls: entries for dicts are asked, and none is the one for a defaultdict."""
+
+    def function(x, d):
+        return x + len(d), list(d.values())
+
+    compiled = nbcompile.compile(function)
+    compiled(torch.ones(1), {"a": 1})
+    defaults = collections.defaultdict(list, f=6)
+    assert compiled(torch.ones(1), defaults)[1] == [6]
+    assert defaults == {"f": 6}
