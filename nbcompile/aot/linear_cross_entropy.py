@@ -21,6 +21,7 @@ from torch import fx
 from torch.nn import functional
 
 from nbcompile.aot.graph_calls import is_in_place
+from nbcompile.ir.index import index, indices, known_equal
 from nbcompile.ir.linear_cross_entropy import OPERATOR, loss_of_rows
 
 LEAST_BYTES = 1 << 28
@@ -63,6 +64,13 @@ def _value(node: object) -> Any:
     return node.meta.get("example_value") if isinstance(node, fx.Node) else None
 
 
+def _number(size: int | torch.SymInt) -> int | None:
+    """A size of the call that the graph is compiled for; None where the numbers of a tensor decide it."""
+    if isinstance(size, int):
+        return size
+    return int(size.node.hint) if size.node.has_hint() else None
+
+
 def _is_view(node: object) -> bool:
     return isinstance(node, fx.Node) and node.op == "call_method" and node.target in _VIEWS
 
@@ -80,9 +88,11 @@ def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
         return None
     if not is_target and logits.device.type != "cuda":
         return None
-    if not all(isinstance(size, int) for size in (*logits.shape, *result.shape)):
+    # For the sizes of the call that the graph is compiled for: the choice must not become a guard on them.
+    number = _number(logits.numel())
+    if number is None:
         return "their number is not known"
-    if logits.numel() * logits.element_size() < LEAST_BYTES:
+    if number * logits.element_size() < LEAST_BYTES:
         return None
     reasons = (
         _reason_of_users(linear, view), _reason_of_options(given), _reason_of_tensors(linear, logits, labels),
@@ -106,14 +116,14 @@ def _reason_of_tensors(linear: fx.Node, logits: torch.Tensor, labels: torch.Tens
     """The reason in types and sizes to hold the logits; "" if there is none."""
     if labels.dtype != torch.int64 or labels.dim() != 1 or logits.dim() != 2:
         return "targets are probabilities, or have several dimensions"
-    if logits.shape[-1] != _value(linear).shape[-1]:
+    if not known_equal(*(index(value.shape[-1]) for value in (logits, _value(linear)))):
         return "a view divides the classes"
     operands = [_value(node) for node in _operands(linear) if node is not None]
     if logits.dtype not in DTYPES or any(value.dtype != logits.dtype for value in operands):
         return f"they are in {logits.dtype}, or autocast"
     # A bias of one number, or of a row for each row of logits, is broadcast.
     _, weight, *bias = operands
-    if weight.dim() != 2 or any(value.shape != weight.shape[:1] for value in bias):
+    if weight.dim() != 2 or any(indices(value.shape) != indices(weight.shape[:1]) for value in bias):
         return "the weight is no matrix, or the bias has not one number for each class"
     return ""
 
@@ -163,10 +173,10 @@ def _replace(graph: fx.Graph, found: _Pattern) -> None:
     logits = _value(found.view or found.linear)
     with graph.inserting_before(found.loss):
         if _value(x).dim() != 2:
-            x = graph.call_method("reshape", (x, -1, _value(x).shape[-1]))
+            x = graph.call_method("reshape", (x, -1, _size(graph, x, -1)))
         rows = graph.call_function(OPERATOR, (x, weight, bias, target, ignored))
         numbers = [graph.call_function(operator.getitem, (rows, at)) for at in range(3)]
-        classes = logits.shape[-1]
+        classes = _size(graph, weight, 0)
         given = (*numbers, target, classes, reduction, ignored, smoothing, logits.dtype)
         loss = graph.call_function(loss_of_rows, given)
     for node in (rows, *numbers, loss):
@@ -176,3 +186,13 @@ def _replace(graph: fx.Graph, found: _Pattern) -> None:
     for replaced in (found.loss, found.view, found.linear):
         if replaced is not None:
             graph.erase_node(replaced)
+
+
+def _size(graph: fx.Graph, tensor: fx.Node, dimension: int) -> Any:
+    """A size as the argument of a call: a number, or the node that asks for it."""
+    size = _value(tensor).shape[dimension]
+    if isinstance(size, int):
+        return size
+    node = graph.call_method("size", (tensor, dimension))
+    node.meta["example_value"] = size
+    return node

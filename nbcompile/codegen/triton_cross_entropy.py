@@ -6,6 +6,7 @@
         picked += logits of the target;  summed += logits
 
 Programs share the classes of a row, where there are few rows: what each finds is combined by a generated kernel.
+A size that only a call knows is an argument: one kernel for all numbers of rows.
 
 In torch: nothing. Read next: nbcompile/gpu/linear_cross_entropy.py
 """
@@ -13,31 +14,39 @@ In torch: nothing. Read next: nbcompile/gpu/linear_cross_entropy.py
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
+from nbcompile.codegen.triton_epilogue import wide
 from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
+from nbcompile.codegen.triton_grouped import Size, multiplied, quotient
 from nbcompile.ir.kernel import ProductTile
 
 RESULTS = ("largests", "totals", "picks", "sums")
 """Names of the results, in float32, over splits and rows."""
+NAMES = {"rows": "row_count", "classes": "class_count", "depth": "step_count"}
+"""Names in a kernel of the sizes that only a call knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinearCrossEntropy:
     """Sizes and strides; a missing bias has none."""
 
-    rows: int
-    classes: int
-    depth: int
-    x: tuple[int, ...]
-    weight: tuple[int, ...]
-    bias: tuple[int, ...]
-    target: tuple[int, ...]
+    rows: Size
+    classes: Size
+    depth: Size
+    x: tuple[Size, ...]
+    weight: tuple[Size, ...]
+    bias: tuple[Size, ...]
+    target: tuple[Size, ...]
     ignored: int
     dtype: torch.dtype
     splits: int
+    rows_hint: int
+    """Rows for which a tile is chosen: those of the call that the graph is compiled for."""
+    symbols: tuple[str, ...] = ()
+    """Names of the symbolic sizes."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -49,38 +58,61 @@ class LinearCrossEntropy:
         """Rows, classes and steps of the sum of a program's tile."""
         if self.dtype == torch.float32:
             return ProductTile(32, 32, 16, 4, 3)
-        return ProductTile(64 if self.rows > 16 else 16, 64, 32, 4, 3)
+        return ProductTile(64 if self.rows_hint > 16 else 16, 64, 32, 4, 3)
 
     @property
-    def programs(self) -> int:
+    def programs(self) -> Size:
         """Number of programs."""
-        return -(-self.rows // self.tile.rows) * self.splits
+        return multiplied(quotient(self.rows, self.tile.rows), self.splits)
+
+    @property
+    def rounds(self) -> Size:
+        """Products of a program: for each of its blocks of classes, the steps of the sum."""
+        blocks = quotient(self.classes, self.tile.columns)
+        return multiplied(quotient(blocks, self.splits), quotient(self.depth, self.tile.depth))
+
+    @property
+    def inside(self) -> LinearCrossEntropy:
+        """The same as the kernel names its sizes, each of 32 bits as the numbers that are compared with it."""
+        named = {name: short for name, short in NAMES.items() if isinstance(getattr(self, name), str)}
+        strides = {name: _in_brackets(getattr(self, name)) for name in ("x", "weight", "bias", "target")}
+        return replace(self, **named, **strides)  # type: ignore[arg-type]
+
+
+def _in_brackets(strides: tuple[Size, ...]) -> tuple[Size, ...]:
+    return tuple(stride if isinstance(stride, int) else f"({stride})" for stride in strides)
 
 
 def emit(loss: LinearCrossEntropy, name: str) -> str:
     """The module's text: a function that ``triton.jit`` takes."""
-    writer = begin(name, loss.parameters)
-    tile = loss.tile
-    tiles, blocks = -(-loss.rows // tile.rows), -(-loss.classes // tile.columns)
-    share = -(-blocks // loss.splits)
+    writer = begin(name, (*loss.parameters, *loss.symbols))
+    for size, short in NAMES.items():
+        if isinstance(text := getattr(loss, size), str):
+            writer.line(f"{short} = ({text}).to(tl.int32)")
+    loss, tile = loss.inside, loss.tile
+    tiles, blocks = quotient(loss.rows, tile.rows), quotient(loss.classes, tile.columns)
+    share = quotient(blocks, loss.splits)
+    of_target = f"{wide('i', loss.rows, loss.target[0])} * {loss.target[0]}"
     for line in (
-        f"split = tl.program_id(0) // {tiles}",
-        f"i = tl.program_id(0) % {tiles} * {tile.rows} + tl.arange(0, {tile.rows})",
-        f"wanted = tl.load(target + i * {loss.target[0]}, i < {loss.rows}, {loss.ignored})",
+        f"split = tl.program_id(0) // ({tiles})",
+        f"i = tl.program_id(0) % ({tiles}) * {tile.rows} + tl.arange(0, {tile.rows})",
+        f"wanted = tl.load(target + {of_target}, i < {loss.rows}, {loss.ignored})",
         f"largest = tl.full([{tile.rows}], float('-inf'), tl.float32)",
         f"total = tl.zeros([{tile.rows}], tl.float32)",
         f"summed = tl.zeros([{tile.rows}], tl.float32)",
         # A target that is no class is found where the loss is computed of these numbers.
         f"picked = tl.zeros([{tile.rows}], tl.float32)",
-        f"for block in range(split * {share}, tl.minimum(split * {share} + {share}, {blocks})):",
+        f"share = {share}",
+        f"for block in range(split * share, tl.minimum(split * share + share, {blocks})):",
     ):
         writer.line(line)
     writer.depth += 2
     emit_lines(writer, _logits(loss, tile))
     emit_lines(writer, _numbers(loss))
     writer.depth -= 2
+    writer.line(f"at = split.to(tl.int64) * {loss.rows} + i")
     for result, value in zip(RESULTS, ("largest", "total", "picked", "summed"), strict=True):
-        writer.line(f"tl.store({result} + split * {loss.rows} + i, {value}, i < {loss.rows})")
+        writer.line(f"tl.store({result} + at, {value}, i < {loss.rows})")
     return writer.text()
 
 
@@ -89,18 +121,19 @@ def _logits(loss: LinearCrossEntropy, tile: ProductTile) -> Iterator[str]:
     yield f"logits = tl.zeros([{tile.rows}, {tile.columns}], tl.float32)"
     yield f"for step in range(0, {loss.depth}, {tile.depth}):"
     yield f"  r = step + tl.arange(0, {tile.depth})"
+    row, column = wide("r[None, :]", loss.depth, loss.x[1]), wide("r[:, None]", loss.depth, loss.weight[1])
     yield (
-        f"  rows = tl.load(x + i[:, None].to(tl.int64) * {loss.x[0]} + r[None, :] * {loss.x[1]}, "
+        f"  rows = tl.load(x + i[:, None].to(tl.int64) * {loss.x[0]} + {row} * {loss.x[1]}, "
         f"(i[:, None] < {loss.rows}) & (r[None, :] < {loss.depth}), 0.0)"
     )
     yield (
-        "  columns = tl.load("
-        f"weight + column[None, :].to(tl.int64) * {loss.weight[0]} + r[:, None] * {loss.weight[1]}, "
+        f"  columns = tl.load(weight + column[None, :].to(tl.int64) * {loss.weight[0]} + {column} * {loss.weight[1]}, "
         f"(column[None, :] < {loss.classes}) & (r[:, None] < {loss.depth}), 0.0)"
     )
     yield '  logits = tl.dot(rows, columns, logits, input_precision="ieee")'
     if loss.bias:
-        yield f"bias_of_class = tl.load(bias + column * {loss.bias[0]}, column < {loss.classes}, 0.0)"
+        of_bias = f"{wide('column', loss.classes, loss.bias[0])} * {loss.bias[0]}"
+        yield f"bias_of_class = tl.load(bias + {of_bias}, column < {loss.classes}, 0.0)"
         yield "logits += bias_of_class.to(tl.float32)[None, :]"
     # Rounded as the linear layer's result.
     yield "logits = logits.to(x.dtype.element_ty).to(tl.float32)"

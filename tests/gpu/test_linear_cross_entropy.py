@@ -120,3 +120,71 @@ def test_a_target_that_is_no_class_is_an_error(wrong):
         for run in (function, compiled):
             with pytest.raises((IndexError, RuntimeError), match="out of"):
                 run(x, weight, target, -100)
+
+
+def loss_of_several(x, weight, bias, target):
+    """The loss of a batch of sequences."""
+    logits = F.linear(x, weight, bias)
+    return F.cross_entropy(logits.view(-1, logits.size(-1)), target, label_smoothing=0.1)
+
+
+def batch(rows, depth, classes, dtype=torch.float32):
+    torch.manual_seed(rows)
+    x, weight, bias = torch.randn(2, rows, depth), torch.randn(classes, depth) * 0.2, torch.randn(classes)
+    target = torch.randint(0, classes, (2 * rows,))
+    target[1] = -100
+    return [value.to(dtype).requires_grad_() for value in (x, weight, bias)], target
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_one_kernel_has_all_sizes():
+    """Rows, depth and classes that only a call knows: loss and gradients are eager's, and nothing is compiled again."""
+
+    def trained(function, inputs, target):
+        loss = function(*inputs, target)
+        return [loss, *torch.autograd.grad(loss, inputs)]
+
+    compiled = nbcompile.compile(loss_of_several, options=OPTIONS, dynamic=True, fullgraph=True)
+    inputs, target = batch(20, 24, 100)
+    found = nbcompile.explain(loss_of_several, options=OPTIONS, dynamic=True)(*inputs, target)
+    assert f"forward.{NAME}" in [kernel.name for kernel in found.kernels]
+    trained(compiled, inputs, target)
+    # More rows than one tile has, fewer classes than programs that share them, and more of all.
+    for sizes in ((20, 24, 100), (33, 40, 70), (3, 16, 33), (70, 17, 600)):
+        inputs, target = batch(*sizes)
+        with nbcompile.set_stance("fail_on_recompile"):
+            mine = trained(compiled, inputs, target)
+        for one, other in zip(mine, trained(loss_of_several, inputs, target), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_size_that_is_computed_and_rows_that_are_none():
+    """Strides of a part of a tensor, and a part of the rows; a call without rows has no kernel, and is not given up."""
+
+    def function(x, weight, target):
+        return F.cross_entropy(F.linear(x[2:, ::2], weight[:, ::2]), target[2:], reduction="sum")
+
+    compiled = nbcompile.compile(function, options=OPTIONS, dynamic=True)
+    for rows, classes in ((40, 90), (9, 300), (2, 50)):
+        (x, weight), target = tensors(rows=max(rows, 8), classes=classes, bias=False)
+        given = x.detach()[:rows], weight.detach(), target[:rows].clone()
+        torch.testing.assert_close(compiled(*given), function(*given), rtol=1e-5, atol=1e-4)
+    found = nbcompile.explain(function, options=OPTIONS, dynamic=True)(
+        *(value.detach() for value in tensors(bias=False)[0]), tensors()[1]
+    )
+    assert NAME in [kernel.name for kernel in found.kernels]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_the_least_of_logits_is_no_guard(monkeypatch):
+    """Whether logits are held is chosen for the first call's sizes: other sizes are not compiled again for that."""
+    monkeypatch.setattr(linear_cross_entropy, "LEAST_BYTES", 4 * 40 * 100)
+    compiled = nbcompile.compile(loss_of_several, options=OPTIONS, dynamic=True)
+    with torch.no_grad():
+        inputs, target = batch(20, 24, 100)
+        compiled(*inputs, target)
+        inputs, target = batch(7, 24, 100)
+        with nbcompile.set_stance("fail_on_recompile"):
+            torch.testing.assert_close(compiled(*inputs, target), loss_of_several(*inputs, target))
