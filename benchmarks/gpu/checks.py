@@ -126,5 +126,6 @@ def _same_bits(
 def _equal_bits(one: Any, two: Any) -> bool:
     if not isinstance(one, torch.Tensor):
         return bool(one == two)
-    one, two = one.contiguous(), two.contiguous()
+    # Copies: a view has the memory of its base, of which a device gives its own elements alone.
+    one, two = (value.clone(memory_format=torch.contiguous_format) for value in (one, two))
     return one.shape == two.shape and bytes(one.untyped_storage()) == bytes(two.untyped_storage())

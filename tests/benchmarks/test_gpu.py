@@ -14,7 +14,7 @@ import torch
 pytest.importorskip("triton", reason="Triton is an extra (nbcompile[cuda])")
 pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 
-from benchmarks.gpu import __main__ as command, fifty, parts, report
+from benchmarks.gpu import __main__ as command, checks, fifty, parts, report
 from benchmarks.gpu.programs import KERNELS, MODELS, SMALL
 from tests.support import processes
 
@@ -212,3 +212,12 @@ def test_the_fifty_kernels_are_fifty():
     results = function(*inputs)
     assert len(results) == fifty.COUNT
     assert all(bool(result.isfinite().all()) for result in results)
+
+
+def test_bits_of_a_view_are_those_of_its_elements():
+    """A simulated result may be a view of a longer tensor, of which the device gives a part; zeros have signs."""
+    x = torch.tensor([1.0, -0.0, 2.0, 3.0])
+    assert checks._equal_bits(x[1:], x[1:].clone())
+    assert checks._equal_bits(x.view(2, 2).mT, x.view(2, 2).mT.contiguous())
+    assert not checks._equal_bits(x[1:], x[1:].abs())
+    assert not checks._equal_bits(x[1:], x[:3])
