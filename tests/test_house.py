@@ -24,15 +24,13 @@ MODULE_LINES, FUNCTION_LINES = 400, 60
 MODULE_LIMIT = 800
 """The limit for the modules of LONG_MODULES."""
 LONG_MODULES = {
-    # One table, an entry for each kind, operator or setting: a cut would separate entries of one list.
-    "tracing/breaks.py", "record/model.py", "views/facts.py", "recording/entries.py", "lowering/views.py",
-    "tracing/calls/operations.py", "annotations.py",
-    "bytecode/dialects.py",
+    # One table, an entry for each kind: a cut would separate entries of one list.
+    "tracing/breaks.py", "record/model.py", "annotations.py", "bytecode/dialects.py",
     "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.
     "tracing/variables/functions.py", "tracing/variables/objects.py",
     "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py",
-    "codegen/vector_expr.py", "lowering/graph.py", "fast/inference_tracer.py",
+    "lowering/graph.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {

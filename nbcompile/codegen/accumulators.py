@@ -16,7 +16,8 @@ import torch
 
 from nbcompile.codegen.emitter import KernelEmitter, scope_of
 from nbcompile.codegen.printers import C_TYPES
-from nbcompile.codegen.vector_expr import Scope, Value, as_vector, emit_value, merge_origins, type_name
+from nbcompile.codegen.vector_expr import emit_value
+from nbcompile.codegen.vector_scope import Scope, Value, as_vector, merge_origins, type_name
 from nbcompile.ir.expr import IndexOf
 from nbcompile.ir.kernel import Accumulate, Carry
 

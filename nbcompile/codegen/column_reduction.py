@@ -31,7 +31,8 @@ from nbcompile.codegen.machine_model import (
 )
 from nbcompile.codegen.printers import C_TYPES, c_index
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.codegen.vector_expr import Scope, Value, as_vector, emit_value, merge_origins, type_name
+from nbcompile.codegen.vector_expr import emit_value
+from nbcompile.codegen.vector_scope import Scope, Value, as_vector, merge_origins, type_name
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Let, Nest, Store, Update

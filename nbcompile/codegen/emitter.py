@@ -20,7 +20,7 @@ import torch
 from nbcompile.codegen.kernel_analysis import NonTemporalStore, estimate_work, trip_count
 from nbcompile.codegen.machine_model import ALIGNED_SIZE, SERIAL_WORK, STACK_BYTES
 from nbcompile.codegen.printers import C_TYPES, c_index
-from nbcompile.codegen.vector_expr import KernelNames, Scope, Value
+from nbcompile.codegen.vector_scope import KernelNames, Scope, Value
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Load

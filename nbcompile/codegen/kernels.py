@@ -37,7 +37,7 @@ from nbcompile.codegen.transpose_tiles import (
     emit_transpose_tiles,
     find_transpose_tile,
 )
-from nbcompile.codegen.vector_expr import KernelNames, Scope, Value, has_64_bit_lanes
+from nbcompile.codegen.vector_scope import KernelNames, Scope, Value, has_64_bit_lanes
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.emitted import EmittedKernel

@@ -33,7 +33,7 @@ from nbcompile.codegen.machine_model import (
 )
 from nbcompile.codegen.printers import c_index
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.codegen.vector_expr import Scope
+from nbcompile.codegen.vector_scope import Scope
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir import index as indexing
 from nbcompile.ir.kernel import Accumulate, Carry, Kernel, Nest

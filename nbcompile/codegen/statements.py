@@ -13,8 +13,10 @@ from dataclasses import replace
 
 from nbcompile.codegen.accumulators import REDUCTIONS
 from nbcompile.codegen.emitter import KernelEmitter
+from nbcompile.codegen.lane_offsets import is_whole_row
 from nbcompile.codegen.printers import C_TYPES, c_index
-from nbcompile.codegen.vector_expr import Scope, Value, as_vector, emit_offset, emit_value, is_whole_row, merge_origins
+from nbcompile.codegen.vector_expr import emit_offset, emit_value
+from nbcompile.codegen.vector_scope import Scope, Value, as_vector, merge_origins
 from nbcompile.ir import index as indexing
 from nbcompile.ir.expr import Expr
 from nbcompile.ir.kernel import Let, Store, Update, access

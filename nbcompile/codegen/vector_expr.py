@@ -13,125 +13,47 @@ nbcompile/codegen/cpp.py
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import sympy
 import torch
 
-from nbcompile.codegen.machine_model import ALIGNED_SIZE, INLINE_LENGTH, MAX_TABLE_ENTRIES
-from nbcompile.codegen.printers import APPROXIMATE, C_TYPES, c_index, c_literal, cpp_operation
-from nbcompile.codegen.writer import SourceWriter
+from nbcompile.codegen.lane_offsets import (
+    GatheredIndex,
+    gathers_of,
+    is_whole_row,
+    lane_offsets,
+    load_call,
+    offset_table,
+    offset_text,
+    per_lane,
+)
+from nbcompile.codegen.machine_model import ALIGNED_SIZE, INLINE_LENGTH
+from nbcompile.codegen.operation_text import DIVISIONS, operation, parenthesized
+from nbcompile.codegen.printers import APPROXIMATE, C_TYPES, c_index, c_literal
+from nbcompile.codegen.vector_scope import (
+    Lanes,
+    Scope,
+    Value,
+    as_vector,
+    is_loop_invariant,
+    merge_origins,
+    origin_of,
+    type_name,
+)
 from nbcompile.ir.emitted import ZERO_DIVISION
 from nbcompile.ir.expr import Apply, Constant, Expr, Gather, IndexOf, Load, Local, Masked, compute_dtype
-from nbcompile.ir.index import ONE, ZERO, Index, Symbol, constant as number_of, gather_variable
+from nbcompile.ir.index import ZERO, Symbol, gather_variable
 from nbcompile.ir.kernel import access
 from nbcompile.ir.strides import max_slope, piecewise_stride, repeat_count, stride_along
-from nbcompile.ir.traversal import children, walk
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """C++ text of a value, and whether it is a vector."""
-
-    text: str
-    is_vector: bool
-    dtype: torch.dtype
-    origin: tuple[str, ...] = ()
-    """fx nodes that the text computes."""
-    line: list[str] | None = None
-    """Origins of the line that assigns it to a name; its users are added to them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lanes:
-    """Active lanes where a value is computed: C++ text of the mask for vectors and for scalars."""
-
-    vector: str = "lanes"
-    scalar: str = "All{}"
-
-
-@dataclass(slots=True)
-class KernelNames:
-    """Names and tables that a whole kernel shares."""
-
-    pointers: Mapping[str, str]
-    """C++ name of each buffer and scratch row."""
-    error_messages: list[str] = field(default_factory=list)
-    extents: Mapping[Symbol, Index] = field(default_factory=dict)
-    """Number of iterations of each loop."""
-    offset_tables: dict[tuple[Index, Symbol], str] = field(default_factory=dict)
-    """Names of the constexpr tables of offsets that a loop loads, by index and variable."""
-    used_types: set[tuple[str, bool]] = field(default_factory=set)
-    counter: int = 0
-
-    def fresh(self, stem: str) -> str:
-        """Return an unused name."""
-        self.counter += 1
-        return f"{stem}{self.counter}"
-
-
-@dataclass(slots=True)
-class Scope:
-    """Context in which values are computed: loop, mask, and the values that are known."""
-
-    writer: SourceWriter
-    names: KernelNames
-    vector: Symbol | None
-    """Vectorised loop variable; None: scalars only."""
-    locals: dict[str, Value]
-    lanes: Lanes = field(default_factory=Lanes)
-    shared: SourceWriter | None = None
-    """Lines before the vectorised loop: loop-invariant values are hoisted there."""
-    inner: frozenset[str] = frozenset()
-    """KernelNames that exist only inside the vector loop (other than the vector variable)."""
-    stored: frozenset[str] = frozenset()
-    """Buffers that the loop writes: loads of them are not hoisted."""
-    transposed_loads: Mapping[Load, str] = field(default_factory=dict)
-    """Addresses of loads that a tile or panel already holds (transpose_tiles.py, packed_panels.py)."""
-    origin: tuple[str, ...] = ()
-    """fx nodes whose value is being computed."""
-    computed: dict[tuple[Expr, Lanes], Value] = field(default_factory=dict)
-    checked_indices: dict[tuple[Gather, Lanes], Value] = field(default_factory=dict)
-    """Indices that were loaded and bounds-checked: integers of C++, where a computed scalar is a vector of one."""
-    uses: Counter[Expr] = field(default_factory=Counter)
-
-
-def type_name(scope: Scope, dtype: torch.dtype, is_vector: bool) -> str:
-    """C++ type: ``F32`` for a vector of floats, ``F32_1`` for a scalar."""
-    name = C_TYPES[dtype]
-    scope.names.used_types.add((name, is_vector))
-    return name.upper() + ("" if is_vector else "_1")
+from nbcompile.ir.traversal import walk
 
 
 def emit_value(scope: Scope, body: Expr) -> Value:
     """Emit a body in this scope; lines are written as needed."""
     scope.uses.update(walk(body))
     return _value(scope, body)
-
-
-def as_vector(scope: Scope, value: Value) -> str:
-    """Text of the value as a vector; a scalar is broadcast."""
-    # Late: a scalar stays one until an operation joins it with a vector, so that scalar arithmetic is done once.
-    return value.text if value.is_vector else f"{type_name(scope, value.dtype, True)}({value.text})"
-
-
-def varies(scope: Scope, body: Expr) -> bool:
-    """Return whether a value differs between lanes."""
-    for node in walk(body):
-        match node:
-            case Local(name):
-                if scope.locals[name].is_vector:
-                    return True
-            case Load(index=index):
-                if any(scope.vector in expression.free_symbols for expression in index):
-                    return True
-            case IndexOf(index=index):
-                if scope.vector in index.free_symbols:
-                    return True
-    return False
 
 
 def _value(scope: Scope, body: Expr) -> Value:
@@ -154,16 +76,6 @@ def _attributed(scope: Scope, body: Expr, value: Value) -> Value:
     if isinstance(body, (Constant, Local)):
         return value
     return replace(value, origin=merge_origins(scope.origin, value.origin))
-
-
-def merge_origins(*origins: tuple[str, ...]) -> tuple[str, ...]:
-    """Union of several origins, in order."""
-    return tuple(dict.fromkeys(node for origin in origins for node in origin))
-
-
-def origin_of(body: Expr) -> tuple[str, ...]:
-    """Fx nodes that the root of a body computes; none for a constant or a local."""
-    return () if isinstance(body, (Constant, Local)) else body.origin
 
 
 def _compute(scope: Scope, body: Expr) -> Value:
@@ -190,7 +102,7 @@ def _named(scope: Scope, body: Expr, value: Value) -> Value:
         return value
     outside = (
         # Nothing is hoisted out of a mask: before the loop no mask keeps the address within bounds.
-        scope.shared is not None and not value.is_vector and scope.lanes == Lanes() and _is_loop_invariant(scope, body)
+        scope.shared is not None and not value.is_vector and scope.lanes == Lanes() and is_loop_invariant(scope, body)
     )
     if not outside and scope.uses[body] < 2 and len(value.text) <= INLINE_LENGTH and not isinstance(body, Masked):
         return value
@@ -198,31 +110,6 @@ def _named(scope: Scope, body: Expr, value: Value) -> Value:
     target = scope.shared if outside and scope.shared is not None else scope.writer
     line = target.line(f"const auto {name} = {value.text};", value.origin)
     return replace(value, text=name, origin=(), line=line)
-
-
-def _is_loop_invariant(scope: Scope, body: Expr) -> bool:
-    """Return whether a value can be hoisted out of the vectorised loop."""
-    for node in walk(body):
-        match node:
-            case Local(name) if name in scope.inner:
-                return False
-            case Load(buffer=buffer, index=index, gathers=gathers):
-                if (
-                    gathers
-                    # The loop may change it from one iteration to the next.
-                    or buffer in scope.stored
-                    or any(_depends_on_loop(scope, expression) for expression in index)
-                ):
-                    return False
-            case IndexOf(index=offset, gathers=gathers) if gathers or _depends_on_loop(scope, offset):
-                return False
-            case Masked():
-                return False
-    return True
-
-
-def _depends_on_loop(scope: Scope, index: Index) -> bool:
-    return any(symbol.name in scope.inner or symbol == scope.vector for symbol in index.free_symbols)
 
 
 # --- operations ------------------------------------------------------------------------------------------------------
@@ -237,11 +124,8 @@ def _apply(scope: Scope, op: str, args: tuple[Expr, ...], dtype: torch.dtype) ->
     if op in DIVISIONS and not dtype.is_floating_point and not isinstance(args[1], Constant):
         texts[1] = _divisor(scope, texts[1], is_vector)
     return Value(
-        _operation(op, args, dtype, texts), is_vector, dtype, merge_origins(*(value.origin for value in values))
+        operation(op, args, dtype, texts), is_vector, dtype, merge_origins(*(value.origin for value in values))
     )
-
-
-DIVISIONS = ("floor_div", "trunc_div", "remainder", "fmod")
 
 
 def _divisor(scope: Scope, text: str, is_vector: bool) -> str:
@@ -258,56 +142,6 @@ def _approximated(scope: Scope, body: Expr) -> Expr:
             # A value with a second user may be needed in float32: it is computed exactly, once for both.
             return replace(body, op=APPROXIMATE[op]) if scope.uses[body] < 2 else body
     return body
-
-
-def _operation(op: str, args: tuple[Expr, ...], dtype: torch.dtype, texts: list[str]) -> str:
-    if op == "cast":
-        return f"cast<{C_TYPES[dtype]}>({texts[0]})"
-    if op == "pow" and isinstance(args[1], Constant) and args[0].dtype.is_floating_point:
-        special = _power(args[1].value, texts[0])
-        if special:
-            return special
-    pattern = cpp_operation(op, args[0].dtype)
-    # Arguments of a call need no parentheses, those of an infix operator do.
-    is_call = "(" in pattern
-    return pattern.format(*(text if is_call else _parenthesized(text) for text in texts))
-
-
-def _power(exponent: bool | float, base: str) -> str:
-    """Powers that eager mode computes by multiplication."""
-    operand = _parenthesized(base)
-    match exponent:
-        case 1:
-            return base
-        case 2:
-            return f"{operand} * {operand}"
-        case 3:
-            return f"{operand} * {operand} * {operand}"
-        case 0.5:
-            return f"sqrt({base})"
-        case -1:
-            return f"reciprocal({base})"
-    return ""
-
-
-_CALL = re.compile(r"[\w:]+(<[^()]*>)?\(")
-
-
-def _parenthesized(text: str) -> str:
-    """Text in parentheses, unless it is a single name or call."""
-    call = _CALL.match(text)
-    if text.isidentifier() or (call and _closes_at_end(text, call.end())):
-        return text
-    return f"({text})"
-
-
-def _closes_at_end(text: str, start: int) -> bool:
-    depth = 1
-    for at in range(start, len(text)):
-        depth += (text[at] in "([{") - (text[at] in ")]}")
-        if depth == 0:
-            return at == len(text) - 1
-    return False
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -333,21 +167,21 @@ def _load(scope: Scope, load: Load) -> Value:
         return Value(f"load<{element}, W>({scope.transposed_loads[load]}, lanes)", True, load.dtype)
     gathered = [_gather(scope, gather) for gather in load.gathers if gather.symbol in offset.free_symbols]
     has_vector_index = any(index.is_vector for index in gathered)
-    names = {gather.symbol: found.index for gather, found in zip(_gathers_of(load, offset), gathered, strict=True)}
+    names = {gather.symbol: found.index for gather, found in zip(gathers_of(load, offset), gathered, strict=True)}
     # The range check of a uniform index is one condition for all lanes; that of a vector index becomes
     # part of the mask.
     in_range = [index.in_range for index in gathered if not index.is_vector]
     if not has_vector_index and scope.vector not in offset.free_symbols:  # uniform: one scalar for all lanes
         lanes = scope.lanes.scalar
-        text = _load_call(in_range, element, "1", f"{pointer} + {_offset_text(c_index(offset, names))}", lanes)
+        text = load_call(in_range, element, "1", f"{pointer} + {offset_text(c_index(offset, names))}", lanes)
         return Value(text, False, load.dtype)
     assert scope.vector is not None
     if not has_vector_index and access(offset, (), scope.vector) == "contiguous":
-        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        address = f"{pointer} + {offset_text(c_index(offset, names))}"
         # Lanes beyond the end of a scratch row are its padding, which is memory of ours: a load
         # without mask is cheaper.
         whole = is_whole_row(scope, load.buffer, offset) and scope.lanes == Lanes()
-        text = _load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector)
+        text = load_call(in_range, element, "W", address, "All{}" if whole else scope.lanes.vector)
     else:
         text = _irregular_load(scope, load, gathered, names)
     return Value(text, True, load.dtype)
@@ -365,18 +199,18 @@ def _irregular_load(scope: Scope, load: Load, gathered: list[GatheredIndex], nam
         scope.names.used_types.add(("bool", True))
     if any(index.is_vector for index in gathered):
         # Linear in the gathered indices: a gather with a vector of offsets, one instruction with AVX-512.
-        rest, offsets = _lane_offsets(scope.vector, load, offset, gathered)
+        rest, offsets = lane_offsets(scope.vector, load, offset, gathered)
         if offsets:
-            address = pointer if rest == ZERO else f"{pointer} + {_offset_text(c_index(rest, names))}"
+            address = pointer if rest == ZERO else f"{pointer} + {offset_text(c_index(rest, names))}"
             return f"gather_offsets<{element}, W>({address}, {mask}, {offsets})"
-        lane_names = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
+        lane_names = {**per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
         lane_offset = c_index(offset, lane_names)
         return f"gather<{element}, W>({pointer}, {mask}, [&](i64 j) {{ return {lane_offset}; }})"
     step = stride_along(offset, scope.vector)
     if step is not None:
-        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        address = f"{pointer} + {offset_text(c_index(offset, names))}"
         return f"strided<{element}, W>({address}, {c_index(step)}, {mask})"
-    lane_names = {**_per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
+    lane_names = {**per_lane(gathered, load, offset), scope.vector: f"({scope.vector.name} + j)"}
     return _piecewise_load(scope, load, lane_names, names, mask)
 
 
@@ -390,11 +224,11 @@ def _piecewise_load(
     # Contiguous in blocks of whole vectors: no vector crosses a block (64*(i1 // 16) + i1 % 16).
     straight = piecewise_stride(offset, scope.vector)
     if straight is not None and straight[0] == 1 and straight[1] % ALIGNED_SIZE == 0:
-        address = f"{pointer} + {_offset_text(c_index(offset, names))}"
+        address = f"{pointer} + {offset_text(c_index(offset, names))}"
         return f"load<{element}, W>({address}, {mask})"
     # The uniform part is added to the pointer, so that loads which differ in it alone share the rest.
     shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
-    address = pointer if shared == ZERO else f"{pointer} + {_offset_text(c_index(shared, names))}"
+    address = pointer if shared == ZERO else f"{pointer} + {offset_text(c_index(shared, names))}"
     lane_offset = c_index(offset - shared, lane_names)
     # Each element is loaded by several adjacent lanes (i1 // 2).
     repeats = repeat_count(offset, scope.vector)
@@ -403,81 +237,12 @@ def _piecewise_load(
         return f"load_repeated<{element}, W, {repeats}>({address}, {lanes})"
     # Offsets grow by at most 1 from lane to lane (padding, resizing): mostly contiguous, so a load is tried first.
     is_unit_slope = max_slope(offset, scope.vector) == 1
-    table = _offset_table(scope.names, offset - shared, scope.vector) if is_unit_slope else ""
+    table = offset_table(scope.names, offset - shared, scope.vector) if is_unit_slope else ""
     offsets = f"{table}.at + {scope.vector.name}" if table else f"[&](i64 j) {{ return {lane_offset}; }}"
     return f"{'gather_unit_slope' if is_unit_slope else 'gather'}<{element}, W>({address}, {mask}, {offsets})"
 
 
-def is_whole_row(scope: Scope, buffer: str, offset: Index) -> bool:
-    """Return whether a scratch row is accessed from its start: it is padded to whole vectors, so no mask is needed."""
-    return scope.names.pointers[buffer].startswith("row") and offset == scope.vector
-
-
-def _lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[GatheredIndex]) -> tuple[Index, str]:
-    """Split an offset into a uniform part and a vector of the rest; "" if it is not linear in the gathered indices."""
-    found = {
-        gather.symbol: index
-        for gather, index in zip(_gathers_of(load, offset), gathered, strict=True)
-        if index.is_vector
-    }
-    # Offset = rest + step1 * index1 + step2 * index2 + ...: the rest is added to the pointer, the sum is a vector.
-    moving = {
-        **{symbol: index.index for symbol, index in found.items()},
-        vector: "sequence<i64, W>(0, 1)",
-    }
-    # Linear in what differs between lanes, with a stride that is the same in all of them; else each
-    # lane is computed alone.
-    steps = {symbol: stride_along(offset, symbol) for symbol in moving}
-    terms = []
-    for symbol, text in moving.items():
-        step = steps[symbol]
-        if step is None or step.free_symbols & moving.keys():
-            return ZERO, ""
-        if step != ZERO:
-            terms.append(text if step == ONE else f"{text} * Vec<i64, W>({c_index(step)})")
-    return offset.xreplace(dict.fromkeys(found, ZERO)), " + ".join(terms)
-
-
-def _offset_table(names: KernelNames, offset: Index, variable: Symbol) -> str:
-    """Name of the table of an index along its only variable; "" if the loop is too long or symbolic."""
-    # A table takes the index of one loop to a number, so no other variable may occur, and the length must be known.
-    extent = number_of(names.extents.get(variable, ZERO))
-    if offset.free_symbols != {variable} or not extent or extent > MAX_TABLE_ENTRIES:
-        return ""
-    return names.offset_tables.setdefault((offset, variable), f"offsets{len(names.offset_tables)}")
-
-
-def _gathers_of(node: Load | IndexOf, index: Index) -> list[Gather]:
-    return [gather for gather in node.gathers if gather.symbol in index.free_symbols]
-
-
-def _offset_text(text: str) -> str:
-    return text if " - " not in text else f"({text})"
-
-
-def _load_call(in_range: list[str], element: str, width: str, address: str, lanes: str) -> str:
-    if not in_range:
-        return f"load<{element}, {width}>({address}, {lanes})"
-    return f"load_if<{element}, {width}>({' & '.join(in_range)}, {address}, {lanes})"
-
-
-@dataclass(frozen=True, slots=True)
-class GatheredIndex:
-    """Index that was loaded from memory and bounds-checked."""
-
-    index: str
-    in_range: str
-    is_vector: bool
-
-
 _ANY = gather_variable(0)
-
-
-def _per_lane(gathered: list[GatheredIndex], node: Load | IndexOf, index: Index) -> dict[Symbol, str]:
-    return {
-        gather.symbol: f"{found.index}[j]" if found.is_vector else found.index
-        for gather, found in zip(_gathers_of(node, index), gathered, strict=True)
-    }
 
 
 def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
@@ -515,11 +280,11 @@ def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
         return GatheredIndex(name, f"{name}_in_range", False)
     else:
         # The check of a uniform index is hoisted.
-        before = scope.shared is not None and _is_loop_invariant(scope, gather.value)
+        before = scope.shared is not None and is_loop_invariant(scope, gather.value)
         writer = scope.shared if before and scope.shared is not None else scope.writer
         writer.line(f"bool {name}_in_range;", origin)
         found = (
-            f"checked_scalar_index(context, {site}, {size}, {wraps}, {_parenthesized(value.text)}[0], &{name}_in_range)"
+            f"checked_scalar_index(context, {site}, {size}, {wraps}, {parenthesized(value.text)}[0], &{name}_in_range)"
         )
         line = writer.line(f"const i64 {name} = {found};", origin)
         scope.checked_indices[key] = Value(name, False, torch.int64, line=line)
@@ -534,15 +299,15 @@ def emit_offset(scope: Scope, offset: IndexOf) -> tuple[str, list[str]]:
     gathered = [_gather(scope, gather) for gather in offset.gathers]
     assert not any(index.is_vector for index in gathered)
     names = {gather.symbol: found.index for gather, found in zip(offset.gathers, gathered, strict=True)}
-    return _offset_text(c_index(offset.index, names)), [index.in_range for index in gathered]
+    return offset_text(c_index(offset.index, names)), [index.in_range for index in gathered]
 
 
 def _index_of(scope: Scope, node: IndexOf) -> Value:
-    gathered = [_gather(scope, gather) for gather in _gathers_of(node, node.index)]
+    gathered = [_gather(scope, gather) for gather in gathers_of(node, node.index)]
     vector = scope.vector
     integer = node.dtype if not node.dtype.is_floating_point and node.dtype != torch.bool else torch.int64
     kind = C_TYPES[integer]
-    names = _per_lane(gathered, node, node.index)
+    names = per_lane(gathered, node, node.index)
     # Three forms, from cheap to expensive: the same number in all lanes; base + step * lane; else each lane on its own.
     if not any(index.is_vector for index in gathered) and vector not in node.index.free_symbols:
         text, is_vector = f"{type_name(scope, integer, False)}({c_index(node.index, names)})", False
@@ -589,13 +354,3 @@ def _masked(scope: Scope, condition: Expr, value: Expr, otherwise: Expr) -> Valu
     texts = [as_vector(scope, operand) if wide else operand.text for operand in (mask, inside, outside)]
     origin = merge_origins(inside.origin, outside.origin)
     return Value(f"where({', '.join(texts)})", wide, value.dtype, origin)
-
-
-def has_64_bit_lanes(scope: Scope, body: Expr) -> bool:
-    """Return whether some vector in a body has 64-bit elements (then a kernel has half as many lanes)."""
-    for node in walk(body):
-        if node.dtype.itemsize == 8 and varies(scope, node):
-            return True
-        if isinstance(node, (Load, IndexOf)) and any(varies(scope, child) for child in children(node)):
-            return True
-    return False

@@ -23,7 +23,7 @@ from nbcompile import torch_internals
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.traced_graphs import JointGraph, requires_grad
 from nbcompile.capture.node_meta import ORIGIN
-from nbcompile.fast import inference_tracer
+from nbcompile.fast import inference_eligibility, inference_tracer
 from nbcompile.fast.inference_tracer import AtenTracer, NeedsAotAutograd, Replay
 
 
@@ -31,7 +31,7 @@ def trace(module: torch.fx.GraphModule, example_inputs: Sequence[Any], table: Ta
     """The joint graph; None if it needs AOTAutograd, or if no output requires grad."""
     if not _may_be_traced(module, example_inputs):
         return None
-    fake_mode = inference_tracer.fake_mode_of(example_inputs)
+    fake_mode = inference_eligibility.fake_mode_of(example_inputs)
     with fake_mode:
         primals = [_leaf(each, fake_mode) for each in example_inputs]
     transforms = torch_internals.transform_state()
@@ -89,7 +89,7 @@ def _may_be_traced(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) 
     return (
         torch._C.is_grad_enabled()
         and any(requires_grad(each) for each in example_inputs)
-        and inference_tracer.is_eligible(module, example_inputs)
+        and inference_eligibility.is_eligible(module, example_inputs)
         and not torch_internals.in_transform()
         and not torch_internals.saved_tensors_are_hooked()
     )

@@ -15,7 +15,6 @@ nbcompile/lowering/elementwise.py
 from __future__ import annotations
 
 import operator
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,12 +24,12 @@ import torch
 from torch import fx
 
 from nbcompile import torch_internals
-from nbcompile.capture.node_meta import CHANNELS_LAST, DONATED
+from nbcompile.capture.node_meta import DONATED
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import UnsupportedDtype
 from nbcompile.ir.index import Symbol, index, loop_variables
-from nbcompile.ir.layout import of_tensor, same_addresses
-from nbcompile.ir.traversal import cost, loads, walk, with_origin
+from nbcompile.ir.layout import of_tensor
+from nbcompile.ir.traversal import loads, with_origin
 from nbcompile.lowering import (
     activations,
     addmm_epilogue,
@@ -58,10 +57,19 @@ from nbcompile.lowering import (
     user_kernels,
     views,
 )
-from nbcompile.lowering.builder import CHEAP_COST, CHEAP_LOADS, Builder, PhiloxState
+from nbcompile.lowering.builder import Builder, PhiloxState
 from nbcompile.lowering.dtype_cast import convert, is_castable, is_computable
 from nbcompile.lowering.extern import fallback_reason
+from nbcompile.lowering.output_storages import (
+    as_distinct_tensors,
+    has_other_strides,
+    reaches_output,
+    storage_of,
+    storages_shared_by_outputs,
+)
+from nbcompile.lowering.realization import is_extern_operand_or_output, should_realize
 from nbcompile.lowering.registry import LOWERINGS, ON_SEVERAL_DEVICES, NoLowering, UnsupportedGraph
+from nbcompile.lowering.requirements import require_known_sizes, require_plain_dtype, require_strided
 from nbcompile.lowering.value import Value, broadcast_to, is_free
 from nbcompile.support import fuel
 
@@ -90,9 +98,6 @@ _TABLES = (
 )
 """Importing them has filled LOWERINGS."""
 
-# Nodes of a body's tree, and elements that it reads.
-BODY_LIMIT = 96
-LOAD_LIMIT = 12
 
 # Operators that check what FakeTensor has checked already, or are for the tracer.
 _NO_OPS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range.default}
@@ -130,99 +135,11 @@ def lower(
     return _Lowering(graph_module, keep_sharing, generate_random, device, refused or {}).run()
 
 
-def should_realize(value: Value, node: fx.Node) -> bool:
-    """Policy of realization: whether a node's value gets a buffer, or is recomputed in its users' bodies.
-
-    Views, constants and casts are never realized. Realized are: a value with
-    several users, unless it costs at most CHEAP_COST additions over CHEAP_LOADS
-    loads; an output or an operand of an extern call, perhaps through views; a
-    body that has grown too long; and a value that a user broadcasts, which would
-    recompute it per element. (A realized value is not always stored: fusion
-    holds it in a register or a scratch row where its users share its loop.)
-
-    In torch: ``should_realize_on_reuse``, ``realize_hint``, ``has_exceeded_max_reads`` of torch/_inductor/ir.py.
-    """
-    if is_free(value):
-        return False
-    # Two loads of one element are one read.
-    reads = {(each.buffer, each.index) for each in loads(value.body)}
-    size = sum(1 for _ in walk(value.body))
-    # A body is copied into the body of each user: without a limit, a chain of n nodes would take time n^2.
-    if size > BODY_LIMIT or len(reads) > LOAD_LIMIT:
-        return True
-    body_cost = cost(value.body)
-    if _is_extern_operand_or_output(node):
-        return True
-    if len(node.users) > 1 and (body_cost > CHEAP_COST or len(reads) > CHEAP_LOADS):
-        return True
-    # What loads nothing (an arange) or computes nothing is as cheap to recompute for every element as to load.
-    return body_cost > 0 and _is_broadcast_by_user(node) and bool(reads)
-
-
-def _is_extern_operand_or_output(node: fx.Node) -> bool:
-    """Return whether the node, or a view of it, is an output or an operand of an extern call: both need memory."""
-    return any(
-        user.op == "output"
-        or (
-            (
-                (user.target not in LOWERINGS and products.TEMPLATE not in user.meta)
-                or (
-                    user.target is convolution.CONVOLUTION
-                    and CHANNELS_LAST not in user.meta
-                    and products.TEMPLATE not in user.meta
-                )
-            )
-            and user.target is not operator.getitem
-            # copy_ to an input has no lowering in the table, but is a kernel of ours (_lower_copy_).
-            and user.target is not aten.copy_.default
-        )
-        or (user.target in _ALIASING and _is_extern_operand_or_output(user))
-        for user in node.users
-    )
-
-
-def _is_broadcast_by_user(node: fx.Node) -> bool:
-    """Return whether some user, perhaps through views, has more elements: it would recompute the value for each."""
-    own_value = node.meta.get("val")
-    if not isinstance(own_value, torch.Tensor):
-        return False
-    worklist, seen = list(node.users), set()
-    while worklist:
-        user = worklist.pop()
-        user_value = user.meta.get("val")
-        if user in seen or not isinstance(user_value, torch.Tensor) or not _is_lazy(user):
-            continue
-        seen.add(user)
-        if (
-            index_count(user_value) != index_count(own_value)
-            and user_value.dim() >= own_value.dim()
-            and _has_more_elements(own_value, user_value)
-        ):
-            return True
-        # A view has as many elements, but its users may have more.
-        if user.target in _VIEWS:
-            worklist.extend(user.users)
-    return False
-
-
-_VIEWS = {
-    aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.permute.default, aten.unsqueeze.default,
-    aten.squeeze.dim, aten.squeeze.dims, aten.squeeze.default, aten.t.default, aten.transpose.int, aten.alias.default,
-    aten.expand.default, aten.detach.default,
-}  # fmt: skip
 _MAY_RETURN_ARGUMENT = {
     aten._unsafe_view.default, aten.reshape.default, aten.contiguous.default, aten.detach.default,
     aten.lift_fresh_copy.default,
 }  # fmt: skip
 """Operators that may return their argument although their schema does not say so."""
-_ALIASING = _VIEWS | {
-    aten.slice.Tensor, aten.select.int, aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int,
-    aten.diagonal.default, aten.as_strided.default, aten.unfold.default, operator.getitem,
-}  # fmt: skip
-
-
-def _is_lazy(node: fx.Node) -> bool:
-    return node.target in LOWERINGS and (node.target is not convolution.CONVOLUTION or CHANNELS_LAST in node.meta)
 
 
 def can_fall_back(node: fx.Node) -> bool:
@@ -231,17 +148,6 @@ def can_fall_back(node: fx.Node) -> bool:
     if node.op != "call_function" or schema is None or node.target in _MAY_RETURN_ARGUMENT:
         return False
     return node.target is aten.copy_.default or all(each.alias_info is None for each in schema.returns)
-
-
-def index_count(tensor: torch.Tensor) -> sympy.Expr:
-    """The number of elements, as an expression."""
-    return index(tensor.numel())
-
-
-def _has_more_elements(small: torch.Tensor, large: torch.Tensor) -> bool:
-    ratio = index_count(large) - index_count(small)
-    # With symbols the difference may be positive: it is taken to be.
-    return not (isinstance(ratio, sympy.Integer) and ratio <= 0)
 
 
 class _Lowering:
@@ -255,7 +161,7 @@ class _Lowering:
         self.symbols: dict[Symbol, ir.SymbolSource] = {}
         self.arguments = 0
         self.single_output = False
-        self.shared = _storages_shared_by_outputs(graph_module.graph) if keep_sharing else frozenset()
+        self.shared = storages_shared_by_outputs(graph_module.graph) if keep_sharing else frozenset()
 
     def run(self) -> ir.Program:
         outputs: list[Any] = []
@@ -282,7 +188,7 @@ class _Lowering:
         value = node.meta.get("val")
         self._find_shape_env(value)
         if isinstance(value, torch.Tensor):
-            _require_strided(node, value)
+            require_strided(node, value)
             layout = of_tensor(value)
             device = self.build.target_device(value.device)
             self.build.add(
@@ -320,7 +226,7 @@ class _Lowering:
             return ir.ModuleReference(str(node.target))
         if not isinstance(value, torch.Tensor):
             return value
-        _require_strided(node, value)
+        require_strided(node, value)
         layout = of_tensor(value)
         device = self.build.target_device(value.device)
         self.build.own_tensors[node] = value
@@ -357,7 +263,7 @@ class _Lowering:
     def _call_operator(self, node: fx.Node, args: Any, kwargs: Any, predicted: Any) -> Any:
         """The results of an operator, by its lowering or else through ATen."""
         reason = self.refused.get(node.name, "")
-        if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not _is_extern_operand_or_output(node):
+        if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
         if products.TEMPLATE in node.meta or kernel_launches.KERNEL in node.meta:
             try:
@@ -376,8 +282,8 @@ class _Lowering:
                 # they are removed with other dead code.
                 reason = str(error)
         # What ATen returns is stored in a layout that is known before it runs.
-        _require_known_sizes(node, predicted)
-        _require_plain_dtype(node)
+        require_known_sizes(node, predicted)
+        require_plain_dtype(node)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or fallback_reason(node.target))
         self._realize_before_mutation()
         return result
@@ -439,10 +345,10 @@ class _Lowering:
         same = node.target in _COPIES or self._returns_argument(node, result)
         view = self.build.view_of(result)
         is_view = view is not None
-        shared = _storage(representative) in self.shared and not is_view
-        needs_buffer = shared or should_realize(result, representative) or (same and _reaches_output(representative))
+        shared = storage_of(representative) in self.shared and not is_view
+        needs_buffer = shared or should_realize(result, representative) or (same and reaches_output(representative))
         # Kernels do not compute with such a type (a complex one), but a view moves no elements.
-        stays_view = view is not None and not needs_buffer and not _has_other_strides(view, predicted)
+        stays_view = view is not None and not needs_buffer and not has_other_strides(view, predicted)
         if not (stays_view or is_computable(result)):
             raise NoLowering(f"{result.dtype} is not computed with")
         if needs_buffer:
@@ -529,10 +435,10 @@ class _Lowering:
         outputs = [self._output(each) for each in returned]
         memory: dict[int, str] = {}
         for value, output in zip(returned, outputs, strict=True):
-            storage = _storage(value) if isinstance(value, fx.Node) else None
+            storage = storage_of(value) if isinstance(value, fx.Node) else None
             if storage in self.shared and memory.setdefault(storage, output.buffer) != output.buffer:
                 raise UnsupportedGraph("two results that share memory are no views of one buffer")
-        return _as_distinct_tensors(returned, outputs)
+        return as_distinct_tensors(returned, outputs)
 
     def _output(self, node: Any) -> Any:
         if not isinstance(node, fx.Node):
@@ -550,72 +456,6 @@ class _Lowering:
         return view
 
 
-def _has_other_strides(view: ir.BufferView, predicted: torch.Tensor) -> bool:
-    """Return whether a copy has other strides than its source: a loop would have to move the elements."""
-    expected = of_tensor(predicted)
-    return not same_addresses(replace(view.layout, offset=expected.offset), expected)
-
-
-def _as_distinct_tensors(returned: Sequence[Any], outputs: list[Any]) -> list[Any]:
-    """Make outputs of several nodes several tensor objects, also where all are the same buffer."""
-    #     return y, y            one node: the same object twice, in eager mode too
-    #     return y, y.view(4)    two nodes: two tensors over one buffer
-    owners: dict[ir.BufferView, Any] = {}
-    return [
-        replace(output, distinct=True)
-        if isinstance(output, ir.BufferView) and owners.setdefault(output, node) is not node
-        else output
-        for node, output in zip(returned, outputs, strict=True)
-    ]
-
-
-def _storages_shared_by_outputs(graph: fx.Graph) -> frozenset[int]:
-    """Storages, by FakeTensor, that several outputs are views of: they must share one buffer."""
-    (output,) = graph.find_nodes(op="output")
-    returned = output.args[0] if isinstance(output.args[0], (tuple, list)) else (output.args[0],)
-    storage_counts = Counter(_storage(each) for each in dict.fromkeys(returned) if isinstance(each, fx.Node))
-    input_storages = {_storage(node) for node in graph.find_nodes(op="placeholder")}
-    return frozenset(
-        storage
-        for storage, count in storage_counts.items()
-        if count > 1 and storage is not None and storage not in input_storages
-    )
-
-
-def _storage(node: fx.Node) -> int | None:
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return None
-    return int(value.untyped_storage()._cdata)
-
-
-def _require_strided(node: fx.Node, tensor: torch.Tensor) -> None:
-    if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_nested:
-        raise UnsupportedGraph(f"{node.name} is not a strided tensor")
-    # The imaginary part of a conjugated tensor, say. A kernel would read the numbers without their other sign.
-    if tensor.is_neg():
-        raise UnsupportedGraph(f"{node.name} has the negative bit")
-
-
-_QUANTIZED_DTYPES = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
-
-
-def _require_plain_dtype(node: fx.Node) -> None:
-    """Refuse an operator that makes a quantized tensor: its fake tensor says float32, and is not quantized."""
-    arguments = (*node.args, *node.kwargs.values())
-    if any(isinstance(argument, torch.dtype) and argument in _QUANTIZED_DTYPES for argument in arguments):
-        raise UnsupportedGraph(f"{node.name} is a quantized tensor")
-
-
-def _require_known_sizes(node: fx.Node, predicted: Any) -> None:
-    for tensor in predicted if isinstance(predicted, (tuple, list)) else [predicted]:
-        if isinstance(tensor, torch.Tensor):
-            _require_strided(node, tensor)
-            for extent in (*tensor.shape, *tensor.stride()):
-                if isinstance(extent, torch.SymInt) and any(str(s).startswith("u") for s in index(extent).free_symbols):
-                    raise UnsupportedGraph(f"{node.name}: the size {extent} depends on data")
-
-
 def _to_builtin_containers(value: Any) -> Any:
     """Fx's immutable containers as tuples, lists and dicts."""
     if isinstance(value, dict):
@@ -625,8 +465,3 @@ def _to_builtin_containers(value: Any) -> Any:
     if isinstance(value, tuple) and not isinstance(value, torch.Size):
         return tuple(_to_builtin_containers(each) for each in value)
     return value
-
-
-def _reaches_output(node: fx.Node) -> bool:
-    """Return whether the node, or a view of it, is an output: then a copy must be a real one."""
-    return any(user.op == "output" or (user.target in _ALIASING and _reaches_output(user)) for user in node.users)

@@ -35,11 +35,11 @@ from nbcompile.ir.index import (
     remainder,
 )
 from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.concatenation import at_least, below, both
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.elementwise import SUPPORTED, elementwise
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, merge_nodes, reindexed
-from nbcompile.lowering.views import at_least, below, both
 
 aten = torch.ops.aten
 

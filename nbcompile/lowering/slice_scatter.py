@@ -34,20 +34,11 @@ from nbcompile.ir.index import (
     remainder,
 )
 from nbcompile.lowering.builder import Builder
+from nbcompile.lowering.concatenation import at_least, below, both, number_of
 from nbcompile.lowering.dtype_cast import convert
 from nbcompile.lowering.registry import NoLowering, lowering
 from nbcompile.lowering.value import Value, broadcast_to, merge_nodes, reindexed
-from nbcompile.lowering.views import (
-    at_least,
-    below,
-    both,
-    dimension,
-    from_the_end,
-    moved_along,
-    number_of,
-    slice_bounds,
-    unsqueeze,
-)
+from nbcompile.lowering.views import dimension, from_the_end, moved_along, slice_bounds, unsqueeze
 
 aten = torch.ops.aten
 

@@ -12,7 +12,6 @@ next: nbcompile/record/model.py
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.metadata
 import inspect
@@ -22,8 +21,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -34,24 +32,12 @@ import torch.fx
 from nbcompile.bytecode.disassemble import disassemble
 from nbcompile.bytecode.instruction import Instruction, argument_text
 from nbcompile.capture.node_meta import ORIGIN, STACK
-from nbcompile.ir.buffer import Extern, ExternOutput, GraphInput, Pointwise, Program, Reduction, Scan, Scatter, Tensor
-from nbcompile.ir.emitted import EmittedProgram
-from nbcompile.ir.kernel import Allocate, Free, Reuse, Schedule
-from nbcompile.ir.printer import print_body, print_index
 from nbcompile.record import model
+from nbcompile.recording.spelling import arguments, dtype_name, spelled, target_name, tensor_of
 
 if TYPE_CHECKING:
     from nbcompile.tracing.graph.output_graph import FailedNode
     from nbcompile.tracing.tracer import FailedAttempt
-
-# Where people find a function, in the order in which they would look.
-HOMES: tuple[tuple[str, ModuleType], ...] = (
-    ("torch", torch),
-    ("torch.nn.functional", torch.nn.functional),
-    ("torch.linalg", torch.linalg),
-    ("torch.fft", torch.fft),
-    ("torch.special", torch.special),
-)
 
 
 def graph(
@@ -163,7 +149,7 @@ def _nodes_in(value: Any) -> list[torch.fx.Node]:
 
 def _argument(name: str, value: Any, names: Mapping[torch.fx.Node, str], sources: Mapping[str, str]) -> model.Argument:
     if not isinstance(value, torch.fx.Node):
-        return model.Argument(name, value=_spell(value))
+        return model.Argument(name, value=spelled(value))
     name = names.get(value) or sources.get(value.name) or value.name
     tensor = tensor_of(value)
     if tensor is None:
@@ -266,213 +252,6 @@ def _constant(value: object) -> str:
 
 
 _LITERALS = (int, float, complex, str, bytes, bool, type(None), type(...))
-
-
-# --- generated code --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """Prefixes of ids and names of one ATen graph within the record of its frame."""
-
-    prefix: str
-    """Prefix of ids: ``0/0.forward.``"""
-    group: str
-    """Prefix of names: ``forward.`` or ``backward.`` if a frame has both, else empty."""
-    nodes: Mapping[str, str]
-    """Ids of the graph's nodes, by name."""
-
-    def of_nodes(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Ids for names of nodes."""
-        return tuple(self.nodes[name] for name in names if name in self.nodes)
-
-
-def labels(fx_graph: torch.fx.Graph, compile_id: str, stage: str) -> Labels:
-    """The labels for one ATen graph."""
-    group = "" if stage == "inference" else f"{stage}."
-    return Labels(f"{compile_id}.{stage}.", group, node_ids(fx_graph, compile_id, stage))
-
-
-def buffers(program: Program, names: Labels) -> tuple[model.Buffer, ...]:
-    """Record entries of a program's buffers, without its inputs."""
-    externs = {each.name: each for each in program.buffers if isinstance(each, Extern)}
-    shown = [each for each in program.buffers if isinstance(each, (Pointwise, Reduction, Scan, Scatter, ExternOutput))]
-    return tuple(_buffer(each, externs, names) for each in shown)
-
-
-def _buffer(
-    buffer: Pointwise | Reduction | Scan | Scatter | ExternOutput, externs: Mapping[str, Extern], names: Labels
-) -> model.Buffer:
-    body = print_body(buffer)
-    if isinstance(buffer, ExternOutput):
-        body = body.replace(buffer.extern, print_body(externs[buffer.extern]), 1)
-    return model.Buffer(
-        id=names.prefix + buffer.name,
-        name=names.group + buffer.name,
-        kind="extern" if isinstance(buffer, ExternOutput) else type(buffer).__name__.lower(),
-        shape=tuple(print_index(each) for each in buffer.layout.size),
-        dtype=dtype_name(buffer.dtype),
-        body=body,
-        from_nodes=names.of_nodes(buffer.from_nodes),
-    )
-
-
-def fusions(decisions: Iterable[model.FusionDecision], names: Labels) -> tuple[model.FusionDecision, ...]:
-    """Record entries of the fusion log."""
-    group = names.group
-    return tuple(dataclasses.replace(each, first=group + each.first, second=group + each.second) for each in decisions)
-
-
-def kernels(emitted: EmittedProgram, names: Labels) -> tuple[model.Kernel, ...]:
-    """Record entries of the generated kernels and of the extern calls, with ids that are unique in the frame."""
-    generated = [
-        model.Kernel(
-            names.prefix + kernel.name,
-            # One that was written for a node is known by its function, as in a profiler of a GPU.
-            names.group + (kernel.function if kernel.parameters else kernel.name),
-            kernel.language,
-            kernel.source,
-            tuple(names.prefix + buffer for buffer in kernel.buffers),
-            names.of_nodes(kernel.from_nodes),
-            tuple(dataclasses.replace(line, nodes=names.of_nodes(line.nodes)) for line in kernel.lines),
-        )
-        for kernel in emitted.kernels
-    ]
-    # An extern call has no text of its own: it is known by its operator, and by the reason why ATen runs it.
-    called = [
-        model.Kernel(
-            names.prefix + extern.name,
-            str(extern.target),
-            "aten",
-            "",
-            (names.prefix + extern.name,),
-            names.of_nodes(extern.from_nodes),
-            (),
-            extern.reason,
-        )
-        for extern in emitted.externs
-    ]
-    return (*generated, *called)
-
-
-def lifetimes(planned: Schedule, names: Labels) -> tuple[model.Lifetime, ...]:
-    """Record entries of the memory plan: each buffer that is freed, is allocated or reuses memory, in order."""
-    tensors, launch = planned.program.tensors(), 0
-    last: dict[str, int] = {}
-    saved = [name for name, tensor in tensors.items() if isinstance(tensor, GraphInput) and tensor.donated]
-    begun: list[tuple[str, int, str]] = [(name, 1, "") for name in saved]
-    for step in planned.steps:
-        match step:
-            case Allocate(name):
-                begun.append((name, launch + 1, ""))
-            # The memory of the other buffer is used on: its life ends at the last launch before, and
-            # not before it began.
-            case Reuse(name, given):
-                begun.append((name, launch + 1, given))
-                last[given] = max(launch, next((at for each, at, _ in begun if each == given), 0))
-            case Free(name):
-                last[name] = launch
-            case _:
-                launch += 1
-    return tuple(
-        model.Lifetime(
-            names.group + name,
-            _bytes(tensors[name]),
-            first,
-            last.get(name, 0),
-            given and names.group + given,
-            name in saved,
-        )
-        for name, first, given in begun
-    )
-
-
-def _bytes(tensor: Tensor) -> str:
-    return print_index(tensor.layout.span * tensor.dtype.itemsize)
-
-
-def wrapper(text: str, names: Labels) -> str:
-    """The program that allocates and launches; a frame with two graphs has two, one below the other."""
-    return f"# {names.group.rstrip('.')}\n{text}\n" if names.group else text
-
-
-# --- spelling --------------------------------------------------------------------------------------------------------
-
-
-def tensor_of(node: torch.fx.Node) -> torch.Tensor | None:
-    """The (fake) tensor that a node computes; None for numbers and tuples."""
-    for key in ("val", "example_value"):
-        value = node.meta.get(key)
-        if isinstance(value, torch.Tensor):
-            return value
-    return None
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """``float32``."""
-    return str(dtype).removeprefix("torch.")
-
-
-def target_name(target: object) -> str:
-    """Target of a node, as in source code: ``torch.sin``, ``aten.add.Tensor``, ``operator.add``."""
-    if isinstance(target, str):
-        return target
-    if isinstance(target, torch._ops.OperatorBase):
-        return str(target)  # ``aten.add.Tensor``
-    known = _public_names().get(id(target))
-    if known is not None:
-        return known
-    name = getattr(target, "__name__", "")
-    owner = getattr(target, "__module__", None) or ""
-    if owner in {"_operator", "math", "builtins"}:
-        return f"{owner.lstrip('_')}.{name}".removeprefix("builtins.")
-    qualified = getattr(target, "__qualname__", "") or name or type(target).__name__
-    return f"{owner}.{qualified}" if owner else str(qualified)
-
-
-@functools.cache
-def _public_names() -> dict[int, str]:
-    """Functions of torch by their id (they live as long as torch does), under the name that people use."""
-    names: dict[int, str] = {}
-    for home, module in HOMES:
-        for name, value in vars(module).items():
-            if callable(value) and not name.startswith("_") and not isinstance(value, type):
-                names.setdefault(id(value), f"{home}.{name}")  # the first home wins
-    return names
-
-
-def arguments(node: torch.fx.Node) -> str:
-    """Positional and keyword arguments: ``(l_x_, 2, dim=1)``."""
-    positional = [_spell(each) for each in node.args]
-    keywords = [f"{name}={_spell(each)}" for name, each in node.kwargs.items()]
-    return f"({', '.join(positional + keywords)})"
-
-
-def _spell(value: Any) -> str:
-    match value:
-        case torch.fx.Node():
-            return value.name
-        case list():
-            return f"[{_spell_all(value)}]"
-        case tuple():
-            return f"({_spell_all(value)}{',' if len(value) == 1 else ''})"
-        case dict():
-            return "{" + ", ".join(f"{_spell(key)}: {_spell(each)}" for key, each in value.items()) + "}"
-        case slice():
-            return f"slice({_spell(value.start)}, {_spell(value.stop)}, {_spell(value.step)})"
-        case torch.nn.Parameter() | torch.Tensor():
-            return f"<tensor {tuple(value.shape)}>"
-        case type() | torch._ops.OperatorBase():
-            return target_name(value)
-        case _ if callable(value):
-            return target_name(value)
-        case _:
-            # No addresses: a record of the same program must be the same text.
-            return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-
-
-def _spell_all(values: Iterable[Any]) -> str:
-    return ", ".join(_spell(each) for each in values)
 
 
 def stack(node: torch.fx.Node) -> tuple[model.StackLine, ...]:

@@ -17,7 +17,7 @@ import torch.fx
 from nbcompile.ir.emitted import EmittedProgram
 from nbcompile.observe import compilation_metrics
 from nbcompile.record import model, recorder
-from nbcompile.recording import entries
+from nbcompile.recording import entries, kernel_entries
 from nbcompile.support.context_variables import bound
 
 _part: contextvars.ContextVar[tuple[str, torch.fx.GraphModule] | None] = contextvars.ContextVar(
@@ -89,14 +89,14 @@ def record_generated(graph_module: torch.fx.GraphModule, stage: str, emitted: Em
         return
     name, _ = _part.get() or ("", None)
     # A part's results have the part's name before their own: each part has a ``buf0``.
-    labels = entries.labels(graph_module.graph, draft.compile_id, f"{name}.{stage}" if name else stage)
-    draft.add_to_graph("buffers", *entries.buffers(emitted.schedule.program, labels))
-    draft.add_to_graph("fusions", *entries.fusions(emitted.schedule.decisions, labels))
-    draft.add_to_graph("lifetimes", *entries.lifetimes(emitted.schedule, labels))
-    draft.add_to_graph("kernels", *entries.kernels(emitted, labels))
+    labels = kernel_entries.labels(graph_module.graph, draft.compile_id, f"{name}.{stage}" if name else stage)
+    draft.add_to_graph("buffers", *kernel_entries.buffers(emitted.schedule.program, labels))
+    draft.add_to_graph("fusions", *kernel_entries.fusions(emitted.schedule.decisions, labels))
+    draft.add_to_graph("lifetimes", *kernel_entries.lifetimes(emitted.schedule, labels))
+    draft.add_to_graph("kernels", *kernel_entries.kernels(emitted, labels))
     # Forward and backward are generated one after the other, each with a wrapper.
     earlier = str(draft.graph_fields.get("wrapper", ""))
-    draft.write_graph(wrapper=earlier + entries.wrapper(emitted.wrapper, labels))
+    draft.write_graph(wrapper=earlier + kernel_entries.wrapper(emitted.wrapper, labels))
 
 
 def timed_backward(*, generates: bool) -> AbstractContextManager[None]:

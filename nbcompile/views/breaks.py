@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record, ResumeFunction, StackLine
-from nbcompile.views import facts, figures
+from nbcompile.views import annotated_source, break_sentences, facts, figures
 from nbcompile.views.markup import Content, Limits, chip, code, fold, join, listing, prose, row, section, table, tag
 
 
@@ -39,9 +39,9 @@ def render(record: Record, limits: Limits) -> Markup | None:
 
 def _break(index: int, distinct: links.DistinctBreak) -> Markup:
     cause = distinct.cause
-    label = chip(facts.break_label(index), "warn")
-    ended = tag("small", f"{facts.break_ids(cause)} · ended ", facts.shortened(distinct.frames, 8))
-    called = facts.call_of(cause)
+    label = chip(break_sentences.break_label(index), "warn")
+    ended = tag("small", f"{break_sentences.break_ids(cause)} · ended ", facts.shortened(distinct.frames, 8))
+    called = break_sentences.call_of(cause)
     title = (label, " ", tag("b", prose(cause.title)), " ", prose(called), " " if called else None, ended)
     hints = [tag("li", prose(hint)) for hint in cause.hints]
     why = (
@@ -65,7 +65,7 @@ def stack(lines: tuple[StackLine, ...]) -> Markup | None:
         shown.append(tag("small", f"{facts.location(line.file, line.line)}, in {line.function}\n"))
         if line.code:
             shown.append(f"  {line.code}\n")
-            underline = facts.carets(line)
+            underline = annotated_source.carets(line)
             shown.append(tag("b", f"  {underline}\n") if underline else None)
     return tag("pre", tag("code", shown), class_="n-code n-stack", title=lines[-1].file)
 
@@ -87,8 +87,8 @@ def tree(record: Record, limits: Limits) -> Markup | None:
 
 
 def _cause(record: Record, index: int, distinct: links.DistinctBreak) -> Markup:
-    label, title = chip(facts.break_label(index), "warn"), prose(distinct.cause.title)
-    said = facts.repeated(record, distinct)
+    label, title = chip(break_sentences.break_label(index), "warn"), prose(distinct.cause.title)
+    said = break_sentences.repeated(record, distinct)
     counted = f"frames.breaks|ended.{index}"
     return tag("p", label, " ", title, ": ", tag("span", prose(said), data_r=counted))
 
@@ -102,7 +102,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     title = (code(frame.id), " ", role, tag("b", facts.name(frame)), " ", about, " ", _end(frame, distinct))
     size = f"its graph: {facts.count(len(operators), 'operator')}"
     graph = tag("p", size, data_r=f"{path}.graph.{figures.OPERATORS}")
-    ended = tag("p", facts.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
+    ended = tag("p", break_sentences.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
     # The line of the frame's own function, not that of an inlined one: it is what the residual
     # program leaves to Python.
     broken_line = links.own_place(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
@@ -114,7 +114,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     resumes = _resumes(frame, path, limits)
     children, more = limits.cut(node.children)
     below = tag("ul", [_item(record, child, distinct, limits) for child in children]) if children else None
-    return tag("li", fold(title, graph, python, ended, resumes, opened=facts.is_chain(frame)), below, more)
+    return tag("li", fold(title, graph, python, ended, resumes, opened=break_sentences.is_chain(frame)), below, more)
 
 
 def _about(record: Record, frame: CompiledFrame, path: str) -> Content:
@@ -134,13 +134,13 @@ def _end(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> Mar
     if frame.status != "compiled":
         return chip(frame.status, "bad" if frame.status == "failed" else "warn")
     if frame.breaks:
-        return chip(facts.break_label(links.cause_of(frame.breaks[0], distinct)), "warn")
+        return chip(break_sentences.break_label(links.cause_of(frame.breaks[0], distinct)), "warn")
     return chip("returns", "ok")
 
 
 def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
     """Resume functions of a frame; of a nested break the whole chain, each below the one that calls it."""
-    if not facts.is_chain(frame):
+    if not break_sentences.is_chain(frame):
         return [_resume(each, path, limits) for each in frame.resume_functions]
     sides = [_resume(each, path, limits) for each in frame.resume_functions if each.branch]
     chain: Content = tag("ul", [tag("li", side) for side in sides]) if sides else None

@@ -9,27 +9,22 @@ In torch: nothing. Read next: nbcompile/views/text.py, the plainest reader of it
 from __future__ import annotations
 
 import functools
-import itertools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nbcompile.record import links, model
 from nbcompile.record.model import (
-    Break,
     CompiledFrame,
-    FailedGuard,
     FusionDecision,
     Graph,
     Guard,
-    Mutation,
     Node,
     Record,
     StackLine,
 )
-from nbcompile.views import costs, figures
-from nbcompile.views.refusals import SIZE, guard_of, refusal, refused_value
+from nbcompile.views import figures
 
 # --- words -------------------------------------------------------------------------------------
 
@@ -197,51 +192,6 @@ def repetitions(record: Record) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Recompilations that one value led to."""
-
-    about: str
-    """``tag``; ``size of tensor x, dimension 0``."""
-    frames: tuple[CompiledFrame, ...]
-    values: tuple[str, ...]
-    """Values by entry, as far as the failed guards show them."""
-
-    @property
-    def recompiled(self) -> int:
-        """Number of calls that were compiled: the one that reaches the recompilation limit is not."""
-        return sum(each.status == "compiled" for each in self.frames)
-
-
-def causes(record: Record, frames: Iterable[CompiledFrame]) -> tuple[Cause, ...]:
-    """Recompilations of one function by the value that each of their refusals is about; others by themselves."""
-    groups: dict[object, list[CompiledFrame]] = {}
-    for frame in frames:
-        about = {_about(record, each) for each in frame.failed_guards}
-        # Entries of one code object that all refuse for one value are one cause; a refusal for several is its own.
-        key = (frame.id.partition("/")[0], *about) if len(about) == 1 else frame.id
-        groups.setdefault(key, []).append(frame)
-    return tuple(
-        Cause(
-            _about(record, same[0].failed_guards[0]),
-            tuple(same),
-            tuple(dict.fromkeys(refused_value(record, each) for frame in same for each in frame.failed_guards)),
-        )
-        for same in groups.values()
-    )
-
-
-def _about(record: Record, failed: FailedGuard) -> str:
-    """The value that a refusal is about."""
-    no, guard = refusal(record, failed), guard_of(record, failed)
-    if no.dimension:
-        return f"{no.what}, dimension {no.dimension}"
-    source = readable(failed.source or (guard.source if guard is not None else ""))
-    if size := SIZE.fullmatch(source):
-        return f"size of tensor {size['tensor']!r}, dimension {size['dim']}"
-    return source or no.what
-
-
 def environment(record: Record) -> str:
     """``Python 3.11.9 · torch 2.13.0 · ...``: what the record is true of."""
     env = record.environment
@@ -253,136 +203,6 @@ def environment(record: Record) -> str:
         ("", env.device),
     )
     return " · ".join(f"{name} {value}".strip() for name, value in known if value)
-
-
-# --- the user's source, line by line -----------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """One thing that happened at a line."""
-
-    kind: str
-    """``operators``, ``kernels``, ``fallback``, ``cost``, ``inlined``, ``break``, ``mutation``, ``resume``,
-    ``guards`` or ``later``."""
-    text: str
-    reference: str = ""
-    """Provenance of its numbers (figures.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceLine:
-    """A line of the user's function and what became of it."""
-
-    number: int
-    code: str
-    notes: tuple[Note, ...]
-    nodes: tuple[str, ...]
-    """Captured nodes, by id."""
-    elsewhere: bool
-    """Not traced in this frame: before a resume function begins, or after a break."""
-    carets: str = ""
-    """Below the piece of the line that raised."""
-
-
-def source_lines(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> tuple[SourceLine, ...]:
-    """The annotated source of a frame; empty where its source is unknown."""
-    if not frame.source:
-        return ()
-    notes = _notes(record, frame, found)
-    resumed = links.resumed_function(record, frame)
-    begins = resumed[1] if resumed else frame.first_line
-    code = enumerate(frame.source.rstrip("\n").split("\n"), frame.first_line)
-    return tuple(
-        SourceLine(
-            number, text, tuple(notes.get(number, ())), found.by_line.get(number, ()),
-            # Loops make "after the break" undecidable from lines alone; only what ran before is sure.
-            elsewhere=frame.first_line < number < begins and number not in notes,
-        )
-        for number, text in code
-    )  # fmt: skip
-
-
-def _notes(record: Record, frame: CompiledFrame, found: links.FrameLinks) -> dict[int, list[Note]]:
-    notes: dict[int, list[Note]] = {}
-
-    def add(line: int | None, kind: str, text: str, reference: str = "") -> None:
-        if line is not None:
-            notes.setdefault(line, []).append(Note(kind, text, reference))
-
-    resumed = links.resumed_function(record, frame)
-    if resumed:
-        add(resumed[1], "resume", f"resumes after {resumed[0].id} ended here")
-    _operator_notes(frame, found, add)
-    for mutation in frame.mutations:
-        add(links.own_line(frame, mutation.stack), "mutation", f"replayed: {replayed(frame, mutation)[1]}")
-    for graph_break in frame.breaks:
-        add(links.own_line(frame, graph_break.stack), "break", named_once(f"graph break: {graph_break.title}"))
-    # A guard belongs to the line that asked: the first use of a value, or a branch on a size.
-    guarded = Counter(links.own_line(frame, guard.stack) for guard in frame.guards)
-    for line, number in guarded.items():
-        add(line, "guards", count(number, "guard"), f"guards|line.{line}")
-    for later in resumed_frames(record, frame):
-        for line, ids in links.frame_links(later).by_line.items():
-            # Lines that this frame ran as well have its own notes; only those that were left over are "later".
-            if line not in found.by_line:
-                ran = {node.id: node for node in links.operators(links.traced(later))}
-                add(line, "later", f"{shortened(short_target(ran[node].target) for node in ids)} in {later.id}")
-    return notes
-
-
-def _operator_notes(frame: CompiledFrame, found: links.FrameLinks, add: Callable[..., None]) -> None:
-    """Add notes on what was traced at each line, and what runs it."""
-    nodes = {node.id: node for node in links.operators(links.traced(frame))}
-    only_traced = "" if frame.graph else "traced, not compiled: "
-    for line, ids in found.by_line.items():
-        callees = dict.fromkeys(nodes[node].stack[-1].function for node in ids if _is_inlined(nodes[node], line))
-        if callees:
-            add(line, "inlined", "traced into " + ", ".join(callees))
-        more = f"{'graph' if frame.graph else 'unfinished'}.nodes|line.{line}|beyond.5" if len(ids) > 5 else ""
-        add(line, "operators", only_traced + shortened(short_target(nodes[node].target) for node in ids), more)
-        kernels, fallbacks = _run_by(frame, found, ids)
-        if kernels:
-            add(line, "kernels", f"in {shortened(kernels, 3)}")
-        if fallbacks:
-            add(line, "fallback", f"{shortened(fallbacks, 3)} by ATen")
-        if moved := costs.of_line(frame, ids):
-            add(line, "cost", f"{costs.words(moved)} in eager", f"graph.nodes|bytes.{line}")
-
-
-def replayed(frame: CompiledFrame, mutation: Mutation) -> tuple[str, str]:
-    """The object that a side effect changes and the statement, by the user's name where the program has one of its own.
-
-    ``value = calls`` and then ``value.extend([1])`` are ``calls.extend([1])``.
-    """
-    target = readable(mutation.target)
-    # The residual program binds objects to names of its own before it changes them; readers know them by the user's.
-    given = re.search(rf"^\s*{re.escape(target)} = ([A-Za-z_][\w.\[\]'\"]*)$", frame.residual, re.MULTILINE)
-    if given is None or not mutation.code.startswith((f"{target}.", f"{target}[")):
-        return target, mutation.code
-    return given[1], given[1] + mutation.code.removeprefix(target)
-
-
-def _run_by(frame: CompiledFrame, found: links.FrameLinks, ids: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Kernels and extern calls that compute some captured nodes."""
-    kernels = frame.compiled_graph.kernels if frame.compiled_graph else ()
-    mine = [each for each in kernels if set(ids) & set(found.captured(each.id))]
-    generated = [each.name for each in mine if each.language != "aten"]
-    return generated, list(dict.fromkeys(short_target(each.name) for each in mine if each.language == "aten"))
-
-
-def resumed_frames(record: Record, frame: CompiledFrame) -> tuple[CompiledFrame, ...]:
-    """The frames that go on where a frame ended, each with the one after it; of the same function, in order."""
-    found, ends = [], {frame.id}
-    for resumed in record.frames:
-        if resumed.resumes in ends and resumed.file == frame.file and resumed.first_line == frame.first_line:
-            ends.add(resumed.id)
-            found.append(resumed)
-    return tuple(found)
-
-
-def _is_inlined(node: Node, line: int) -> bool:
-    return len(node.stack) > 1 and node.stack[-1].line != line
 
 
 def shortened(names: Iterable[str], most: int = 5) -> str:
@@ -414,42 +234,6 @@ _ABOUT = {
 """Subjects of the kinds of guards that are not about a single value."""
 
 
-def remedies(failed: FailedGuard) -> list[str]:
-    """Origin of the failed guard, and advice that would have prevented the recompilation, if known."""
-    found = [f"why: {failed.note}"] if failed.note else []
-    if failed.advice is not None:
-        tried = " (tried: it helps)" if failed.advice.verified else ""
-        found.append(f"advice: {failed.advice.text}{tried}")
-    return found
-
-
-def remedies_of(cause: Cause) -> list[str]:
-    """Remedies of all failed guards of a cause, without duplicates and without those that another one contains."""
-    failed = (one for frame in cause.frames for one in frame.failed_guards)
-    #     "use x"   "use x; or y"      the first is said by the second already
-    found = list(dict.fromkeys(text for one in failed for text in remedies(one)))
-    return _folded([text for text in found if not any(other != text and other.startswith(text) for other in found)])
-
-
-_COMPARED = re.compile(r"(.*: the program compares )(\(.*?\))(| \(tried: it helps\)|; or config.*)")
-
-
-def _folded(remedies: list[str]) -> list[str]:
-    """Remedies that differ only in the condition that the program compares, in one sentence with all conditions."""
-    conditions: dict[tuple[str, str], list[str]] = {}
-    for text in remedies:
-        before, condition, after = found.groups() if (found := _COMPARED.fullmatch(text)) else (text, "", "")
-        conditions.setdefault((before, after), []).append(condition)
-    return [before + shortened(same) + after for (before, after), same in conditions.items()]
-
-
-def is_storm(record: Record) -> bool:
-    """Return whether one value caused so many recompilations that they are summarised."""
-    return any(
-        len(cause.frames) >= SEVERAL for cause in causes(record, [one for one in record.frames if one.failed_guards])
-    )
-
-
 def is_incidental(frame: CompiledFrame) -> bool:
     """Return whether a frame is of generated code without source (as in libraries), in which nothing was traced."""
     return (
@@ -471,60 +255,6 @@ def symbol_rows(frame: CompiledFrame) -> list[tuple[str, str, str, str]]:
 
 def _at(stack: tuple[StackLine, ...]) -> str:
     return f" ({location(stack[-1].file, stack[-1].line)})" if stack else ""
-
-
-# --- stacks and breaks -------------------------------------------------------------------------
-
-
-def carets(line: StackLine) -> str:
-    """The underline of the expression inside the line; "" where its columns are unknown."""
-    end = min(line.end_column, len(line.code))  # a record from a file may hold any number
-    if 0 <= line.column < end:
-        return " " * line.column + "^" * (end - line.column)
-    return ""
-
-
-def break_label(index: int) -> str:
-    """Label of a distinct break on the page."""
-    return f"B{index + 1}"
-
-
-def ended_by(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> str:
-    """End of a frame, in words."""
-    why = f": {named_once(frame.skip_reason)}" if frame.skip_reason else ""
-    # What became of the call: it ran eagerly, it raised, or compiling was interrupted before either.
-    match frame.status, frame.instead:
-        case "skipped", _:
-            return f"ran eagerly as a whole{why}"
-        case "failed", model.EAGER:
-            return f"compilation failed, and it ran eagerly{why}"
-        case "failed", model.RAISED:
-            return f"did not run{why}"
-        case "failed", model.INTERRUPTED:
-            return f"did not run: compilation was {frame.skip_reason or 'interrupted'}"
-        case "failed", _:
-            return f"compilation failed{why}"
-    if frame.breaks:
-        graph_break = frame.breaks[0]
-        line = links.own_line(frame, graph_break.stack)
-        at = f" at line {line}" if line is not None else ""
-        return f"ended by graph break {break_label(links.cause_of(graph_break, distinct))}{at}"
-    return "ran to its return"
-
-
-def named_once(reason: str) -> str:
-    """A reason without a repetition of its first words (``graph break: graph break in loop``), and in plain words."""
-    return re.sub(r"^graph break: (?=graph break)", "", _IN_PLAIN_WORDS.get(reason, reason))
-
-
-_IN_PLAIN_WORDS = {
-    f"graph break: {title}": "an operator fails while it is traced, and Python runs it"
-    for title in (
-        "NotImplementedError/UnsupportedFakeTensorException when running FX node",
-        "TypeError when making fake tensor call",
-    )
-}
-"""Titles of torch's that name its own classes."""
 
 
 def inlined(frame: CompiledFrame) -> list[str]:
@@ -552,57 +282,6 @@ def unfinished(frame: CompiledFrame) -> str:
         outcome = "is not traced" if frame.failed.error in _ONLY_WHILE_TRACED else "fails"
         end = f" `{short_target(frame.failed.operator)}`, the last one, {outcome}."
     return f"Not compiled: this is what had been traced when tracing ended.{end}"
-
-
-def is_chain(frame: CompiledFrame) -> bool:
-    """Return whether a nested break ended it: each inlined function has its own resume function."""
-    return len(frame.resume_functions) > 1 and not frame.resume_functions[-1].branch
-
-
-def repeated(record: Record, distinct: links.DistinctBreak) -> str:
-    """Number of times that one break was hit, and why: by every caller, if each frame is called by the one before."""
-    frames = [frame for frame in record.frames if frame.id in distinct.frames]
-    text = f"one cause, {count(len(frames), 'frame')} ended by it"
-    stacks = [frame.breaks[0].stack for frame in frames]
-    # Without nested graph breaks a break in an inlined function ends every frame on the stack,
-    # one compile after another.
-    # f calls g, and g breaks: the stacks are (f, g) and (g). Each is the one before without its outermost call.
-    if len(frames) == 1 or any(below != above[1:] for above, below in itertools.pairwise(stacks)):
-        return text
-    reason = "since every caller meets it again"
-    return f"{text}, {reason}. With config.nested_graph_breaks it is met once, in `{frames[0].function}`"
-
-
-def what_breaks(graph_break: Break) -> str:
-    """Description of the breaking line: ``calls `torch.save`, which is not traced``; "" if it is not a call."""
-    if not graph_break.callee:
-        return ""
-    title = graph_break.title.rstrip(".").replace("`", "")
-    return call_of(graph_break) + _WHY_CALLED.get(graph_break.kind, f" ({title})")
-
-
-def call_of(graph_break: Break) -> str:
-    """``calls `torch.save` ``; "" where the breaking line calls nothing."""
-    callee = graph_break.callee.replace("`", "'")
-    return f"calls `{callee if len(callee) <= MOST_CALLEE else '…' + callee[1 - MOST_CALLEE :]}`" if callee else ""
-
-
-_NOT_TRACED = dict.fromkeys(("NB0002", "NB0003", "NB0009", "NB0010", "NB0017", "NB0021"), ", which is not traced")
-_WHY_CALLED = {
-    **_NOT_TRACED,
-    "NB0001": ", which ends the graph",
-    "NB0004": ", which is not traced with these arguments",
-    "NB0024": ", which skips the frame",
-    "NB0025": ", which skips the rest of the frame",
-}
-"""Kinds of breaks whose title says no more."""
-MOST_CALLEE = 48
-"""Characters of a callee: the end of a long one says most."""
-
-
-def break_ids(graph_break: Break) -> str:
-    """``NB0007 · GB0025``."""
-    return " · ".join(filter(None, (graph_break.kind, graph_break.gb_id)))
 
 
 def bytecode_counts(frame: CompiledFrame) -> str:

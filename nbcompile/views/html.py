@@ -26,6 +26,7 @@ from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
 from nbcompile.views import (
     assets as files,
+    break_sentences,
     breaks,
     bytecode,
     facts,
@@ -35,6 +36,7 @@ from nbcompile.views import (
     kernels,
     predict,
     recompilations,
+    recompile_causes,
     sections,
     source,
     steps,
@@ -79,7 +81,7 @@ def render(
     wanted = sections.chosen(show)
     if show is None and not what_if.by_default(record):
         wanted = tuple(each for each in wanted if each != "what_if")  # it doubles the size of a simple output
-    is_storm = show is None and limit is not None and facts.is_storm(record)
+    is_storm = show is None and limit is not None and recompile_causes.is_storm(record)
     # The size of a page is known when it is drawn: so it is drawn with less and less until it fits.
     for limits, most in _attempts(record, limit, is_storm=is_storm):
         parts = tuple(each for each in wanted if each not in limits.without)
@@ -223,7 +225,7 @@ def _frames(record: Record, wanted: tuple[str, ...], limits: Limits) -> Iterator
     #     foreign    last, in one fold: a library's functions, in a record of the user's
     shown = record.frames[: limits.frames]
     like = facts.repetitions(record) if limits.repeated else {}
-    is_about_calls = limits.repeated and "recompilations" in wanted and facts.is_storm(record)
+    is_about_calls = limits.repeated and "recompilations" in wanted and recompile_causes.is_storm(record)
     further = _further(record, like, limits.entries) if is_about_calls else {}
     for index, frame in enumerate(shown):
         if frame.id in like or frame.id in further or _is_foreign(frame, shown):
@@ -337,7 +339,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
     if opened and len(wanted) <= FEW:
         rendered = [each and _unfolded(each) for each in rendered]
     status = chip(frame.status, _STATUS.get(frame.status, ""))
-    end = facts.ended_by(frame, links.distinct_breaks(record))
+    end = break_sentences.ended_by(frame, links.distinct_breaks(record))
     name = tag("b", facts.name(frame))
     title = (
         code(frame.id),

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from nbcompile.record.model import StackLine
-from nbcompile.views import facts
+from nbcompile.views import annotated_source
 
 WIDTH = 79
 
@@ -56,5 +56,5 @@ def stack(lines: tuple[StackLine, ...]) -> Iterator[str]:
         yield f'File "{line.file}", line {line.line}, in {line.function}'
         if line.code:
             yield f"  {line.code}"
-            if underline := facts.carets(line):
+            if underline := annotated_source.carets(line):
                 yield f"  {underline}"

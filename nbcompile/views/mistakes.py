@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 from nbcompile.record import links
 from nbcompile.record.model import EAGER, RAISED, Argument, CompiledFrame, FailedCall, Node, Raised, Record, StackLine
-from nbcompile.views import facts
+from nbcompile.views import annotated_source, facts
 
 OWN_ERRORS = frozenset({
     "BackendCompilerFailed", "FailOnRecompile", "FailOnRecompileLimitHit", "InternalError", "KeyboardInterrupt",
@@ -70,12 +70,14 @@ def marks(record: Record, frame: CompiledFrame) -> StackLine | None:
     return at if at is not None and alike[-1] is frame else None
 
 
-def marked(record: Record, frame: CompiledFrame, lines: tuple[facts.SourceLine, ...]) -> tuple[facts.SourceLine, ...]:
+def marked(
+    record: Record, frame: CompiledFrame, lines: tuple[annotated_source.SourceLine, ...]
+) -> tuple[annotated_source.SourceLine, ...]:
     """The lines of a frame's source, with the exception at the one that raised it and carets below."""
     at, found = marks(record, frame), of(record)
     if at is None or found is None:
         return lines
-    note = facts.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0].rstrip('.')}")
+    note = annotated_source.Note("error", f"raises {found.error}: {found.message.partition(chr(10))[0].rstrip('.')}")
     return tuple(
         replace(line, notes=(note, *line.notes), carets=_carets(line.code, at)) if line.number == at.line else line
         for line in lines
@@ -84,7 +86,7 @@ def marked(record: Record, frame: CompiledFrame, lines: tuple[facts.SourceLine, 
 
 def _carets(code: str, at: StackLine) -> str:
     indent = len(code) - len(code.lstrip())
-    return " " * indent + (facts.carets(at) or "^" * len(code.strip()))
+    return " " * indent + (annotated_source.carets(at) or "^" * len(code.strip()))
 
 
 def _while_traced(record: Record, raised: Raised) -> Mistake | None:

@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links, trees
 from nbcompile.record.model import CompiledFrame, Guard, Record
-from nbcompile.views import costs, facts, lines
+from nbcompile.views import break_sentences, costs, facts, lines
 from nbcompile.views.markup import Limits, prose, section, tag
 from nbcompile.views.what_if import NUMBERS, compiled_calls
 
@@ -63,7 +63,7 @@ def _graphs(record: Record, compiled: list[CompiledFrame]) -> Iterator[Question]
     if not first:
         return
     number = sum(each.graph is not None for each in first)
-    ended = [f"`{each.id}` {facts.ended_by(each, links.distinct_breaks(record))}" for each in first]
+    ended = [f"`{each.id}` {break_sentences.ended_by(each, links.distinct_breaks(record))}" for each in first]
     text = f"How many graphs does `{record.function}` become, before any recompilation?"
     yield _of_numbers(text, number, "; ".join(ended))
 

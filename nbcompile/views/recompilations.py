@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import Call, CompiledFrame, FailedGuard, Record
-from nbcompile.views import facts, figures, lines, refusals
+from nbcompile.views import break_sentences, facts, figures, lines, recompile_causes, refusals
 from nbcompile.views.breaks import stack
 from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row, section, table, tag
 
@@ -28,7 +28,7 @@ def render(record: Record, limits: Limits) -> Markup | None:
     recompiled = [frame for frame in record.frames if frame.failed_guards]
     if not recompiled:
         return None
-    shown, more = limits.cut(facts.causes(record, recompiled))
+    shown, more = limits.cut(recompile_causes.causes(record, recompiled))
     parts = [
         _cause(record, cause)
         if len(cause.frames) >= facts.SEVERAL and limits.repeated
@@ -115,7 +115,7 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
     for failed in frame.failed_guards:
         no = refusals.refusal(record, failed)
         condition = fold("the guard", code(no.condition)) if no.condition not in ("", no.what) else None
-        remedies = [tag("div", text, class_="n-quiet") for text in facts.remedies(failed)]
+        remedies = [tag("div", text, class_="n-quiet") for text in recompile_causes.remedies(failed)]
         expected = tag("td", code(no.expected) if no.expected else None, class_="n-want")
         got = no.actual or read(no, frame)
         actual = tag("td", code(got) if got else None, class_="n-now")
@@ -127,7 +127,7 @@ def _recompile(record: Record, frame: CompiledFrame, limits: Limits, *, opened: 
     return join((table(title, head, rows), _changed(record, frame, limits, opened=opened)))
 
 
-def _cause(record: Record, cause: facts.Cause) -> Markup:
+def _cause(record: Record, cause: recompile_causes.Cause) -> Markup:
     """Recompilations for which one value is the cause, as one table."""
     failed = cause.frames[0].failed_guards[0]
     no = refusals.refusal(record, failed)
@@ -138,7 +138,7 @@ def _cause(record: Record, cause: facts.Cause) -> Markup:
     ]  # fmt: skip
     title = (code(cause.about), f" differs: {facts.count(cause.recompiled, 'recompilation')} of ",
              tag("b", cause.frames[0].function))  # fmt: skip
-    shown = [tag("p", text, class_="n-quiet") for text in facts.remedies_of(cause)]
+    shown = [tag("p", text, class_="n-quiet") for text in recompile_causes.remedies_of(cause)]
     values = tag("p", title, ". The entries expect: ", code(facts.shortened(cause.values, ROWS)))
     head = ("entry", "guard of the newest older entry, which failed", "outcome")
     entries = fold("Entry by entry", table("What each entry refused because of", head, rows), opened=len(rows) <= ROWS)
@@ -155,7 +155,7 @@ def _newest(frame: CompiledFrame) -> FailedGuard:
 def _why(frame: CompiledFrame) -> str:
     if frame.status == "compiled":
         return "was compiled because the older entries refused the call"
-    return f"was not compiled, though the entries refused the call: it {facts.ended_by(frame, ())}"
+    return f"was not compiled, though the entries refused the call: it {break_sentences.ended_by(frame, ())}"
 
 
 def read(no: refusals.Refusal, frame: CompiledFrame) -> str:
@@ -241,7 +241,7 @@ def as_text(record: Record) -> Iterator[str]:
     for group in links.entries(record):
         if len(group) > 1 and (calls := timeline(record, group[0].id.partition("/")[0])):
             yield from lines.columns(_call_rows(group, calls))
-    for cause in facts.causes(record, [frame for frame in record.frames if frame.failed_guards]):
+    for cause in recompile_causes.causes(record, [frame for frame in record.frames if frame.failed_guards]):
         if len(cause.frames) < facts.SEVERAL:
             for frame in cause.frames:
                 yield from _as_text(record, frame)
@@ -250,7 +250,7 @@ def as_text(record: Record) -> Iterator[str]:
         number = facts.count(cause.recompiled, "recompilation")
         yield from lines.wrapped(f"{cause.about} differs: {number} of {cause.frames[0].function}, {ids}", "", "    ")
         yield from lines.wrapped(f"the entries expect: {', '.join(cause.values)}", "  ", "      ")
-        for text in facts.remedies_of(cause):
+        for text in recompile_causes.remedies_of(cause):
             yield from lines.wrapped(text, "  ", "      ")
 
 
@@ -266,7 +266,7 @@ def _as_text(record: Record, frame: CompiledFrame) -> Iterator[str]:
         if no.condition:
             yield f"      guard: {no.condition}"
         yield from (f"      {line}" for line in lines.stack(no.stack))
-        for text in facts.remedies(failed):
+        for text in recompile_causes.remedies(failed):
             yield from lines.wrapped(text, "      ", "        ")
     before = previous(record, frame)
     found = changes(before, frame) if before is not None else []

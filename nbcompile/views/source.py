@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Record
-from nbcompile.views import facts, mistakes
+from nbcompile.views import annotated_source, facts, mistakes
 from nbcompile.views.graph import words
 from nbcompile.views.markup import Cut, Limits, chip, code, fold, highlighted, join, listing, row, section, table, tag
 
@@ -29,7 +29,7 @@ _LOOKS = {
 
 def render(record: Record, frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Markup:
     """The annotated source of a frame."""
-    lines = mistakes.marked(record, frame, facts.source_lines(record, frame, found))
+    lines = mistakes.marked(record, frame, annotated_source.source_lines(record, frame, found))
     where = facts.location(frame.file, frame.first_line)
     if not lines:
         return section(
@@ -63,7 +63,7 @@ def _cuts(spans: tuple[links.Span, ...]) -> list[Cut]:
     return cuts
 
 
-def _line(line: facts.SourceLine, text: Markup) -> Markup:
+def _line(line: annotated_source.SourceLine, text: Markup) -> Markup:
     # Without styles this reads "  3  code   # note; note": one line of text, whatever strips the page.
     notes = [
         tag("span", note.text, class_=_LOOKS.get(note.kind, "n-note"), data_r=note.reference) for note in line.notes
@@ -89,7 +89,7 @@ def residual(frame: CompiledFrame, limits: Limits) -> Markup | None:
     if not frame.residual:
         return None
     rows = [
-        row(tag("th", code(facts.replayed(frame, mutation)[0])), chip(mutation.kind), code(mutation.code))
+        row(tag("th", code(annotated_source.replayed(frame, mutation)[0])), chip(mutation.kind), code(mutation.code))
         for mutation in frame.mutations
     ]
     effects = table("Side effects that it replays", ("object", "kind", "statement"), rows) if rows else None

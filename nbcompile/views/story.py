@@ -20,7 +20,7 @@ from itertools import islice
 
 from nbcompile.record import links, model
 from nbcompile.record.model import FROM_STORE, LOADED, LOADED_AGAIN, CompiledFrame, Record, StackLine
-from nbcompile.views import facts, figures, mistakes, refusals
+from nbcompile.views import break_sentences, facts, figures, mistakes, refusals
 from nbcompile.views.facts import count
 
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
@@ -186,7 +186,7 @@ def _breaks(record: Record) -> Iterator[Sentence]:
         goes_on = _goes_on(record, frame)
         inner = distinct.cause.stack[-1].function
         why = f"in whose call `{inner}` breaks" if len(distinct.cause.stack) > 1 else "which runs eagerly"
-        called = _call_that_raises(record, distinct.cause) or facts.what_breaks(distinct.cause)
+        called = _call_that_raises(record, distinct.cause) or break_sentences.what_breaks(distinct.cause)
         what = f"it {called}" if called else distinct.cause.title.rstrip(".")
         yield Sentence(
             f"{_named(record, frame)} stops at line {line}, {why}: {what}.{goes_on}",
@@ -206,7 +206,7 @@ def _call_that_raises(record: Record, cause: model.Break) -> str:
         raised.column,
         raised.end_column,
     )
-    return f"{facts.call_of(cause)}, which raises `{found.error}`" if is_here else ""
+    return f"{break_sentences.call_of(cause)}, which raises `{found.error}`" if is_here else ""
 
 
 def _goes_on(record: Record, frame: CompiledFrame) -> str:
@@ -283,10 +283,12 @@ def _left_alone(record: Record) -> Iterator[Sentence]:
         aside = facts.library(frame) or facts.is_incidental(frame)
         code = (frame.file, frame.first_line, frame.function)
         if frame.id.endswith("/-"):  # where the limit is reached there is no entry, so no number of one
-            yield Sentence(f"A further call of `{facts.name(frame)}` {facts.ended_by(frame, ()).rstrip('.')}.")
+            yield Sentence(
+                f"A further call of `{facts.name(frame)}` {break_sentences.ended_by(frame, ()).rstrip('.')}."
+            )
         elif frame.status in ("skipped", "failed") and not ((aside and record.frames[0] is not frame) or code in named):
             named.add(code)
-            yield Sentence(f"`{facts.name(frame)}` {facts.ended_by(frame, ()).rstrip('.')}{_where(frame)}.")
+            yield Sentence(f"`{facts.name(frame)}` {break_sentences.ended_by(frame, ()).rstrip('.')}{_where(frame)}.")
 
 
 def _where(frame: CompiledFrame) -> str:
@@ -298,4 +300,4 @@ def _where(frame: CompiledFrame) -> str:
     if not first.callee:
         return f" (line {line})"
     inner = f", in whose call `{first.stack[-1].function}`" if len(first.stack) > 1 else ""
-    return f" (line {line}{inner} {facts.call_of(first)})"
+    return f" (line {line}{inner} {break_sentences.call_of(first)})"

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from nbcompile.record import links
 from nbcompile.record.model import CompiledFrame, Graph, Kernel, Record
 from nbcompile.views import (
+    annotated_source,
+    break_sentences,
     bytecode,
     facts,
     gpu,
@@ -117,7 +119,10 @@ def _block(title: str, body: tuple[str, ...], most: int | None) -> list[str]:
 def _frame_title(frame: CompiledFrame, distinct: tuple[links.DistinctBreak, ...]) -> list[str]:
     wrapper = f", in its decorator's {frame.function}" if frame.method else ""
     title = f"[{frame.id}] {facts.name(frame)}{wrapper}  {facts.location(frame.file, frame.first_line)}"
-    return [title, *lines.wrapped(f"{frame.status} ({frame.cause}), {facts.ended_by(frame, distinct)}", "  ", "  ")]
+    return [
+        title,
+        *lines.wrapped(f"{frame.status} ({frame.cause}), {break_sentences.ended_by(frame, distinct)}", "  ", "  "),
+    ]
 
 
 # --- about the whole record --------------------------------------------------------------------
@@ -141,7 +146,11 @@ def _tree(record: Record) -> Iterator[str]:
     for index, distinct_break in enumerate(distinct):
         if len(distinct_break.frames) > 1:
             yield from lines.wrapped(
-                f"{facts.break_label(index)}: {facts.repeated(record, distinct_break)}".replace("`", ""), "", "    "
+                f"{break_sentences.break_label(index)}: {break_sentences.repeated(record, distinct_break)}".replace(
+                    "`", ""
+                ),
+                "",
+                "    ",
             )
     for root in links.resume_tree(record):
         yield from _tree_lines(record, root, "", distinct)
@@ -156,8 +165,8 @@ def _tree_lines(
         filter(None, (facts.span(record, frame), facts.count(len(links.operators(frame.graph)), "operator")))
     )
     yield f"{indent}{role}[{frame.id}] {facts.name(frame)} ({about})"
-    yield from lines.wrapped(facts.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
-    carried = _handed_on(frame) if facts.is_chain(frame) else _carried(frame)
+    yield from lines.wrapped(break_sentences.ended_by(frame, distinct), f"{indent}    ", f"{indent}      ")
+    carried = _handed_on(frame) if break_sentences.is_chain(frame) else _carried(frame)
     yield from (f"{indent}    {line}" for line in carried)
     for child in node.children:
         yield from _tree_lines(record, child, indent + "  ", distinct)
@@ -185,9 +194,9 @@ def _breaks(record: Record) -> Iterator[str]:
         cause = distinct.cause
         if index:
             yield ""
-        ids = f"  [{known}]" if (known := facts.break_ids(cause)) else ""
-        yield from lines.wrapped(f"{facts.break_label(index)}  {cause.title}{ids}", "", "    ")
-        if called := facts.call_of(cause):
+        ids = f"  [{known}]" if (known := break_sentences.break_ids(cause)) else ""
+        yield from lines.wrapped(f"{break_sentences.break_label(index)}  {cause.title}{ids}", "", "    ")
+        if called := break_sentences.call_of(cause):
             yield from lines.wrapped(called.replace("`", ""), "  ", "    ")
         if cause.reason:
             yield from lines.wrapped(f"({cause.reason})", "  ", "  ")
@@ -209,7 +218,7 @@ def _breaks(record: Record) -> Iterator[str]:
 
 
 def _source(record: Record, frame: CompiledFrame) -> Iterator[str]:
-    lines = mistakes.marked(record, frame, facts.source_lines(record, frame, links.frame_links(frame)))
+    lines = mistakes.marked(record, frame, annotated_source.source_lines(record, frame, links.frame_links(frame)))
     width = min(max((len(each.code) for each in lines), default=0), 48)
     for line in lines:
         note = "; ".join(note.text for note in line.notes)

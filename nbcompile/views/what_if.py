@@ -24,7 +24,7 @@ from markupsafe import Markup
 
 from nbcompile.record import links, trees
 from nbcompile.record.model import FORETOLD_DIMS, CompiledFrame, Reading, Record
-from nbcompile.views import facts, figures, lines
+from nbcompile.views import facts, figures, lines, recompile_causes
 from nbcompile.views.markup import Limits, code, fold, row, section, table, tag
 
 _DTYPES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
@@ -40,7 +40,12 @@ def render(record: Record, limits: Limits) -> Markup | None:
     shown, more = limits.cut(groups)
     parts = [_group(record, frames, limits, titled=len(groups) > 1) for frames in shown]
     return section(
-        "what_if", "What if the call were another?", parts, more, about=_ABOUT, opened=not facts.is_storm(record)
+        "what_if",
+        "What if the call were another?",
+        parts,
+        more,
+        about=_ABOUT,
+        opened=not recompile_causes.is_storm(record),
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from nbcompile.codegen.emitter import KernelEmitter, declare_stack_rows, outer_loops
 from nbcompile.codegen.kernel_analysis import NonTemporalStore
 from nbcompile.codegen.machine_model import ALIGNED_SIZE, SERIAL_WORK, STACK_BYTES
-from nbcompile.codegen.vector_expr import KernelNames
+from nbcompile.codegen.vector_scope import KernelNames
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.buffer import Program
 from nbcompile.ir.expr import Load

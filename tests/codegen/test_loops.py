@@ -11,7 +11,7 @@ import torch
 from nbcompile.codegen.emitter import KernelEmitter
 from nbcompile.codegen.loops import accumulator_count, emit_outer_vector_loop, emit_vector_nest, is_chunked
 from nbcompile.codegen.machine_model import CHEAP_UNROLL, CHUNKS, COSTLY_UNROLL, LONG_REDUCTION, OUTER_BLOCK
-from nbcompile.codegen.vector_expr import KernelNames
+from nbcompile.codegen.vector_scope import KernelNames
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.buffer import Program
 from nbcompile.ir.expr import Load, Local, apply

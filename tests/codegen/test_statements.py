@@ -9,7 +9,7 @@ import torch
 from nbcompile.codegen.emitter import KernelEmitter, scope_of
 from nbcompile.codegen.kernel_analysis import NonTemporalStore
 from nbcompile.codegen.statements import emit_statement
-from nbcompile.codegen.vector_expr import KernelNames, Scope
+from nbcompile.codegen.vector_scope import KernelNames, Scope
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.buffer import Program
 from nbcompile.ir.expr import Gather, IndexOf, Load, Local, apply

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import sympy
 import torch
 
-from nbcompile.codegen.vector_expr import KernelNames, Scope, Value, as_vector, emit_value, has_64_bit_lanes, varies
+from nbcompile.codegen.vector_expr import emit_value
+from nbcompile.codegen.vector_scope import KernelNames, Scope, Value, as_vector
 from nbcompile.codegen.writer import SourceWriter
-from nbcompile.ir.expr import Gather, IndexOf, Load, Local, Masked, apply, cast, constant
-from nbcompile.ir.index import FloorDiv, Mod, gather_variable, loop_variable
+from nbcompile.ir.expr import Gather, IndexOf, Load, Masked, apply, constant
+from nbcompile.ir.index import gather_variable, loop_variable
 
 F32, I64 = torch.float32, torch.int64
 i0, i1, g0 = loop_variable(0), loop_variable(1), gather_variable(3)
@@ -38,31 +38,6 @@ def everything(body, **more) -> str:
     return made.writer.text() + value.text
 
 
-@pytest.mark.parametrize(
-    ("index", "text"),
-    [
-        (40 * i0, "load<f32, 1>(in0 + 40*i0, All{})"),
-        (40 * i0 + i1, "load<f32, W>(in0 + 40*i0 + i1, lanes)"),
-        (i0 + 3 * i1, ", 3, lanes)"),
-        (i0 - i1, ", -1, lanes)"),
-        (64 * FloorDiv(i1, 16) + Mod(i1, 16), "load<f32, W>(in0 + "),
-        (FloorDiv(i1, 2), "load_repeated<f32, W, 2>(in0, i1, lanes, "),
-        (Mod(i1 * i1, 7), "gather<f32, W>(in0, lanes, "),
-    ],
-)
-def test_a_load_is_as_cheap_as_its_index_allows(index, text):
-    """Uniform, contiguous, strided, in blocks of vectors, repeated, and each lane by itself."""
-    assert text in everything(x(index))
-
-
-def test_a_scratch_row_is_loaded_without_a_mask():
-    """From its start: it is padded to whole vectors. In the middle, or under a mask, lanes are looked at."""
-    assert emit_value(scope(), x(i1, buffer="row_x")).text == "load<f32, W>(row0 + i1, All{})"
-    assert emit_value(scope(), x(i1 + 1, buffer="row_x")).text.endswith("lanes)")
-    masked = Masked(apply("lt", IndexOf(i1, I64), constant(3, I64)), x(i1, buffer="row_x"), constant(0.0, F32))
-    assert "load<f32, W>(row0 + i1, m1_lanes)" in everything(masked)
-
-
 def test_what_is_used_twice_is_computed_once():
     """A short value that is used once has no name."""
     made, body = scope(), apply("exp", x(i1))
@@ -77,21 +52,6 @@ def test_zeros_of_unlike_signs_are_two_values():
     emit_value(made, apply("add", x(i1), constant(0.0, F32)))
     second = emit_value(made, apply("add", x(i1), constant(-0.0, F32)))
     assert "-0.0f" in second.text
-
-
-def test_only_what_the_loop_does_not_change_is_moved_before_it():
-    """Not a load of what the loop writes, nor one under a mask, whose address may be out of bounds."""
-    uniform = apply("exp", x(40 * i0))
-    made = scope(shared=SourceWriter())
-    emit_value(made, apply("add", uniform, x(i1)))
-    assert "exp(" in made.shared.text() and "exp(" not in made.writer.text()
-    for more, body in [
-        ({"stored": frozenset({"x"})}, apply("add", uniform, x(i1, buffer="y"))),
-        ({}, Masked(apply("lt", IndexOf(i1, I64), constant(3, I64)), uniform, constant(0.0, F32))),
-    ]:
-        made = scope(shared=SourceWriter(), **more)
-        emit_value(made, body)
-        assert "exp(" not in made.shared.text()
 
 
 def test_a_masked_value_is_computed_again_outside_of_the_mask():
@@ -130,15 +90,6 @@ def test_a_divisor_is_checked_where_it_may_be_zero():
         assert len(made.names.error_messages) == checks
 
 
-@pytest.mark.parametrize(
-    ("exponent", "text"),
-    [(1.0, "load"), (2.0, " * "), (0.5, "sqrt("), (-1.0, "reciprocal("), (2.5, "pow("), (0.0, "pow(")],
-)
-def test_powers_that_eager_mode_multiplies(exponent, text):
-    """1, 2, 3, a half and minus one; every other exponent is a power, also of whole numbers."""
-    assert text in emit_value(scope(), apply("pow", x(i1), constant(exponent, F32))).text
-
-
 def test_a_scalar_becomes_a_vector_where_it_meets_one():
     """And no earlier."""
     made = scope()
@@ -146,13 +97,3 @@ def test_a_scalar_becomes_a_vector_where_it_meets_one():
     assert not scalar.is_vector and as_vector(made, scalar).startswith("F32(")
     assert ("f32", True) in made.names.used_types
     assert as_vector(made, Value("v", True, F32)) == "v"
-
-
-def test_lanes_are_halved_by_64_bits():
-    """Of a vector, or of the index of a gather in lanes; a uniform number does not matter."""
-    made = scope()
-    made.locals.update(v=Value("v", True, F32), s=Value("s", False, F32))
-    assert varies(made, Local("v", F32)) and not varies(made, Local("s", F32)) and varies(made, IndexOf(i1, I64))
-    assert has_64_bit_lanes(made, cast(x(i1, dtype=I64), F32)) and not has_64_bit_lanes(made, x(i1))
-    assert not has_64_bit_lanes(made, apply("add", x(i1), cast(x(i0, dtype=I64), F32)))
-    assert has_64_bit_lanes(made, x(g0, Gather(g0, cast(x(i1, dtype=torch.int32), I64), sympy.Integer(4), True)))

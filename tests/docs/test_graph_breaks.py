@@ -11,7 +11,7 @@ import pytest
 
 from nbcompile.tools import explain
 from nbcompile.tracing import breaks
-from nbcompile.views import facts
+from nbcompile.views import break_sentences
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = explain.load_examples()
@@ -112,4 +112,4 @@ def test_a_break_at_a_call_names_its_callee(name):
             assert each.callee, f"{name}: {written}"
         if each.callee:
             assert written.startswith(each.callee + "(")
-            assert f"`{each.callee}`" in facts.what_breaks(each)
+            assert f"`{each.callee}`" in break_sentences.what_breaks(each)

@@ -84,10 +84,6 @@ def other_shape(x, y):
     return x + y
 
 
-def other_memory(x, y):
-    x.set_(y)
-
-
 LEFT = (through_a_view, viewed_before, given_back, other_shape)
 """AOTAutograd makes these functional."""
 each_way = pytest.mark.parametrize("keep", ["no_grad", "without gradients"])
@@ -130,18 +126,6 @@ def test_writes_to_whole_inputs_are_recorded(function):
     copies = [node for node in nodes if node.target is torch.ops.aten.copy_.default]
     assert [nodes.index(each.args[0]) for each in copies] == found.written
     assert nodes[-1 - len(copies) : -1] == copies
-
-
-@pytest.mark.parametrize("function", [*LEFT, other_memory], ids=lambda each: each.__name__)
-def test_what_else_is_written_is_left_to_others(function):
-    """Views of what is written, an input that is a result, and operators that change what a tensor is."""
-    assert recorded(function, allow_mutation=True) is None
-
-
-@pytest.mark.parametrize("function", RECORDED, ids=lambda each: each.__name__)
-def test_writes_are_refused_where_nobody_asks_for_them(function):
-    """A backend that wants functional graphs alone gets them from AOTAutograd."""
-    assert recorded(function) is None
 
 
 def test_autograd_sees_what_was_written():

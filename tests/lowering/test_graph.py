@@ -8,8 +8,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import nbcompile
 from nbcompile.ir import evaluate
-from nbcompile.ir.buffer import Extern, Pointwise, Reduction
-from nbcompile.lowering import UnsupportedGraph, lower
+from nbcompile.ir.buffer import Extern
+from nbcompile.lowering import lower
 from nbcompile.lowering.registry import LOWERINGS, lowering
 from nbcompile.scheduling import schedule
 from tests.support.lowered import check, programs, traced
@@ -17,36 +17,11 @@ from tests.support.lowered import check, programs, traced
 aten = torch.ops.aten
 
 
-def computed(program):
-    return [each for each in program.buffers if isinstance(each, (Pointwise, Reduction))]
-
-
 def test_an_operator_is_lowered_once():
     """A second lowering of an operator is refused, naming both functions."""
     with pytest.raises(ValueError, match="lowered twice"):
         lowering(aten.add.Tensor)(lambda build, x: x)
     assert LOWERINGS[aten.add.Tensor].__name__ == "add"
-
-
-def test_a_chain_is_one_buffer():
-    """Pointwise producers with one user are inlined."""
-    program, _ = programs(lambda x: torch.relu(x + 1).exp() * 2, torch.randn(4))
-    assert len(computed(program)) == 1
-    assert computed(program)[0].from_nodes == ("add", "relu", "exp", "mul")
-
-
-def test_views_are_no_buffers():
-    """Views between two pointwise operators leave one buffer."""
-    program, _ = programs(lambda x: (x + 1).t()[1:].reshape(-1) * 2, torch.randn(4, 6))
-    assert len(computed(program)) == 1
-
-
-def test_what_several_use_is_computed_once():
-    """An expensive value with two users is a buffer of its own; a cheap one is not."""
-    shared, _ = programs(lambda x: (lambda e: (e + 1, e.sum(0), e * 2))(torch.tanh(x)), torch.randn(4, 4))
-    assert "tanh" in computed(shared)[0].from_nodes and len(computed(shared)) == 4
-    cheap, _ = programs(lambda x: (lambda e: (e.exp(), e.sin()))(x + 1), torch.randn(4))
-    assert len(computed(cheap)) == 2
 
 
 def copied(function, *inputs):
@@ -122,15 +97,6 @@ def test_dynamic_shapes_run_at_other_sizes():
     )  # fmt: skip
 
 
-def test_a_clone_that_is_returned_is_a_copy():
-    """A returned clone has memory of its own."""
-    x = torch.randn(4)
-    program, plan = programs(lambda x: (x.clone(), x), x)
-    for stage in (program, plan):
-        copy, same = evaluate.run(stage, [x])
-        assert same is x and copy.data_ptr() != x.data_ptr()
-
-
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
     "function",
@@ -155,35 +121,6 @@ def test_elements_that_come_back_to_their_places_are_a_copy(function, dynamic):
     assert torch.equal(result, function(x)) and result.stride() == function(x).stride()
     result.add_(1)
     assert torch.equal(x, before)
-
-
-def test_data_dependent_sizes_are_refused_by_name():
-    """A size that depends on data is no program; the caller runs the graph as it is."""
-
-    def f(x):
-        return torch.nonzero(x)
-
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    with FakeTensorMode(shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True)) as mode:
-        graph = make_fx(f)(mode.from_tensor(torch.randn(4)))
-    with pytest.raises(UnsupportedGraph, match="depends on data"):
-        lower(graph)
-
-
-@pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8, torch.qint32], ids=str)
-def test_quantized_tensors_are_refused(dtype):
-    """Fake tensors say that they are float32: no program, and ATen's results."""
-
-    def f(x):
-        return torch.quantize_per_tensor(x * 2, 0.1, 3, dtype)
-
-    graph = make_fx(f, tracing_mode="fake")(torch.randn(4))
-    with pytest.raises(UnsupportedGraph, match="quantized"):
-        lower(graph)
-    x = torch.randn(4)
-    assert torch.equal(nbcompile.compile(f)(x), f(x))
 
 
 def test_indices_out_of_range_raise():
@@ -219,22 +156,6 @@ def test_elements_that_are_not_computed_with_are_moved_by_aten():
 def test_pieces_of_nothing(size):
     """Nothing is split into one piece without elements."""
     check(lambda x: [*(x * 2).split(2), *(x + 1).chunk(3)], torch.randn(size))
-
-
-def test_results_are_as_many_tensors():
-    """A view of a result with the result's own layout is another tensor in its memory; the result twice is one."""
-
-    def f(x):
-        y = x.floor()
-        return y, y.view(y.shape), y[...], y
-
-    for shape in ((), (3,), (3, 4)):
-        results = nbcompile.compile(f)(torch.randn(shape))
-        assert [[one is other for other in results] for one in results] == [
-            [one is other for other in (0, 1, 2, 0)] for one in (0, 1, 2, 0)
-        ]
-        results[1].add_(1)
-        assert all(torch.equal(each, results[0]) for each in results)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

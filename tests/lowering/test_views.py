@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 
-from tests.lowering.families import big, check_family, every_way, n, v, x, y
+from tests.lowering.families import big, check_family, every_way, x
 from tests.support.lowered import check
 
 FAMILIES = {
@@ -65,20 +64,6 @@ FAMILIES = {
             (x + 1)[:, None].expand(8, 3, 16),
         ],
         (x, big),
-    ),
-    "joined": (
-        lambda x, y, v, n: [
-            torch.cat([x, y]),
-            torch.cat([x, y], 1),
-            torch.stack([x, y], 1),
-            torch.cat([x, n.float() + 1]),
-            torch.cat([x + 1, y.t().reshape(8, 16) * 2], 1) + 1,
-            F.pad(x, (1, 2)),
-            F.pad(x, (1, -2, 3, 0), value=2.0),
-            F.pad(x, (-1, -1)),
-            torch.cat([x[:, 8:], -x[:, :8]], 1) * y,
-        ],
-        (x, y, v, n),
     ),
     "the same memory and copies": (
         lambda x: [x, x.clone(), x.t(), (x + 1).clone(), x.t().clone(), x.contiguous()],

@@ -9,7 +9,7 @@ from nbcompile.aot.decompositions import default_table
 from nbcompile.codegen import cpp
 from nbcompile.lowering import lower
 from nbcompile.record import recorder
-from nbcompile.recording import entries, graph_record
+from nbcompile.recording import entries, graph_record, kernel_entries
 from nbcompile.scheduling import schedule
 
 
@@ -23,8 +23,8 @@ def emitted_program():
 def test_every_kernel_line_knows_its_nodes():
     """The line map names fx nodes, and the record has an entry for each kernel and each call of ATen."""
     graph, emitted = emitted_program()
-    labels = entries.labels(graph.graph, "0/0", "forward")
-    found = entries.kernels(emitted, labels)
+    labels = kernel_entries.labels(graph.graph, "0/0", "forward")
+    found = kernel_entries.kernels(emitted, labels)
     assert {entry.language for entry in found} == {"cpp", "aten"}
     assert all(entry.reason for entry in found if entry.language == "aten")
     assert all(entry.id.startswith("0/0.forward.") for entry in found)
@@ -33,7 +33,7 @@ def test_every_kernel_line_knows_its_nodes():
 
 def test_nothing_is_built_while_nobody_listens(monkeypatch):
     """Without a draft not even the labels of the nodes are made."""
-    monkeypatch.setattr(entries, "labels", None)
+    monkeypatch.setattr(kernel_entries, "labels", None)
     graph, emitted = emitted_program()
     assert recorder.draft() is None
     graph_record.record_generated(graph, "inference", emitted)

@@ -7,7 +7,7 @@ import torch
 
 import nbcompile
 from nbcompile.record import links
-from nbcompile.views import facts, html
+from nbcompile.views import annotated_source, html
 
 
 def helper(t, k):
@@ -174,7 +174,7 @@ def test_a_resume_function_is_shown_at_the_lines_of_the_users_function():
     told = [
         {
             line.code.strip(): [note.text for note in line.notes if note.kind in ("operators", "later")]
-            for line in facts.source_lines(record, frame, links.frame_links(frame))
+            for line in annotated_source.source_lines(record, frame, links.frame_links(frame))
         }
         for frame in record.frames
     ]

@@ -13,7 +13,7 @@ import torch
 import nbcompile
 from nbcompile import api
 from nbcompile.record.model import Node
-from nbcompile.views import boxes, costs, facts, html, passes, text
+from nbcompile.views import annotated_source, boxes, costs, facts, html, passes, text
 from tests.views import sample_records as sample
 from tests.views.test_html import Page, drawings
 
@@ -152,7 +152,7 @@ def test_a_line_moves_what_its_operators_read_and_write():
         function(torch.ones(30, 50), torch.ones(50, 20))
     lines = {
         each.code.strip(): [note.text for note in each.notes if note.kind == "cost"]
-        for each in facts.source_lines(
+        for each in annotated_source.source_lines(
             frame_recorder.record(), frame_recorder.frames[0], facts.links.frame_links(frame_recorder.frames[0])
         )
     }

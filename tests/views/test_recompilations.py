@@ -12,7 +12,7 @@ import torch
 import nbcompile
 from nbcompile import api
 from nbcompile.record.model import Call
-from nbcompile.views import facts, html, recompilations, text
+from nbcompile.views import html, recompilations, recompile_causes, text
 from tests.views import sample_records as sample
 
 
@@ -206,7 +206,7 @@ def recorded(function, calls, backend="eager"):
 def test_lengths_of_a_loop_are_one_cause():
     """The first miss is of a constant, the others are of a symbol that became one: all are about n."""
     record = recorded(unrolled, [(torch.ones(4), n) for n in range(1, 6)])
-    [cause] = facts.causes(record, record.frames[1:])
+    [cause] = recompile_causes.causes(record, record.frames[1:])
     assert (cause.about, cause.values) == ("n", ("1", "2", "3", "4"))
     shown = " ".join(text.render(record, "recompilations").split())
     assert shown.count("advice:") == 1
@@ -220,7 +220,7 @@ def test_sizes_and_bounds_of_sizes_are_one_cause():
         return x + 1 if x.size(0) < 50 else x - 1
 
     record = recorded(bounded, [(torch.ones(size),) for size in (4, 8, 100)])
-    [cause] = facts.causes(record, record.frames[1:])
+    [cause] = recompile_causes.causes(record, record.frames[1:])
     assert (cause.about, cause.values) == ("size of tensor 'x', dimension 0", ("4", "2 to 49"))
 
 

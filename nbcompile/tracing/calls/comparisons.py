@@ -17,19 +17,16 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.operations import (
-    COMPARISONS,
     GRAPH_VALUES,
-    MIRRORED,
     Written,
-    behind_proxy,
     by_method,
     evaluated,
-    has_torch_function,
     in_graph,
     same_kind,
-    special,
     unsupported,
 )
+from nbcompile.tracing.calls.operator_table import COMPARISONS, MIRRORED
+from nbcompile.tracing.calls.special_methods import behind_proxy, has_torch_function, special
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable

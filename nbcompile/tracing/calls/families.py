@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from nbcompile.tracing import breaks
-from nbcompile.tracing.calls import comparisons, conversions, extremes, folding, operations
+from nbcompile.tracing.calls import comparisons, conversions, extremes, folding, operations, operator_table
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -104,10 +104,10 @@ FAMILIES: list[tuple[Any, Handler]] = [
     (max, _extreme(max, ">")),
     *((cls, _conversion(cls)) for cls in (int, float, complex, str, bytes)),
     *((function, _pure(function)) for function in (chr, ord, bin, hex, oct, divmod, ascii, *_MATH)),
-    *((rule.function, _binary(symbol, in_place=False)) for symbol, rule in operations.BINARY.items()),
-    *((rule.in_place, _binary(symbol, in_place=True)) for symbol, rule in operations.BINARY.items()),
-    *((rule.function, _comparison(symbol)) for symbol, rule in operations.COMPARISONS.items()),
-    *((function, _unary(symbol)) for symbol, (function, _) in operations.UNARY.items()),
+    *((rule.function, _binary(symbol, in_place=False)) for symbol, rule in operator_table.BINARY.items()),
+    *((rule.in_place, _binary(symbol, in_place=True)) for symbol, rule in operator_table.BINARY.items()),
+    *((rule.function, _comparison(symbol)) for symbol, rule in operator_table.COMPARISONS.items()),
+    *((function, _unary(symbol)) for symbol, (function, _) in operator_table.UNARY.items()),
     (operator.is_, _identity(same=True)),
     (operator.is_not, _identity(same=False)),
 ]

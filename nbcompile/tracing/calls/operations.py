@@ -12,9 +12,7 @@ from __future__ import annotations
 import collections
 import functools
 import operator
-import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,10 +20,12 @@ import torch
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import deque_copies, dict_union, numbers
 from nbcompile.tracing.calls.built_in_answers import takes
+from nbcompile.tracing.calls.operator_table import BINARY, COMPARISONS, UNARY, Operator
+from nbcompile.tracing.calls.sequence_errors import refuse_sequences
+from nbcompile.tracing.calls.special_methods import TYPES, behind_proxy, has_method, has_torch_function, special
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import ndarray
 from nbcompile.tracing.variables.base import VariableTracker, realise
-from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable
@@ -39,59 +39,7 @@ from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
-from nbcompile.tracing.variables.type_forms import TypeFormVariable
 
-
-@dataclass(frozen=True, slots=True)
-class Operator:
-    """One operator: what computes it, and the special methods behind it."""
-
-    function: Callable[..., object]
-    method: str
-    reflected: str
-    in_place: Callable[..., object] | None = None
-    in_place_method: str = ""
-
-
-def _arithmetic(name: str, function: Callable[..., object]) -> Operator:
-    in_place = getattr(operator, f"i{name}")
-    return Operator(function, f"__{name}__", f"__r{name}__", in_place, f"__i{name}__")
-
-
-BINARY: dict[str, Operator] = {
-    "+": _arithmetic("add", operator.add),
-    "-": _arithmetic("sub", operator.sub),
-    "*": _arithmetic("mul", operator.mul),
-    "/": _arithmetic("truediv", operator.truediv),
-    "//": _arithmetic("floordiv", operator.floordiv),
-    "%": _arithmetic("mod", operator.mod),
-    "**": _arithmetic("pow", operator.pow),
-    "@": _arithmetic("matmul", operator.matmul),
-    "<<": _arithmetic("lshift", operator.lshift),
-    ">>": _arithmetic("rshift", operator.rshift),
-    "&": Operator(operator.and_, "__and__", "__rand__", operator.iand, "__iand__"),
-    "|": Operator(operator.or_, "__or__", "__ror__", operator.ior, "__ior__"),
-    "^": Operator(operator.xor, "__xor__", "__rxor__", operator.ixor, "__ixor__"),
-}
-# A comparison's reflected method is that of the mirrored comparison: for a < b, Python asks b.__gt__(a) last.
-COMPARISONS: dict[str, Operator] = {
-    "<": Operator(operator.lt, "__lt__", "__gt__"),
-    "<=": Operator(operator.le, "__le__", "__ge__"),
-    ">": Operator(operator.gt, "__gt__", "__lt__"),
-    ">=": Operator(operator.ge, "__ge__", "__le__"),
-    "==": Operator(operator.eq, "__eq__", "__eq__"),
-    "!=": Operator(operator.ne, "__ne__", "__ne__"),
-}
-MIRRORED = {
-    operator.lt: operator.gt, operator.le: operator.ge, operator.gt: operator.lt, operator.ge: operator.le,
-    operator.eq: operator.eq, operator.ne: operator.ne,
-}  # fmt: skip
-UNARY: dict[str, tuple[Callable[..., object], str]] = {
-    "-": (operator.neg, "__neg__"),
-    "+": (operator.pos, "__pos__"),
-    "~": (operator.invert, "__invert__"),
-}
-TYPES = (ClassVariable, TypeFormVariable, ConstantVariable)
 WHOLE = (ConstantVariable, ObjectVariable, SequenceVariable, DictVariable, SetVariable, SliceVariable)
 """Values whose operators are all known here: what none of them takes, Python refuses as well."""
 GRAPH_VALUES = (TensorVariable, SymbolicVariable, NdarrayVariable)
@@ -182,7 +130,7 @@ def unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
     # the compiler may be at fault, and Python runs the operator.
     if isinstance(left, WHOLE) and isinstance(right, WHOLE) and not _is_answered(symbol, left, right):
         names = f"'{left.error_name()}' and '{right.error_name()}'"
-        _refuse_sequences(tracer, symbol, left, right)
+        refuse_sequences(tracer, symbol, left, right)
         if symbol in COMPARISONS:
             tracer.raise_exception(TypeError, f"'{symbol}' not supported between instances of {names}")
         shown = {"**": "** or pow()", "**=": "**="}.get(symbol, symbol)
@@ -191,32 +139,6 @@ def unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
     raise breaks.unsupported(
         breaks.UNSUPPORTED_OPERATOR, f"{left.describe()} {symbol} {right.describe()}", symbol=symbol, types=types
     )
-
-
-_REPEATED = (str, bytes, list, tuple, collections.deque)
-
-
-def _refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
-    """Raise the TypeErrors of ``+`` and ``*`` of sequences, which Python asks last."""
-    kinds = left.python_type(), right.python_type()
-    own = next((kind for kind in _REPEATED if issubclass(kinds[0], kind)), None)
-    if symbol in ("+", "+=") and own is not None:
-        name = own.__name__
-        other = right.error_name()
-        message = (
-            f"can't concat {other} to bytes"
-            if own is bytes
-            else f'can only concatenate {name} (not "{other}") to {name}'
-        )
-        tracer.raise_exception(TypeError, message)
-    if symbol not in ("*", "*="):
-        return
-    if own is not None:
-        tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{right.error_name()}'")
-    # In place, the right operand is not asked where the left one's class has any method of a sequence.
-    asked = symbol == "*" or not (isinstance(left, ObjectVariable) or hasattr(kinds[0], "__len__"))
-    if asked and issubclass(kinds[1], _REPEATED):
-        tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{left.error_name()}'")
 
 
 def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
@@ -274,39 +196,6 @@ def in_graph(
     return tracer.apply(function, operands)
 
 
-def special(tracer: Tracer, rule: Operator, left: VariableTracker, right: VariableTracker) -> VariableTracker | None:
-    """The special methods of user classes, the subclass's reflected one first."""
-    # Python asks the left operand first, unless the right one's class derives from the left one's and has a reflected
-    # method of its own: then that comes first. A comparison asks the derived class first in any case.
-    attempts = [(left, rule.method, right), (right, rule.reflected, left)]
-    kinds = left.python_type(), right.python_type()
-    if kinds[0] is not kinds[1] and issubclass(kinds[1], kinds[0]) and _overrides(kinds[1], kinds[0], rule):
-        attempts.reverse()
-    for owner, name, other in attempts:
-        if _has_method(tracer, owner, name):
-            result = realise(tracer, tracer.call_special(owner, name, [other]))  # NotImplemented passes the question on
-            if not (result.is_constant() and result.constant() is NotImplemented):
-                return result
-        # A class in C, or a tracker's own operator, answers here: the other operand
-        # is not asked any more, and the caller goes on with the values themselves.
-        elif takes(owner, name, other):
-            return None
-    return None
-
-
-def _overrides(derived: type, base: type, rule: Operator) -> bool:
-    return rule in COMPARISONS.values() or getattr(derived, rule.reflected, None) is not getattr(
-        base, rule.reflected, None
-    )
-
-
-def _has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
-    """True if the program says what an operator does: in a class of its own, named tuples included."""
-    if isinstance(owner, ObjectVariable):
-        return owner.has_special(tracer, name) and not owner.is_built_in(name)
-    return isinstance(owner, TupleVariable) and isinstance(getattr(owner.cls, name, None), types.FunctionType)
-
-
 def _in_place(
     tracer: Tracer, symbol: str, rule: Operator, left: VariableTracker, right: VariableTracker
 ) -> VariableTracker | None:
@@ -356,7 +245,7 @@ def _before_a_sequence(
         if symbol == "+" or not left.is_built_in(rule.in_place_method):
             return None
         # With a method for one side it has those of both, where the base's own answers for the other.
-        if left.is_built_in(rule.method) and _has_method(tracer, left, rule.reflected):
+        if left.is_built_in(rule.method) and has_method(tracer, left, rule.reflected):
             return binary(tracer, symbol, left, ConstantVariable(index_of(tracer, right)))
     return (
         special(tracer, rule, left, right)
@@ -373,11 +262,6 @@ def _may_change(tracer: Tracer, left: TensorVariable | NdarrayVariable, rule: Op
     if not isinstance(left, TensorVariable) or not isinstance(right, WITH_METHODS):
         return True
     return has_torch_function(tracer, right) or takes(left, rule.in_place_method, right)
-
-
-def has_torch_function(tracer: Tracer, value: VariableTracker) -> bool:
-    """True if its class has a ``__torch_function__``, which operators of tensors ask."""
-    return isinstance(value, ObjectVariable) and value.has_special(tracer, "__torch_function__")
 
 
 def _repeats(value: VariableTracker) -> bool:
@@ -404,9 +288,9 @@ def _containers(
             kind = right if right.cls is torch.Size else left
             return kind.like([*left.items, *right.items])
         case "+", SequenceVariable(), _:
-            _refuse_sequences(tracer, *written)
+            refuse_sequences(tracer, *written)
         case "*", SequenceVariable(), ConstantVariable() if not hasattr(right.value, "__index__"):
-            _refuse_sequences(tracer, *written)
+            refuse_sequences(tracer, *written)
         case "*", SequenceVariable(), ConstantVariable() | SymbolicVariable():
             return left.like(left.repeated(tracer, _times(tracer, right)))
         case "*", ConstantVariable() | SymbolicVariable(), SequenceVariable():
@@ -493,8 +377,3 @@ def _united(
     if in_place and isinstance(left, MappingProxyVariable):
         tracer.raise_exception(TypeError, "'|=' is not supported by mappingproxy; use '|' instead")
     return behind_proxy(tracer, left), behind_proxy(tracer, right)
-
-
-def behind_proxy(tracer: Tracer, value: VariableTracker) -> VariableTracker:
-    """The mapping that a proxy shows, or the value itself."""
-    return value.mapping if isinstance(value, MappingProxyVariable) else value

@@ -1,0 +1,40 @@
+"""Errors of ``+`` and ``*`` on sequences, raised once no operand has an answer.
+
+    [1] + (2,)      TypeError: can only concatenate list (not "tuple") to list
+    [1] * "a"       TypeError: can't multiply sequence by non-int of type 'str'
+
+In torch: torch/_dynamo/variables/lists.py. Read next: nbcompile/tracing/calls/operations.py
+"""
+
+from __future__ import annotations
+
+import collections
+
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.objects import ObjectVariable
+
+_REPEATED = (str, bytes, list, tuple, collections.deque)
+
+
+def refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> None:
+    """Raise the TypeErrors of ``+`` and ``*`` of sequences, which Python asks last."""
+    kinds = left.python_type(), right.python_type()
+    own = next((kind for kind in _REPEATED if issubclass(kinds[0], kind)), None)
+    if symbol in ("+", "+=") and own is not None:
+        name = own.__name__
+        other = right.error_name()
+        message = (
+            f"can't concat {other} to bytes"
+            if own is bytes
+            else f'can only concatenate {name} (not "{other}") to {name}'
+        )
+        tracer.raise_exception(TypeError, message)
+    if symbol not in ("*", "*="):
+        return
+    if own is not None:
+        tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{right.error_name()}'")
+    # In place, the right operand is not asked where the left one's class has any method of a sequence.
+    asked = symbol == "*" or not (isinstance(left, ObjectVariable) or hasattr(kinds[0], "__len__"))
+    if asked and issubclass(kinds[1], _REPEATED):
+        tracer.raise_exception(TypeError, f"can't multiply sequence by non-int of type '{left.error_name()}'")
