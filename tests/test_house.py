@@ -25,11 +25,11 @@ MODULE_LIMIT = 800
 """The limit for the modules of LONG_MODULES."""
 LONG_MODULES = {
     # One table, an entry for each kind: a cut would separate entries of one list.
-    "tracing/breaks.py", "record/model.py", "annotations.py", "bytecode/dialects.py",
+    "tracing/breaks.py", "record/model.py", "annotations.py",
     "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.
     "tracing/variables/functions.py", "tracing/variables/objects.py",
-    "tracing/variables/mappings.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py",
+    "tracing/frame/interpreter.py", "tracing/graph/output_graph.py",
     "lowering/graph.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""

@@ -22,9 +22,10 @@ from itertools import groupby
 from types import CodeType
 from typing import Any
 
-from nbcompile.bytecode.dialects import ARGUMENT_KINDS, HERE, SUPERINSTRUCTIONS, flags, is_backward, local_slots
+from nbcompile.bytecode.dialects import ARGUMENT_KINDS, HERE, SUPERINSTRUCTIONS, is_backward, local_slots
 from nbcompile.bytecode.flow import greatest_depth
 from nbcompile.bytecode.instruction import Instruction, Position, Protection
+from nbcompile.bytecode.opcode_families import flags
 
 
 def assemble(instructions: Sequence[Instruction], like: CodeType, **changes: Any) -> CodeType:

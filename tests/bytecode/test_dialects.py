@@ -32,14 +32,6 @@ def test_jumps() -> None:
     assert own == {name for name in dialects.JUMPS if name in dis.opmap}
 
 
-def test_families_cover_every_opcode_once() -> None:
-    """Each opcode of this interpreter belongs to exactly one family."""
-    real = {name for name, number in dis.opmap.items() if number < dialects.REAL_OPCODES}
-    covered = [name for family in dialects.FAMILIES.values() for name in family]
-    assert len(covered) == len(set(covered))
-    assert real <= set(covered)
-
-
 def test_binary_operators() -> None:
     """The table of operators has the interpreter's order."""
     assert [symbol for _, symbol in cpython._nb_ops] == list(dialects.BINARY_OPERATORS)  # type: ignore[attr-defined]
@@ -51,18 +43,6 @@ def test_intrinsics() -> None:
     for opcode, names in dialects.INTRINSICS.items():
         for number, own in list(enumerate(getattr(cpython, ours[opcode], ())))[1:]:
             assert own == f"INTRINSIC_{ours.get(names[number], names[number])}"
-
-
-def test_flags() -> None:
-    """A called global pushes NULL, a called attribute is a method, whatever the version says it with."""
-
-    def call(x: list[int]) -> object:
-        return print(x.copy(), x.__len__)
-
-    read = disassemble(call.__code__)
-    assert [dialects.pushes_null(each) for each in read if each.opcode == "LOAD_GLOBAL"] == [True]
-    loads = [each for each in read if each.opcode in ("LOAD_ATTR", "LOAD_METHOD")]
-    assert [(each.argval, dialects.loads_method(each)) for each in loads] == [("copy", True), ("__len__", False)]
 
 
 def test_conditions() -> None:

@@ -24,6 +24,7 @@ from nbcompile.tracing.variables.base import (
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.exceptions import look_up
 from nbcompile.tracing.variables.functions import (
     BaseFunctionVariable,
@@ -40,7 +41,7 @@ from nbcompile.tracing.variables.iterators import (
     SequenceIteratorVariable,
     TextIteratorVariable,
 )
-from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable
+from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable

@@ -31,19 +31,15 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
-from nbcompile.tracing.variables.mappings import (
-    DictVariable,
-    DictViewVariable,
-    SetVariable,
-    hashed_items,
-    items_for_set,
-)
+from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.plain_values import compared
 from nbcompile.tracing.variables.sequences import SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.sets import SetVariable, hashed_items, items_for_set
 from nbcompile.tracing.variables.slices import SliceVariable
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable

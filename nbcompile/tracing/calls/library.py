@@ -51,13 +51,14 @@ from nbcompile.tracing.variables.deques import DequeVariable, limit_of
 from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
-from nbcompile.tracing.variables.mappings import DictVariable, Entry, SetVariable, set_made_of
+from nbcompile.tracing.variables.mappings import DictVariable, Entry
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, made_by
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.random_numbers import make_generator
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.sets import SetVariable, set_made_of
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.supers import SuperVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable

@@ -29,13 +29,15 @@ from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable
+from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
-from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable, set_made_of
+from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.sets import SetVariable, set_made_of
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable

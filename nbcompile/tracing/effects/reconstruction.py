@@ -34,9 +34,10 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.functions import FunctionVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup, instance_dict, is_data_descriptor
-from nbcompile.tracing.variables.mappings import DictVariable, SetVariable
+from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import ListVariable
+from nbcompile.tracing.variables.sets import SetVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 

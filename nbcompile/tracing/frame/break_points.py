@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nbcompile.bytecode.comprehensions import comprehension_at
-from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS, converts_to_bool, jump_condition
+from nbcompile.bytecode.dialects import CONDITIONAL_JUMPS, jump_condition
 from nbcompile.bytecode.flow import live_locals
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.bytecode.opcode_families import converts_to_bool
 from nbcompile.capture.recipe import Recipe
 from nbcompile.capture.trace import (
     BrokenCall,

@@ -64,11 +64,12 @@ from nbcompile.tracing.variables.contexts import ExitVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable, FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.iterators import IteratorVariable, SequenceIteratorVariable, TextIteratorVariable
-from nbcompile.tracing.variables.mappings import DictVariable, set_of_value
+from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.ndarray import has_array
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.sets import set_of_value
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable

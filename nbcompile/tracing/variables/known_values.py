@@ -17,8 +17,10 @@ from typing import Any
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.deques import DequeVariable
-from nbcompile.tracing.variables.mappings import DictVariable, DictViewVariable, SetVariable
+from nbcompile.tracing.variables.dict_views import DictViewVariable
+from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.sets import SetVariable
 
 
 def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:

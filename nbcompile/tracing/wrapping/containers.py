@@ -34,11 +34,12 @@ from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.lookup import instance_dict
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable, StaticMethodVariable
-from nbcompile.tracing.variables.mappings import DictVariable, set_of_value
+from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.namespaces import NamespaceVariable, is_namespace
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
 from nbcompile.tracing.variables.regular_expressions import RegularExpression, RegularExpressionVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
+from nbcompile.tracing.variables.sets import set_of_value
 from nbcompile.tracing.variables.slices import SliceVariable
 from nbcompile.tracing.wrapping.kinds import has_own_hash, is_nan, is_plain_object
 

@@ -102,24 +102,6 @@ class _Plain(dict):
     pass
 
 
-class _Asking(dict):
-    def __reversed__(self):
-        return super().__reversed__()
-
-
-@pytest.mark.parametrize("cls", [_Plain, _Asking, collections.Counter, collections.OrderedDict, dict])
-def test_subclass_is_walked_backwards(cls):
-    """``reversed`` of a subclass takes its built-in part, and ``__reversed__`` by name is the same."""
-
-    def function(x, d):
-        return [(key, x * d[key]) for key in reversed(d)], list(d.__reversed__()), type(reversed(d)).__name__
-
-    x, d = torch.ones(2), cls({"a": 1, "b": 2})
-    found, expected = nbcompile.compile(function, fullgraph=True, backend="eager")(x, d), function(x, d)
-    assert str(found) == str(expected)
-    assert len(found[0]) == 2
-
-
 class _Doubled(dict):
     def __getitem__(self, key):
         return super().__getitem__(key) * 2
@@ -235,18 +217,6 @@ def test_the_order_of_an_ordered_dict_is_guarded():
         assert torch.equal(expected[0], actual[0])
         assert expected[1:] == actual[1:]
     assert len(graphs) == 2
-
-
-@pytest.mark.usefixtures("nothing_compiled")
-@pytest.mark.parametrize("method", ["keys", "values", "items", "__iter__", "__reversed__", "copy"])
-def test_methods_of_dict_go_through_the_insertions_of_an_ordered_dict(method):
-    """``dict.keys(d)`` of an OrderedDict does not see that a key was moved before the call."""
-
-    def f(x, d):
-        return x + 1, list(getattr(dict, method)(d))
-
-    for ordered in (collections.OrderedDict(a=1.0, b=2.0, c=3.0), _moved()):
-        assert nbcompile.compile(f, backend="eager")(torch.ones(2), ordered)[1:] == f(torch.ones(2), ordered)[1:]
 
 
 def _keys_after_a_move(x: torch.Tensor, d: Any) -> Any:

@@ -11,8 +11,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from nbcompile.bytecode.dialects import HERE, is_two_argument_super, loads_method, pushes_null
+from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.bytecode.opcode_families import is_two_argument_super, loads_method, pushes_null
 from nbcompile.tracing import breaks
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator

@@ -12,8 +12,9 @@ from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.mappings import DictVariable, SetVariable, pairs_of
+from nbcompile.tracing.variables.mappings import DictVariable, pairs_of
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
+from nbcompile.tracing.variables.sets import SetVariable
 from nbcompile.tracing.variables.slices import slice_of
 
 
