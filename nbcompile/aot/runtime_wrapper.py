@@ -21,6 +21,7 @@ from typing import Any
 import torch
 
 from nbcompile import torch_internals
+from nbcompile.aot import batched_gradients
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 from nbcompile.support.process_state import STATE, Lifetime
 
@@ -195,16 +196,19 @@ def _autograd_function(
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
             _check_backward_call(metadata)
-            tangents = [_with_layout(gradients[position], layout) for position, layout in tangent_layouts]
-            backward_inputs = [*_saved_values(ctx, has_more), *tangents]
-            # create_graph=True: somebody wants to differentiate the backward.
-            if torch._C.is_grad_enabled():
-                return CompiledFunctionBackward.apply(
-                    backward, len(backward_inputs), *backward_inputs, *_differentiable_input(backward_inputs)
-                )
-            return tuple(backward(backward_inputs))
+            saved = _saved_values(ctx, has_more)
+            if batched_gradients.has_batch(gradients):
+                return batched_gradients.each_member(lambda members: differentiate([*saved], members), gradients)
+            return differentiate(saved, gradients)
 
-    for method in (CompiledFunction.forward, CompiledFunction.backward):
+    def differentiate(saved: list[Any], gradients: Sequence[Any]) -> tuple[Any, ...]:
+        saved += [_with_layout(gradients[position], layout) for position, layout in tangent_layouts]
+        # create_graph=True: somebody wants to differentiate the backward.
+        if torch._C.is_grad_enabled():
+            return CompiledFunctionBackward.apply(backward, len(saved), *saved, *_differentiable_input(saved))
+        return tuple(backward(saved))
+
+    for method in (CompiledFunction.forward, CompiledFunction.backward, differentiate):
         torch_internals.hide_from_hook(method.__code__)
     # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
     apply: Callable[..., Sequence[Any]] = super(torch.autograd.Function, CompiledFunction).apply

@@ -91,6 +91,7 @@ from nbcompile.torch_internals.hooks import (
     waits_for_collectives,
     without_frame_hook,
     without_function_modes,
+    without_hooks_on_saved_tensors,
     without_levels,
 )
 from nbcompile.torch_internals.leaves import (
@@ -346,6 +347,7 @@ __all__ = [
     "with_unknown_sizes",
     "without_frame_hook",
     "without_function_modes",
+    "without_hooks_on_saved_tensors",
     "without_levels",
     "without_overrides",
     "without_own_context",

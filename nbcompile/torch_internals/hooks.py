@@ -192,6 +192,18 @@ def saved_tensors_are_hooked() -> bool:
     return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
+@contextmanager
+def without_hooks_on_saved_tensors() -> Iterator[None]:
+    """Inside, autograd calls no hook on what it saves: the fake tensors of the compiler are not the program's."""
+    set_tracing = torch._C._autograd._saved_tensors_hooks_set_tracing
+    was_tracing = False
+    try:  # Ctrl-C may come after any call
+        was_tracing = set_tracing(True)
+        yield
+    finally:
+        set_tracing(was_tracing)
+
+
 def next_autograd_number() -> int:
     """The number that the next node of autograd's graph gets, in this thread."""
     return int(torch._C._autograd._get_sequence_nr())

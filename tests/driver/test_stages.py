@@ -5,8 +5,10 @@ from __future__ import annotations
 import builtins
 import types
 
+import pytest
 import torch
 
+import nbcompile
 from nbcompile.capture.frame import Frame
 from nbcompile.driver import stages
 from nbcompile.options import Options
@@ -97,3 +99,27 @@ def test_a_backend_that_wants_floats_as_constants_gets_another_trace(monkeypatch
     assert observer.events == ["traced", "traced"] and len(asked) == 2
     assert compiled.function is not None and trace.graph.module is asked[1]
     assert names == set()
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_hooks_on_saved_tensors_see_no_fake_tensors():
+    """A hook of the program is called as often in the first call, which compiles, as in the next one."""
+
+    def program(x, w):
+        return (x @ w).sin() * x
+
+    compiled = nbcompile.compile(program)
+    x, w = (torch.ones(3, 3, requires_grad=True) for _ in range(2))
+    seen = []
+
+    def pack(tensor):
+        seen.append(type(tensor))
+        return tensor
+
+    for _ in range(2):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            compiled(x, w)
+        seen.append("a call")
+    middle = len(seen) // 2
+    assert seen[:middle] == seen[middle:] and middle > 1
+    assert torch.Tensor in seen

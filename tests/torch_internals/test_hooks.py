@@ -115,3 +115,16 @@ def test_the_keys_of_a_thread_follow_its_modes():
     with torch.inference_mode():
         assert hooks.thread_keys() != before
     assert hooks.thread_keys() == before
+
+
+def test_hooks_on_saved_tensors_are_not_called_inside():
+    """Inside of ``without_hooks_on_saved_tensors`` they are there, but nothing that autograd saves is for them."""
+    x = torch.ones(2, requires_grad=True)
+    seen = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda y: seen.append(y) or y, lambda y: y):
+        with hooks.without_hooks_on_saved_tensors():
+            x.sin()
+            assert hooks.saved_tensors_are_hooked()
+        assert not seen
+        x.sin()
+    assert len(seen) == 1
