@@ -96,7 +96,7 @@ def _mark_of_torch(function: object) -> str:
     for mark, attribute in _TORCH_ATTRIBUTES.items():
         if (getattr(function, attribute, False) if of_class is None else of_class.get(attribute)) is True:
             return mark
-    tables = sys.modules.get("torch._dynamo.trace_rules")  # whoever marked something has imported it
+    tables = sys.modules.get("torch._dynamo.trace_rules")  # a program that marked something has imported it
     if tables is None:
         return ""
     return next((mark for mark, table in _TORCH_TABLES.items() if id(function) in getattr(tables, table, ())), "")

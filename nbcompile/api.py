@@ -151,7 +151,7 @@ def explain(function: Callable[..., Any], **arguments: Any) -> Callable[..., Exp
         try:
             with listening(frame_recorder):
                 returned = compiled(*positional, **keywords)
-        except Exception as error:  # noqa: BLE001 - it is kept, for whoever wants the result
+        except Exception as error:  # noqa: BLE001 - it is kept, and raised by ``.result``
             return explanation.Explanation(frame_recorder.record(), exception=error)
         return explanation.Explanation(frame_recorder.record(), returned=returned, latest=frame_recorder.record)
 

@@ -35,7 +35,7 @@ class OperatorWarning:
     line: int
 
     def show(self) -> None:
-        """Print it, or hand it to whoever records warnings."""
+        """Print it, or pass it to the handler that records warnings."""
         warnings.showwarning(self.message, self.category, self.file, self.line)
 
 

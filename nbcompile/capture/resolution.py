@@ -139,7 +139,7 @@ def read_attribute(owner: object, name: str) -> object:
 
 
 def mapping_behind(proxy: object) -> object:
-    """The mapping that a mapping proxy shows: the one object that it refers to, which Python tells in no other way."""
+    """The mapping that a mapping proxy shows: the only object that it refers to; no attribute returns it."""
     (mapping,) = gc.get_referents(proxy)
     return mapping
 

@@ -4,7 +4,7 @@
     compiled(x)      path(arguments, keywords)      slow_path: the hook meets f's frame
                                                     from the third call on, a fast call replaces slow_path
 
-Which frame the hook meets first is decided here, too: that of a user's function is met as it is; a library's own
+Which frame the hook sees first is decided here, too: that of a user's function as it is; a library's own
 function (``torch.nn.Linear``) is called from a function of nbcompile's.
 
 In torch: torch/_dynamo/eval_frame.py (_TorchDynamoContext.__call__). Read next: nbcompile/eval_frame/stances.py

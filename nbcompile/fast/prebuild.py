@@ -11,7 +11,7 @@
                              what torch, or we, would import at some later function's first norm, loss or derivative
 
 Once a machine: what is in the store is not built again. The thread only starts compilers and writes to the store;
-nothing is loaded in it. If it fails, whoever needs the file asks the compiler again, and tells.
+nothing is loaded in it. If it fails, the stage that needs the file calls the compiler again, and reports the error.
 
 In torch: the pool of compile workers, torch/_inductor/async_compile.py. Read next: nbcompile/runtime/extension.py
 """

@@ -53,7 +53,7 @@ def reset() -> None:
 
 
 def warn_once(report: Break) -> None:
-    """A warning for who reads no reports: what cannot be traced, what can be done, and where it is."""
+    """A warning for users who read no reports: what cannot be traced, what can be done, and where it is."""
     if report.explanation in _warned:
         return
     _warned.add(report.explanation)

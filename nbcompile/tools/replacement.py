@@ -50,7 +50,7 @@ def install() -> None:
         original = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
         original.__kwdefaults__ = function.__kwdefaults__
         _originals[name] = function, original
-        # The new code takes any arguments; whoever asks for the signature goes on to see torch's.
+        # The new code takes any arguments; ``inspect.signature`` still returns torch's.
         function.__signature__ = inspect.signature(function)
         function.__code__ = _code_calling(ours)
     loaded = sys.modules.get(ACCELERATE)

@@ -5,7 +5,7 @@
     torch.relu = my_function       NotStorable: torch.relu is replaced
 
 What a program itself reads is guarded. But ``F.relu`` calls ``torch.relu``, and the trace of ``F.relu``, one node of a
-graph, has no guard on what its Python reads: whoever replaces ``torch.relu`` gets no code from before, and leaves none.
+graph, has no guard on what its Python reads: with another ``torch.relu`` no entry is loaded, and none is stored.
 
 In torch: nothing. Read next: nbcompile/fast/disk_cache/keys.py
 """

@@ -69,7 +69,7 @@ def is_tensor_instance(tracer: Tracer, value: TensorVariable, classes: Sequence[
 
 
 def is_protocol(cls: type) -> bool:
-    """True for a protocol that may be asked at run time; another one is an error, whoever asks."""
+    """True for a protocol that ``isinstance`` accepts; it raises TypeError for any other one."""
     return bool(getattr(cls, "_is_protocol", False) and getattr(cls, "_is_runtime_protocol", False))
 
 

@@ -185,7 +185,7 @@ def _missing(function: BaseFunctionVariable, names: Sequence[str], kind: str) ->
 
 
 def _stopped(error: VariableTracker) -> VariableTracker:
-    """A generator's own StopIteration would look like its end to whoever iterates (PEP 479)."""
+    """A generator's own StopIteration would look like its end to the loop that iterates (PEP 479)."""
     stopped = ExceptionVariable(RuntimeError, [ConstantVariable("generator raised StopIteration")])
     stopped.cause = stopped.context = error
     stopped.suppresses_context = True
@@ -329,7 +329,7 @@ class GeneratorVariable(IteratorVariable):
         return not self.lives_on and self.is_in_block()
 
     def is_in_block(self) -> bool:
-        """True if it waits inside of a ``with`` or ``try``, whoever goes on with it."""
+        """True if it is suspended inside of a ``with`` or ``try`` block, whichever function resumes it."""
         protection = self.frame.current.protection
         if self.finished or not self.started or protection is None:
             return False
@@ -355,7 +355,7 @@ class GeneratorVariable(IteratorVariable):
             # PEP 479: a StopIteration that leaves the body becomes a RuntimeError, or the caller's
             # loop would end silently.
             if issubclass(error.value.python_type(), StopIteration):
-                if self.failed:  # an iterator of C hands it on as it is: whoever iterates sees an end
+                if self.failed:  # an iterator in C passes it on unchanged: the loop sees an end
                     raise breaks.unsupported(breaks.GENERATOR, f"StopIteration in {self.describe()}") from None
                 raise ObservedException(_stopped(error.value), has_context=True) from None
             raise

@@ -237,7 +237,7 @@ class Interpreter:
             )
 
     def last_steps(self) -> tuple[str, ...]:
-        """The last instructions, for who wants to see the compiler at work (config.verbose)."""
+        """The last instructions, shown if config.verbose is set."""
         if self.steps is None or not config.verbose:
             return ()
         return tuple(

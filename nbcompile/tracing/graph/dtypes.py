@@ -1,4 +1,4 @@
-"""Dtypes that fake tensors let pass and the real operator refuses, so that the mistake is met where it is traced.
+"""Dtypes that fake tensors accept and the real operator refuses: the error is raised while the operator is traced.
 
     torch.ones(3, 3) @ torch.ones(3, 3, dtype=torch.int64)       a product of two dtypes
     cross_entropy(logits, target.int())                          class indices that are neither int64 nor uint8

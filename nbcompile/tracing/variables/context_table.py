@@ -43,7 +43,7 @@ from nbcompile.tracing.variables.setting_contexts import Settings, SettingVariab
 PROFILERS = (torch.autograd.profiler.record_function, torch.autograd.profiler.profile, torch.profiler.profile)
 
 SETTINGS = ("DynamoConfigPatchProxy", "ErrorOnGraphBreakDecoratorContextManager")
-"""torch's classes by name: whoever made one has imported them."""
+"""torch's classes by name: a program that has one has imported its module."""
 UNDERSTOOD = (
     torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode, torch.autocast,
     contextlib.nullcontext, marks.error_on_graph_break, marks.patch_dynamo_config, Settings,

@@ -101,7 +101,7 @@ class SequenceIteratorVariable(IteratorVariable):
         follows = self.sequence.cls is list and reconstruction.shows(self.sequence)
         if self.source is not None or not follows or self.is_exhausted:
             return super().recipe(reconstruction)
-        # Whoever changes the list afterwards changes what is still to come.
+        # A later change of the list changes the items that are still to come.
         return reconstruction.shared(self, lambda: self._at_the_start(reconstruction))
 
     def _at_the_start(self, reconstruction: Reconstructor) -> Recipe:
