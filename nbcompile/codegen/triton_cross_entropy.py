@@ -18,9 +18,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from nbcompile.codegen.triton_epilogue import wide
-from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
-from nbcompile.codegen.triton_grouped import Size, multiplied, quotient
+from nbcompile.codegen.triton_flex_tiles import begin, emit_lines, in_brackets
+from nbcompile.codegen.triton_sizes import Size, multiplied, quotient, wide
 from nbcompile.ir.kernel import ProductTile
 
 RESULTS = ("largests", "totals", "picks", "sums")
@@ -75,12 +74,8 @@ class LinearCrossEntropy:
     def inside(self) -> LinearCrossEntropy:
         """The same as the kernel names its sizes, each of 32 bits as the numbers that are compared with it."""
         named = {name: short for name, short in NAMES.items() if isinstance(getattr(self, name), str)}
-        strides = {name: _in_brackets(getattr(self, name)) for name in ("x", "weight", "bias", "target")}
+        strides = {name: in_brackets(getattr(self, name)) for name in ("x", "weight", "bias", "target")}
         return replace(self, **named, **strides)  # type: ignore[arg-type]
-
-
-def _in_brackets(strides: tuple[Size, ...]) -> tuple[Size, ...]:
-    return tuple(stride if isinstance(stride, int) else f"({stride})" for stride in strides)
 
 
 def emit(loss: LinearCrossEntropy, name: str) -> str:
@@ -91,7 +86,7 @@ def emit(loss: LinearCrossEntropy, name: str) -> str:
             writer.line(f"{short} = ({text}).to(tl.int32)")
     loss, tile = loss.inside, loss.tile
     tiles, blocks = quotient(loss.rows, tile.rows), quotient(loss.classes, tile.columns)
-    share = quotient(blocks, loss.splits)
+    (share,) = in_brackets([quotient(blocks, loss.splits)])
     of_target = f"{wide('i', loss.rows, loss.target[0])} * {loss.target[0]}"
     for line in (
         f"split = tl.program_id(0) // ({tiles})",
@@ -102,8 +97,7 @@ def emit(loss: LinearCrossEntropy, name: str) -> str:
         f"summed = tl.zeros([{tile.rows}], tl.float32)",
         # A target that is no class is found where the loss is computed of these numbers.
         f"picked = tl.zeros([{tile.rows}], tl.float32)",
-        f"share = {share}",
-        f"for block in range(split * share, tl.minimum(split * share + share, {blocks})):",
+        f"for block in range(split * {share}, tl.minimum(split * {share} + {share}, {blocks})):",
     ):
         writer.line(line)
     writer.depth += 2

@@ -12,7 +12,6 @@ In torch: torch/_inductor/select_algorithm.py (store_output). Read next: nbcompi
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +19,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from nbcompile.codegen.printers import TRITON, UnprintableIndex, print_index
-from nbcompile.ir.index import constant, index, indices
+from nbcompile.codegen.triton_sizes import size_text, wide
+from nbcompile.ir.index import index, indices
 
 aten = torch.ops.aten
 ROUNDED = {torch.bfloat16: "tl.bfloat16", torch.float16: "tl.float16"}
@@ -89,33 +88,6 @@ def _is_covered(operand: fx.Node, result: torch.Tensor) -> bool:
     # Aligned at the right, as broadcasting does: (columns), (rows, columns) and (1, columns) cover (rows, columns).
     # Symbolic sizes are equal if they are the same expression: to compare them would make a guard.
     return all(extent in (1, size) for extent, size in zip(indices(value.shape), own, strict=True))
-
-
-def size_text(size: int | torch.SymInt) -> int | str:
-    """A size, or its text over symbolic sizes.
-
-    Raises:
-        UnprintableIndex: kernels have no such arithmetic.
-    """
-    expression = index(size)
-    if (number := constant(expression)) is not None:
-        return number
-    try:
-        text = print_index(expression, TRITON)
-    except NotImplementedError:
-        raise UnprintableIndex(str(expression)) from None
-    # Triton's text of a quotient says how a negative one is rounded, and is the same number in Python. Functions and
-    # conditions are not written alike.
-    if not re.fullmatch(r"[\w\s+*()/%-]*", text):
-        raise UnprintableIndex(text)
-    return text
-
-
-def wide(position: str, extent: int | str, stride: int | str) -> str:
-    """Positions of 32 bits along a dimension, of 64 bits where an offset may be that large."""
-    # A stride that is an argument has 64 bits, and so has what it is multiplied by.
-    fits = isinstance(stride, str) or stride <= 1 or (isinstance(extent, int) and extent * stride < 2**31)
-    return position if fits or position.endswith(".to(tl.int64)") else f"{position}.to(tl.int64)"
 
 
 def lines(epilogue: Epilogue, product: fx.Node) -> Iterator[str]:

@@ -19,29 +19,33 @@ from collections.abc import Iterator
 from nbcompile.codegen.triton_flex_tiles import (
     LN_2,
     Flex,
-    begin,
+    begin_flex,
     emit_lines,
     emit_steps,
     offset_text,
     power_of_two,
     scores,
+    steps_of,
     tile_load,
     tile_of,
 )
+from nbcompile.codegen.triton_sizes import Size, multiplied, quotient
+from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.ir.kernel import ProductTile
 
 
 def tile(flex: Flex, splits: int) -> ProductTile:
     """The tile of a program; of split keys it has the rows of all heads that share one."""
-    return tile_of(flex, flex.sizes.rows * (flex.sizes.shared if splits else 1))
+    return tile_of(flex, flex.sizes.hints[1] * (flex.sizes.shared if splits else 1))
 
 
-def grid(flex: Flex, splits: int) -> int:
+def grid(flex: Flex, splits: int) -> Size:
     """Number of programs."""
     sizes, rows = flex.sizes, tile(flex, splits).rows
     if not splits:
-        return -(-sizes.rows // rows) * sizes.batch * sizes.heads
-    return splits * -(-sizes.rows * sizes.shared // rows) * sizes.batch * sizes.heads_of_keys
+        return multiplied(multiplied(quotient(sizes.rows, rows), sizes.batch), sizes.heads)
+    tiles = quotient(multiplied(sizes.rows, sizes.shared), rows)
+    return multiplied(multiplied(tiles, sizes.batch), splits * sizes.heads_of_keys)
 
 
 def parameters(flex: Flex, splits: int) -> tuple[str, ...]:
@@ -61,7 +65,8 @@ def emit(flex: Flex, name: str, splits: int = 0) -> str:
     Raises:
         NoTriton: a function has an operator without code.
     """
-    writer = begin(name, parameters(flex, splits))
+    writer = begin_flex(flex, name, parameters(flex, splits))
+    flex = flex.inside
     emit_lines(writer, _rows_of_heads(flex, splits) if splits else _rows(flex))
     emit_lines(writer, _beginning(flex, splits))
     size = tile(flex, splits)
@@ -79,9 +84,9 @@ def emit(flex: Flex, name: str, splits: int = 0) -> str:
 def _rows(flex: Flex) -> Iterator[str]:
     """Rows of one head for each program: ``i``, and ``of_row``, the number of the row in the query."""
     sizes, rows = flex.sizes, tile(flex, 0).rows
-    tiles = -(-sizes.rows // rows)
-    yield f"matrix = tl.program_id(0) // {tiles}"
-    yield f"first = tl.program_id(0) % {tiles} * {rows}"
+    tiles = quotient(sizes.rows, rows)
+    yield f"matrix = tl.program_id(0) // ({tiles})"
+    yield f"first = tl.program_id(0) % ({tiles}) * {rows}"
     yield f"b = matrix // {sizes.heads}"
     yield f"h = matrix % {sizes.heads}"
     yield f"of_head = (h // {sizes.shared}).to(tl.int64)"
@@ -92,10 +97,11 @@ def _rows(flex: Flex) -> Iterator[str]:
 def _rows_of_heads(flex: Flex, splits: int) -> Iterator[str]:
     """Rows of all heads that share one of the keys: ``h`` and ``i`` are columns of the tile."""
     sizes, size = flex.sizes, tile(flex, splits)
+    assert isinstance(sizes.rows, int)  # others have no splits
     tiles = -(-sizes.rows * sizes.shared // size.rows)
-    steps = -(-min(flex.blocks.keys, sizes.keys) // size.columns)
+    steps = steps_of(flex.blocks.keys, sizes.keys, size.columns)
     # Each has the same part of a list that has all blocks.
-    share = -(-max(blocks.positions_size[3] for blocks in flex.blocks.lists) * steps // splits)
+    share = quotient(multiplied(_longest(flex), steps), splits)
     yield f"split = tl.program_id(0) % {splits}"
     yield f"matrix = tl.program_id(0) // {splits * tiles}"
     yield f"first = tl.program_id(0) // {splits} % {tiles} * {size.rows}"
@@ -109,10 +115,21 @@ def _rows_of_heads(flex: Flex, splits: int) -> Iterator[str]:
     yield f"is_row = line < {sizes.rows * sizes.shared}"
 
 
+def _longest(flex: Flex) -> Size:
+    """Blocks of the longest list."""
+    lengths = {blocks.positions_size[3] for blocks in flex.blocks.lists}
+    if len(lengths) == 1:
+        return lengths.pop()
+    numbers = [length for length in lengths if isinstance(length, int)]
+    if len(numbers) < len(lengths):
+        raise NoTriton("lists of blocks of several dynamic lengths")
+    return max(numbers)
+
+
 def _beginning(flex: Flex, splits: int) -> Iterator[str]:
     sizes, query, rows = flex.sizes, flex.strides["query"], tile(flex, splits).rows
     width, value_width = sizes.padded
-    yield f"of_batch = {'b.to(tl.int64)' if sizes.batch_of_keys > 1 else 'b.to(tl.int64) * 0'}"
+    yield f"of_batch = {'b.to(tl.int64)' if sizes.batch_of_keys != 1 else 'b.to(tl.int64) * 0'}"
     yield f"d = tl.arange(0, {width})"
     yield f"e = tl.arange(0, {value_width})"
     yield (
@@ -173,8 +190,8 @@ COMBINED = ("parts", "largests", "totals", "out", "sums")
 def _store_parts(flex: Flex) -> Iterator[str]:
     """Result, largest score and sum of a split: of (split, batch, head, row), and columns, without gaps."""
     sizes = flex.sizes
-    of_rows = sizes.batch * sizes.heads * sizes.rows
-    yield f"at = (split * {of_rows} + (b * {sizes.heads} + h) * {sizes.rows} + i).to(tl.int64)"
+    of_rows = multiplied(sizes.batch, multiplied(sizes.heads, sizes.rows))
+    yield f"at = (split * ({of_rows}) + (b * {sizes.heads} + h) * {sizes.rows} + i).to(tl.int64)"
     element = f"at * {sizes.value_width} + e[None, :]"
     yield f"tl.store(parts + {element}, result, is_row & (e[None, :] < {sizes.value_width}))"
     yield "tl.store(largests + at, largest[:, None], is_row)"
@@ -183,15 +200,17 @@ def _store_parts(flex: Flex) -> Iterator[str]:
 
 def emit_combination(flex: Flex, name: str, splits: int) -> str:
     """The kernel that combines the results of the splits, with one program for each row."""
+    writer = begin_flex(flex, name, COMBINED)
+    flex = flex.inside
     sizes, out, (_, width) = flex.sizes, flex.strides["out"], flex.sizes.padded
-    of_rows = sizes.batch * sizes.heads * sizes.rows
-    writer = begin(name, COMBINED)
+    of_head = multiplied(sizes.heads, sizes.rows)
+    of_rows = multiplied(sizes.batch, of_head)
     for line in (
         "row = tl.program_id(0)",
         # tl.arange takes powers of two only: the rest is masked.
         f"split = tl.arange(0, {power_of_two(splits)})",
         f"e = tl.arange(0, {width})",
-        f"at = (split * {of_rows} + row).to(tl.int64)",
+        f"at = (split * ({of_rows}) + row).to(tl.int64)",
         f"largest = tl.load(largests + at, split < {splits}, float('-inf'))",
         "now = tl.max(largest, 0)",
         "base = tl.where(now == float('-inf'), 0.0, now)",
@@ -201,7 +220,7 @@ def emit_combination(flex: Flex, name: str, splits: int) -> str:
         f"mask = (split[:, None] < {splits}) & (e[None, :] < {sizes.value_width})",
         f"part = tl.load(parts + at[:, None] * {sizes.value_width} + e[None, :], mask, 0.0)",
         "result = tl.sum(part * factors[:, None], 0) / safe",
-        f"b = (row // {sizes.heads * sizes.rows}).to(tl.int64)",
+        f"b = (row // {of_head}).to(tl.int64)",
         f"h = (row // {sizes.rows} % {sizes.heads}).to(tl.int64)",
         f"i = (row % {sizes.rows}).to(tl.int64)",
         f"element = b * {out[0]} + h * {out[1]} + i * {out[2]} + e * {out[3]}",

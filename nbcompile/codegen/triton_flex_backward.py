@@ -24,7 +24,7 @@ from torch import fx
 from nbcompile.codegen.triton_flex_tiles import (
     LN_2,
     Flex,
-    begin,
+    begin_flex,
     emit_lines,
     emit_steps,
     offset_text,
@@ -33,6 +33,7 @@ from nbcompile.codegen.triton_flex_tiles import (
     tile_of,
 )
 from nbcompile.codegen.triton_graph import Scatter, results
+from nbcompile.codegen.triton_sizes import Size, multiplied, quotient
 from nbcompile.codegen.triton_values import NoTriton
 from nbcompile.ir.kernel import ProductTile
 
@@ -56,18 +57,24 @@ class FlexBackward:
         """Rows and keys of a program's tile."""
         # Two results of a wide head, and the tiles of both factors, are too much for four warps' registers.
         warps = 8 if max(self.flex.sizes.padded) > 64 else 4
-        return replace(tile_of(self.flex, self.flex.sizes.rows), warps=warps)
+        return replace(tile_of(self.flex, self.flex.sizes.hints[1]), warps=warps)
 
     @property
-    def grid_of_query(self) -> int:
-        """Number of programs."""
-        return -(-self.flex.sizes.rows // self.tile.rows) * self.flex.sizes.batch * self.flex.sizes.heads
-
-    @property
-    def grid_of_keys(self) -> int:
+    def grid_of_query(self) -> Size:
         """Number of programs."""
         sizes = self.flex.sizes
-        return -(-sizes.keys // self.tile.columns) * sizes.batch * sizes.heads_of_keys
+        return multiplied(multiplied(quotient(sizes.rows, self.tile.rows), sizes.batch), sizes.heads)
+
+    @property
+    def grid_of_keys(self) -> Size:
+        """Number of programs."""
+        sizes = self.flex.sizes
+        return multiplied(multiplied(quotient(sizes.keys, self.tile.columns), sizes.batch), sizes.heads_of_keys)
+
+    @property
+    def inside(self) -> FlexBackward:
+        """The same as a kernel names its sizes."""
+        return replace(self, flex=self.flex.inside)
 
 
 def parameters_of_query(flex: Flex) -> tuple[str, ...]:
@@ -88,8 +95,9 @@ def emit_of_query(backward: FlexBackward, name: str) -> str:
     Raises:
         NoTriton: a function has an operator without code.
     """
+    writer = begin_flex(backward.flex, name, parameters_of_query(backward.flex))
+    backward = backward.inside
     flex, tile = backward.flex, backward.tile
-    writer = begin(name, parameters_of_query(flex))
     emit_lines(writer, _begin_of_query(backward))
     for at, blocks in enumerate(flex.blocks.lists):
         number = f"first // {flex.blocks.rows}"
@@ -106,7 +114,7 @@ def emit_of_query(backward: FlexBackward, name: str) -> str:
 
 def _columns(flex: Flex) -> Iterator[str]:
     width, value_width = flex.sizes.padded
-    yield f"of_batch = {'b.to(tl.int64)' if flex.sizes.batch_of_keys > 1 else 'b.to(tl.int64) * 0'}"
+    yield f"of_batch = {'b.to(tl.int64)' if flex.sizes.batch_of_keys != 1 else 'b.to(tl.int64) * 0'}"
     yield f"d = tl.arange(0, {width})"
     yield f"e = tl.arange(0, {value_width})"
 
@@ -114,9 +122,9 @@ def _columns(flex: Flex) -> Iterator[str]:
 def _begin_of_query(backward: FlexBackward) -> Iterator[str]:
     flex, rows = backward.flex, backward.tile.rows
     sizes, strides = flex.sizes, flex.strides
-    tiles = -(-sizes.rows // rows)
-    yield f"matrix = tl.program_id(0) // {tiles}"
-    yield f"first = tl.program_id(0) % {tiles} * {rows}"
+    tiles = quotient(sizes.rows, rows)
+    yield f"matrix = tl.program_id(0) // ({tiles})"
+    yield f"first = tl.program_id(0) % ({tiles}) * {rows}"
     yield f"b = matrix // {sizes.heads}"
     yield f"h = matrix % {sizes.heads}"
     yield f"of_head = (h // {sizes.shared}).to(tl.int64)"
@@ -165,7 +173,7 @@ def _change(backward: FlexBackward, shape: str, *, asks_mask: bool, adds: bool =
     # whole row, equals the sum of result * gradient, so that it is known before the first tile (delta).
     yield "change = weights * (change - expected)"
     arguments = ("raw", "b", "h", "i", "j", "change")
-    found, lines = results(backward.joint, arguments, flex.score_buffers, "inside", shape, "g")
+    found, lines = results(backward.joint, arguments, flex.score_buffers, "inside", shape, "change_")
     yield from lines
     mask = "inside & allowed" if asks_mask else "inside"
     for number in backward.captured if adds else ():
@@ -191,8 +199,9 @@ def emit_of_keys(backward: FlexBackward, name: str) -> str:
     Raises:
         NoTriton: a function has an operator without code.
     """
+    writer = begin_flex(backward.flex, name, parameters_of_keys(backward))
+    backward = backward.inside
     flex, tile = backward.flex, backward.tile
-    writer = begin(name, parameters_of_keys(backward))
     emit_lines(writer, _begin_of_keys(backward))
     writer.line(f"for shared in range(0, {flex.sizes.shared}):")
     writer.depth += 2
@@ -215,10 +224,10 @@ def emit_of_keys(backward: FlexBackward, name: str) -> str:
 def _begin_of_keys(backward: FlexBackward) -> Iterator[str]:
     flex, columns = backward.flex, backward.tile.columns
     sizes, strides = flex.sizes, flex.strides
-    tiles = -(-sizes.keys // columns)
-    yield f"first = tl.program_id(0) % {tiles} * {columns}"
-    yield f"b = tl.program_id(0) // {tiles * sizes.heads_of_keys}"
-    yield f"of_head = tl.program_id(0) // {tiles} % {sizes.heads_of_keys}"
+    tiles = quotient(sizes.keys, columns)
+    yield f"first = tl.program_id(0) % ({tiles}) * {columns}"
+    yield f"b = tl.program_id(0) // ({multiplied(tiles, sizes.heads_of_keys)})"
+    yield f"of_head = tl.program_id(0) // ({tiles}) % {sizes.heads_of_keys}"
     yield from _columns(flex)
     for name in ("key", "value"):
         yield f"{name} += of_batch * {strides[name][0]} + of_head.to(tl.int64) * {strides[name][1]}"

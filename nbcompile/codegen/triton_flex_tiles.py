@@ -4,7 +4,8 @@
     scores = raw + tl.load(bias + h)         what the program's function makes of it; -inf where its mask says so
 
 The functions are ATen graphs of numbers: batch, head, row and key are a number, or a row or column of the tile, so
-Triton broadcasts them. Blocks that the mask lists as full are not asked; what it does not list is not read.
+Triton broadcasts them. Blocks that the mask lists as full are not asked; what it does not list is not read. Batch,
+rows, keys and strides that only a call knows are arguments: one kernel for all of them.
 
 In torch: torch/_inductor/kernel/flex/common.py. Read next: nbcompile/codegen/triton_flex.py
 """
@@ -12,36 +13,41 @@ In torch: torch/_inductor/kernel/flex/common.py. Read next: nbcompile/codegen/tr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import fx
 
 from nbcompile.codegen.triton_graph import expressions
+from nbcompile.codegen.triton_sizes import Size
 from nbcompile.codegen.writer import SourceWriter
 from nbcompile.ir.kernel import ProductTile
 
-Strides = tuple[int, ...]
+Strides = tuple[Size, ...]
 LEAST_TILE = 16
 """Rows and columns of a tile, at least: matrix units take no fewer."""
 LN_2 = 0.6931471805599453
 """Torch keeps logarithms of attention to the base 2."""
+NAMES = {"batch": "batch_count", "rows": "row_count", "keys": "key_count"}
+"""Names in a kernel of the sizes that only a call knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlexSizes:
-    """Sizes of an attention; all are known."""
+    """Sizes of an attention; numbers and widths of heads are known."""
 
-    batch: int
+    batch: Size
     heads: int
-    rows: int
-    keys: int
+    rows: Size
+    keys: Size
     width: int
     value_width: int
-    batch_of_keys: int
+    batch_of_keys: Size
     """1 where all batches of the query share keys and values."""
     heads_of_keys: int
     """Fewer than ``heads`` where several heads of the query share one."""
+    hints: tuple[int, int, int]
+    """Batch, rows and keys for which tiles are chosen: those of the call that the graph is compiled for."""
 
     @property
     def padded(self) -> tuple[int, int]:
@@ -61,23 +67,40 @@ class BlockList:
     counts: str
     positions: str
     """Names of the arguments."""
-    counts_size: tuple[int, ...]
+    counts_size: tuple[Size, ...]
     counts_stride: Strides
-    positions_size: tuple[int, ...]
+    positions_size: tuple[Size, ...]
     positions_stride: Strides
+
+    @property
+    def inside(self) -> BlockList:
+        """The list with sizes and strides as parts of an expression."""
+        names = ("counts_size", "counts_stride", "positions_size", "positions_stride")
+        return replace(self, **{name: in_brackets(getattr(self, name)) for name in names})  # type: ignore[arg-type]
 
     def count(self, number: str) -> str:
         """Position of the number of blocks."""
-        return _at(self.counts_size, self.counts_stride, f"tl.minimum({number}, {self.counts_size[2] - 1})")
+        return _at(self.counts_size, self.counts_stride, self._limited(number))
 
     def first(self, number: str) -> str:
         """Offset of the first position."""
-        return _at(self.positions_size, self.positions_stride, f"tl.minimum({number}, {self.counts_size[2] - 1})")
+        return _at(self.positions_size, self.positions_stride, self._limited(number))
+
+    def _limited(self, number: str) -> str:
+        last = self.counts_size[2]
+        # An argument has 64 bits, the number of a block 32.
+        limit = last - 1 if isinstance(last, int) else f"({last} - 1).to(tl.int32)"
+        return f"tl.minimum({number}, {limit})"
 
 
-def _at(size: Sequence[int], stride: Sequence[int], number: str) -> str:
+def in_brackets(sizes: Sequence[Size]) -> tuple[Size, ...]:
+    """Sizes as parts of an expression."""
+    return tuple(size if isinstance(size, int) else f"({size})" for size in sizes)
+
+
+def _at(size: Sequence[Size], stride: Sequence[Size], number: str) -> str:
     """Position in a list of blocks: a dimension of one is for all batches or heads."""
-    terms = [f"{name} * {step}" for name, extent, step in zip(("b", "h"), size, stride, strict=False) if extent > 1]
+    terms = [f"{name} * {step}" for name, extent, step in zip(("b", "h"), size, stride, strict=False) if extent != 1]
     return " + ".join([*terms, f"{number} * {stride[2]}"])
 
 
@@ -106,6 +129,17 @@ class Flex:
     """Names and (fake) tensors that the functions read."""
     mask_buffers: tuple[tuple[str, torch.Tensor], ...]
     dtype: torch.dtype
+    symbols: tuple[str, ...] = ()
+    """Names of the symbolic sizes."""
+
+    @property
+    def inside(self) -> Flex:
+        """The same as a kernel names its sizes, each of 32 bits as the numbers that are compared with it."""
+        named = {name: short for name, short in NAMES.items() if isinstance(getattr(self.sizes, name), str)}
+        lists = tuple(blocks.inside for blocks in self.blocks.lists)
+        strides = {name: in_brackets(stride) for name, stride in self.strides.items()}
+        sizes = replace(self.sizes, **named)  # type: ignore[arg-type]
+        return replace(self, sizes=sizes, strides=strides, blocks=replace(self.blocks, lists=lists))
 
     @property
     def lists_and_buffers(self) -> tuple[str, ...]:
@@ -130,6 +164,15 @@ def begin(name: str, parameters: Sequence[str]) -> SourceWriter:
     return writer
 
 
+def begin_flex(flex: Flex, name: str, parameters: Sequence[str]) -> SourceWriter:
+    """A module with the head of a kernel of attention, and its sizes that only a call knows."""
+    writer = begin(name, (*parameters, *flex.symbols))
+    for size, short in NAMES.items():
+        if isinstance(text := getattr(flex.sizes, size), str):
+            writer.line(f"{short} = ({text}).to(tl.int32)")
+    return writer
+
+
 def emit_lines(writer: SourceWriter, lines: Iterator[str]) -> None:
     """Emit lines at the same depth."""
     for line in lines:
@@ -141,7 +184,7 @@ def offset_text(row: str, column: str, stride: Strides) -> str:
     return f"({row}).to(tl.int64) * {stride[2]} + {column} * {stride[3]}"
 
 
-def tile_load(name: str, row: tuple[str, int], column: tuple[str, int], stride: Strides) -> str:
+def tile_load(name: str, row: tuple[str, Size], column: tuple[str, Size], stride: Strides) -> str:
     """The load of a tile of a matrix: 0 beyond its sizes.
 
     Args:
@@ -155,7 +198,7 @@ def tile_load(name: str, row: tuple[str, int], column: tuple[str, int], stride: 
 
 
 def emit_steps(
-    writer: SourceWriter, blocks: BlockList, number: str, size: int, most: int, variable: str, tile: str,
+    writer: SourceWriter, blocks: BlockList, number: str, size: int, most: Size, variable: str, tile: str,
     bounds: tuple[str, str] = ("0", ""),
 ) -> None:  # fmt: skip
     """Emit the head of a loop over the tiles of listed blocks: ``j`` are the numbers of a tile's keys.
@@ -174,13 +217,23 @@ def emit_steps(
     #      step              0     1     2     3     4     5      tiles of 64 keys (columns): 2 steps for a block
     columns = int(tile.partition(", ")[2].partition(")")[0])
     # A block may be larger than the tensor: torch's mask for "all" has one that is larger than any.
-    steps = -(-min(size, most) // columns)
+    steps = steps_of(size, most, columns)
+    if isinstance(steps, str):
+        writer.line(f"steps = {steps}")
+        steps = "steps"
     writer.line(f"count = tl.load({blocks.counts} + {blocks.count(number)}) * {steps}")
     end = f"tl.minimum(count, {bounds[1]})" if bounds[1] else "count"
     writer.line(f"for step in range({bounds[0]}, {end}):")
     writer.depth += 2
     block = f"tl.load({blocks.positions} + {blocks.first(number)} + step // {steps} * {blocks.positions_stride[3]})"
     writer.line(f"{variable} = {block} * {size} + step % {steps} * {columns} + {tile}")
+
+
+def steps_of(size: int, most: Size, columns: int) -> Size:
+    """Tiles of one block."""
+    if isinstance(most, int):
+        return -(-min(size, most) // columns)
+    return f"(tl.minimum({size}, {most}) + {columns - 1}) // {columns}"
 
 
 def scores(flex: Flex, shape: str, inside: str, valid: str, *, asks_mask: bool) -> Iterator[str]:
@@ -194,11 +247,11 @@ def scores(flex: Flex, shape: str, inside: str, valid: str, *, asks_mask: bool) 
         asks_mask: Whether the mask is asked, as in blocks that are not full; then ``allowed`` is its answer.
     """
     yield f"inside = {inside}"
-    text, lines = expressions(flex.score, ("raw", "b", "h", "i", "j"), flex.score_buffers, "inside", shape, "s")
+    text, lines = expressions(flex.score, ("raw", "b", "h", "i", "j"), flex.score_buffers, "inside", shape, "score_")
     yield from lines
     yield f"scores = tl.broadcast_to(({text}).to(tl.float32), {shape})"
     if asks_mask:
-        text, lines = expressions(flex.mask, ("b", "h", "i", "j"), flex.mask_buffers, "inside", shape, "m")
+        text, lines = expressions(flex.mask, ("b", "h", "i", "j"), flex.mask_buffers, "inside", shape, "mask_")
         yield from lines
         yield f"allowed = tl.broadcast_to({text}, {shape})"
         yield "scores = tl.where(allowed, scores, float('-inf'))"

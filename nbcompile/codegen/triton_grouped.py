@@ -20,15 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from nbcompile.codegen.triton_epilogue import wide
 from nbcompile.codegen.triton_flex_tiles import begin, emit_lines
+from nbcompile.codegen.triton_sizes import Size, added, multiplied, quotient, wide
 from nbcompile.ir.kernel import ProductTile
 
 PARAMETERS = ("left", "right", "offsets", "out")
 ROWS, COLUMNS, SUM = "rows", "columns", "sum"
 """Dimensions that may be divided into groups."""
-Size = int | str
-"""A number; or its text over symbolic sizes, the same in Python and in Triton."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +70,6 @@ class GroupedProduct:
 
 NAMES = {"groups": "group_count", "rows": "row_count", "columns": "column_count", "depth": "step_count"}
 """Names in a kernel of the sizes that only a call knows."""
-
-
-def quotient(size: Size, block: int) -> Size:
-    """Number of blocks, the last one perhaps not whole."""
-    return -(-size // block) if isinstance(size, int) else f"(({size}) + {block - 1}) // {block}"
-
-
-def added(first: Size, second: Size) -> Size:
-    """The sum."""
-    return first + second if isinstance(first, int) and isinstance(second, int) else f"({first}) + ({second})"
-
-
-def multiplied(first: Size, second: Size) -> Size:
-    """The product of two numbers."""
-    return first * second if isinstance(first, int) and isinstance(second, int) else f"({first}) * ({second})"
 
 
 def emit(

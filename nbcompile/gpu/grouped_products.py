@@ -17,8 +17,9 @@ import torch
 from torch import fx
 
 from nbcompile.codegen.printers import UnprintableIndex
-from nbcompile.codegen.triton_epilogue import Epilogue, following, lines, size_text
-from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, Size, emit
+from nbcompile.codegen.triton_epilogue import Epilogue, following, lines
+from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, SUM, GroupedProduct, emit
+from nbcompile.codegen.triton_sizes import Size, size_text
 from nbcompile.gpu import templates
 from nbcompile.gpu.chip import Chip
 from nbcompile.gpu.grouped_tuning import hint, measured, written

@@ -19,7 +19,8 @@ import torch
 from torch import fx
 
 from nbcompile.codegen.triton_epilogue import Epilogue
-from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct, added, quotient
+from nbcompile.codegen.triton_grouped import COLUMNS, PARAMETERS, ROWS, GroupedProduct
+from nbcompile.codegen.triton_sizes import added, quotient
 from nbcompile.codegen.written_kernels import POINTERS, emit_text
 from nbcompile.gpu.product_tuning import Benchmark, best, filled
 from nbcompile.gpu.size_hints import symbol_hints

@@ -16,7 +16,7 @@ from torch import fx
 
 from nbcompile.codegen.printers import UnprintableIndex
 from nbcompile.codegen.triton_cross_entropy import LinearCrossEntropy, emit
-from nbcompile.codegen.triton_epilogue import size_text
+from nbcompile.codegen.triton_sizes import size_text
 from nbcompile.gpu.grouped_tuning import hint
 from nbcompile.ir.index import index
 from nbcompile.ir.linear_cross_entropy import OPERATOR

@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from nbcompile.ir.expr import apply, cast, compute_dtype, constant
+from nbcompile.ir.index import indices
 from nbcompile.ir.layout import contiguous, of_tensor
 from nbcompile.ir.written_kernel import WrittenKernel
 from nbcompile.lowering.builder import Builder
@@ -109,7 +110,7 @@ def _backward(build: Builder, marked: FlexGradients, node: fx.Node, given: dict[
     for name, fake in (("grad_key", of_key), ("grad_value", of_value)):
         # Where batches share their keys, each has a gradient of its own, and these are added.
         shape = (query.shape[0], *fake.shape[1:])
-        is_whole = shape == tuple(fake.shape)
+        is_whole = indices(shape) == indices(fake.shape)
         results[name] = (memory_for(build, fake), of_tensor(fake)) if is_whole else _memory(build, fake, shape)
     for name, number in marked.captured.items():
         results[name] = _zeros(build, of_buffers[number])

@@ -13,6 +13,7 @@ pytest.importorskip("numpy", reason="the simulator computes with NumPy")
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import nbcompile
+from nbcompile.gpu import flex_attention as nodes
 from tests.lowering.attention_functions import by_case, causal, nothing_for_some, relative, soft_cap, window
 
 NAME = "triton_flex_attention"
@@ -175,3 +176,48 @@ def test_what_has_no_code_is_called_with_the_reason(function, reason):
     """Through ATen, as before."""
     found = explained(lambda q, k, v: flex_attention(q, k, v, score_mod=function), *tensors(), kernel=False)
     assert any(reason in each.reason for each in found.kernels)
+
+
+@pytest.mark.parametrize("sizes", [
+    ((3, 150, 140), (5, 40, 70), (4, 200, 33)),
+    # Few rows: programs share keys whose number only a call knows.
+    ((3, 1, 300), (5, 1, 70), (4, 1, 513)),
+], ids=["many rows", "few rows"])  # fmt: skip
+def test_one_kernel_has_all_sizes(sizes):
+    """Batch, rows and keys that only a call knows are arguments; nothing is compiled again for others."""
+
+    def function(q, k, v):
+        return flex_attention(q, k, v, score_mod=relative)
+
+    def given(batch, rows, keys):
+        return tensors(torch.float32, batch=batch, rows=rows, keys=keys)
+
+    found = nbcompile.explain(function, options=OPTIONS, dynamic=True)(*given(*sizes[0]))
+    names = [kernel.name for kernel in found.kernels if kernel.name.startswith(NAME)]
+    assert names == ([f"{NAME}_split", f"{NAME}_combine"] if sizes[0][1] == 1 else [NAME])
+    compiled = nbcompile.compile(function, options=OPTIONS, dynamic=True)
+    compiled(*given(*sizes[0]))
+    with nbcompile.set_stance("fail_on_recompile"):
+        for size in sizes:
+            torch.testing.assert_close(compiled(*given(*size)), function(*given(*size)), rtol=1e-5, atol=1e-5)
+
+
+def test_lists_of_blocks_have_any_length(monkeypatch):
+    """The lengths of the lists become symbolic with the rows; the size of a block stays a number."""
+    kernels, forward = [], nodes._forward
+    monkeypatch.setattr(nodes, "_forward", lambda *given: kernels.append(forward(*given)) or kernels[-1])
+
+    def function(q, k, v, blocks):
+        return flex_attention(q, k, v, block_mask=blocks)
+
+    def check(batch, rows):
+        blocks = create_block_mask(causal, None, None, rows, rows, device="cpu")
+        given = *tensors(torch.float32, batch=batch, rows=rows, keys=rows), blocks
+        torch.testing.assert_close(compiled(*given), function(*given), rtol=1e-5, atol=1e-5)
+
+    compiled = nbcompile.compile(function, options=OPTIONS)
+    check(1, 130)
+    check(1, 260)
+    with nbcompile.set_stance("fail_on_recompile"):
+        check(1, 140)
+    assert [bool(kernel.launch.sizes) for kernel in kernels] == [False, True]

@@ -161,3 +161,21 @@ def test_several_programs_share_the_keys_of_few_rows(here, mask, sizes):
     tolerance = {"rtol": 2e-2, "atol": 1e-2} if q.dtype == torch.float16 else {"rtol": 1e-5, "atol": 1e-5}
     for mine, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(mine.cpu(), theirs.cpu(), **tolerance)
+
+
+def test_gradients_of_all_sizes_are_from_the_same_kernels(here):
+    """Batch, rows and keys that only a call knows: nothing is compiled again for others."""
+
+    def function(q, k, v):
+        return flex_attention(q, k, v, score_mod=relative)
+
+    compiled = nbcompile.compile(function, fullgraph=True, dynamic=True)
+    trained(compiled, tensors(torch.float32, batch=3, rows=70, keys=40))
+    for batch, rows, keys in ((3, 70, 40), (5, 33, 80), (4, 130, 21)):
+        inputs = tensors(torch.float32, batch=batch, rows=rows, keys=keys)
+        here.driver.clear_log()
+        with nbcompile.set_stance("fail_on_recompile"):
+            found = trained(compiled, inputs)
+        assert launched(here) == [FORWARD, OF_QUERY, OF_KEYS]
+        for mine, theirs in zip(found, trained(function, inputs), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
