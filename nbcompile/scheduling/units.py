@@ -5,7 +5,7 @@
     d needs b          b is between them, and on no path from a to d: it moves before a
     new order          b    a+d  c
 
-Before a unit joins, something may have to run in between. Without an order, the answer walks over all that a value
+Each join asks whether something has to run in between. Without an order, the answer walks over all that a value
 was computed from: over the whole program for each residual connection.
 
 In torch: torch/_inductor/scheduler.py (can_fuse, which asks sets of ancestors). Read next:
