@@ -89,10 +89,13 @@ def _inline_call(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
     # The region's inputs are replaced by the call's arguments, its nodes are copied before the call, and each
     # ``getitem`` of the call by the copy of that result.
     copies = dict(zip(region.graph.find_nodes(op="placeholder"), operands, strict=True))
+    examples = _examples_of_call(region.graph, call)
     with module.graph.inserting_before(call):
         for node in region.graph.nodes:
             if node.op not in ("placeholder", "output"):
-                copies[node] = module.graph.node_copy(node, copies.__getitem__)
+                copies[node] = copied = module.graph.node_copy(node, copies.__getitem__)
+                if _EXAMPLE in copied.meta:
+                    copied.meta[_EXAMPLE] = examples.get(id(copied.meta[_EXAMPLE]), copied.meta[_EXAMPLE])
     results = region.graph.output_node().args[0]
     for user in list(call.users):
         assert user.target is operator.getitem
@@ -104,6 +107,24 @@ def _inline_call(module: torch.fx.GraphModule, call: torch.fx.Node) -> None:
         module.graph.erase_node(attribute)
     if not any(node.target == attribute.target for node in module.graph.find_nodes(op="get_attr")):
         delattr(module, str(attribute.target))
+
+
+def _examples_of_call(region: torch.fx.Graph, call: torch.fx.Node) -> dict[int, object]:
+    """What stands for the fake tensors of the region's inputs and results in one of its calls, by their ``id``.
+
+    Two calls of a region have one graph, whose fake tensors are those of the first call. One fake tensor in the results
+    of both would say that they are one tensor.
+    """
+    results = region.output_node().args[0]
+    assert isinstance(results, tuple | list)
+    twins: list[tuple[object, object]] = [(results[user.args[1]], user) for user in call.users]  # type: ignore[index]
+    twins += zip(region.find_nodes(op="placeholder"), call.args[2:], strict=True)  # a result may be an input
+    return {
+        id(inner.meta[_EXAMPLE]): outer.meta[_EXAMPLE]
+        for inner, outer in twins
+        if isinstance(inner, torch.fx.Node) and isinstance(outer, torch.fx.Node)
+        if _EXAMPLE in inner.meta and _EXAMPLE in outer.meta
+    }
 
 
 # -- equality ----------------------------------------------------------------------------------------------------------

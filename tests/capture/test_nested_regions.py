@@ -38,6 +38,27 @@ def writes_twice(x):
     return writes(y) + writes(y), y
 
 
+@torch.compiler.nested_compile_region
+def several(a):
+    b = a * 2
+    return b, (b + 1, a - 1)
+
+
+def chained(x):
+    return region(region(region(x, x), x + 1), x)
+
+
+def chained_and_nested(x):
+    return around(around(x)), around(x)
+
+
+def chained_results(x):
+    one, (two, three) = several(x)
+    four, (five, _) = several(two)
+    six, _ = several(five + one)
+    return four, three, six, several(x)[0]
+
+
 def captured(function, *arguments):
     """The graph of a function, as a backend gets it."""
     graphs = Graphs()
@@ -56,7 +77,7 @@ def calls(module):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
-@pytest.mark.parametrize("function", [twice, nested, writes_twice])
+@pytest.mark.parametrize("function", [twice, nested, writes_twice, chained, chained_and_nested, chained_results])
 @pytest.mark.parametrize("trained", [False, True])
 def test_every_backend_runs_regions(function, backend, trained):
     """Results and gradients of regions are eager's, with every backend of ours."""

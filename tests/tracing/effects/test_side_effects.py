@@ -90,5 +90,5 @@ def test_another_dict_is_no_attribute(tracer):
 
 def test_draws_are_numbered_in_order(tracer):
     """Each counts as a change, and has its position among the draws."""
-    assert [tracer.side_effects.draw(lambda reconstruction: None) for _ in range(2)] == [0, 1]
+    assert [tracer.side_effects.call_before_graph(lambda reconstruction: None) for _ in range(2)] == [0, 1]
     assert tracer.side_effects.count() == 2
