@@ -25,7 +25,7 @@ def has_batch(gradients: Sequence[torch.Tensor | None]) -> bool:
     return False
 
 
-def each_member(
+def run_members(
     run: Callable[[Sequence[Any]], Sequence[torch.Tensor | None]], gradients: Sequence[Any]
 ) -> tuple[torch.Tensor | None, ...]:
     """Run a backward function for each member of a batch.

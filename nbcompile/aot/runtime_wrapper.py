@@ -198,7 +198,7 @@ def _autograd_function(
             _check_backward_call(metadata)
             saved = _saved_values(ctx, has_more)
             if batched_gradients.has_batch(gradients):
-                return batched_gradients.each_member(lambda members: differentiate([*saved], members), gradients)
+                return batched_gradients.run_members(lambda members: differentiate([*saved], members), gradients)
             return differentiate(saved, gradients)
 
     def differentiate(saved: list[Any], gradients: Sequence[Any]) -> tuple[Any, ...]:

@@ -115,7 +115,7 @@ def _is_parameter(call: Recipe) -> bool:
 
 
 class _Program:
-    """The writers of one program over one body: first random numbers, then the graph, then the end."""
+    """The writers of one program over one body: calls before the graph, its own call, then the end."""
 
     code_as_written: CodeType | None = None
 

@@ -1,15 +1,13 @@
 """Values at the addresses of sources, looked at without running code of the user."""
 
 import collections
-import weakref
 
-import numpy as np
 import pytest
 import torch
 
 import nbcompile
 from nbcompile.capture import resolution
-from nbcompile.capture.resolution import Scope, resolve
+from nbcompile.capture.resolution import resolve
 from nbcompile.capture.source import (
     ArraySource,
     CellSource,
@@ -18,25 +16,12 @@ from nbcompile.capture.source import (
     LocalSource,
     expression,
 )
-from tests.capture.test_source import Child, Hidden, _with_cell
+from tests.support.addresses import Child, addressed_scope
 
 
 @pytest.fixture
 def scope():
-    child = Child()
-    items = iter((10, 20, 30))
-    next(items)
-    values = {
-        "x": torch.ones(2, 3),
-        "child": child,
-        "hidden": Hidden(),
-        "table": {"a": 1, "b": 2},
-        "items": items,
-        "weak": weakref.ref(child),
-        "closed": _with_cell(),
-        "array": np.arange(3),
-    }
-    return Scope(_with_cell.__code__, values, {"offset": 4}, vars(__import__("builtins")))
+    return addressed_scope()
 
 
 def test_a_cell_is_found_through_its_function(scope):

@@ -1,12 +1,8 @@
 """Addresses of values: spelled as torch spells them, and resolved in the scope of a call."""
 
-import weakref
-
-import numpy as np
 import pytest
-import torch
 
-from nbcompile.capture.resolution import Scope, resolve
+from nbcompile.capture.resolution import resolve
 from nbcompile.capture.source import (
     AttrSource,
     BuiltinSource,
@@ -29,38 +25,7 @@ from nbcompile.capture.source import (
     expression,
     root,
 )
-
-
-class Parent:
-    """A class whose member a subclass replaces."""
-
-    rate = 1
-
-
-class Child(Parent):
-    """A class with a method."""
-
-    rate = 2
-
-    def step(self):
-        """Return the rate."""
-        return self.rate
-
-
-class Hidden:
-    """An object that answers for every attribute."""
-
-    def __init__(self):
-        self.size = 3
-
-    def __getattribute__(self, name):
-        return 5 if name == "size" else super().__getattribute__(name)
-
-
-def _with_cell():
-    content = [7]
-    return lambda: content
-
+from tests.support.addresses import Child, addressed_scope
 
 X = LocalSource("x")
 CASES = [
@@ -86,20 +51,7 @@ CASES = [
 
 @pytest.fixture
 def scope():
-    child = Child()
-    items = iter((10, 20, 30))
-    next(items)
-    values = {
-        "x": torch.ones(2, 3),
-        "child": child,
-        "hidden": Hidden(),
-        "table": {"a": 1, "b": 2},
-        "items": items,
-        "weak": weakref.ref(child),
-        "closed": _with_cell(),
-        "array": np.arange(3),
-    }
-    return Scope(_with_cell.__code__, values, {"offset": 4}, vars(__import__("builtins")))
+    return addressed_scope()
 
 
 @pytest.mark.parametrize(("address", "text", "expected"), CASES, ids=[text for _, text, _ in CASES])
