@@ -50,11 +50,11 @@ def step_unsupported(msg: str = "") -> None:
 _marks: dict[int, tuple[object, str, str]] = STATE.add("annotations._marks", {}, Lifetime.PROCESS)
 """By address: the function, kept so that the address stays its own, its mark, and what torch's was at that time."""
 _substitutes: dict[int, tuple[object, types.FunctionType]] = STATE.add("annotations._substitutes", {}, Lifetime.PROCESS)
-"""C functions, by address, and the Python functions that are traced in their place."""
+"""C functions, by address, and the Python functions that are traced instead."""
 
 
 def substitute_of(function: object) -> types.FunctionType | None:
-    """The Python function that is traced in place of a C function."""
+    """The Python function that is traced instead of a C function."""
     found = _substitutes.get(id(function))
     return found[1] if found is not None else None
 
@@ -225,7 +225,7 @@ def substitute_in_graph(
     skip_signature_check: bool = False,
     is_embedded_type: bool = False,
 ) -> Callable[[Function], Function]:
-    """A decorator: the Python function below is traced in place of a C function, or of a class in C if that is said.
+    """A decorator: the Python function below is traced instead of a C function, or of a class in C if that is said.
 
     Raises:
         TypeError: one of the two is no function, or their signatures differ.
@@ -287,7 +287,7 @@ class _Region:
 
 
 def inside(region: AbstractContextManager[Any], function: Any) -> Any:
-    """A function whose calls are made inside of a region."""
+    """A function whose calls are inside of a region."""
 
     @functools.wraps(function)
     def inner(*args: Any, **kwargs: Any) -> Any:  # traced through: the region is entered while tracing

@@ -216,7 +216,7 @@ class InvalidArchive(NbcompileError, ValueError):
     def __init__(self, reason: str) -> None:
         super().__init__(
             f"Invalid cache artifacts: {reason}. Nothing was installed. Expected an archive that"
-            " `nbcompile.save_cache_artifacts()` or `python -m nbcompile cache save FILE` made."
+            " `nbcompile.save_cache_artifacts()` or `python -m nbcompile cache save FILE` wrote."
         )
 
 

@@ -181,7 +181,7 @@ def _inner_tensors(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 def loses_offset(metadata: Any, examples: Sequence[Any]) -> bool:
     """Return whether AOTAutograd would make a returned view of an input at a wrong storage offset.
 
-    A view with symbolic sizes is not replayed: it is made from the sizes, strides and offset of what the graph returns.
+    A view with symbolic sizes is not replayed: it is created from sizes, strides and offset of what the graph returns.
     If the input is mutated, that is a view of its new value, whose storage begins with it.
     """
     return any(

@@ -1,4 +1,4 @@
-"""Views that were made without gradients, of what needs them: leaves for autograd, as in eager mode.
+"""Views that were created without gradients, of what needs them: leaves for autograd, as in eager mode.
 
     with torch.no_grad():
         rows = weight[1:]         # requires grad, as its base does, and is a leaf: no gradient of it reaches weight
@@ -23,14 +23,14 @@ from nbcompile import torch_internals
 from nbcompile.aot.self_overlapping_writes import storages
 from nbcompile.ir import compiled_artifact
 
-REASON = "the graph returns a view that was made without gradients, and computes something differentiable of it"
-WRITTEN_REASON = "the graph returns a view that was made without gradients, and writes to the same memory"
+REASON = "the graph returns a view that was created without gradients, and computes something differentiable of it"
+WRITTEN_REASON = "the graph returns a view that was created without gradients, and writes to the same memory"
 INFERENCE_REASON = "the graph views a tensor in inference mode, and returns its memory or needs its gradient"
 _ENTER, _LEAVE = torch.autograd.grad_mode._enter_inference_mode, torch.autograd.grad_mode._exit_inference_mode
 
 
 class LeafView(NamedTuple):
-    """A result that is a view made without gradients, by position."""
+    """A result that is a view created without gradients, by position."""
 
     position: int
     requires_grad: bool
@@ -38,7 +38,7 @@ class LeafView(NamedTuple):
 
 def eager_reason(module: torch.fx.GraphModule) -> str:
     """The reason why a graph runs as it was captured, or an empty text."""
-    # AOTAutograd fails there, and leaves torch's dispatcher in a state in which no tensor can be made.
+    # AOTAutograd fails there, and leaves torch's dispatcher in a state in which no tensor can be created.
     if _views_in_inference_mode(module):
         return INFERENCE_REASON
     try:
@@ -85,7 +85,7 @@ def with_leaf_views(compiled: Callable[..., Any], module: torch.fx.GraphModule) 
 
 
 def as_leaves(compiled: Callable[..., Any], leaves: Sequence[LeafView]) -> Callable[..., Any]:
-    """A callable that gives some results of another one as views made without gradients."""
+    """A callable that gives some results of another one as views created without gradients."""
 
     def call(*arguments: Any) -> Sequence[Any]:
         results = list(compiled(*arguments))

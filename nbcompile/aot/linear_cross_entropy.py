@@ -96,7 +96,7 @@ def _match(loss: fx.Node, *, is_target: bool) -> _Pattern | str | None:
         return None
     reasons = (
         _reason_of_users(linear, view), _reason_of_options(given), _reason_of_tensors(linear, logits, labels),
-        _reason_of_place(linear, loss),
+        _reason_of_move(linear, loss),
     )  # fmt: skip
     reason = next(filter(None, reasons), "")
     options = (
@@ -128,7 +128,7 @@ def _reason_of_tensors(linear: fx.Node, logits: torch.Tensor, labels: torch.Tens
     return ""
 
 
-def _reason_of_place(linear: fx.Node, loss: fx.Node) -> str:
+def _reason_of_move(linear: fx.Node, loss: fx.Node) -> str:
     """The reason why the linear layer cannot be computed where the loss is; "" if there is none."""
     if any("functorch" in str(getattr(node.target, "__module__", "")) for node in linear.graph.nodes):
         return "a transform of torch.func is applied"

@@ -62,7 +62,7 @@ def _reads_what_it_writes(node: torch.fx.Node) -> bool:
     # One of the nodes is the target itself.
     operands.remove(target)
     pointwise = _is_pointwise(node, name)
-    return any(_overlap(target, one) and not (pointwise and _at_same_places(target, one)) for one in operands)
+    return any(_overlap(target, one) and not (pointwise and _at_same_offsets(target, one)) for one in operands)
 
 
 def _assigns_what_it_reads(node: torch.fx.Node) -> bool:
@@ -112,7 +112,7 @@ def _nodes(arguments: object) -> list[torch.fx.Node]:
 
 
 def _is_pointwise(node: torch.fx.Node, name: str) -> bool:
-    """True if an operator makes each element of those at its place; what has no ATen name is taken to do so."""
+    """True if an operator makes each element of those at its offset; what has no ATen name is taken to do so."""
     base = name[1:] if node.target in IN_PLACE_OPERATORS else name.rstrip("_")
     packet = getattr(torch.ops.aten, base, None)
     if packet is None or base == "copy":
@@ -120,7 +120,7 @@ def _is_pointwise(node: torch.fx.Node, name: str) -> bool:
     return any(torch.Tag.pointwise in getattr(packet, overload).tags for overload in packet.overloads())
 
 
-def _at_same_places(one: torch.fx.Node, other: torch.fx.Node) -> bool:
+def _at_same_offsets(one: torch.fx.Node, other: torch.fx.Node) -> bool:
     return one is other or same_layout(one.meta["example_value"], other.meta["example_value"])
 
 

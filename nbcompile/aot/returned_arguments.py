@@ -37,7 +37,7 @@ def with_arguments_for_results(module: torch.fx.GraphModule) -> torch.fx.GraphMo
 
 
 def _returned(node: torch.fx.Node) -> torch.fx.Node | None:
-    """The argument that a call returns. Of a call in place AOTAutograd knows that itself."""
+    """The argument that a call returns. Of an in-place call AOTAutograd knows that itself."""
     example = node.meta.get(_EXAMPLE)
     if not node.op.startswith("call_") or not isinstance(example, torch.Tensor) or is_in_place(node):
         return None

@@ -132,7 +132,7 @@ def _training_metadata_of(aot_metadata: Any, without_gradient: Sequence[int]) ->
 
 
 def _has_gradient(output: Any) -> bool:
-    # An output that aliases an input is made again from the input, outside of the autograd.Function, and
+    # An output that aliases an input is replayed from the input, outside of the autograd.Function, and
     # gets its gradient there.
     is_new = output.output_type.name in NON_ALIAS_OUTPUTS
     return is_new and issubclass(output.raw_type, torch.Tensor) and is_trained(output)

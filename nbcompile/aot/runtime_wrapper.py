@@ -97,7 +97,7 @@ def _with_views(
 
 
 def _joiner(aliases: Sequence[AliasedOutput], views: BoxedFunction | None) -> Join:
-    """Make the function that puts outputs which alias an input in the places of what a program returned for them."""
+    """Make the function that puts outputs which alias an input instead of what a program returned for them."""
     if views is None:
         return lambda results, arguments: _regenerate_aliases(results, arguments, aliases)
     make_views = unboxed(views)
@@ -183,7 +183,7 @@ def _autograd_function(
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
             for position in aliases:
                 # A tensor here would become an output of the node, with a gradient of its own; the
-                # alias is made of the user's tensor afterwards.
+                # alias is created from the user's tensor afterwards.
                 returned[position] = _OpaqueOutput(returned[position])
             if fixed:
                 ctx.mark_non_differentiable(

@@ -49,7 +49,7 @@ def with_inputs(saved: Iterable[torch.fx.Node]) -> list[torch.fx.Node]:
 
 
 def save_inputs(forward: torch.fx.Graph, backward: torch.fx.Graph, results: int) -> None:
-    """Change two graphs that a partitioner of torch's has made.
+    """Change two graphs that a partitioner of torch's has returned.
 
     Args:
         forward: its output lists the results, then saved tensors, then saved sizes.

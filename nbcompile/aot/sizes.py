@@ -4,7 +4,7 @@
     mul = operator.mul(s77, s27)   the graph computes it from its inputs, once
 
 A tracer with proxies follows every operation on a number. This one does not: a symbolic number has its formula
-(``SymInt.node.expr``), from which the nodes that compute it are made when it is an operator's argument.
+(``SymInt.node.expr``), from which the nodes that compute it are created when it is an operator's argument.
 
 In torch: torch/fx/experimental/proxy_tensor.py (``_build_proxy_for_sym_expr``), torch/utils/_sympy/interp.py.
 Read next: nbcompile/aot/compile.py

@@ -50,7 +50,7 @@ class JointGraph:
         end = count + saved_tensors
         trained = [at for at, each in enumerate(self.outputs) if requires_grad(each)]
         training = TrainingMetadata(
-            # An input with history that gets no gradient: autograd would go on to what it was made of.
+            # An input with history that gets no gradient: autograd would go on to what it was computed from.
             detached_inputs=[
                 at
                 for at, example in enumerate(example_inputs)

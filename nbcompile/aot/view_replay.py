@@ -37,7 +37,7 @@ GET_DATA = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
 
 @dataclass(frozen=True, slots=True)
 class ViewCall:
-    """A view operator, and the slots of those of its results that are used, with their places among its results."""
+    """A view operator, and the slots of those of its results that are used, with their positions among its results."""
 
     target: Any
     """An ATen operator, or GET_DATA."""
@@ -85,7 +85,7 @@ def _memory(node: torch.fx.Node) -> int | None:
 def input_views(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], aliases: Sequence[AliasedOutput]
 ) -> InputViews | None:
-    """The view operators behind the outputs that alias an input; None where one is made in another way."""
+    """The view operators behind the outputs that alias an input; None where one is computed in another way."""
     results: Any = module.graph.output_node().args[0]
     wanted = [results[alias.output] for alias in aliases]
     needed = _needed(module, wanted)
@@ -225,7 +225,7 @@ class _Recorder(TorchDispatchMode):
         self.calls.append(ViewCall(func, arguments, named, tuple(results), torch._C.is_grad_enabled()))
 
     def name_last(self, result: torch.Tensor, target: Any) -> None:
-        """Write the function whose result the last operator made, if it did, in the place of the operator."""
+        """Replace the last operator by the function whose result it computed, if there is one."""
         last = self.calls[-1] if self.calls else None
         if last is not None and last.results == (((), self.slots.get(id(result))),):
             self.calls[-1] = replace(last, target=target)
@@ -268,7 +268,7 @@ def _replayed(views: InputViews) -> list[Any]:
 
 
 def _is_alike(view: torch.Tensor, replayed: torch.Tensor) -> bool:
-    """Return whether a view that was made again is what the graph returned: for autograd, too."""
+    """Return whether a view that was replayed is what the graph returned: for autograd, too."""
     return (
         view.requires_grad == replayed.requires_grad
         and view.dtype == replayed.dtype

@@ -102,7 +102,7 @@ def cudagraphs(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]
 
 @register
 def aot_eager_decomp_partition(graph_module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """Like ``inductor``, but with ATen operators in place of generated code."""
+    """Like ``inductor``, but with ATen operators instead of generated code."""
     compilers = recording_compilers(run_through_aten, graph_module)
     return compile_through_aot(graph_module, example_inputs, compilers, decompositions=default_table())
 

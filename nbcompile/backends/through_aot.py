@@ -109,7 +109,7 @@ def eager_reason(graph_module: torch.fx.GraphModule, example_inputs: Sequence[An
 
 
 def _is_decomposed_wrongly(node: torch.fx.Node) -> bool:
-    return name_of_target(node).startswith("multilabel_margin_loss")  # of 0.307 it made 1.879 in torch 2.13
+    return name_of_target(node).startswith("multilabel_margin_loss")  # for 0.307 it returned 1.879 in torch 2.13
 
 
 def _may_run_as_captured(error: Exception, example_inputs: Sequence[Any]) -> bool:
@@ -123,7 +123,7 @@ def _may_run_as_captured(error: Exception, example_inputs: Sequence[Any]) -> boo
 
 
 def as_captured(graph_module: torch.fx.GraphModule, reason: str) -> Callable[..., Any]:
-    """The captured graph operator by operator, in the place of what a backend would have made; the record says why."""
+    """The captured graph operator by operator, instead of a callable of the backend; the record says why."""
     note(f"{reason}: the graph runs as it was captured")
     runnable = checkpoints.with_eager_checkpoints(graph_module)
     compiled_artifact.fall_back_to_eager(runnable)

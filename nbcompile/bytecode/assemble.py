@@ -5,7 +5,7 @@
     Protection(<Label>, 1, True)      14 to 40 -> 96 [1] lasti
 
 Meanings become numbers again: names and constants are looked up in the tables
-of the code object that the new one is made like (and appended where missing),
+of the code object that the new one is modelled on (and appended where missing),
 labels become distances, EXTENDED_ARG and CACHE units come back, and the tables
 of source positions and of protected ranges are written anew.
 
@@ -29,7 +29,7 @@ from nbcompile.bytecode.opcode_families import flags
 
 
 def assemble(instructions: Sequence[Instruction], like: CodeType, **changes: Any) -> CodeType:
-    """A code object made of ``instructions``, otherwise like ``like``.
+    """A code object built from ``instructions``, otherwise like ``like``.
 
     Args:
         instructions: the body; every label that is used must be on an instruction.

@@ -330,7 +330,7 @@ def outer_protection(
     instructions: Sequence[Instruction], indices: Mapping[Label, int], protection: Protection | None, height: int
 ) -> Protection | None:
     """The first of the ranges around a range that began where the stack was at most ``height`` deep."""
-    # Ranges that cover each other in a circle (a handler that protects itself) end the search.
+    # Ranges that cover each other in a cycle (a handler that protects itself) end the search.
     passed: set[Label] = set()
     while protection is not None and protection.depth > height:
         if protection.target in passed:

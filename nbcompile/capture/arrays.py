@@ -79,7 +79,7 @@ def torch_scalar_type(cls: type) -> Callable[..., object]:
 
 
 @functools.cache
-def _twins() -> dict[int, tuple[object, Callable[..., object]]]:
+def _counterparts() -> dict[int, tuple[object, Callable[..., object]]]:
     """The functions that ``torch._numpy`` has, by the identity of NumPy's own."""
     found: dict[int, tuple[object, Callable[..., object]]] = {}
     for namespace in NAMESPACES:
@@ -101,11 +101,11 @@ def torch_function(function: object) -> Callable[..., object] | None:
     """The function that computes one of NumPy's on tensors; None if there is none."""
     if numpy() is None:
         return None
-    found = _twins().get(id(function))
+    found = _counterparts().get(id(function))
     # np.random.rand is a new object at each look-up: the bound method of one generator.
     # Bound methods are equal if function and object are.
     if found is None and is_instance(function, BuiltinMethodType | MethodType) and _is_of_numpy(function):
-        found = next((each for each in _twins().values() if each[0] == function), None)
+        found = next((each for each in _counterparts().values() if each[0] == function), None)
     return None if found is None else found[1]
 
 

@@ -117,11 +117,11 @@ def _examples_of_call(region: torch.fx.Graph, call: torch.fx.Node) -> dict[int, 
     """
     results = region.output_node().args[0]
     assert isinstance(results, tuple | list)
-    twins: list[tuple[object, object]] = [(results[user.args[1]], user) for user in call.users]  # type: ignore[index]
-    twins += zip(region.find_nodes(op="placeholder"), call.args[2:], strict=True)  # a result may be an input
+    counterparts: list[tuple[object, object]] = [(results[user.args[1]], user) for user in call.users]  # type: ignore[index]
+    counterparts += zip(region.find_nodes(op="placeholder"), call.args[2:], strict=True)  # a result may be an input
     return {
         id(inner.meta[_EXAMPLE]): outer.meta[_EXAMPLE]
-        for inner, outer in twins
+        for inner, outer in counterparts
         if isinstance(inner, torch.fx.Node) and isinstance(outer, torch.fx.Node)
         if _EXAMPLE in inner.meta and _EXAMPLE in outer.meta
     }
@@ -135,21 +135,23 @@ def are_equal(one: torch.fx.Graph, other: torch.fx.Graph) -> bool:
     if len(one.nodes) != len(other.nodes):
         return False
     # In one pass: both graphs are in topological order, so the arguments of a node are matched before the node.
-    twins: dict[torch.fx.Node, torch.fx.Node] = {}
+    counterparts: dict[torch.fx.Node, torch.fx.Node] = {}
     for left, right in zip(one.nodes, other.nodes, strict=True):
         if left.op != right.op:
             return False
         if left.op == "placeholder":
             if _kind(left.meta[_EXAMPLE]) != _kind(right.meta[_EXAMPLE]):
                 return False
-        elif left.target != right.target or not _same_arguments(left, right, twins):
+        elif left.target != right.target or not _same_arguments(left, right, counterparts):
             return False
-        twins[left] = right
+        counterparts[left] = right
     return True
 
 
-def _same_arguments(left: torch.fx.Node, right: torch.fx.Node, twins: dict[torch.fx.Node, torch.fx.Node]) -> bool:
-    expected = torch.fx.map_arg((left.args, left.kwargs), twins.__getitem__)
+def _same_arguments(
+    left: torch.fx.Node, right: torch.fx.Node, counterparts: dict[torch.fx.Node, torch.fx.Node]
+) -> bool:
+    expected = torch.fx.map_arg((left.args, left.kwargs), counterparts.__getitem__)
     given = (right.args, right.kwargs)
     return bool(expected == given) and repr(expected) == repr(given)  # 1 == 1.0 == True, 0.0 == -0.0
 

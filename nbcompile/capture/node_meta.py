@@ -1,7 +1,7 @@
 """The names of what nbcompile writes into ``fx.Node.meta``, beside torch's own entries.
 
     node.meta[STACK]    who asked for this operator, as tuple[StackLine, ...]
-    node.meta[ORIGIN]   ("linear",): the captured nodes that an ATen node was made from
+    node.meta[ORIGIN]   ("linear",): the captured nodes that an ATen node was derived from
 
 In torch: ``stack_trace``, ``from_node`` (torch/fx/traceback.py). Read next:
 nbcompile/aot/provenance.py
@@ -10,7 +10,7 @@ nbcompile/aot/provenance.py
 EXAMPLE = "example_value"
 """torch's name for the fake value of a captured node."""
 STACK = "nbc_stack"
-"""Set by the tracer on captured nodes, handed on to the nodes made from them."""
+"""Set by the tracer on captured nodes, copied to the nodes derived from them."""
 ORIGIN = "nbc_from"
 """Names of nodes of the captured graph, as a tuple."""
 CALLED = "nbc_called"

@@ -9,7 +9,7 @@ rewriting/residual.py turns into Python:
     Build("list", (GraphOutput(0), Constant(3)))        [graph_out_0, 3]
 
 A value with an identity of its own (a new list that is stored twice) is wrapped
-in :class:`SharedValue`; it is made once and referred to afterwards.
+in :class:`SharedValue`; it is created once and referred to afterwards.
 
 In torch: VariableTracker.reconstruct and PyCodegen (torch/_dynamo/codegen.py).
 Read next: nbcompile/rewriting/residual.py
@@ -94,7 +94,7 @@ class WaitingGenerator:
     """A generator that waits at a ``yield``: that of a function which begins there."""
 
     code: CodeType
-    """The code of the function that made it."""
+    """The code of the function that created it."""
     offset: int
     """Byte offset of its YIELD_VALUE."""
     stack: tuple[Recipe, ...]
@@ -127,17 +127,17 @@ class Unbound:
 
 @dataclass(frozen=True, slots=True)
 class SharedValue:
-    """A value with an identity: made where it is first needed, then referred to."""
+    """A value with an identity: created where it is first needed, then referred to."""
 
     key: int
     recipe: Recipe
     fill: tuple[Mutation, ...] = ()
-    """Side effects that complete the object right after it is made (attributes of a new object)."""
+    """Side effects that complete the object right after it is created (attributes of a new object)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedReference:
-    """A shared value that was made before, by its key."""
+    """A shared value that was created before, by its key."""
 
     key: int
 

@@ -202,7 +202,7 @@ def kind_of_member(cls: type, name: str) -> str:
     """The kind of member that a class has under a name, as text: "" for none; a function of a library is named.
 
     An attribute of an instance is found otherwise once its class has a property of that name, and a method of a library
-    that is traced by its name means something else once another function is put in its place.
+    that is traced by its name means something else once another function replaces it.
     """
     try:
         found = class_attribute(cls, name)

@@ -74,7 +74,7 @@ class ModuleSource(Address):
 
 @dataclass(frozen=True, slots=True)
 class FunctionModeSource(Address):
-    """A torch function mode that was active when the frame was called, by its place on the stack of modes."""
+    """A torch function mode that was active when the frame was called, by its position on the stack of modes."""
 
     index: int
 

@@ -173,7 +173,7 @@ class Assumptions:
     codes: dict[int, tuple[CodeType, str]] = field(default_factory=dict)
     """Whatever was traced through, by the code's address, with the name of its module."""
     initialisers: list[tuple[FunctionType, Source, Source, int]] = field(default_factory=list)
-    """State of optimisers that the trace made before it read it: by which function, for which optimiser and group of
+    """State of optimisers that the trace created before it read it: by which function, for which optimiser and group of
     parameters, with how many empty lists for results."""
     subclasses: list[tuple[Source | type, Source | type, bool]] = field(default_factory=list)
     """Answers of abstract classes and protocols about a value, by its source, or about a class; the class that was

@@ -29,7 +29,7 @@ _HOOKS = ("pre_hook", "post_hook")
 
 
 def is_triton_kernel(value: object) -> bool:
-    """Return whether ``triton.jit``, or a decorator around it, made the value. Triton is not imported for it."""
+    """Return whether ``triton.jit``, or a decorator around it, created the value. Triton is not imported for it."""
     kind = type(value)
     return kind.__name__ in KINDS and kind.__module__.startswith("triton.runtime.")
 
@@ -43,7 +43,7 @@ def layers(kernel: Any) -> Iterator[Any]:
 
 
 def function_of(kernel: Any) -> Any:
-    """The function that ``triton.jit`` made."""
+    """The function that ``triton.jit`` created."""
     return tuple(layers(kernel))[-1]
 
 

@@ -74,7 +74,7 @@ def make_launch_plan(schedule: Schedule, kernels: Sequence[EmittedKernel]) -> Na
     planner = _Planner(schedule, {kernel.name: kernel for kernel in kernels}, obstacle)
     plan, lines = planner.plan()
     externs = [step for step in schedule.steps if isinstance(step, Extern)]
-    # A plan is made also where the launcher cannot run it: the
+    # A plan is built also where the launcher cannot run it: the
     # text of the Python wrapper is printed of the same steps.
     return NamedPlan(
         plan,

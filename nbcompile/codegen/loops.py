@@ -205,7 +205,7 @@ def emit_chunked_nest(emitter: KernelEmitter, nest: Nest) -> None:
         count = c_index(indexing.product([loop.size for loop in nest.loops]))
         chunks = emitter.names.fresh("chunks")
         writer.line(f"const int {chunks} = {count} >= {LONG_REDUCTION} ? {CHUNKS} : 1;")
-        # With a symbolic length the decision is made in the kernel: one chunk is the plain loop, and starts no threads.
+        # With a symbolic length the kernel decides: one chunk is the plain loop, and starts no threads.
         only_if = f" if ({chunks} > 1)"
     for part in accumulators:
         cpp_type = accumulator_type(emitter, part)

@@ -131,8 +131,8 @@ class Sizes:
         return total
 
     def _value(self, operation: str, first: object, second: object) -> RuntimeSize:
-        # SymPy writes ``s0/2`` as a product with 1/2, which ``number`` made a float.
+        # SymPy writes ``s0/2`` as a product with 1/2, which ``number`` converted to a float.
         if not (isinstance(first, (int, RuntimeSize)) and isinstance(second, (int, RuntimeSize))):
-            raise NeedsPython("a size is made of fractions")
+            raise NeedsPython("a size contains fractions")
         self.values.append(Value(operation, first, second))
         return RuntimeSize(len(self.values) - 1)

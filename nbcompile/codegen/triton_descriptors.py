@@ -4,9 +4,9 @@
     ->  d1 = tl.make_tensor_descriptor(p0, [100, 512], [512, 1], [64, 32])      once for each program
         x1 = d1.load([row_block * 64, begin])                                   in the loop over the sum
 
-A descriptor says where the tensor ends, so a tile needs no masks: what is beyond is 0. It is made by the kernel itself,
-in scratch memory that the launcher gives (128 bytes for each descriptor and program). So sizes and addresses are those
-of the launch: nothing is encoded by the CPU, no address is remembered, and a recorded graph has nothing to renew.
+A descriptor says where the tensor ends, so a tile needs no masks: what is beyond is 0. The kernel itself creates it, in
+scratch memory that the launcher gives (128 bytes for each descriptor and program). So sizes and addresses are those of
+the launch: nothing is encoded by the CPU, no address is remembered, and a recorded graph has nothing to renew.
 What the engine asks for: adjacent elements along one side, all other strides and the address multiples of 16 bytes.
 
 In torch: torch/_inductor/kernel/mm.py (a persistent template with TMA). Read next: nbcompile/gpu/tensor_copies.py
@@ -70,7 +70,7 @@ def describe_factor(
     strides = [_stride(offset, loops) for loops in dimensions]
     start = offset.xreplace({loop.variable: indexing.ZERO for loop in itertools.chain(*dimensions)})
     # All must be strides of the whole index: what is left over (a
-    # gather, a second term of a variable) has no place in a descriptor.
+    # gather, a second term of a variable) cannot be in a descriptor.
     known = [stride for stride in strides if stride is not None]
     if len(known) < len(strides) or _remaining(offset - start, dimensions, known):
         return None

@@ -128,7 +128,7 @@ def _terms(value: torch.Tensor) -> Iterator[str]:
     strides = (
         0 if index(extent) == 1 else size_text(step) for extent, step in zip(value.shape, value.stride(), strict=True)
     )
-    # Also a dimension that is broadcast has its place: the tile has both sides.
+    # Also a dimension that is broadcast has its position: the tile has both sides.
     terms = [
         f"{wide(position, extent, stride)} * {stride}" if isinstance(stride, int) else f"{position} * ({stride})"
         for position, extent, stride in zip(positions, map(size_text, value.shape), strides, strict=True)

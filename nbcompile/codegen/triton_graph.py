@@ -66,7 +66,7 @@ _COMPARISONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """The gradient of a tensor that is read: zeros, to which each element of the tile is added at a place."""
+    """The gradient of a tensor that is read: zeros, to which each element of the tile is added at an offset."""
 
     offset: str
     """Text, in elements of a tensor without gaps."""
@@ -76,7 +76,7 @@ class Scatter:
 def expressions(
     graph: fx.GraphModule, arguments: Sequence[str], buffers: Buffers, mask: str, shape: str, prefix: str
 ) -> tuple[str, list[str]]:
-    """The result's text, and lines that compute what it is made of: as :func:`results`, of one result."""
+    """The result's text, and lines that compute its operands: as :func:`results`, of one result."""
     (result, *_), lines = results(graph, arguments, buffers, mask, shape, prefix)
     if not isinstance(result, str):
         raise NoTriton("a function of attention without a result")
@@ -86,7 +86,7 @@ def expressions(
 def results(
     graph: fx.GraphModule, arguments: Sequence[str], buffers: Buffers, mask: str, shape: str, prefix: str
 ) -> tuple[list[str | Scatter | None], list[str]]:
-    """The texts of the results, and lines that compute what they are made of.
+    """The texts of the results, and lines that compute their operands.
 
     Args:
         graph: Of tensors without dimensions, and of the buffers that it indexes.

@@ -104,7 +104,7 @@ def add_copy(copy: _Copy) -> None:
 
 def forget_copies() -> None:
     """Invalidate all copies of cache entries, after an entry was removed."""
-    # The token first: a copy that is being made meanwhile compares it at its end (call_path.py).
+    # The token first: a copy that is being written meanwhile compares it at its end (call_path.py).
     _forgotten[0] = object()
     for reference in list(_copies.values()):
         copy = reference()
@@ -113,7 +113,7 @@ def forget_copies() -> None:
 
 
 def last_forgotten() -> object:
-    """Token that changes with each :func:`forget_copies`, so that a copy made concurrently can be detected as stale."""
+    """Token that changes with each :func:`forget_copies`, so that a copy written meanwhile is known to be stale."""
     return _forgotten[0]
 
 
@@ -161,16 +161,16 @@ def entries(code: CodeType) -> tuple[CompiledFrame, ...]:
 def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGuard, ...]:
     """First guard that fails in each entry for this call, newest entry first.
 
-    ``key`` is the backend key of the call; an entry that was made with another
+    ``key`` is the backend key of the call; an entry that was created with another
     one refuses for that.
     """
     holders = list(_holders(code))
-    # A notebook cell that ran again made new functions, and all entries for the old ones dead. Only the newest of them
-    # explains this recompilation.
+    # A notebook cell that ran again created new functions, and no call reaches the entries of the old
+    # ones. Only the newest of them explains this recompilation.
     superseded = [each for each, _ in holders if isinstance(each, _Tombstone) and each.is_superseded]
     newest = max(superseded, key=_attempt, default=None)  # each of the others was reported when it was the newest
     asked = [each for each in holders if each[0] not in superseded or each[0] is newest]
-    found = [_failure(holder, made_with, scope, key) for holder, made_with in asked]
+    found = [_failure(holder, backend_key, scope, key) for holder, backend_key in asked]
     return tuple(failure for failure in found if failure is not None)
 
 
@@ -183,15 +183,15 @@ def _lists_every_failure() -> bool:
     return config.recompiles_verbose or RECOMPILES_VERBOSE.isEnabledFor(logging.DEBUG)
 
 
-def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: object) -> FailedGuard | None:
+def _failure(holder: Holder | _Tombstone, backend_key: object, scope: Scope, key: object) -> FailedGuard | None:
     compiled = holder.compiled
     if holder.gone is not None or compiled is None:
         return holder.gone
     failed = compiled.check.failure(scope, holder.compile_id)
-    if failed is None and key is not None and made_with != key:
+    if failed is None and key is not None and backend_key != key:
         reason = (
             "BACKEND_MATCH failure: torch.compile detected different backend callables."
-            f" Cached backend: {_name_of(made_with)}. New backend: {_name_of(key)}."
+            f" Cached backend: {_name_of(backend_key)}. New backend: {_name_of(key)}."
         )
         return FailedGuard(holder.compile_id, reason)
     if failed is not None and _lists_every_failure():
@@ -200,7 +200,7 @@ def _failure(holder: Holder | _Tombstone, made_with: object, scope: Scope, key: 
     return failed
 
 
-def made_with(code: CodeType, key: object) -> list[CompiledFrame]:
+def entries_of_backend(code: CodeType, key: object) -> list[CompiledFrame]:
     """The living entries of one backend, last used first."""
     compiled_frames = (each.compiled for each, backend in _holders(code) if backend is key)
     return [compiled for compiled in compiled_frames if compiled is not None]
@@ -208,7 +208,7 @@ def made_with(code: CodeType, key: object) -> list[CompiledFrame]:
 
 def accepts(frame: Frame, key: object) -> bool:
     """Return whether a valid entry of a backend matches this call (a cache hit)."""
-    return any(each.check.holds(frame.scope()) for each in made_with(frame.code, key))
+    return any(each.check.holds(frame.scope()) for each in entries_of_backend(frame.code, key))
 
 
 def _holders(code: CodeType) -> Iterator[tuple[Holder | _Tombstone, object]]:
@@ -304,7 +304,7 @@ def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str
     """Recompilation limit that is reached for this call: its name in ``config`` and its value; or None."""
     limit = config.recompile_limit if recompile_limit is None else recompile_limit
     accumulated = config.accumulated_recompile_limit
-    # An entry that a redefined global made useless does not count: a cell may be run any number of times.
+    # An entry that no call can hit since a global was redefined does not count: a cell may be run any number of times.
     kept = [each for each in _holders(frame.code) if not (isinstance(each[0], _Tombstone) and each[0].is_superseded)]
     if len(kept) >= accumulated:
         return "accumulated_recompile_limit", accumulated

@@ -2,7 +2,7 @@
 
 CPython asks the hook before it evaluates a frame (PEP 523). torch's C extension
 answers from a list of cache entries kept on the code object: the first one of
-our backend whose guards hold runs in the frame's place. Of our Python only the guard
+our backend whose guards hold runs instead of the frame. Of our Python only the guard
 on the state of the process takes part in that. Only when none holds is :meth:`FrameCallback.__call__` asked.
 
     callback = FrameCallback(compile_frame, backend)

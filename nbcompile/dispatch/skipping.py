@@ -171,7 +171,7 @@ def touches_tensors(frame: Frame) -> bool:
     seen, walked = set[int](), set[int]()
     values = list(frame.locals.values())
     if frame.code.co_name.startswith("torch_dynamo_resume_in_"):
-        # The rest of a frame may have a tensor only in the closure of a function that was made before the break. The
+        # The rest of a frame may have a tensor only in the closure of a function that was created before the break. The
         # list grows while it is walked; a recursive function is in its own closure.
         for value in values:
             if id(value) not in walked:

@@ -84,7 +84,7 @@ def run_stages(frame: Frame, options: Options, observer: FrameObserver) -> Compi
         guards, check = build_check(frame, options, trace, observer)
         residual = build_residual(frame, trace, compiled, observer)
         observed_values.note(frame, guards, [each.source for each in trace.graph.inputs] if trace.graph else [])
-        # Last: an entry is stored only if its check and its program could be made.
+        # Last: an entry is stored only if its check and its program could be built.
         hooks.active().store_frame(frame, options, trace, guards, residual, compiled.function, compiled.artifact)
         return CompiledFrame(observer.compile_id, residual.code, check, options.backend)
     finally:
@@ -144,7 +144,7 @@ def build_check(
 
 
 def build_residual(frame: Frame, trace: Trace, compiled: CompiledGraph, observer: FrameObserver) -> rewriting.Residual:
-    """Build the residual program: what runs in the place of the frame's code."""
+    """Build the residual program: what runs instead of the frame's code."""
     with torch._C.DisableTorchFunction():
         with observer.stage("residual program"), collector_paused():
             residual = rewriting.residual_program(frame, trace, compiled.function, compiled.failure)

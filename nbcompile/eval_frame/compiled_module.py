@@ -78,7 +78,7 @@ class CompiledModule(torch.nn.Module):
 
     @__class__.setter
     def __class__(self, cls: type) -> None:
-        """Become an object of another class: of one made of torch's (FSDP2 does that), the same made of this one's."""
+        """Become an object of another class: of a subclass of torch's (FSDP2 does that), a subclass of this one."""
         answered: Any = self.__class__
         if not issubclass(cls, CompiledModule):
             bases = tuple(type(self) if base is answered else base for base in cls.__bases__)
@@ -115,7 +115,7 @@ class CompiledModule(torch.nn.Module):
 
     @forward.setter
     def forward(self, function: Callable[..., Any]) -> None:
-        """Call another function in its place, as it is: libraries put conversions of results around it."""
+        """Call another function instead, as it is: libraries put conversions of results around it."""
         object.__setattr__(self, "_nbcompile_call", function)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:

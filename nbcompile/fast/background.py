@@ -73,8 +73,8 @@ def compile_graph(backend: Backend, graph: CapturedGraph, inputs: Sequence[Any])
     # The graph runs as captured until it is compiled: that needs no symbols, no subclasses and no modes.
     if not config.background or not can_run_in_background(inputs, graph.symbolic):
         return backend(graph.module, inputs)
-    # Fakes made now: the real inputs may be freed or changed when the worker begins.
-    fakes = torch_internals.fake_twins(inputs)
+    # Fakes created now: the real inputs may be freed or changed when the worker begins.
+    fakes = torch_internals.fake_counterparts(inputs)
     return compile_later(graph.name, lambda: backend(graph.module, fakes), backends.hidden(graph.module.forward))
 
 

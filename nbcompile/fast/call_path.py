@@ -1,10 +1,10 @@
 """Fast calls, from the third call on: guards as instructions in C, and no frame hook.
 
-    f(x)      path = slow_path      the hook, guards in C++, a frame in the place of f's
+    f(x)      path = slow_path      the hook, guards in C++, a frame instead of f's
     f(x)      installer.note        an entry accepts the call: its guards are encoded as instructions for fast_call.c
     f(x)      path = FastCall       those instructions, then the residual program; what they refuse takes the slow path
 
-The slow path defines what a call means; a fast call is made only where the guards of an entry hold, under the default
+The slow path defines what a call means; a fast call happens only where the guards of an entry hold, under the default
 stance and with nobody recording. An entry with a guard that fast_call.c cannot evaluate has none. An entry that is
 removed is removed here, too: dispatch/cache.py calls ``forget``.
 
@@ -124,7 +124,7 @@ class FastCallInstaller:
             return
         # Read first: if anything is forgotten while this runs, the entry that was added may be gone.
         code, before = self.function.__code__, cache.last_forgotten()
-        entries = cache.made_with(code, self.callback.key)
+        entries = cache.entries_of_backend(code, self.callback.key)
         if _first_frame(self.entry)[0] is not self.function:
             return  # the class has another forward by now
         if not entries or torch_internals.function_modes() or not fast_call.is_built():
@@ -195,7 +195,7 @@ class FastCallInstaller:
         """The residual program as a function; what it calls meets the hook, where it calls more than one graph."""
         original = self.function
         names, defaults, cells = original.__globals__, original.__defaults__, original.__closure__
-        # The residual program takes the arguments of the function itself, so it can be called in its place.
+        # The residual program takes the arguments of the function itself, so it can be called instead.
         function = FunctionType(code, names, original.__name__, defaults, cells)
         function.__kwdefaults__ = original.__kwdefaults__
         # Its own frame must not be compiled once more; what it calls may.

@@ -147,7 +147,7 @@ class _Writer:
         self.torch_numbers = tools
         # Slots: first the arguments and free variables, then a new one for each instruction that fetches.
         self._slots: dict[object, int] = {LocalSource(name): number for number, name in enumerate(self.names)}
-        self._made = len(self.names)
+        self._slot_count = len(self.names)
 
     def emit(self, operation: str, slot: int = NOTHING, number: int = 0, address: int = 0, key: object = None) -> None:
         """Write one instruction that says yes or no."""
@@ -192,8 +192,8 @@ class _Writer:
         key_of_value = (operation, slot, number, (id(key[0]), key[1]) if isinstance(key, tuple) else key)
         if key_of_value not in self._slots:
             self.written.append((operation, slot, number, 0, key))
-            self._slots[key_of_value] = self._made
-            self._made += 1
+            self._slots[key_of_value] = self._slot_count
+            self._slot_count += 1
         return self._slots[key_of_value]
 
     def _fetch(self, source: Source) -> int:

@@ -176,7 +176,7 @@ class AtenTracer(TorchDispatchMode):
         if functional is None or not isinstance(changed, torch.Tensor) or not self._may_change(changed):
             raise NeedsAotAutograd
         holders = self.holders[_storage(changed)]
-        # The functional form: views of y, if there are any, would have to be made again from the new value.
+        # The functional form: views of y, if there are any, would have to be computed again from the new value.
         if any(_view_metadata(each) != _view_metadata(changed) for each in holders):
             raise NeedsAotAutograd  # a view would have to be computed again
         args = (*args, *_defaults(func, functional, len(args)))
@@ -318,7 +318,7 @@ def _arguments(operator: torch._ops.OpOverload) -> list[tuple[str, str, bool]]:
 
 
 def _defaults(operator: torch._ops.OpOverload, variant: torch._ops.OpOverload, given: int) -> tuple[Any, ...]:
-    """Arguments that are optional in place and required for the variant (``bernoulli_()`` is ``bernoulli(0.5)``)."""
+    """Arguments that only the variant requires (``bernoulli_()`` is ``bernoulli(0.5)``)."""
     pairs = zip(operator._schema.arguments[given:], variant._schema.arguments[given:], strict=True)
     return tuple(ours.default_value for ours, its in pairs if ours.has_default_value() and not its.has_default_value())
 

@@ -5,7 +5,7 @@
 
 The same tracer as for inference (inference_tracer.py), with autograd above it: the operators of the derivative pass
 through it as those of the forward pass do. Which captured node an operator of the derivative belongs to is known from
-autograd's own graph: each of its nodes was made while one captured node ran.
+autograd's own graph: each of its nodes was created while one captured node ran.
 
 In torch: torch/_functorch/_aot_autograd/graph_capture.py, torch/fx/traceback.py. Read next: nbcompile/aot/partition.py
 """
@@ -109,7 +109,7 @@ class AutogradProvenance:
         class NumberingReplay(Replay):
             def run_node(self, n: torch.fx.Node) -> Any:
                 result = super().run_node(n)
-                # Autograd numbers its nodes: those between two readings were made by this captured node.
+                # Autograd numbers its nodes: those between two readings were created by this captured node.
                 now = torch_internals.next_autograd_number()
                 provenance.captured.update(dict.fromkeys(range(provenance.seen, now), n))
                 provenance.seen = now

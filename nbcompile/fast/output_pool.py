@@ -1,6 +1,6 @@
 """Memory of results, used again: what output_pool.h keeps, seen from Python.
 
-    y = compiled(x)         a softmax of 32 MiB, memory made by the system page by page     20.8 ms
+    y = compiled(x)         a softmax of 32 MiB, memory mapped by the system page by page     20.8 ms
     del y
     y = compiled(x)         the same memory, already there                                   3.7 ms
 

@@ -44,7 +44,7 @@ MODULES = ("torch.distributed.tensor", "networkx")
 def import_while_building() -> None:
     """Have it done, once in a process.
 
-    No other thread does it: modules that two threads import at once may be seen half made.
+    No other thread does it: modules that two threads import at once may be seen half initialised.
     """
     compiler_processes.builds.concurrent_task = _import
 

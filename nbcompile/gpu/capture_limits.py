@@ -114,7 +114,7 @@ def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram, unread
         reason = "cpu device (a kernel in C++)"
     if not reason and emitted.plan is not None:
         try:
-            # Only tried: the plan that is recorded is made when the graph is loaded (loading.py).
+            # Only tried: the plan that is recorded is built when the graph is loaded (loading.py).
             random_draws.without_draws(emitted.plan, {extern.name: extern.target for extern in emitted.externs})
         except random_draws.NotDrawable as found:
             reason = f"random numbers that are drawn inside ({found})"

@@ -223,9 +223,9 @@ def kernel_of(request: dict[str, Any]) -> Any:
 def own_folder(folders: list[str]) -> Iterator[None]:
     """Have a folder for all temporary files, Triton's and those of its tools, which is removed with what is in it.
 
-    It is in the list from before it is made until it is removed.
+    It is in the list from before it is created until it is removed.
     """
-    # Its name is known before it is there: a signal may come right after it was made.
+    # Its name is known before it is there: a signal may come right after it was created.
     folder = os.path.join(tempfile.gettempdir(), f"nbcompile-triton-{secrets.token_hex(8)}")  # noqa: PTH118
     folders.append(folder)
     os.mkdir(folder, 0o700)  # noqa: PTH102  another one's, or a link, is refused

@@ -124,12 +124,12 @@ class _Divider:
         """Return whether a step cannot be recorded: the operator is known for that, or it is the CPU's."""
         if getattr(step, "extern", None) in self.apart:
             return True
-        slots = {*_used([step]), *_made([step])}
+        slots = {*_used([step]), *_defined([step])}
         return any(self.shapes[slot].gpu < 0 for slot in slots if slot in self.shapes)
 
     def _part(self, steps: list[Step], is_apart: bool, later: set[int]) -> Part:
-        used, filled = _used(steps), _made(steps)
-        # What an earlier part made and this one frees is freed by the caller of the parts, which
+        used, filled = _used(steps), _defined(steps)
+        # What an earlier part defined and this one frees is freed by the caller of the parts, which
         # holds the reference (DividedProgram).
         given = tuple(sorted(slot for slot in filled if slot in later))
         taken = tuple(sorted(used - filled - set(range(len(self.plan.inputs))) - set(self.constants)))
@@ -190,7 +190,7 @@ def _used(steps: Sequence[Any]) -> set[int]:
     return found
 
 
-def _made(steps: Sequence[Any]) -> set[int]:
+def _defined(steps: Sequence[Any]) -> set[int]:
     """Slots that steps fill first."""
     found = {step.slot for step in steps if isinstance(step, (AllocateSlot, ViewSlot))}
     for step in steps:

@@ -1,4 +1,4 @@
-"""Flex attention on a GPU as kernels, in place of products with all scores in memory: which nodes, and the kernels.
+"""Flex attention on a GPU as kernels, instead of products with all scores in memory: which nodes, and the kernels.
 
     mark(graph, ...)     flex_attention.meta["nbcompile_flex_kernel"] = FlexForward(kernel 0, 16 programs, ...)
 

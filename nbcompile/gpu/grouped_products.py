@@ -185,7 +185,7 @@ def _candidates(
     def seconds(tile: Any) -> float:
         return predict(tile, shape, chip, moved).seconds - LAUNCH_SECONDS
 
-    # Looked up at each call: a copy made at import would keep the tiles that a test puts in their place.
+    # Looked up at each call: a copy created at import would keep the tiles that a test replaces them by.
     fitting = [tile for tile in templates.TILES if fits(tile, shape, chip) and not is_wasteful(tile, shape)]
     found = [Candidate(tile, LAUNCH_SECONDS + seconds(tile) / TEMPLATE_REACHED) for tile in fitting]
     if "ATEN" in backends:

@@ -5,7 +5,7 @@
 Every value that holds a pointer comes from others that do: ``tt.addptr`` from its base, the value that a loop carries
 from what it begins with and from what the last round yields, a helper's parameter from all of its calls. An operation
 that is not known to leave memory alone is taken to write through each pointer that it is given; a pointer that was
-loaded from memory, or made of a number, may be any parameter's.
+loaded from memory, or computed from a number, may be any parameter's.
 
 In torch: identify_accessed_tensors in torch/_higher_order_ops/triton_kernel_wrap.py. Read next:
 nbcompile/gpu/user_kernels.py
@@ -57,7 +57,7 @@ def _first_form(source: ASTSource, chip: Chip, flow: _Flow) -> Any:
     target = GPUTarget("cuda", chip.capability, 32)
     backend = make_backend(target)
     options = backend.parse_options({})
-    flow.context = ir.context()  # lives as long as what is made in it
+    flow.context = ir.context()  # lives as long as what is created in it
     ir.load_dialects(flow.context)
     backend.load_dialects(flow.context)
     known = {

@@ -1,7 +1,7 @@
 """A graph whose tensors are on a GPU: kernels built for the chip that is here, and launched.
 
-    made = compile_graph(graph, examples, launcher, compiler, attribute=..., keep_sharing=True)
-    made.program([x])                a whole graph in one call of C (runtime/launcher.c)
+    compiled = compile_graph(graph, examples, launcher, compiler, attribute=..., keep_sharing=True)
+    compiled.program([x])            a whole graph in one call of C (runtime/launcher.c)
 
 What has no Triton form is called as an operator of ATen instead: that operator alone, with the reason.
 

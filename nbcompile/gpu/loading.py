@@ -145,7 +145,7 @@ class _GraphLoader:
         return self.replayed(program, part.plan, part.drawn, CaptureFacts("", part.written))
 
     def _load(self, changed: Any, constants: Mapping[int, object]) -> LoadedGraph:
-        # Made of the graph's own plan, so it is no part of the artifact.
+        # Built from the graph's own plan, so it is no part of the artifact.
         return load(changed, self.compiler, self.attribute, constants, self.prepared, is_stored=False)
 
 

@@ -150,7 +150,7 @@ _SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 
 
 def _tile(blocks: State, descriptor: Array, rows: int, depth: int, size: int, transposed: bool) -> Array:
-    """Byte offsets in shared memory of a tile's elements, ``[groups, rows, depth]``; the descriptor places it.
+    """Byte offsets in shared memory of a tile's elements, ``[groups, rows, depth]``; the descriptor arranges it.
 
     Args:
         blocks: They run.

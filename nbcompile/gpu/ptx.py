@@ -141,7 +141,7 @@ def _constants(text: str) -> Iterator[tuple[str, bytes]]:
 
 
 _TOKEN = re.compile(
-    r"""\s*(?: \.loc\s(?P<place>[^\n]*) | (?P<label>[\w$]+):(?!:) | [{}] | \.[^;\n]*;?
+    r"""\s*(?: \.loc\s(?P<location>[^\n]*) | (?P<label>[\w$]+):(?!:) | [{}] | \.[^;\n]*;?
          | (?P<statement>[@a-z][^;]*); )""",
     re.VERBOSE,
 )
@@ -157,8 +157,8 @@ def _instructions(body: str, labels: dict[str, int]) -> Iterator[Instruction]:
     while token := _TOKEN.match(text, position):
         position = token.end()
         # A directive is valid until the next one: instructions between share its line.
-        if token["place"]:
-            line = _line(token["place"], line)
+        if token["location"]:
+            line = _line(token["location"], line)
         elif token["label"]:
             labels[token["label"]] = count
         elif token["statement"]:

@@ -24,7 +24,7 @@ _DECLARED = re.compile(r"\.reg\s+\.\w+\s+(%\w+?)(?:<\d+>)?\s*;")
 
 
 def without_calls(body: str, text: str) -> str:
-    """The body of a kernel with the functions that it calls in place of the calls.
+    """The body of a kernel with the functions that it calls instead of the calls.
 
     Args:
         body: What is between the braces of the kernel.

@@ -46,7 +46,7 @@ def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refus
 
 
 def unmarked(graph_module: torch.fx.GraphModule, names: Sequence[str], reason: str) -> Iterator[tuple[str, str]]:
-    """Nodes whose written kernel is refused: they have its reason in place of a launch."""
+    """Nodes whose written kernel is refused: they have its reason instead of a launch."""
     for node in graph_module.graph.nodes:
         marked = node.meta.get(KERNEL)
         if node.name not in names or marked is None:

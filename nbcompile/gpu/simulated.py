@@ -218,14 +218,14 @@ def _simulated(
     kernel, built = ready.kernel, ready.built
     # Where eager mode leaves open which of several stores is the last, two of them are no race.
     memory = GlobalMemory(not kernel.any_order)
-    #     x[1:] of float32    begins at 4 bytes: a copy takes its place, and is copied back
-    placed = [aligned(value) for value in given]
-    addresses = [memory.copy_in(value, name) for (value, _), name in zip(placed, kernel.arguments, strict=True)]
+    #     x[1:] of float32    begins at 4 bytes: a copy replaces it, and is copied back
+    aligned_inputs = [aligned(value) for value in given]
+    addresses = [memory.copy_in(value, name) for (value, _), name in zip(aligned_inputs, kernel.arguments, strict=True)]
     if ready.scratch:
         numbers = [*numbers, memory.take_scratch(ready.scratch * blocks)]
     chosen = np.unique(np.linspace(0, blocks - 1, sample).astype(np.int64)) if sample else None
     ran = simulator.run(ready.function, blocks, [*addresses, *numbers], memory, built.shared_bytes, chosen=chosen)
-    for value, original in placed:
+    for value, original in aligned_inputs:
         if original is not None:
             original.copy_(value)
     lines, touched = ran.lines, memory.touched()

@@ -57,7 +57,7 @@ def run(
     Args:
         function: What runs.
         grid: How many blocks.
-        arguments: Addresses from ``memory.place``, and whole numbers; parameters that are missing are 0.
+        arguments: Addresses from ``memory.copy_in``, and whole numbers; parameters that are missing are 0.
         memory: Holds the tensors; they are written to in place.
         shared_bytes: Of shared memory for each block.
         width: Blocks in a row, where the grid has two dimensions; 0 if it has one.

@@ -1,8 +1,8 @@
 """Cross-compilation of an ATen graph for an absent GPU: kernels are compiled for the chip and run in the simulator.
 
-    made = compile_graph(graph, examples, CHIPS["sm_90"], attribute=..., keep_sharing=True)
-    made.emitted.kernels        Triton's text, as for a GPU
-    made.program(x)             eager's results, out of the code for the GPU
+    compiled = compile_graph(graph, examples, CHIPS["sm_90"], attribute=..., keep_sharing=True)
+    compiled.emitted.kernels    Triton's text, as for a GPU
+    compiled.program(x)         eager's results, out of the code for the GPU
 
 Tensors are on the CPU. Lowering and scheduling treat them as tensors on the GPU, so loops are those of
 a GPU. What has no Triton form, or what the simulator cannot run, is called as an operator of ATen instead: that

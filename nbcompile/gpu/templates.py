@@ -300,7 +300,7 @@ def _predicted(tile: ProductTile, shape: Shape, chip: Chip, moved: int, reached:
     seconds = predict(tile, shape, chip, moved).seconds
     if not tile.descriptors:
         return _slower(seconds, reached)
-    # _slower divides by TEMPLATE_REACHED: the quotient puts DESCRIBED_REACHED in its place.
+    # _slower divides by TEMPLATE_REACHED: the quotient replaces it by DESCRIBED_REACHED.
     return DESCRIPTOR_SECONDS + _slower(seconds, reached * DESCRIBED_REACHED / TEMPLATE_REACHED)
 
 

@@ -55,7 +55,7 @@ class Form:
     """Arguments as the code of a kernel depends on them."""
 
     function: Any
-    """The function that ``triton.jit`` made."""
+    """The function that ``triton.jit`` created."""
     signature: tuple[tuple[str, str], ...]
     constants: tuple[tuple[int, Any], ...]
     """By position: arguments that are part of the code."""

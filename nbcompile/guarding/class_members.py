@@ -54,7 +54,7 @@ class Members:
         # CPython gives a class another version tag when it or one of its bases changes.
         if id(cls) == self._address and self._now.value == self._seen:
             return True
-        now = members.place_of_version(cls)
+        now = members.version_field(cls)
         # Read before the members: a change during the look-up leaves an old tag, and the next call looks again.
         seen = now.value
         if any(kind_of_member(cls, name) != kind for name, kind in self._kinds):

@@ -75,7 +75,7 @@ def _failed(
     if isinstance(refusing, Leaf):
         expected, actual = refusing.wanted(), _actual_value(guard.source, scope)
     else:
-        # A conjunction is explained by the part that fails, with the line that made that part necessary.
+        # A conjunction is explained by the part that fails, with the line that required that part.
         stack, note = next(((lines, why) for part, lines, why in refusing.parts if part == reason), (stack, note))
         if (relation := refusing.relation(reason)) is not None:
             source, expected = relation.subject, relation.expected

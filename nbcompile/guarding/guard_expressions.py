@@ -7,7 +7,7 @@
     expressions.test(guard)  ->  the tree       expressions.take(call)  ->  {"L['x'].dtype": "torch.float32", ...}
 
 A tree is true for the values of a call exactly if the guard holds for the call: that is tested. An object
-that a guard compares by identity gets a name in place of its address.
+that a guard compares by identity gets a name instead of its address.
 
 In torch: nothing. Read next: nbcompile/recording/guard_explorer.py
 """

@@ -7,7 +7,7 @@
     builder.captured      the captured graph, where some call falls back to it
     builder.parts         those of a graph that was split, each with a builder of its own
 
-Stages write here and never read. Outside of ``collecting()``, and for a callable that cannot be made from data
+Stages write here and never read. Outside of ``collecting()``, and for a callable that cannot be rebuilt from data
 (``builder.obstacle`` says why), only the disk cache is lost.
 
 In torch: torch/_functorch/_aot_autograd/autograd_cache.py. Read next: nbcompile/fast/disk_cache/graphs.py
@@ -51,7 +51,7 @@ class Runnable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredTarget:
-    """The GPUs that machine code is for, and what made it."""
+    """The GPUs that machine code is for, and what compiled it."""
 
     chips: tuple[tuple[int, str], ...]
     """Number of each GPU, and its instruction set."""
@@ -100,11 +100,11 @@ class ArtifactBuilder:
     alias_check: Any = None
     """Inputs to compare before each call (an ``input_aliasing.AliasCheck``)."""
     leaf_views: Any = ()
-    """Results that are given as views made without gradients (each an ``aot.leaf_views.LeafView``)."""
+    """Results that are given as views created without gradients (each an ``aot.leaf_views.LeafView``)."""
     gpu: StoredTarget | None = None
     """The GPUs of the programs that were loaded last; None: they run on the CPU."""
     obstacle: str = ""
-    """The reason why the callable cannot be made from data."""
+    """The reason why the callable cannot be rebuilt from data."""
     ready: list[Callable[[], None]] | None = None
     """Callbacks for a callable that a background thread is still compiling."""
 
@@ -175,7 +175,7 @@ def set_alias_check(captured: Any, check: Any) -> None:
 
 
 def set_leaf_views(leaves: Any) -> None:
-    """Set the results that are given as views made without gradients."""
+    """Set the results that are given as views created without gradients."""
     builder = _builder.get()
     if builder is not None:
         builder.leaf_views = leaves

@@ -111,7 +111,7 @@ class TensorShape:
 
 
 ANY_SHAPE = TensorShape(torch.float32, (), ())
-"""In the place of a shape that nothing looks at."""
+"""Instead of a shape that nothing looks at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Multiply:
-    """A matrix product into a slot that was made before: ``mm``, ``bmm``, ``addmm``, ``baddbmm``."""
+    """A matrix product into a slot that was created before: ``mm``, ``bmm``, ``addmm``, ``baddbmm``."""
 
     extern: str
     product: str

@@ -88,7 +88,7 @@ def symbol_values(program: Program, inputs: Sequence[Any]) -> dict[Symbol, int]:
 
 def tabulate(body: Expr, variable: Symbol, size: int) -> list[int] | None:
     """Values of a body for each value of its single loop variable; None where it depends on anything else."""
-    # A table is made at compile time, so it may depend on nothing that a call brings.
+    # A table is computed at compile time, so it may depend on nothing that a call brings.
     for node in walk(body):
         if isinstance(node, (Load, Local)) or (isinstance(node, IndexOf) and node.index.free_symbols - {variable}):
             return None

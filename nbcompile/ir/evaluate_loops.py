@@ -93,7 +93,7 @@ class Scope:
                 symbols = self.gather_symbols(gathers, mask, bound)
                 indices = tuple(self.evaluate_index(each, symbols) for each in index)
                 if mask is not None:
-                    # A masked-out element may have an index outside of the buffer: element 0 is loaded in its place.
+                    # A masked-out element may have an index outside of the buffer: element 0 is loaded instead.
                     indices = tuple(torch.where(mask, index, 0) for index in indices)
                     # The buffer may have no element 0 either.
                     if not mask.any():

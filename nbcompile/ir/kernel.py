@@ -16,7 +16,7 @@ over rows is one kernel.
 
 In a kernel every ``Load`` and ``Store`` has one index: the offset in memory.
 
-In torch: torch/_inductor/codegen/simd.py, cpp.py (made while it is printed).
+In torch: torch/_inductor/codegen/simd.py, cpp.py (built while it is printed).
 Read next: nbcompile/ir/evaluate.py
 """
 

@@ -39,7 +39,7 @@ def children(body: Expr) -> tuple[Expr, ...]:
 
 def walk(body: Expr) -> Iterator[Expr]:
     """Nodes in pre-order."""
-    # A list in place of recursion: bodies may be nested deeper than Python's stack.
+    # A list instead of recursion: bodies may be nested deeper than Python's stack.
     stack = [body]
     while stack:
         node = stack.pop()

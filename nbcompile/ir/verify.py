@@ -72,7 +72,7 @@ def verify_program(program: Program) -> None:
     names: set[str] = set()
     sizes = {source.symbol for source in program.symbols}
     for buffer in program.buffers:
-        require(buffer.name not in names, f"{buffer.name} is made twice")
+        require(buffer.name not in names, f"{buffer.name} is defined twice")
         names.add(buffer.name)
         match buffer:
             case Extern():
@@ -94,7 +94,7 @@ def verify_program(program: Program) -> None:
 
 def _verify_views(value: object, known: dict[str, Tensor]) -> None:
     if isinstance(value, BufferView):
-        require(value.buffer in known, f"{value.buffer} is used before it is made")
+        require(value.buffer in known, f"{value.buffer} is used before it is defined")
     elif isinstance(value, dict):
         _verify_views(tuple(value.values()), known)
     elif isinstance(value, (tuple, list)):
@@ -139,7 +139,7 @@ def _verify_scatter(buffer: Scatter, known: dict[str, Tensor], sizes: set[Symbol
 def _verify_scope(body: Expr, scope: set[Symbol], known: dict[str, Tensor], where: str) -> None:
     for node in walk(body):
         if isinstance(node, Load):
-            require(node.buffer in known, f"{where} reads {node.buffer}, which is not made before")
+            require(node.buffer in known, f"{where} reads {node.buffer}, which is not defined before")
             tensor = known[node.buffer]
             # A load has the buffer's own type: a conversion is an operation.
             require(node.dtype == tensor.dtype, f"{where} reads {node.buffer} as {node.dtype}, it is {tensor.dtype}")

@@ -1,6 +1,6 @@
 """Status line during a long compilation: the function, the stage and the time.
 
-    nbcompile: 0/0 f, build, 3.2 s          in the cell's output; the view takes its place
+    nbcompile: 0/0 f, build, 3.2 s          in the cell's output; the view replaces it
 
 A thread looks at the recorder now and then. The compiler knows nothing of it, and a short
 compilation never sees it.

@@ -11,7 +11,7 @@ helpers need nothing: the compiler inlines what it meets.
     net = Sequential(...)        net = WRAP(Sequential(...), "net")
     g = lambda x: x + 1          g = WRAP(lambda x: x + 1, "g")
 
-In torch: nothing; there the user writes ``torch.compile`` at each of these places.
+In torch: nothing; there the user writes ``torch.compile`` at each of these.
 Read next: nbcompile/api.py
 """
 
@@ -115,7 +115,7 @@ class _Decorate(ast.NodeTransformer):
     """Visits statements of the cell's own level, also below ``if``, ``for``, ``with`` and ``try``."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        # The first decorator is the outermost: it gets what the others have made.
+        # The first decorator is the outermost: it gets what the others have returned.
         node.decorator_list.insert(0, _wrap_at(node.decorator_list[0] if node.decorator_list else node))
         return node
 

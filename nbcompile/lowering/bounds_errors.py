@@ -44,7 +44,7 @@ _TEXTS_OF_VECTORS = {"index_add": _IN_SELF}
 
 
 def bounds_error(node: torch.fx.Node | None, dim: int | None) -> str:
-    """The error of an index into a dimension, with places for ``index`` and ``size``.
+    """The error of an index into a dimension, with fields for ``index`` and ``size``.
 
     Args:
         node: the operator, which knows the function that the program called.

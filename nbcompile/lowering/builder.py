@@ -82,7 +82,7 @@ class Builder:
         self.channels_last: set[str] = set()
         """Buffers in channels-last layout where the graph is contiguous."""
         self.known: dict[fx.Node, Value] = {}
-        """Results that a launch of a Triton kernel has made, by their nodes, which come later."""
+        """Results that a launch of a Triton kernel has written, by their nodes, which come later."""
         self.written_by_launches: set[str] = set()
         """Buffers that only launches of Triton kernels have written, or will."""
         self.launch_inputs: dict[fx.Node, fx.Node] = {}

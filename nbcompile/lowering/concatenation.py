@@ -55,12 +55,12 @@ def repeat(_: Builder, x: Value, repeats: Sequence[Any]) -> Value:
 
 
 def below(coordinate: Index, bound: Index) -> Expr:
-    """``place < bound``, as a value."""
+    """``position < bound``, as a value."""
     return apply("lt", IndexOf(coordinate, torch.int64), number_of(bound))
 
 
 def at_least(coordinate: Index, bound: Index) -> Expr:
-    """``place >= bound``, as a value."""
+    """``position >= bound``, as a value."""
     return apply("ge", IndexOf(coordinate, torch.int64), number_of(bound))
 
 

@@ -132,7 +132,7 @@ def _product(
     )  # fmt: skip
     variables = [index(0) if is_one(extent) else loop_variable(at) for at, extent in enumerate(layout.size)]
     first, *pixels, column = variables
-    #     pixel of the image  =  stride * pixel of the result  +  dilation * place in the window  -  padding
+    #     pixel of the image  =  stride * pixel of the result  +  dilation * position in the window  -  padding
     positions = [
         index(step) * pixel + index(apart) * inside - index(before)
         for step, pixel, apart, inside, before in zip(
@@ -158,7 +158,7 @@ def _inside(positions: Sequence[Index], geometry: _Geometry) -> Expr | None:
         position = IndexOf(along, torch.int32)
         if geometry.padding[at]:
             conditions.append(apply("ge", position, constant(0, torch.int32)))
-        # The last place of the last window: only if it is beyond the image is there anything to compare.
+        # The last position of the last window: only if it is beyond the image is there anything to compare.
         last = (geometry.result[at] - 1) * geometry.stride[at] + (geometry.window[at] - 1) * geometry.dilation[at]
         if last - geometry.padding[at] >= geometry.image[at]:
             conditions.append(apply("lt", position, constant(geometry.image[at], torch.int32)))

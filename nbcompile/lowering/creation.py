@@ -66,10 +66,10 @@ def fill(build: Builder, x: Value, fill: Any) -> Value:
 
 
 def _literal(build: Builder, node: Any) -> bool | int | float:
-    """The number that a tensor was made of when the graph was traced.
+    """The number that a tensor was created from when the graph was traced.
 
     Raises:
-        NoLowering: it was made of none, and is on another device than what it is used with.
+        NoLowering: it was created from none, and is on another device than what it is used with.
     """
     is_literal = isinstance(node, fx.Node) and node.target is aten.lift_fresh_copy.default
     tensor = build.own_tensors.get(node.args[0]) if is_literal else None

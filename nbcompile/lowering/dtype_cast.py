@@ -89,7 +89,7 @@ def to_copy(
     pin_memory: bool = False, non_blocking: bool = False, memory_format: Any = None,
 ) -> Value:  # fmt: skip
     """Cast to another dtype; a copy to another device falls back to ATen."""
-    # AOTAutograd writes a tensor of one number as that number: ``vmap`` made it, of the 2 in ``s * 2``.
+    # AOTAutograd writes a tensor of one number as that number: ``vmap`` created it from the 2 in ``s * 2``.
     if not isinstance(x, Value):
         number: Value = LOWERINGS[aten.scalar_tensor.default](build, x, dtype=dtype, device=device)
         return number

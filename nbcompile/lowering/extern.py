@@ -51,11 +51,11 @@ _FAMILIES: dict[str, str] = {
         "special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p"
     ),
     "complex numbers: generated kernels hold real ones": "complex polar view_as_real view_as_complex _conj",
-    "writes to places that are read from memory": (
+    "writes to offsets that are read from memory": (
         "scatter scatter_add scatter_reduce index_put _unsafe_index_put index_add index_copy index_fill masked_scatter "
         "embedding_dense_backward scatter_ index_put_"
     ),
-    "counting into bins: elements meet at places that are read from memory": "histc bincount histogramdd",
+    "counting into bins: elements meet at offsets that are read from memory": "histc bincount histogramdd",
     "gradients that meet where an image was read between its elements": (
         "upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward "
         "upsample_bicubic2d_backward grid_sampler_2d_backward grid_sampler_3d_backward replication_pad1d_backward "

@@ -1,4 +1,4 @@
-"""Attention whose scores functions change, on a GPU: the launches of kernels that were made for the node.
+"""Attention whose scores functions change, on a GPU: the launches of kernels that were generated for the node.
 
     flex_attention(q, k, v, score, (.., mask), 0.125)    triton_flex_attention0(q, k, v, out, sums, ...)
     flex_attention_backward(q, k, v, out, ...)           a kernel for delta, one for the query, one for keys and values

@@ -88,7 +88,7 @@ _register()
 
 @lowering(aten._foreach_addcdiv.Scalar, aten._foreach_addcdiv.ScalarList)
 def addcdiv(build: Builder, x: Any, a: Any, b: Any, value: Any = 1) -> tuple[Any, ...]:
-    """``x + value * a / b``; the numbers, by place or not, are a keyword of the operator on tensors."""
+    """``x + value * a / b``; the numbers, by position or not, are a keyword of the operator on tensors."""
     return _for_each(aten.addcdiv.default)(build, x, a, b, value=value)
 
 

@@ -1,4 +1,4 @@
-"""Grouped matrix products on a GPU: the launch of a kernel that was made for the node.
+"""Grouped matrix products on a GPU: the launch of a kernel that was generated for the node.
 
     _grouped_mm(x, w, offsets)      triton_grouped_mm0(x, w, offsets, out)
 

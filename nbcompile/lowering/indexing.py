@@ -176,7 +176,7 @@ class IndexedDims:
 def indexed_dims(x: Value, given: Sequence[int], common: Sequence[Index]) -> IndexedDims:
     """Lay out the result of indexing some dimensions by tensors whose common (broadcast) size is given.
 
-    Where the indexed dimensions are adjacent, the common size takes their place, else it comes first:
+    Where the indexed dimensions are adjacent, the common size replaces them, else it comes first:
 
     x[:, i, j, :]  ->  [x0, *broadcast(i, j), x3]
     x[i, :, j, :]  ->  [*broadcast(i, j), x1, x3]

@@ -97,13 +97,13 @@ def _is_item(node: fx.Node) -> bool:
 
 
 def _above(view: fx.Node) -> fx.Node:
-    """The tensor that a view is made of."""
+    """The base tensor of a view."""
     above = view.all_input_nodes[0]
     return above.all_input_nodes[0] if _is_item(view) else above
 
 
 def _users(node: fx.Node) -> list[fx.Node]:
-    """The users of a tensor, items in place of the lists that they are in."""
+    """The users of a tensor, items instead of the lists that they are in."""
     return [found for user in node.users for found in (user.users if user.target in _LISTS else (user,))]
 
 
@@ -135,9 +135,9 @@ def _follow(group: Group, level: fx.Node, result: fx.Node) -> None:
     group.whole.update(_copies_of(result))
 
 
-def _place(group: Group, node: fx.Node) -> tuple[object, ...] | None:
+def _elements(group: Group, node: fx.Node) -> tuple[object, ...] | None:
     """Elements of the base's memory that a node is, before the launch or after it; None if it is none."""
-    #     view(above, [10, 10]) is made again by the traced graph where something is put into it
+    #     view(above, [10, 10]) is computed again by the traced graph where something is put into it
     root = base_of(node)
     level = group.base if root is group.base or root in group.whole else group.rebuilt.get(root)
     if level is None:
@@ -176,7 +176,7 @@ def _puts_back(group: Group, user: fx.Node, result: fx.Node, level: fx.Node, abo
     if user.target is scatter:
         into: Any = user.args[0]
         is_part = user.args[1:] == (result, *part) and not user.kwargs
-        return is_part and _place(group, into) == _place(group, above)
+        return is_part and _elements(group, into) == _elements(group, above)
     if not _is_view(user) or not _is_view(level):
         return False
     below, over, put = (of_tensor(node.meta["val"]) for node in (level, above, user))

@@ -1,4 +1,4 @@
-"""Linear layer and cross entropy on a GPU: the launch of a kernel that was made for the node.
+"""Linear layer and cross entropy on a GPU: the launch of a kernel that was generated for the node.
 
     linear_cross_entropy(x, w, b, target, -100)     triton_linear_cross_entropy0(x, ...), for each split
                                                     buf4 = largest + log(sum over splits of total * exp(..))

@@ -110,7 +110,7 @@ def layer_norm(
         result = elementwise(build, lambda a, w: a * w, (result, convert(build, weight, wide.dtype)))
     if bias is not None:
         result = elementwise(build, lambda a, b: a + b, (result, convert(build, bias, wide.dtype)))
-    # On the CPU ATen may save float32 in place of bfloat16; a backward is made for what FakeTensor says.
+    # On the CPU ATen may save float32 instead of bfloat16; a backward is traced for what FakeTensor says.
     saved = dtype if x.device.type == "cpu" or build.device is not None else wide.dtype
     return convert(build, result, dtype), convert(build, average, saved), convert(build, rstd, saved)
 

@@ -73,7 +73,7 @@ def _is_plain(scale: object) -> bool:
 
 
 def _in_float(coordinate: Index, extent: Index, size: Index, scale: float | None, exact: bool) -> Expr:
-    """``min(int(place * (extent / size)), extent - 1)``; the nearest to the middle if exact."""
+    """``min(int(position * (extent / size)), extent - 1)``; the nearest to the middle if exact."""
     small, large = known_number(extent), known_number(size)
     if small is None or large is None or not _is_plain(scale):
         raise NoLowering("a resize to a size that is no multiple and a symbol")
@@ -180,7 +180,7 @@ def _as_formula(below: Expr, along: Index, small: int, large: int, corners: bool
         return None
     found = evaluate.tabulate(below, along, large)
     top, bottom = (along * (small - 1), large - 1) if corners else ((2 * along + 1) * small - large, 2 * large)
-    # From 4 to 8 elements: (2 * i0 - 1) // 4 in place of (8 * i0 - 4) // 16.
+    # From 4 to 8 elements: (2 * i0 - 1) // 4 instead of (8 * i0 - 4) // 16.
     common = math.gcd(*(int(each) for each in sympy.Poly(top, along).all_coeffs()), bottom) or 1
     formula = divide(Max(sympy.expand(top / common), index(0)), index(max(bottom // common, 1)), {})
     # ATen computes in float, and a rounding error may move an index: the formula is compared at every element.

@@ -126,7 +126,7 @@ def _reads_along_columns(build: Builder, value: Value, kept_dims: Sequence[int],
 def row_count(build: Builder, value: Value, reduced_dims: Sequence[int], kind: str) -> int:
     """Number of rows, where a value of rows is reduced as a whole that has something of each row; otherwise 0.
 
-    ((x - mean) ** 2).sum(), mean of each row      a partial sum for each row: made where the row is, in the same kernel
+    ((x - mean) ** 2).sum(), mean of each row      a partial sum for each row: computed in the kernel of the row
     """
     sizes = [known(extent) for extent in value.size]
     if kind not in ASSOCIATIVE_KINDS or len(reduced_dims) < value.ndim or None in sizes:

@@ -71,7 +71,7 @@ class DebugFolder:
 
 @functools.cache
 def run_folder(process: int) -> Path:
-    """The folder of this process; made on first use."""
+    """The folder of this process; created on first use."""
     root = Path(os.environ.get(FOLDER_VARIABLE) or Path.cwd())
     now = dt.datetime.now().strftime("%Y_%m_%d_%H_%M_%S_%f")
     folder = root / "torch_compile_debug" / f"run_{now}-pid_{process}" / "nbcompile"

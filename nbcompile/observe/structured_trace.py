@@ -106,7 +106,7 @@ def entries(frame: CompiledFrame, timings: Sequence[Timing]) -> Iterator[TraceEn
 
 
 def _backend(frame: CompiledFrame) -> Iterator[TraceEntry]:
-    """The graphs and the code that the backend made of the captured graph, and a program that does it again."""
+    """The graphs and the code that the backend generated from the captured graph, and a program that does it again."""
     compiled = frame.compiled_graph
     if compiled is None or frame.graph is None:
         return

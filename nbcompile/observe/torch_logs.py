@@ -74,7 +74,7 @@ def graph_break(reports: Sequence[Break], compile_id: str) -> None:
     if not GRAPH_BREAKS.isEnabledFor(10):
         return
     first, last = reports[0], reports[-1]
-    location = f"{first.stack[-1].file}:{first.stack[-1].line}" if first.stack else "an unknown place"
+    location = f"{first.stack[-1].file}:{first.stack[-1].line}" if first.stack else "an unknown location"
     # Where breaks may be nested, the same line reached through other calls is another break.
     chain = tuple((each.file, each.line) for each in first.stack) if config.nested_graph_breaks else location
     reason = _reason(last, SECOND.join(map(report_text, reports)))
@@ -161,7 +161,7 @@ def recompiled(function: str, location: str, failed: Sequence[FailedGuard], comp
 
 def side_effects(tell: Callable[[], Sequence[Mutation]], compile_id: str) -> None:
     """The side effects that the residual program replays."""
-    # The texts are made by a function, because nobody pays for them while the log is off.
+    # The texts are built by a function, because nobody pays for them while the log is off.
     if not SIDE_EFFECTS.isEnabledFor(10):
         return
     with torch_internals.compiling(compile_id):

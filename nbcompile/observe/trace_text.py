@@ -73,7 +73,7 @@ class _GraphReader:
 
     def __init__(self, prefix: str, code: str) -> None:
         self.prefix = prefix
-        self.places = _locations(code)
+        self.locations = _locations(code)
         self.ids: dict[str, str] = {}
         self.count = 0
 
@@ -141,7 +141,7 @@ class _GraphReader:
             stride=_sizes(tensor["stride"]) if tensor and tensor["stride"] is not None else None,
             dtype=DTYPES.get(tensor["dtype"], tensor["dtype"]) if tensor else "",
             device=tensor["device"] if tensor else "",
-            stack=self.places.get(line, ()) if op != "output" else (),
+            stack=self.locations.get(line, ()) if op != "output" else (),
         )  # fmt: skip
 
 
@@ -288,7 +288,7 @@ LANGUAGES = {"triton": "triton", "cpp_pybinding": "cpp", "cpp": "cpp"}
 OPERATOR_CALL = re.compile(
     r"^ {1,50}(?:\w{1,100} = )?(?P<name>(?:extern_kernels|torch\.ops|aten)\.[\w.]{1,200})\(", re.MULTILINE
 )
-"""A line of the wrapper that calls an operator, in the place of a generated kernel."""
+"""A line of the wrapper that calls an operator, instead of a generated kernel."""
 
 
 def kernels(prefix: str, code: str) -> tuple[Kernel, ...]:

@@ -8,7 +8,7 @@
           buf0                                 loop-level IR
             kernel0, lines 5 and 6             generated code
 
-Each thing names only what it was made *from*; every other direction is
+Each thing names only what it was derived *from*; every other direction is
 derived here, once, so no stage has to keep maps for the views.
 
 In torch: torch/_inductor/debug.py (create_mapping_pre_post_grad_nodes) keeps
@@ -61,7 +61,7 @@ class FrameLinks:
         wanted = set(self.captured(*ids))
         return tuple(line for line, nodes in sorted(self.by_line.items()) if wanted & set(nodes))
 
-    def made_into(self, node: str) -> tuple[str, ...]:
+    def derived_names(self, node: str) -> tuple[str, ...]:
         """Everything later that computes a captured node, in order of making."""
         return tuple(each for each, nodes in self.origins.items() if node in nodes and each != node)
 
@@ -78,7 +78,7 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
     for node in graph.nodes if graph else ():
         origins[node.id] = (node.id,)
     for node in operators(graph):
-        at = own_place(frame, node.stack)
+        at = own_location(frame, node.stack)
         if at is None:
             continue
         by_line.setdefault(at.line, []).append(node.id)
@@ -87,9 +87,9 @@ def frame_links(frame: CompiledFrame) -> FrameLinks:
         if at.offset >= 0:
             # The second half of what newer versions fold into one instruction has the odd offset.
             by_instruction.setdefault(at.offset // 2 * 2, []).append(node.id)
-    # In the order of the stages: what a thing is made from has its origins already.
-    for names, made_from in _made_things(frame):
-        found = _unique(origin for each in made_from for origin in origins.get(each, ()))
+    # In the order of the stages: what a thing is derived from has its origins already.
+    for names, parents in _derivations(frame):
+        found = _unique(origin for each in parents for origin in origins.get(each, ()))
         for name in names:
             # A node and a buffer may share a name, never an id.
             origins[name] = _unique((*origins.get(name, ()), *found))
@@ -110,7 +110,7 @@ def _spans(frame: CompiledFrame, line: int, pieces: Mapping[tuple[int, int], lis
         yield Span(indent + begin, indent + end, tuple(pieces[begin, end]))
 
 
-def _made_things(frame: CompiledFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+def _derivations(frame: CompiledFrame) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Names of everything derived from the captured graph, with the nodes that it comes from."""
     compiled = frame.compiled_graph
     if compiled is None:
@@ -154,11 +154,11 @@ def to_users_line(stack: tuple[StackLine, ...]) -> tuple[StackLine, ...]:
 
 def own_line(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> int | None:
     """The line of the frame's own source in a user stack; None if it has none there."""
-    location = own_place(frame, stack)
+    location = own_location(frame, stack)
     return None if location is None else location.line
 
 
-def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
+def own_location(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
     """First line of a user stack, so the outermost, that is in the frame's own source; None if there is none."""
     # The outermost such line: of an inlined call the frame's own line is the one that calls.
     end = frame.first_line + frame.source.rstrip("\n").count("\n") + 1
@@ -207,7 +207,7 @@ def resume_tree(record: Record) -> tuple[TreeNode, ...]:
     """
     # Reversed, because the last entry of a dict wins: several frames may have one id, and the first is meant.
     first_index = {frame.id: index for index, frame in reversed(list(enumerate(record.frames)))}
-    # A parent must come earlier in the record. So a record from a file cannot make the tree go in circles.
+    # A parent must come earlier in the record. So a record from a file cannot make the tree go in cycles.
     children: dict[int | None, list[int]] = {}
     for index, frame in enumerate(record.frames):
         parent = first_index.get(frame.called_from or frame.resumes)

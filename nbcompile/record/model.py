@@ -13,7 +13,7 @@ Ids are short, stable and sort in order. The compile id ``"3/1"`` reads
 "fourth code object that was caught, its second cache entry", as in torch's
 logs; everything inside a frame prefixes its id with the compile id.
 
-In torch: nothing holds this in one place; TORCH_TRACE and tlparse recover it
+In torch: nothing holds this in one object; TORCH_TRACE and tlparse recover it
 from text. Read next: nbcompile/record/recorder.py
 """
 
@@ -102,9 +102,9 @@ class Node:
     """For a placeholder: the expression its value is read from."""
     stack: tuple[StackLine, ...] = ()
     from_nodes: tuple[str, ...] = ()
-    """Ids of the nodes of an earlier graph that it was made from."""
+    """Ids of the nodes of an earlier graph that it was derived from."""
     modules: tuple[str, ...] = ()
-    """The modules whose ``forward`` it was made in, outermost first: ``L['self'].layers.0``."""
+    """The modules whose ``forward`` it was created in, outermost first: ``L['self'].layers.0``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Graph:
     code: str
     """The graph as readable Python."""
     part: str = ""
-    """The part of the captured graph that it was made from (a name of :class:`Part`); "" where there is one."""
+    """The part of the captured graph that it was derived from (a name of :class:`Part`); "" where there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class GpuLine:
     ptx: tuple[str, ...] = ()
     """The instructions that the line became, each name once, with a count: ``4 ld.global.v4.b32``."""
     sass: tuple[str, ...] = ()
-    """The instructions of the machine that ptxas made of them: ``2 LDG.E.128``."""
+    """The instructions of the machine that ptxas generated from them: ``2 LDG.E.128``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -493,7 +493,7 @@ class Advice:
 
     text: str
     verified: bool = False
-    """It was tried: with it, the entry that was made for the earlier call accepts this one, too."""
+    """It was tried: with it, the entry that was created for the earlier call accepts this one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,7 +549,7 @@ class Step:
     locals: tuple[str, ...] = ()
     """The locals before the instruction: ``x = TensorVariable(...)``."""
     guards: tuple[str, ...] = ()
-    """The guards that it made necessary: ``TENSOR_MATCH L['x']``."""
+    """The guards that it required: ``TENSOR_MATCH L['x']``."""
     nodes: tuple[str, ...] = ()
     """The nodes that it put into the graph: ``mul = mul(l_x_, 2)``."""
 
@@ -695,7 +695,7 @@ class Record:
     """In the order in which compilation began."""
     timings: tuple[Timing, ...] = field(default=(), compare=False)
     calls: tuple[Call, ...] = ()
-    """The calls of compiled functions that were made meanwhile, in order."""
+    """The calls of compiled functions that happened meanwhile, in order."""
     raised: Raised | None = None
     """Exception that ended the program, if any."""
     schema: int = SCHEMA

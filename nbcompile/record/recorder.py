@@ -133,7 +133,7 @@ class FrameDraft:
         self.began = time.perf_counter()
         self.stages: list[str] = []
         """Running stages, outermost first."""
-        self._places: list[tuple[Recorder, int]] = []
+        self._positions: list[tuple[Recorder, int]] = []
 
     def write(self, **entries: object) -> None:
         """Set fields of the frame."""
@@ -166,13 +166,13 @@ class FrameDraft:
     def hand_in(self, recorder: Recorder) -> None:
         """Add the finished frame to the record."""
         # Of each recorder that has it: what a background thread writes later replaces the frame there.
-        self._places.append((recorder, len(recorder.frames)))
+        self._positions.append((recorder, len(recorder.frames)))
         recorder.frames.append(self.frame())
         recorder.timings.extend(self.timings)
 
     def rewrite(self) -> None:
         """Something was written after the page was handed in: what was compiled in the background."""
-        for recorder, index in self._places:
+        for recorder, index in self._positions:
             recorder.frames[index] = self.frame()
 
     def frame(self) -> model.CompiledFrame:

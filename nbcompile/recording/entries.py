@@ -55,7 +55,7 @@ def graph(
         compile_id: ``"0/0"``.
         stage: ``captured``, ``inference``, ``joint``, ``forward`` or ``backward``.
         sources: for placeholders of the captured graph, by name: the expression that each is read from.
-        captured: the graph that this one was made from.
+        captured: the graph that this one was derived from.
         part: of the captured graph, where it is split.
     """
     # Ids by position: names of nodes repeat in the graphs of later stages, positions with the stage do not.

@@ -109,7 +109,7 @@ def with_limit(failed: FailedGuard, name: str, value: int) -> FailedGuard:
     return replace(failed, advice=Advice(f"{before.text}; or {raised}", before.verified) if before else Advice(raised))
 
 
-_GONE = "define it once: where its definition runs again, what was made before dies"
+_GONE = "define it once: where its definition runs again, what was created before is freed"
 _OTHER_BACKEND = "one backend for one function"
 
 
@@ -361,7 +361,7 @@ _IN_WORDS: dict[GuardKind, str] = {
     GuardKind.DIMENSION_MARKING: "mark {name} before the first call",
     GuardKind.NO_TENSOR_ALIASING: "pass different tensors",
     GuardKind.NO_OBJECT_ALIASING: "pass different objects",
-    GuardKind.OBJECT_ALIASING: "pass one object in both places",
+    GuardKind.OBJECT_ALIASING: "pass one object for both arguments",
     GuardKind.GLOBAL_STATE: _SAME_STATE + " ({what})",
     GuardKind.TORCH_FUNCTION_MODE_STACK: _SAME_STATE + " (torch function modes)",
     GuardKind.DEFAULT_DEVICE: _SAME_STATE + " (the default device)",

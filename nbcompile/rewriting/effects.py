@@ -130,7 +130,7 @@ class EffectReplay:
         self.body.statements.append(ast.Expr(ast.Call(ast.Attribute(owner, name, ast.Load()), list(arguments), [])))
 
     def replace_items(self, mutation: recipes.ReplaceItems) -> None:
-        # All items are made before the container is cleared, since some are read from it.
+        # All items are computed before the container is cleared, since some are read from it.
         items = [self.values.make(each) for each in mutation.items]
         if mutation.kind == "list" and mutation.plain is None:
             # xs[:] = [...] keeps the list's identity, as everybody who holds it has to see the change.

@@ -94,7 +94,7 @@ class GraphBreakWriter:
         stack, live = carried.stack, carried.live
         self.resume_codes.append(code)
         # Names and texts of what lives on, for the record: slots without a value (a null, an exit
-        # of a with block) are made by the prologue.
+        # of a with block) are created by the prologue.
         passed = [slot.recipe for slot in point.stack if slot.recipe is not None]
         names = [*(f"___stack{number}" for number in range(len(passed))), *(name for name, _ in point.live)]
         kinds = map(_kind, (*passed, *(recipe for _, recipe in point.live)))

@@ -155,7 +155,7 @@ class _Program:
         handler = ast.ExceptHandler(body.constant(failure, failure.__name__), None, [assign(body.graph_out, _none())])
         # No ``raise`` in between: the exception of the graph is dropped, since the function as written raises its own.
         body.statements[-1] = ast.Try([body.statements[-1]], [handler], [], [])
-        # The function object of the second run is made in the branch that needs it.
+        # The function object of the second run is created in the branch that needs it.
         began = len(body.statements)
         name = f"{body.code.co_name}_as_written"
         function = self.end.resume_function(self.code_as_written, body.frame.globals, {}, name)

@@ -11,11 +11,11 @@ arguments, restores them, and jumps in.
                                              LOAD_FAST y ...
 
 Asking twice for one position gives one code object, since compiled code is attached to
-code objects; and a resume function of a resume function is made from the
+code objects; and a resume function of a resume function is created from the
 original, so that names and lines never drift.
 
 In torch: torch/_dynamo/resume_execution.py. Read next:
-nbcompile/rewriting/residual.py, which calls what is made here
+nbcompile/rewriting/residual.py, which calls what is created here
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _resume_target(
     """Undo resume functions: find the same point in the code that the user wrote."""
     # A break in a resume function resumes the user's function at a later point, and not a resume function of a resume
     # function: chains would grow with the number of breaks, and each would carry the prologues of all before it.
-    #     f  --break-->  resume_in_f_at_3  --break-->  resume_in_f_at_5, made of f
+    #     f  --break-->  resume_in_f_at_3  --break-->  resume_in_f_at_5, built from f
     info = resume_info(code)
     if info is None:
         return ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end)

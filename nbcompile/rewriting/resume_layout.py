@@ -41,7 +41,7 @@ class Slot(Enum):
     """``__exit__`` of an active ``with``. The context manager is passed, and entered again."""
     HANDLED = "handled"
     """Inside a handler: what was being handled outside (flow.handled_slots). What is passed is
-    the exception that is being handled inside; it is made current again. Where that exception
+    the exception that is being handled inside; it becomes current again. Where that exception
     is on the stack itself, just above, it is passed once more, as VALUE."""
     LASTI = "lasti"
     """The ``lasti`` below an exception in clean-up code. Not passed."""

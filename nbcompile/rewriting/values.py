@@ -42,7 +42,7 @@ class ValueBuilder:
         """Appends the statements that fill a container after it is built (rewriting/effects.py).
 
         A container may contain itself. It takes the builder as an argument. An object that held the builder would make
-        a circle, and the frame's arguments would live until the next garbage collection.
+        a cycle, and the frame's arguments would live until the next garbage collection.
         """
         self.shared_locals: dict[int, str] = {}
         """Locals that hold shared values, by key."""

@@ -1,14 +1,15 @@
 """Referents of weak references, and waiting generators: the residual program releases them when eager mode does.
 
-    made = new(Node)
-    made_1 = ref(made)
-    del made                         nothing below reads it: the user's code deleted it, or it was an inner one
+    node = new(Node)
+    reference = ref(node)
+    del node                         nothing below reads it: the user's code deleted it, or it was an inner one
     result = print("...")
-    return resume(result, made_1)    made_1() is None there, as in eager
+    return resume(result, reference)    reference() is None there, as in eager
 
 A generator that waits in a block has something to do once nothing refers to it any more.
 
-In torch: nothing (the object is made for the reference, and freed at once). Read next: nbcompile/rewriting/residual.py
+In torch: nothing (the object is created for the reference, and freed at once).
+Read next: nbcompile/rewriting/residual.py
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def _referents(statements: Sequence[ast.stmt], references: set[str]) -> Iterator
 
 
 def _generators(statements: Sequence[ast.stmt], makers: set[str]) -> Iterator[str]:
-    """Names of locals that hold a generator which was made again at a ``yield``."""
+    """Names of locals that hold a generator which was created again at a ``yield``."""
     for statement in statements:
         match statement:
             case ast.Assign([ast.Name(local)], ast.Call(ast.Name(maker))) if maker in makers:

@@ -33,13 +33,13 @@ NUMBER, TENSOR, MAYBE_TENSOR, CELL, TEXT, ARRAY = range(6)
 """Forms of a word, in the order of their numbers in operators.h: itself; the address of a tensor, of an optional one,
 of a number, of a text, of several numbers."""
 INTEGERS, DOUBLES, STACK = 6, 8, 10
-"""Places of each kind that there is room for in C."""
+"""Positions of each kind that C has words for."""
 MOST_CELLS = 48
 """Numbers whose address is passed, in a call."""
 
 Word = tuple[int, Any]
 Encoded = tuple[int, tuple[Any, ...], tuple[str, ...]]
-"""Address of the function; its place, form and value for each word, an array's numbers behind its length; the texts."""
+"""Address of the function; position, form and value of each word, an array's numbers behind its length; the texts."""
 
 
 class Kind(NamedTuple):
@@ -69,10 +69,10 @@ def encoded(target: Any, arguments: dict[str, Any]) -> Encoded | None:
     """
     if config.reference or not _is_supported_here():
         return None
-    schema, words, kinds = target._schema, _Places(), []
-    # A tensor or a tuple of them is no plain data for C++, so that the caller passes the place of the result.
+    schema, words, kinds = target._schema, _Positions(), []
+    # A tensor or a tuple of them is no plain data for C++, so that the caller passes the address of the result.
     try:
-        words.take([(NUMBER, 0)])  # the place of the result: launcher.c knows it
+        words.take([(NUMBER, 0)])  # the address of the result: launcher.c knows it
         for argument in schema.arguments:
             kinds.append(_kind(argument.real_type))
             words.add(argument.real_type, arguments[argument.name])
@@ -195,8 +195,8 @@ def _again(name: str, known: list[str]) -> str:
 # ------------------------------------------------------------------------------------------------ words
 
 
-class _Places:
-    """Words of a call, each with its place: integers from 0, doubles from 6, the stack from 14."""
+class _Positions:
+    """Words of a call, each with its position: integers from 0, doubles from 6, the stack from 14."""
 
     #      0 ... 5       rdi rsi rdx rcx r8 r9       integers and addresses
     #      6 ... 13      xmm0 ... xmm7               doubles
@@ -237,12 +237,12 @@ class _Places:
                 raise NotDirect
 
     def _add_optional(self, inner: Any, value: Any) -> None:
-        """Place an optional argument: in a register where value and mark fit together, in memory above 16 bytes."""
+        """Assign a position to an optional argument: a register that value and mark share, or memory above 16 bytes."""
         kind, given = inner.kind(), value is not None
         if kind == "TensorType":
             self.take([(MAYBE_TENSOR, _slot(value))])
         elif kind == "SymIntType":
-            # Its class has a destructor, so that C++ passes the place of value and mark.
+            # Its class has a destructor, so that C++ passes the address of value and mark.
             self.take([(ARRAY, (_number(value) if given else 0, int(given)))])
         elif kind == "BoolType":
             # Value and mark are one byte each, the mark above.
@@ -256,7 +256,7 @@ class _Places:
             self.take([*words, (NUMBER, int(given))], in_memory=True)
 
     def take(self, words: list[Word], doubles: int = 0, in_memory: bool = False) -> None:
-        """Give places to the words of one argument: all in registers, or all on the stack; doubles are the first."""
+        """Assign positions to the words of an argument: all in registers, or all on the stack; doubles are first."""
         integers, used, stacked = self._used
         # What did not fit leaves the registers to later arguments.
         fits = not in_memory and integers + len(words) - doubles <= INTEGERS and used + doubles <= DOUBLES

@@ -1,4 +1,4 @@
-"""Arguments of an operator as numbers, for torch's dispatcher in C: no Python object is made of them or its results.
+"""Arguments of an operator as numbers, for torch's dispatcher in C: none becomes a Python object, nor its results.
 
     aten.linalg_inv_ex(slot 2, check_errors=False)      ("aten::linalg_inv_ex", "", 2, (TENSOR, 2, PLAIN, 0))
 

@@ -93,7 +93,7 @@ def _danger(folder: str) -> str:
     try:
         found = os.stat(folder)  # noqa: PTH116 - of what a link leads to: that is what is written and loaded
     except (OSError, ValueError):
-        return ""  # it is made when it is needed
+        return ""  # it is created when it is needed
     # What is in the store is loaded as machine code: who can write there can run anything as this user.
     if found.st_uid not in (0, os.geteuid()):
         return "it belongs to another user"

@@ -118,7 +118,7 @@ def _needs(name: str, other: str, needs: Mapping[str, set[str]]) -> bool:
 
 
 def _with_bucket(buffer: Buffer, joined: Mapping[str, _Bucket]) -> Sequence[Buffer]:
-    """A buffer with the bucket in the place of its collective; nothing for the second collective of a bucket."""
+    """A buffer with the bucket instead of its collective; nothing for the second collective of a bucket."""
     if isinstance(buffer, ExternOutput) and buffer.extern in joined:
         calls = joined[buffer.extern].calls
         position = next(at for at, call in enumerate(calls) if call.name == buffer.extern)

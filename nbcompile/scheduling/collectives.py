@@ -28,7 +28,7 @@ MOST_BYTES_IN_FLIGHT = 1 << 29
 ISSUED, COMPUTED, WAITED = range(3)
 """Kinds of units: of those that could run next, the lowest does."""
 Priority = tuple[int, int, int]
-"""One of these, the number of the first collective that needs the unit, and its place in the given order."""
+"""One of these, the number of the first collective that needs the unit, and its position in the given order."""
 
 
 def waits_of(program: Program, needs: Mapping[str, set[str]], order: Sequence[str]) -> dict[str, frozenset[str]]:

@@ -48,7 +48,7 @@ def _expect_fuel(first: str, second: str) -> None:
 
 
 class _Fusion:
-    """The units, and the log of attempts, while buffers are placed one by one."""
+    """The units, and the log of attempts, while buffers are assigned to units one by one."""
 
     def __init__(self, needs: dict[str, set[str]], waits: Mapping[str, frozenset[str]]) -> None:
         self.needs = needs
@@ -119,7 +119,7 @@ class _Fusion:
         self.units.move_before(between, candidate)
         self.unit_of[buffer.name] = candidate
         self._record_reads(buffer)
-        why = f"{buffer.name} reads {through} where it is made" if shared == through else shared
+        why = f"{buffer.name} reads {through} where it is computed" if shared == through else shared
         self.decisions.append(FusionDecision(through, buffer.name, True, why))
         return True
 

@@ -1,7 +1,7 @@
 """The fusion log: every pair of neighbours, fused or not, the reason, and the memory traffic that is saved.
 
     mm    + add     not fused   aten.mm runs by itself: a tuned library comes near the hardware's limit
-    add   + relu    fused       relu reads add where it is made         2 x 4 MB: neither written nor read
+    add   + relu    fused       relu reads add where it is computed       2 x 4 MB: neither written nor read
     relu  + amax    not fused   it reduces along other loops than the kernel
 
 Neighbours are a producer and its consumers, and two consecutive readers of one buffer. Fusion attempts far fewer pairs
@@ -78,7 +78,7 @@ class _FusionLog:
         kernel = self.kernel_of.get(first)
         if kernel is None or second.name not in kernel.buffers:
             return FusionDecision(first, second.name, False, self._why_apart(first, second), 0)
-        plain = f"{second.name} reads {first} where it is made" if produced else f"both read {', '.join(shared)}"
+        plain = f"{second.name} reads {first} where it is computed" if produced else f"both read {', '.join(shared)}"
         reason = self.reasons.get((first, second.name, True), plain)
         parts = [
             *(self._saved(name, kernel, False) for name in produced),

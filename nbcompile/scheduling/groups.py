@@ -172,7 +172,7 @@ def _unify(
             continue
         # buf1[i0] = buf0[i0 + 1]: another iteration computes that element.
         if position not in own or target not in loops:
-            raise Incompatible(f"{what} at other places than the loop has it")
+            raise Incompatible(f"{what} at other offsets than the loop")
         assert isinstance(position, sympy.Symbol)
         # buf1[i0] = buf0[i0, i0], a diagonal: one iteration of buf1 for each pair of buf0.
         if mapping.get(position, target) != target:
@@ -273,7 +273,7 @@ def _check_elements(group: Group, newcomer: Member) -> None:
         index = tuple(position.xreplace(newcomer.mapping) for position in load.index)
         # ``y = x + 1; y[1:] * y[:-1]``: in one loop, the next element of y would not be computed yet.
         if index != producer.results or load.gathers:
-            raise Incompatible(f"it reads {load.buffer} at other places than the loop has it")
+            raise Incompatible(f"it reads {load.buffer} at other offsets than the loop")
         at_row = isinstance(newcomer.buffer, Pointwise) and not is_element(group, newcomer)
         if at_row and is_element(group, producer):
             raise Incompatible(f"it reads single elements of {load.buffer}")
@@ -315,7 +315,7 @@ def _check_mutation(group: Group) -> None:
                     tuple(position.xreplace(reader.mapping) for position in load.index) != writer.results
                     or load.gathers
                 ):
-                    raise Incompatible(f"{load.buffer} is overwritten, and read at other places")
+                    raise Incompatible(f"{load.buffer} is overwritten, and read at other offsets")
 
 
 def _check_size(group: Group) -> None:

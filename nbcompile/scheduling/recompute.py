@@ -6,7 +6,7 @@
 
 Backward graphs have this pattern: a column sum for a weight and a row sum for an input, of one product. Memory traffic
 costs more than a few multiplications. So a cheap producer is recomputed in its other consumers if that adds at most one
-large read to each of them (in place of the read of the value itself); the value is then not stored at all.
+large read to each of them (instead of the read of the value itself); the value is then not stored at all.
 
 In torch: lazy values of torch/_inductor/ir.py (StorageBox.mark_reuse). Read next: nbcompile/scheduling/build.py
 """

@@ -33,7 +33,7 @@ class Unit:
 
 
 class UnitOrder:
-    """The units as they were made, and in a topological order of their dependencies."""
+    """The units as they were created, and in a topological order of their dependencies."""
 
     def __init__(self, unit_of: Mapping[str, Unit]) -> None:
         self._unit_of = unit_of
@@ -42,11 +42,11 @@ class UnitOrder:
         self._position: dict[Unit, int] = {}
 
     def __iter__(self) -> Iterator[Unit]:
-        """The units, first made first."""
+        """The units, oldest first."""
         return iter(self._created)
 
     def created(self, unit: Unit) -> int:
-        """The number of units that were made before this one."""
+        """The number of units that were created before this one."""
         return self._created[unit]
 
     def append(self, unit: Unit) -> None:

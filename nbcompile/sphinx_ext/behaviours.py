@@ -1,4 +1,4 @@
-"""A table of the documented behaviours of torch.compile, made from the tests that show them.
+"""A table of the documented behaviours of torch.compile, generated from the tests that show them.
 
     def test_CB_6_graphs_of_a_branch():          CB-6 | The comparison is the last operator ... | holds
         "The comparison is the last operator ..."

@@ -1,4 +1,4 @@
-"""Differences from the real torch.compile in the subject of a page, made from the list that the tests use.
+"""Differences from the real torch.compile in the subject of a page, generated from the list that the tests use.
 
     ```{differences} dynamic shapes     78 programs in dynamic.py and shapes.py run with both compilers; 9 differ: ...
     ```

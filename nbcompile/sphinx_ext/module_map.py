@@ -1,4 +1,4 @@
-"""A table of all modules, made from the first lines of their docstrings.
+"""A table of all modules, generated from the first lines of their docstrings.
 
     ```{module-map}        nbcompile/capture/source.py | Where a traced value came from. | torch/_dynamo/source.py
     ```

@@ -1,4 +1,4 @@
-"""Tables of plain text for pages that are made from the code.
+"""Tables of plain text for pages that are generated from the code.
 
     table([("CB-6", "The comparison is ...", "holds")], widths=(1, 6, 3), cls="behaviours")
 

@@ -1,4 +1,4 @@
-"""Flags of classes that Python does not name: which were made by a class statement.
+"""Flags of classes that Python does not name: which were created by a class statement.
 
     is_class_statement(torch.nn.Linear)    True
     is_class_statement(dict)               False: written in C, it never changes and lives as long as the process
@@ -10,7 +10,7 @@ nbcompile/tracing/variables/class_facts.py
 from __future__ import annotations
 
 HEAP_TYPE = 1 << 9
-"""A class statement made the class, or C code did while the program runs; others have no dict that could change."""
+"""A class statement created the class, or C code did while the program runs; others have no dict that could change."""
 _IMMUTABLE_TYPE = 1 << 8
 
 

@@ -43,7 +43,7 @@ PRINTED = {
 """Printed when a frame is finished (nbcompile/observe/artifacts.py)."""
 
 LIVE = {
-    "graph_breaks": "each graph break: place, reason, hints, stack",
+    "graph_breaks": "each graph break: location, reason, hints, stack",
     "recompiles": "the guard that failed before each recompilation",
     "side_effects": "the side effects that the residual program replays",
 }

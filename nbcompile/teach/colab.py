@@ -3,7 +3,7 @@
     python -m nbcompile teach colab https://github.com/you/nbcompile -o notebooks/colab
 
 Colab opens notebooks in a repository on GitHub: commit the folder. In Colab the cell keeps the torch that is there if
-nbcompile works with it, and installs a tested one if not. In any other place it does nothing.
+nbcompile works with it, and installs a tested one if not. Anywhere else it does nothing.
 
 In torch: nothing. Read next: nbcompile/tools/commands/teach.py
 """

@@ -72,7 +72,7 @@ class Exercise:
         return define(self.reference or self.starter, name or self.answer)
 
     def arguments(self) -> list[tuple[Any, ...]]:
-        """Hidden arguments of each call, made anew: an answer cannot spoil them for the next check."""
+        """Hidden arguments of each call, created anew: an answer cannot spoil them for the next check."""
         torch.manual_seed(0)
         namespace = new_namespace()
         exec(self.reference or self.starter, namespace)

@@ -4,7 +4,7 @@
         mini.C_OF["exp"] = "exp({a})"
         mini.NAMES[torch.exp] = "exp"
 
-The copy is made anew for each check out of the cells of docs/minicompiler.md, and its own programs must still be right.
+The copy is built for each check from the cells of docs/minicompiler.md, and its own programs must still be right.
 
 In torch: nothing. Read next: docs/minicompiler.md
 """

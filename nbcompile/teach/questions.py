@@ -26,7 +26,7 @@ def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
         raise Refusal(f"expected a tuple of arguments, `(x, ...)`, got {attempt.kind_of(answer)}.")
     function = exercise.reference_object("f")
     compiled = api.compile(function, backend="eager", isolate_recompiles=True)
-    # Entries of earlier processes would answer in place of those that the exercise's calls make.
+    # Entries of earlier processes would answer instead of those that the exercise's calls make.
     with config.patch(warm_start=False):
         for arguments in exercise.arguments():
             compiled(*arguments)
@@ -51,10 +51,10 @@ def check_call(exercise: Exercise, answer: Any) -> tuple[str, Record | None]:
 
 
 def _expect_other(exercise: Exercise, answer: tuple[Any, ...]) -> None:
-    """Refuse a call that is one of those that were made."""
+    """Refuse a call that is one of the earlier ones."""
     shapes = [_shapes(arguments) for arguments in exercise.arguments()]
     if exercise.parameters.get("other_shape") and _shapes(answer) in shapes:
-        raise Refusal("it hits, but so did a call that was made before: give a tensor of another shape.")
+        raise Refusal("it hits, but so did an earlier call: give a tensor of another shape.")
 
 
 def _shapes(arguments: tuple[Any, ...]) -> list[Any]:

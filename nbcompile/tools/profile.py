@@ -211,11 +211,11 @@ def _flops(call: program.RangedCall) -> int:
 
 
 def _lines(kernels: tuple[KernelTime, ...], reached: Machine) -> tuple[LineTime, ...]:
-    by_place: dict[Place, list[KernelTime]] = defaultdict(list)
+    by_location: dict[Place, list[KernelTime]] = defaultdict(list)
     for kernel in kernels:
         for location in kernel.places:
-            by_place[location].append(kernel)
-    return tuple(_line(location, by_place[location], reached) for location in sorted(by_place, key=_order))
+            by_location[location].append(kernel)
+    return tuple(_line(location, by_location[location], reached) for location in sorted(by_location, key=_order))
 
 
 def _line(location: Place, computing: list[KernelTime], reached: Machine) -> LineTime:

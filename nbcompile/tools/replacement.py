@@ -1,4 +1,4 @@
-"""nbcompile in the place of torch.compile, for a whole program and every library that it uses.
+"""nbcompile instead of torch.compile, for a whole program and every library that it uses.
 
     nbcompile.install()                              from now on; nbcompile.uninstall() undoes it
     python -m nbcompile --replace train.py           the same for a program that is not changed
@@ -42,7 +42,7 @@ _originals: dict[str, tuple[FunctionType, FunctionType]] = STATE.add(
 
 
 def install() -> None:
-    """Put nbcompile in the place of torch.compile, until :func:`uninstall`; a second call changes nothing."""
+    """Replace torch.compile by nbcompile, until :func:`uninstall`; a second call changes nothing."""
     if _originals:
         return
     for owner, name, ours in REPLACED:

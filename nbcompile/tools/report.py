@@ -28,7 +28,7 @@ else:
 
 
 class Report:
-    """Listens from the moment it is made; ``report(path)`` makes one."""
+    """Listens from the moment it is created; ``report(path)`` makes one."""
 
     def __init__(self, path: str | Path, title: str = "") -> None:
         self.path = Path(path).absolute()  # the program may change the working directory

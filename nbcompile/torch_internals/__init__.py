@@ -1,4 +1,4 @@
-"""Every name of torch that is not public, in one place, each with its reason; by subject.
+"""Every name of torch that is not public, in one folder, each with its reason; by subject.
 
 This is the only folder that knows torch versions (2.11 to 2.13). What costs a
 second to import is fetched on first use by a function; everything else is a
@@ -29,11 +29,11 @@ from nbcompile.torch_internals.distributed import (
 from nbcompile.torch_internals.fakes import (
     dispatches,
     errors_not_logged,
+    fake_counterparts,
     fake_from_tensor,
     fake_number,
     fake_parameter,
     fake_scalar,
-    fake_twins,
     is_jagged,
     is_overriding,
     is_plain,
@@ -231,12 +231,12 @@ __all__ = [
     "example_of",
     "example_symbols",
     "facts_of_processes",
+    "fake_counterparts",
     "fake_from_tensor",
     "fake_number",
     "fake_parameter",
     "fake_scalar",
     "fake_tensor",
-    "fake_twins",
     "fakes_of",
     "first_bucket_bytes",
     "floats_to_be_constant",

@@ -112,7 +112,7 @@ def parts_of(split: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, torch
 
 
 def fakes_of(values: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Fake tensors for the inputs of a graph, and their mode: as they are, or made of real ones."""
+    """Fake tensors for the inputs of a graph, and their mode: as they are, or built from real ones."""
     mode = guards_context().detect_fake_mode(values)
     mode = fake_tensor().FakeTensorMode() if mode is None else mode
     fake = fake_tensor().FakeTensor

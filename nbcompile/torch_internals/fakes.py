@@ -241,7 +241,7 @@ def number_in(shape_env: Any, fake: Any, tensor: torch.Tensor, expression: str) 
     return fake.item_memo
 
 
-def fake_twins(tensors: Sequence[Any]) -> list[Any]:
+def fake_counterparts(tensors: Sequence[Any]) -> list[Any]:
     """Fake tensors, related as real ones are now (views, leaves, one tensor twice), whatever becomes of those."""
     mode = fake_tensor().FakeTensorMode()
     return [static_fake(mode, each) for each in tensors]
@@ -284,7 +284,7 @@ def fake_number(mode: Any, number: torch.SymFloat) -> torch.Tensor:
 
 @contextmanager
 def real_dispatch() -> Iterator[None]:
-    """Inside, operators run as in eager mode, whatever modes are on: for real tensors that are made there."""
+    """Inside, operators run as in eager mode, whatever modes are on: for real tensors that are created there."""
     with (
         torch._C.DisableTorchFunction(),
         dispatch_modes()._disable_current_modes(),

@@ -107,7 +107,7 @@ def thread_keys() -> tuple[int, int]:
 
 
 def is_trained(output: Any) -> bool:
-    """True if gradients come for an output of a graph; from torch 2.13 on a view made under no_grad has none."""
+    """True if gradients come for an output of a graph; from torch 2.13 on a view created under no_grad has none."""
     return bool(getattr(output, "requires_grad_for_backward", output.requires_grad))
 
 

@@ -77,6 +77,6 @@ def call_leaf(
     wrapped = list(map(leaf._LeafCallable, leaf.make_leaf_function_wrappers(real, fake, returned)))
     if hook is not None:
         wrapped[0]._leaf_hook_real_fn, wrapped[0]._leaf_hook_fake_fn = hook, lambda *gradients: None
-    mutated_places = leaf._resolve_mutated_flat_indices(real, mutated, len(inputs), structure) if mutated else ""
-    outputs = leaf.invoke_leaf_function(*wrapped, structure, mutated_places, *inputs)
+    mutated_indices = leaf._resolve_mutated_flat_indices(real, mutated, len(inputs), structure) if mutated else ""
+    outputs = leaf.invoke_leaf_function(*wrapped, structure, mutated_indices, *inputs)
     return pytree.tree_unflatten(outputs, returned[0])

@@ -44,10 +44,10 @@ _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 def version_of(cls: type) -> int:
     """The version of a class; 0 where it has none now: it gets one when something is looked up."""
-    return int(place_of_version(cls).value)
+    return int(version_field(cls).value)
 
 
-def place_of_version(cls: type) -> ctypes.c_uint32:
+def version_field(cls: type) -> ctypes.c_uint32:
     """The address of a class's version; to be read only while the class exists."""
     return ctypes.c_uint32.from_address(id(cls) + _VERSION_OFFSET) if _is_seen else ctypes.c_uint32(0)
 
@@ -170,7 +170,7 @@ def _dict_versions_are_seen() -> bool:
 
 
 _is_seen = _versions_are_seen()  # else, with another Python, every call compares every member
-_parameter_version = place_of_version(torch.nn.Parameter)
+_parameter_version = version_field(torch.nn.Parameter)
 _is_dict_seen = _dict_versions_are_seen()
 _builtins_version = _version_of_dict(_builtins)
 _accepted_builtins: list[int | None] = STATE.add("torch_internals.members._accepted_builtins", [None], Lifetime.PROCESS)

@@ -29,7 +29,7 @@ def fake_tensor() -> ModuleType:
 
 
 def is_scripted(original: object, function: torch.jit.ScriptFunction) -> bool:
-    """True if ``torch.jit.script`` made the function of the original: both mean the same."""
+    """True if ``torch.jit.script`` created the function from the original: both mean the same."""
     known = torch.jit._state._try_get_jit_cached_function(original)
     return known is not None and known.qualified_name == function.qualified_name
 
@@ -138,7 +138,7 @@ def partitioners() -> ModuleType:
 
 
 RECORDER = "torch._dynamo.compiled_autograd"
-"""Compiled autograd: what the engine calls in place of its nodes. It is never imported here."""
+"""Compiled autograd: what the engine calls instead of its nodes. It is never imported here."""
 
 
 set_autograd_compiler: Callable[..., Any] = torch._C._dynamo.compiled_autograd.set_autograd_compiler
@@ -146,7 +146,7 @@ set_autograd_compiler: Callable[..., Any] = torch._C._dynamo.compiled_autograd.s
 
 
 def records_backward() -> bool:
-    """Return whether torch's recorder takes the place of the autograd engine now, since the program switched it on."""
+    """Return whether torch's recorder replaces the autograd engine now, since the program switched it on."""
     recorder = sys.modules.get(RECORDER)
     return recorder is not None and bool(getattr(recorder, "compiled_autograd_enabled", False))
 
@@ -177,7 +177,7 @@ def lazy_graph_module() -> ModuleType:
 
 
 def as_module(graph: torch.fx.Graph) -> torch.fx.GraphModule:
-    """A graph as a module whose Python code is made when it is first asked for."""
+    """A graph as a module whose Python code is generated when it is first asked for."""
     module: torch.fx.GraphModule = lazy_graph_module()._LazyGraphModule({}, graph)
     return module
 

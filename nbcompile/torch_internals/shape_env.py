@@ -1,4 +1,4 @@
-"""The symbolic shape environment of a trace: how it is made, and its data-dependent sizes.
+"""The symbolic shape environment of a trace: how it is created, and its data-dependent sizes.
 
     env = new_shape_env()
     with scalar_outputs(env): ...       `x.item()` is a symbol without a value
@@ -68,7 +68,7 @@ def _can_log_without_a_frame() -> bool:
 
 
 def _begin_structured_trace() -> None:
-    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and no later one is made, until somebody
+    # The first record finds out that nobody asked for a trace (TORCH_TRACE), and none follows, until somebody
     # sets torch's logs. Torch's own first one comes with a stack, for whose C++ part torch's own code generator would
     # be imported; or with a fake tensor of a subclass, which cannot be printed.
     if is_trace_open():
@@ -107,7 +107,7 @@ def note_unbacked_symbols(shape_env: Any, node: torch.fx.Node, example: object) 
 
     False: there are new symbols that the result does not show, so that nothing could say what they are.
     """
-    # Symbols that an operator made while it ran, and that no node has shown so far.
+    # Symbols that an operator created while it ran, and that no node has shown so far.
     if shape_env.pending_fresh_unbacked_symbols:
         try:
             bindings = symbolic_shapes().compute_unbacked_bindings(shape_env, example)

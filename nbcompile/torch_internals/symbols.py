@@ -189,7 +189,7 @@ def guard_on_memory_format(tensor: torch.Tensor) -> None:
 
 
 def own_symbol(value: object) -> Any:
-    """The symbol that a symbolic input was made as, also where it turned out to equal something else."""
+    """The symbol that a symbolic input was created as, also where it turned out to equal something else."""
     return value.node._expr if isinstance(value, (torch.SymInt, torch.SymFloat)) else None
 
 
@@ -269,7 +269,7 @@ def shape_expressions(shape_env: Any, inputs: Sequence[tuple[object, str, Any]])
 
 
 def guarded_symbols(shape_env: Any) -> set[object]:
-    """The symbols that the guards made so far are about."""
+    """The symbols in the guards so far."""
     return {symbol for guard in shape_env.guards for symbol in guard.expr.free_symbols}
 
 
@@ -295,5 +295,5 @@ def promise(condition: Any) -> bool:
 
 
 def statically_true(shape_env: Any, condition: Any) -> bool:
-    """True if the guards made so far imply a condition on symbolic sizes (asks ShapeEnv, makes no guard)."""
+    """True if the guards so far imply a condition on symbolic sizes (asks ShapeEnv, adds no guard)."""
     return bool(shape_env._maybe_evaluate_static(condition) == True)  # noqa: E712 - a SymPy truth value

@@ -1,4 +1,4 @@
-"""Operators that ``torch.library.triton_op`` made: their bodies, and where AOTAutograd traces through these.
+"""Operators that ``torch.library.triton_op`` created: their bodies, and where AOTAutograd traces through these.
 
     with launching_triton_operators(True):        there is a target, or a GPU
         aot_module_simplified(...)                my::tripled is the launch of its Triton kernel
@@ -28,7 +28,7 @@ _launches: contextvars.ContextVar[bool | None] = contextvars.ContextVar("nbcompi
 
 
 def body_of_triton_operator(operator: object) -> FunctionType | None:
-    """The function that ``torch.library.triton_op`` made an operator of; None for any other operator."""
+    """The function that ``torch.library.triton_op`` turned into an operator; None for any other operator."""
     known: Any = sys.modules.get("torch._library.triton")
     if known is None or not isinstance(operator, torch._ops.OpOverload):
         return None

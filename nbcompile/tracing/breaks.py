@@ -124,7 +124,7 @@ DATA_DEPENDENT_OPERATOR = _kind(
     "GB0033",
     "Data dependent operator",
     "Operator `{name}` has a non-Tensor output whose value depends on data.",
-    "Consider using a tensor operation in its place.",
+    "Consider using a tensor operation instead.",
     "Set `config.capture_scalar_outputs = True`.",
 )
 DYNAMIC_SHAPE_OPERATOR = _kind(
@@ -226,7 +226,7 @@ ITERATOR_INPUT = _kind(
     "NB0016",
     "GB4347",
     "Missing tp_iternext",
-    "`next` of a `{name}` that was made outside of the traced code is not traced.",
+    "`next` of a `{name}` that was created outside of the traced code is not traced.",
     "Make the iterator inside the compiled function: pass the container itself.",
 )
 UNSUPPORTED_CALL = _kind(
@@ -271,7 +271,7 @@ LEAF_LEAKS = _kind(
 )  # fmt: skip
 DATA_OF_RESULT = _kind(
     "NB0112", "GB0056", "Failed to mutate tensor data attribute",
-    "`.data` can be set of tensors that were made outside of the compiled function, to a tensor.",
+    "`.data` can be set of tensors that were created outside of the compiled function, to a tensor.",
     "Do not set `.data` of this tensor, or do it outside of the compiled function.",
 )  # fmt: skip
 DATA_OF_OTHER_DTYPE = _kind(
@@ -286,12 +286,12 @@ TENSOR_ATTRIBUTE = _kind(
 )  # fmt: skip
 PARAMETER = _kind(
     "NB0115", "GB0264", "Attempted to use `torch.nn.Parameter()` constructor with Dynamo",
-    "A parameter is not made in a graph.",
+    "A parameter is not created in a graph.",
     "Make the parameter outside of the compiled function.",
 )  # fmt: skip
 CREATED_LEAF = _kind(
     "NB0116", "GB0225", "Attempted to use tensor creation function with requires_grad=True",
-    "A leaf is not made in a graph.",
+    "A leaf is not created in a graph.",
     "Create the tensor outside of the compiled function, or without `requires_grad=True`.",
 )  # fmt: skip
 LOGGER = _kind(
@@ -341,7 +341,7 @@ UNSUPPORTED_VALUE = _kind(
     "NB0027",
     "GB0092",
     "Reconstruction failure",
-    "A {name} made by the traced code would have to outlive the graph, and it is not known how to make it again.",
+    "A {name} created by the traced code would have to outlive the graph, and it is not known how to reconstruct it.",
     SUPPORTABLE,
 )
 NOT_ITERABLE = _kind(
@@ -356,7 +356,7 @@ PROFILER_ESCAPES = _kind(
     "NB0128",
     "GB0212",
     "torch.profiler object escaped from compiled region",
-    "A `{name}` that the traced code made measures nothing, and would have to outlive the graph.",
+    "A `{name}` that the traced code created measures nothing, and would have to outlive the graph.",
     "Make the profiler outside of the compiled function, around its call.",
     SUPPORTABLE,
 )
@@ -413,7 +413,7 @@ RECURSION = _kind(
     "",
     "Calls nested too deeply",
     "Tracing through a call takes frames of Python's own stack, and no more than {limit} of these may be active.",
-    "Write a loop in place of the recursion.",
+    "Write a loop instead of the recursion.",
     "Allow more of them: `sys.setrecursionlimit`.",
 )
 GENERATOR = _kind(
@@ -441,7 +441,7 @@ GRADIENT_RETURNED = _kind(
     "NB0125", "GB4927", "autograd.grad consumed returned tensor's grad_fn",
     "The derivative frees what autograd saved for a tensor that the compiled function returns, or that is used after "
     "a later graph break: nobody could differentiate it again.",
-    "Return `loss.detach()` in place of `loss`.", "Pass `retain_graph=True`.",
+    "Return `loss.detach()` instead of `loss`.", "Pass `retain_graph=True`.",
 )  # fmt: skip
 GRADIENT_OF_OUTSIDE = _kind(
     "NB0126", "GB0372", "autograd.grad with external grad_fn",
@@ -461,7 +461,7 @@ INFERENCE_MODE = _kind(
 )  # fmt: skip
 IS_INFERENCE = _kind(
     "NB0048", "GB8928", "Encountered tensor.is_inference() during tracing",
-    "Whether a tensor was made in inference mode may differ between tracing and the runs of the graph.", FUNDAMENTAL,
+    "Whether a tensor was created in inference mode may differ between tracing and the runs of the graph.", FUNDAMENTAL,
 )  # fmt: skip
 GRAD_FN = _kind(
     "NB0049", "GB0104", "Tensor with grad_fn()", "The graph of autograd behind a tensor is not looked at.",
@@ -479,12 +479,12 @@ TOLIST = _kind(
 BODY_EFFECT = _kind(
     "NB0050", "GB0170", "HOP: Unsafe side effect",
     "A function that is given to {name} changes what exists outside of it ({changed}). It may run once, several "
-    "times or not at all, so that such a change has no place in the graph.",
+    "times or not at all, so that such a change cannot be in the graph.",
     "Return the value from the function instead, and change the object outside.",
 )  # fmt: skip
 BODY_LEAK = _kind(
     "NB0051", "", "Value of a closed body",
-    "The value `{name}` was made inside of a function given to an operator, and is used outside of it.",
+    "The value `{name}` was created inside of a function given to an operator, and is used outside of it.",
     "Return the value from the function.",
 )  # fmt: skip
 BODY_WRITES = _kind(
@@ -495,7 +495,7 @@ BODY_WRITES = _kind(
 BODY_ALIAS = _kind(
     "NB0053", "GB0040", "Encountered aliasing during higher order op tracing",
     "What the functions given to {name} take and return must not share memory.",
-    "Return `input.clone()` in place of `input`.",
+    "Return `input.clone()` instead of `input`.",
 )  # fmt: skip
 BODY_MISUSE = _kind(
     "NB0054", "", "Improper use of a higher order operator", "{name}: {problem}", USER_ERROR,
@@ -615,7 +615,7 @@ _TORCH = str(Path(torch.__file__).parent) + os.sep
 
 @dataclass
 class Unsupported(Exception):
-    """The traced code did something that has no place in a graph."""
+    """The traced code did something that cannot be in a graph."""
 
     kind: BreakKind
     context: str = ""

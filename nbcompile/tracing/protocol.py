@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nbcompile.tracing.variables.base import VariableTracker
 
 Fill = Callable[[], tuple[Mutation, ...]]
-"""Mutations that complete a value that was made empty, as it may contain itself."""
+"""Mutations that complete a value that was created empty, as it may contain itself."""
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ class Reconstructor(Protocol):
         self, tracker: VariableTracker, make: Callable[[], Recipe], fill: Fill | None = None,
         empty: tuple[Callable[[], Recipe], Fill] | None = None,
     ) -> Recipe:  # fmt: skip
-        """Recipe of a value that is made once, however often it is used."""
+        """Recipe of a value that is created once, however often it is used."""
 
     def shows(self, tracker: VariableTracker) -> bool:
         """True if a container may be changed after the graph by somebody who has it."""
@@ -190,7 +190,7 @@ class Tracer(Protocol):
 
     @property
     def side_effects(self) -> Effects:
-        """The changes that the traced code made so far."""
+        """The changes by the traced code so far."""
 
     def wrap(self, value: object, source: Source | None) -> VariableTracker:
         """A real value as a tracker; installs the guards that its kind needs."""
@@ -232,8 +232,8 @@ class Tracer(Protocol):
         do not. What can change while the process lives needs a guard instead (``calls/folding.py``).
         """
 
-    def note_made(self, function: FunctionType, owner: Source, group: Source, lists: int) -> None:
-        """Some state of an optimiser was made for real: what is read of it from now on is there in later calls only."""
+    def note_initialiser(self, function: FunctionType, owner: Source, group: Source, lists: int) -> None:
+        """Record that state of an optimiser was created for real: what is read of it now exists in later calls only."""
 
     def note_launch(self, kernel: int, constants: int, source: Source, values: dict[str, object]) -> None:
         """Note the numbers of a Triton kernel and its constants in torch's table, which another process lacks."""
@@ -250,7 +250,7 @@ class Tracer(Protocol):
         """Run a pure function on real constants; what it raises is raised in the traced program."""
 
     def constant_or_wrap(self, value: object) -> VariableTracker:
-        """A value that tracing itself made (no input): containers of constants become containers."""
+        """A value that tracing itself created (no input): containers of constants become containers."""
 
     def list_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new list."""

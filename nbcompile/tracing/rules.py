@@ -5,7 +5,7 @@
     torch.save, os.getpid            a break: "marked as skipped"
 
 The rules are about files and namespaces, not single functions: torch's public
-functions on tensors are nodes; torch's Python that is made of such functions
+functions on tensors are nodes; torch's Python that is composed of such functions
 (nn.Module, optimizers, distributions) is traced through.
 
 In torch: torch/_dynamo/trace_rules.py. Read next: nbcompile/tracing/wrapping/table.py
@@ -127,7 +127,7 @@ def skip_reason(filename: str) -> str | None:
         if filename == LR_SCHEDULER:
             return "it counts steps, and each number would be a graph of its own"
         traced = any(filename.startswith(part) for part in TRACED_TORCH)
-        return None if traced else "torch's own code that is not made of operators"
+        return None if traced else "torch's own code that is not composed of operators"
     path = _file(filename)
     # Before the standard library: ``site-packages`` is a folder inside of it.
     if path.startswith(SITE) or "site-packages" in path:

@@ -379,7 +379,7 @@ class _FrameTracer:
         return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, before_graph, runs_again)
 
     def release(self) -> None:
-        """Undo the circles among what traced, so that the call's arguments live no longer than the call."""
+        """Undo the cycles among what traced, so that the call's arguments live no longer than the call."""
         # Frames, trackers and outputs refer to each other: reference counting alone would free none of them.
         interpreter = self.interpreter
         for frame in interpreter.frames:

@@ -114,7 +114,7 @@ def _helper_calls(nodes: Sequence[Node]) -> dict[int, tuple[int, str]]:
     def call(numbered: tuple[int, Node]) -> object:
         number, node = numbered
         depth = depths.get(node.modules, -1)
-        # There is a line below those that the module's nodes share: the operator is made in a
+        # There is a line below those that the module's nodes share: the operator is created in a
         # function that `forward` calls.
         is_helper = _kind(node) == "operator" and 0 <= depth < len(node.stack) - 1
         return (node.modules, node.stack[depth].line) if is_helper else number

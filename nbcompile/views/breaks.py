@@ -105,7 +105,7 @@ def _item(record: Record, node: links.TreeNode, distinct: tuple[links.DistinctBr
     ended = tag("p", break_sentences.ended_by(frame, distinct), data_r=figures.of_end(frame, path))
     # The line of the frame's own function, not that of an inlined one: it is what the residual
     # program leaves to Python.
-    broken_line = links.own_place(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
+    broken_line = links.own_location(frame, frame.breaks[0].stack) if frame.breaks and frame.residual else None
     between = broken_line.code.strip() if broken_line else ""
     python = (
         listing(frame.residual, limits=limits) if frame.residual else None,
@@ -154,7 +154,7 @@ def _resumes(frame: CompiledFrame, path: str, limits: Limits) -> Content:
 def _resume(resume: ResumeFunction, path: str, limits: Limits) -> Markup:
     rows = [row(tag("th", code(each.name)), each.kind, code(each.recipe)) for each in resume.carried]
     branch = f" ({resume.branch})" if resume.branch else ""
-    carried = table("Live values carried over", ("value", "kind", "made by"), rows) if rows else None
+    carried = table("Live values carried over", ("value", "kind", "pushed by"), rows) if rows else None
     source = listing(resume.source, limits=limits) if resume.source else None
     line = tag("span", f"line {resume.line}", data_r=f"{path}.resume_functions[name={resume.name}].line")
     return join((tag("p", "goes on at ", line, " in ", code(resume.name), branch), carried, source))

@@ -28,7 +28,7 @@ def render(frame: CompiledFrame, found: links.FrameLinks, limits: Limits) -> Mar
     if not frame.instructions:
         return None
     before = _pane("before", frame.instructions, limits, found.by_instruction)
-    after = _pane("in its place", frame.residual_instructions, limits, {})
+    after = _pane("after", frame.residual_instructions, limits, {})
     about = facts.bytecode_counts(frame)
     counted = "instructions residual_instructions" if frame.residual_instructions else "instructions"
     return section("bytecode", "Bytecode", tag("div", before, after, class_="n-pair"), about=about, figures=counted)
@@ -59,7 +59,7 @@ def _lines(instructions: Sequence[Instruction]) -> Iterator[str]:
 
 def as_text(frame: CompiledFrame) -> Iterator[str]:
     """Both listings as text."""
-    for title, instructions in (("before", frame.instructions), ("in its place", frame.residual_instructions)):
+    for title, instructions in (("before", frame.instructions), ("after", frame.residual_instructions)):
         if instructions:
             yield f"{title}: {facts.count(len(instructions), 'instruction')}"
             yield from _lines(instructions)

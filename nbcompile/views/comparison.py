@@ -241,7 +241,7 @@ def _graphs(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterato
 def _program(graph: Graph | None) -> Markup:
     if graph is None:
         return tag("p", "no such graph", class_="n-quiet")
-    return listing(facts.with_short_places(graph.code), limits=SHOWN)
+    return listing(facts.with_short_locations(graph.code), limits=SHOWN)
 
 
 def _kernels(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Markup | None:

@@ -62,7 +62,7 @@ def library(frame: CompiledFrame) -> str:
     return links.library(frame.file)
 
 
-def with_short_places(code: str) -> str:
+def with_short_locations(code: str) -> str:
     """The code of a graph without the folders of the user's files."""
     return _PLACE.sub(lambda found: f"# {location(found[1], int(found[2]))}, {found[3]}: ", code)
 
@@ -285,9 +285,9 @@ def unfinished(frame: CompiledFrame) -> str:
 
 
 def bytecode_counts(frame: CompiledFrame) -> str:
-    """``31 instructions, 16 in their place``."""
+    """``31 instructions before, 16 after``."""
     own, residual = len(frame.instructions), len(frame.residual_instructions)
-    return count(own, "instruction") + (f", {residual} in their place" if residual else "")
+    return count(own, "instruction") + (f" before, {residual} after" if residual else "")
 
 
 def span(record: Record, frame: CompiledFrame) -> str:

@@ -2,8 +2,8 @@
 
     sm_90:  29 registers   0 B spilled   16 B shared   100 % occupancy   48 kB moved   48 kB at least   3.1 µs predicted
 
-Below it, line by line of the kernel: the PTX that the line became, the SASS that ptxas made of that, and the bytes that
-it moves against those that are used. A row is linked to the operators of its line, and so to the source.
+Below it, line by line of the kernel: the PTX that the line became, the SASS that ptxas generated from that, and the
+bytes that it moves against those that are used. A row is linked to the operators of its line, and so to the source.
 
 In torch: nothing. Read next: nbcompile/views/kernels.py
 """
@@ -66,7 +66,9 @@ def _lines(kernel: Kernel, gpu: Gpu, by_line: Mapping[int, tuple[str, ...]], lim
 def _explained(gpu: Gpu) -> str:
     """Words for the drawing of its tiles; what is not in it needs none."""
     found = {program for tile in gpu.tiles for program in tile.programs}
-    said = ["A tensor is drawn as it lies in memory, whatever its shape: neighbours in a row are neighbours there."]
+    said = [
+        "A tensor is drawn as it is laid out in memory, whatever its shape: neighbours in a row are neighbours there."
+    ]
     if any(map(gpu_pictures.is_sampled, gpu.tiles)):
         said.append("Of a tensor with too many elements for the drawing, evenly spaced ones are drawn.")
     programs = {program for program in found if program >= 0}
@@ -111,7 +113,7 @@ def roofline(compiled: CompiledGraph) -> Markup | None:
         "below it, because a launch alone takes 2 µs. The times are those of a model (gpu/predict.py): nothing ran on "
         "a GPU."
     )
-    short = "" if is_named else " Where there is no room for a name, the number at its end stands there, or nothing."
+    short = "" if is_named else " Where there is no room for a name, the number at its end is shown, or nothing."
     return tag("div", drawn, tag("p", tag("small", said + short)))
 
 

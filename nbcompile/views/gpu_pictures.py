@@ -39,7 +39,7 @@ _TONES = Markup(
 Scale = Callable[[float], float]
 """From a value to pixels."""
 Dot = tuple[str, int, int]
-"""A text and its place."""
+"""A text and its position."""
 Corner = tuple[float, float]
 Box = tuple[float, float, float, float]
 """Left, upper, right and lower edge."""
@@ -82,11 +82,11 @@ def roofline(kernels: Iterable[Kernel]) -> tuple[Markup, bool] | None:
         (across(ridge), down(gpu.peak_instructions)),
         (across(10.0 ** xs[1]), down(gpu.peak_instructions)),
     ]
-    placed = [(name, round(across(x)), round(down(y))) for name, x, y in points]
-    labels = labelled(placed, corners)
+    positioned = [(name, round(across(x)), round(down(y))) for name, x, y in points]
+    labels = labelled(positioned, corners)
     drawing = tag(
         "svg", tag("style", _STYLE), _axes(xs, ys, across, down), _roof(corners),
-        [tag("circle", cx=x, cy=y, r=4, class_="d") for _, x, y in placed],
+        [tag("circle", cx=x, cy=y, r=4, class_="d") for _, x, y in positioned],
         [tag("text", text, x=x, y=y) for text, x, y in labels if text],
         xmlns="http://www.w3.org/2000/svg", width=WIDTH, height=HEIGHT, viewBox=f"0 0 {WIDTH} {HEIGHT}",
     )  # fmt: skip
@@ -146,7 +146,7 @@ def _number(power: int) -> str:
 def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
     """For each dot a text and where it begins: its name, the number at its end, or nothing, as there is room."""
     # Obstacles: the dots themselves, and the roof as small boxes, four pixels apart. A label that
-    # is placed becomes one, so that the first kernels have the best positions.
+    # has a position becomes one, so that the first kernels have the best positions.
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in dots]
     for (x, y), (to_x, to_y) in itertools.pairwise(roof):
         steps = max(round(to_x - x) // 4, 1)

@@ -162,7 +162,7 @@ def _program(graph: Graph, found: links.FrameLinks, limits: Limits) -> Markup:
     assigned = [_ASSIGNED.match(line) for line in graph.code.split("\n")]
     lines = [by_name.get(match[1], "") if match else "" for match in assigned]
     return listing(
-        facts.with_short_places(graph.code), limits=limits, nodes=lambda index: node_names(found, lines[index])
+        facts.with_short_locations(graph.code), limits=limits, nodes=lambda index: node_names(found, lines[index])
     )
 
 

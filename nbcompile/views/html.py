@@ -8,7 +8,7 @@ It is read in three steps, each complete without the next: plain elements
 (``<details>``, tables, ``<pre>``, ``<img>``) that untrusted notebooks and
 readers without scripts keep; static/theme.css, for light, dark, print and
 forced colours; static/view.js, which links source lines, graph nodes and
-kernel lines. Nothing is fetched, nothing has an id, so it can be placed anywhere,
+kernel lines. Nothing is fetched, nothing has an id, so it can be put anywhere,
 twice.
 
 In torch: tlparse makes pages of a whole run. Read next: the modules named in
@@ -333,7 +333,7 @@ def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits
         "kernels": lambda: kernels.render(frame, found, limits),
         "timings": lambda: timings.render(record, frame),
     }
-    # Lambdas: a section that is not wanted is not made, and most of the time of a page goes into a few of them.
+    # Lambdas: a section that is not wanted is not built, and most of the time of a page goes into a few of them.
     rendered = [make[name]() for name in wanted if name in make]
     # Who asks for a section by name wants to see it, and not its title.
     if opened and len(wanted) <= FEW:

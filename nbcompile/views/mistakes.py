@@ -65,7 +65,7 @@ def marks(record: Record, frame: CompiledFrame) -> StackLine | None:
     if found is None or record.raised is None:
         return None
     inner = () if found.location is None else (found.location,)
-    at = links.own_place(frame, (*inner, *reversed(record.raised.stack)))
+    at = links.own_location(frame, (*inner, *reversed(record.raised.stack)))
     alike = [each for each in record.frames if (each.file, each.first_line) == (frame.file, frame.first_line)]
     return at if at is not None and alike[-1] is frame else None
 
@@ -123,7 +123,7 @@ def _is_within(failed: FailedCall, frame: CompiledFrame, raised: Raised) -> bool
 
 
 def _is_same_expression(one: StackLine, other: StackLine) -> bool:
-    """True unless two places in one line are known to be different expressions: tracing and eager mode may disagree
+    """True unless two locations in one line are known to be different expressions: tracing and eager mode may disagree
     on which of them fails first.
     """
     known = one.column >= 0 and other.column >= 0
@@ -151,7 +151,7 @@ def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
     for frame in reversed(record.frames) if raised.kernel else ():
         kernels_run = frame.compiled_graph.kernels if frame.compiled_graph else ()
         kernels = [each.id for each in kernels_run if each.name.rpartition(".")[2] == raised.kernel]
-        if not kernels or links.own_place(frame, raised.stack) is None:
+        if not kernels or links.own_location(frame, raised.stack) is None:
             continue
         computed = links.frame_links(frame).captured(*kernels)
         takes = [node for node in _nodes(frame, computed) if facts.short_target(node.target).rstrip("_") in _INDEXING]
@@ -163,14 +163,14 @@ def _in_a_kernel(record: Record, raised: Raised) -> Mistake | None:
 def _run_as_written(record: Record, raised: Raised) -> Mistake | None:
     """A graph met a wrong index, and the frame ran as it was written: the operator of the line that raised."""
     for frame in reversed(record.frames) if raised.error in ("IndexError", "RuntimeError") else ():
-        at = links.own_place(frame, tuple(reversed(raised.stack)))
+        at = links.own_location(frame, tuple(reversed(raised.stack)))
         if at is None:
             continue
         takes = [
             node
             for node in (frame.graph.nodes if frame.graph else ())
             if facts.short_target(node.target).rstrip("_") in _INDEXING
-            and (own := links.own_place(frame, node.stack)) is not None
+            and (own := links.own_location(frame, node.stack)) is not None
             and own.line == at.line
             and _is_same_expression(own, at)
         ]
@@ -181,7 +181,7 @@ def _run_as_written(record: Record, raised: Raised) -> Mistake | None:
 def _indexed(raised: Raised, frame: CompiledFrame, node: Node, position: int) -> Mistake:
     tensors = [each for each in _nodes(frame, node.inputs) if each.shape is not None]
     arguments = tuple(Argument(each.source or each.name, each.shape, each.dtype, each.device) for each in tensors)
-    location = links.own_place(frame, node.stack)
+    location = links.own_location(frame, node.stack)
     return Mistake(raised.error, raised.message, location, position, facts.short_target(node.target), arguments)
 
 

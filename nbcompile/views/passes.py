@@ -82,7 +82,7 @@ def _row(entry: Pass, limits: Limits) -> Markup:
     # The first two lines of a diff name the graphs.
     gone, come = (sum(line.startswith(sign) for line in diff[2:]) for sign in "-+")
     program = listing(
-        facts.with_short_places("\n".join(diff)), "diff", limits, looks=lambda index: _LOOKS.get(diff[index][0], "")
+        facts.with_short_locations("\n".join(diff)), "diff", limits, looks=lambda index: _LOOKS.get(diff[index][0], "")
     )
     return row(tag("th", entry.name), (entry.words, fold(f"lines: −{gone} +{come}", program)))
 

@@ -7,7 +7,7 @@
         Answer: b. 0/0 refuses, for this does not hold: x has size 3 in dimension 0.
 
 Nothing is authored: choices, answers and reasons are functions of the record, and the calls that
-were not made are judged by the guards themselves. Without scripts an answer unfolds below each question.
+did not happen are judged by the guards themselves. Without scripts an answer unfolds below each question.
 
 In torch: nothing. Read next: nbcompile/views/static/predict.js
 """
@@ -201,7 +201,7 @@ def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Questi
     if hit is not None:
         reasons = [*reasons[:hit], f"all guards of `{newest[hit].id}` hold"]
     elif full:
-        reasons.append(f"there are {len(frames)} entries, and no more are made")
+        reasons.append(f"there are {len(frames)} entries, and no more are created")
     # After the entries come the two other choices: compiled again, or (the limit is reached) eager.
     answer = hit if hit is not None else len(newest) + full
     return Question(text, choices, answer, "; ".join(reasons))

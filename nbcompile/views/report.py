@@ -52,7 +52,7 @@ def page(title: str, sections: Iterable[Section]) -> str:
     parts = list(sections)
     # The page is a document of its own, so here, and only here, ids are safe.
     contents = [_contents(index, each) for index, each in enumerate(parts)]
-    # A page with a single place to go to needs no contents.
+    # A page with a single target needs no contents.
     links = sum(max(len(each.record.frames), 1) if each.record else 1 for each in parts)
     navigation = tag("nav", tag("ol", contents), aria_label="Contents") if links > 1 else None
     head = (

@@ -95,5 +95,5 @@ def residual(frame: CompiledFrame, limits: Limits) -> Markup | None:
     effects = table("Side effects that it replays", ("object", "kind", "statement"), rows) if rows else None
     return section(
         "residual", "Residual program", join((listing(frame.residual, limits=limits), effects)),
-        about="what runs in the function's place",
+        about="what runs instead of the function",
     )  # fmt: skip

@@ -15,7 +15,7 @@ def test_a_line_leads_to_the_kernel_and_back():
     """Source line -> captured nodes -> ATen nodes, buffers, kernel; and from each of them to the line."""
     found = links.frame_links(sample.simple_frame())
     assert found.by_line == {2: ("0/0.n1", "0/0.n2"), 3: ("0/0.n3", "0/0.n4"), 4: ("0/0.n5",)}
-    assert found.made_into("0/0.n5") == ("0/0.inference.n5", "0/0.b1", "buf1", "0/0.k0")
+    assert found.derived_names("0/0.n5") == ("0/0.inference.n5", "0/0.b1", "buf1", "0/0.k0")
     assert found.captured("0/0.inference.n2") == ("0/0.n2",)
     assert found.captured("0/0.k0") == ("0/0.n1", "0/0.n2", "0/0.n3", "0/0.n4", "0/0.n5")
     assert found.lines("buf0") == (2, 3)

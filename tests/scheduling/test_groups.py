@@ -75,13 +75,13 @@ REFUSALS = {
     "reads another element": (
         lambda x: (x.sum(1), x.sum(1).flip(0) * 2),
         [(8, 4)],
-        r"it reads buf\d at other places",
+        r"it reads buf\d at other offsets",
     ),
     "other sizes": (lambda x, y: (x.sin(), y.cos()), [(3, 5), (7,)], r"loops over 7 and over 3 x 5"),
     "overwrites what is read at another place": (
         lambda x: (x.flip(0) + 1, x.mul_(2)),
         [(8,)],
-        "overwritten, and read at other places",
+        "overwritten, and read at other offsets",
     ),
     "one loop along two": (lambda x: torch.diagonal(x.sum(2)) * 2, [(4, 4, 3)], "along two loops at once"),
 }

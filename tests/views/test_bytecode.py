@@ -45,10 +45,10 @@ def test_both_are_shown_where_both_are_known():
     given, other = (Instruction(0, "NOP", "", 1),), (Instruction(0, "POP_TOP", "", 0),)
     both = frame(*given, residual=other)
     page = BeautifulSoup(str(bytecode.render(both, links.frame_links(both), Limits())), "html.parser")
-    assert [pane.find("small").text for pane in page.select(".n-pair > div")] == ["before", "in its place"]
+    assert [pane.find("small").text for pane in page.select(".n-pair > div")] == ["before", "after"]
     assert [line for line in bytecode.as_text(both) if line.endswith("instruction")] == [
         "before: 1 instruction",
-        "in its place: 1 instruction",
+        "after: 1 instruction",
     ]
     alone = frame(*given)
     page = BeautifulSoup(str(bytecode.render(alone, links.frame_links(alone), Limits())), "html.parser")

@@ -32,7 +32,7 @@ PLACES = {
     "source": ".n-src [data-n]:has-text('torch.relu(x @ w)')",
     "graph": "svg [data-n]:has-text('relu')",
     "loops": ".n-ir tr:has-text('buf6')",
-    "schedule": "tr:has-text('buf2 reads buf1 where it is made')",
+    "schedule": "tr:has-text('buf2 reads buf1 where it is computed')",
     "Triton": "[data-s=kernels] .n-code [data-n]:has-text('= nan_maximum')",
     "PTX and SASS": ".n-lines tr:has-text('= nan_maximum')",
 }

@@ -87,7 +87,7 @@ def test_the_diff_of_a_pass_is_the_diff_of_the_graphs():
         for before, after in stages:
             diff = list(difflib.unified_diff(graphs[before], graphs[after], before, after, lineterm="", n=2))
             assert len(diff) > 3
-            assert facts.with_short_places("\n".join(diff)) in page.text
+            assert facts.with_short_locations("\n".join(diff)) in page.text
         assert f"{stages[0][0]} → {stages[0][1]}: " in text.render(record, "aten")
 
 

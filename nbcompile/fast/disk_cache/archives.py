@@ -33,7 +33,7 @@ from nbcompile.runtime import least_used, store
 FUNCTION = re.compile(r"functions/([0-9a-f]{8,64})/([0-9a-f]{8,64}\.(?:json|page))")
 KERNEL = re.compile(r"kernels/([0-9a-f]{40})(\.[\w.]{1,32})")
 CHECKSUM = ".sha256"
-"""The end of the name of a kernel's checksum, which is made again when a kernel is installed."""
+"""The end of the name of a kernel's checksum, which is computed again when a kernel is installed."""
 
 
 @dataclass(frozen=True, slots=True)

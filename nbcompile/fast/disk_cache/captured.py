@@ -3,7 +3,7 @@
     targets    [["builtin", "_operator", "iadd"], ...]                each function that is called, described
     nodes      [["placeholder", "x"], ["call_function", 0, [["node", 0], ["value", 1]], {}], ...]
 
-The functions are looked up when the entry is read, and are those that the description says; the graph is made of
+The functions are looked up when the entry is read, and are those that the description says; the graph is built of
 nodes again at its first run, which most entries never see.
 
 In torch: torch/fx/_graph_pickler.py. Read next: nbcompile/fast/disk_cache/descriptions.py

@@ -263,7 +263,7 @@ def _text(value: object) -> object:
 
 
 def _outline(value: Any, depth: int) -> object:
-    """A member of a class of torch's, which has hundreds: enough to see that another function was put in its place.
+    """A member of a class of torch's, which has hundreds: enough to see that another function replaced it.
 
     What a program reads of values there, it guards.
     """
@@ -356,7 +356,7 @@ def _of_user(operator: Any, depth: int) -> str:
     packet = getattr(operator, "overloadpacket", operator)
     defined = torch._library.custom_ops.OPDEFS.get(packet._qualified_op_name)
     if defined is None:
-        raise NotStorable(f"the operator {operator} was not made by torch.library.custom_op")
+        raise NotStorable(f"the operator {operator} was not created by torch.library.custom_op")
     # Rules for tensor classes and autocast are kept in tables by class, which no description covers.
     if defined._torch_dispatch_fns or defined._autocast_dtype:
         raise NotStorable(f"the operator {operator} has rules for classes of tensors, or for autocast")
@@ -415,8 +415,8 @@ def find(description: Description) -> Any:
             found = _walk(sys.modules[module], path)
             if found is None and module == "builtins":
                 found = _OF_PYTHON.get(path)
-        case ["builtin", str(place), str(name), *_]:
-            module, _, path = place.partition(":")
+        case ["builtin", str(location), str(name), *_]:
+            module, _, path = location.partition(":")
             owner = sys.modules.get(module)
             found = _member_of(_walk(owner, path) if path else owner, name)
         case ["operator", str(name), *_]:

@@ -188,7 +188,7 @@ def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: SourceWri
         "codes": codes,
         "subclasses": subclasses,
         "answers": [_asked(*each) for each in assumed.answers],
-        "made": state.write(assumed.initialisers, written),
+        "initialisers": state.write(assumed.initialisers, written),
     }
 
 
@@ -229,7 +229,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
     for path, content in storage.entries(key):
         record = storage.record(path) if with_page else {}
         if record is None or (record and record.get("file") != frame.code.co_filename):
-            continue  # compiled unwatched, or in another file: the page would say nothing, or the wrong place
+            continue  # compiled unwatched, or in another file: the page would say nothing, or the wrong line
         try:
             if record:
                 record_pages.read(record)
@@ -246,10 +246,10 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
 
 
 def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guarding.FrameCheck]:
-    # An optimiser makes its state in its first step. The trace made it before it read it, so addresses of the entry may
-    # lead into state that is not there yet. Then come, from cheap to expensive: addresses and classes of values,
+    # An optimiser creates its state in its first step. The trace did so before it read it, so addresses of the entry
+    # may lead into state that is not there yet. Then come, from cheap to expensive: addresses and classes of values,
     # assumptions, guards, and the building of the graph.
-    if content["assumed"]["made"]:
+    if content["assumed"]["initialisers"]:
         _make_state(content, SourceCache(frame.scope()))
     known = SourceCache(frame.scope())
     sources = addresses.read(content["addresses"], known)
@@ -301,7 +301,7 @@ def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Sourc
 
 
 def _make_state(content: dict[str, Any], known: SourceCache) -> None:
-    """Make the state that the trace made before it read it: if it is not there, and all else is as it was then."""
+    """Make the state that the trace created before it read it: if it is not there, and all else is as it was then."""
     absent: set[Source] = set()
     sources = addresses.read(content["addresses"], known, absent)
     if not absent:
@@ -309,7 +309,7 @@ def _make_state(content: dict[str, Any], known: SourceCache) -> None:
     _expect(content["assumed"], sources, known)
     there = [row for row in content["guards"] if row[1] is None or sources[row[1]] not in absent]
     stored_guards.read(there, sources, known)
-    state.make(content["assumed"]["made"], sources, known)
+    state.make(content["assumed"]["initialisers"], sources, known)
 
 
 def _check(guards: tuple[Guard, ...], frame: Frame) -> guarding.FrameCheck:

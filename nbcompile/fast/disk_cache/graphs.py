@@ -94,7 +94,7 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
     """A callable's parts as JSON.
 
     Raises:
-        NotStorable: a part is made by somebody else, or holds an object of this process.
+        NotStorable: a part was compiled by somebody else, or holds an object of this process.
     """
     if artifact.obstacle:
         raise NotStorable(artifact.obstacle)
@@ -105,7 +105,7 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
             "calls": captured.write(artifact.captured, functions),
             "parts": [write(part.artifact) for part in artifact.parts],
         }
-    # Only graphs whose every part is generated code or plain data can be made again: anything else may hold objects.
+    # Only graphs whose every part is generated code or plain data can be rebuilt: anything else may hold objects.
     roles = tuple(role for role in artifact.roles if role != "views")
     if roles != _ROLES.get(artifact.wrapper_kind) or len(artifact.programs) != len(artifact.roles):
         raise NotStorable("the graph is not only generated code")
@@ -132,7 +132,7 @@ def _expect_views(artifact: ArtifactBuilder) -> None:
     if "views" in artifact.roles:
         return  # its operators make them
     for at, base, is_input, _ in metadata.aliased_outputs if metadata is not None else ():
-        # A view of an input is made by the plan's view steps from the input's slot. Follow them back to that slot.
+        # A view of an input is created by the plan's view steps from the input's slot. Follow them back to that slot.
         plan = artifact.programs[0].plan
         if is_input:
             continue
@@ -285,7 +285,7 @@ def _wrapped(data: dict[str, Any], kernels: KernelTable) -> Callable[..., Any]:
 def _write_metadata(metadata: RuntimeMetadata) -> dict[str, Any]:
     """Runtime metadata as JSON; named tuples are stored as tuples."""
     aliases: Any = [tuple(each) for each in metadata.aliased_outputs]
-    # Named tuples are stored as plain tuples, and made again by their classes.
+    # Named tuples are stored as plain tuples, and rebuilt by their classes.
     data = _encoded_fields(replace(metadata, aliased_outputs=aliases, training=None))
     if metadata.training is not None:
         layouts: Any = [tuple(each) for each in metadata.training.tangent_layouts]

@@ -3,7 +3,7 @@
     graph_out = __compiled_fn_1(x)                          __compiled_fn_1        ["graph"]
     return __torch_dynamo_resume_in_f_at_3(graph_out[0])    __torch_dynamo_...     ["resume", {...}]
 
-The text is parsed and compiled again, so what is kept is what a person is shown. A resume function is made again
+The text is parsed and compiled again, so what is kept is what a person is shown. A resume function is rebuilt
 from the user's own code object (rewriting/resume.py), which the entry's key says is the same; nothing is unmarshalled.
 
 In torch: nothing; torch/_dynamo/package.py pickles code objects. Read next: nbcompile/fast/disk_cache/graphs.py
@@ -73,7 +73,7 @@ def _code(code: CodeType, frame: Frame) -> list[Any]:
     # Code of an inner function is found in the constants of the frame's code.
     path = _path_to(code, frame.code)
     if path is None:
-        raise NotStorable(f"the code of {code.co_qualname} is made elsewhere")
+        raise NotStorable(f"the code of {code.co_qualname} comes from elsewhere")
     return ["code", path]
 
 
@@ -122,7 +122,7 @@ def read(data: dict[str, Any], frame: Frame, graph: Callable[..., object] | None
     statements = [each for each in function.body if not isinstance(each, ast.Nonlocal)]
     for statement, line in zip(statements, data["lines"], strict=True):
         set_line([statement], frame.code.co_firstlineno + line)
-    # A copy, as when the program was made: another code object, which the hook leaves to Python.
+    # A copy, as when the program was built: another code object, which the hook leaves to Python.
     as_written = frame.code.replace()
     kept = {name: _object(encoded, frame, graph, as_written) for name, encoded in data["kept"].items()}
     code, shown = compile_function(frame.code, statements, kept)
@@ -153,10 +153,10 @@ def _object(encoded: list[Any], frame: Frame, graph: object, as_written: CodeTyp
             return decode(value)
         case ["object", list(description)]:
             return find(description)
-        case ["resume code", dict(place)]:
-            return _resume_code(place, frame)
-        case ["resume", dict(place)]:
-            code = _resume_code(place, frame)
+        case ["resume code", dict(position)]:
+            return _resume_code(position, frame)
+        case ["resume", dict(position)]:
+            code = _resume_code(position, frame)
             return FunctionType(code, frame.globals, code.co_name)
         case ["code", list(path)]:
             # A path of indices: a function inside of an inner function takes two.

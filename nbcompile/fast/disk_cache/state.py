@@ -25,7 +25,7 @@ from nbcompile.guarding.accessors import SourceCache
 
 
 def write(functions: Iterable[tuple[FunctionType, Source, Source, int]], written: SourceWriter) -> list[Any]:
-    """The calls that made optimiser state, as JSON."""
+    """The calls that created optimiser state, as JSON."""
     return [
         [describe(function), written.number_of(owner), written.number_of(group), lists]
         for function, owner, group, lists in functions
@@ -38,7 +38,7 @@ def make(rows: list[Any], sources: list[Source], known: SourceCache) -> None:
     Raises:
         Unreadable: it is another function now.
     """
-    # All are looked up before the first is called: a state that is half made would be worse than a new trace.
+    # All are looked up before the first is called: a state that is half initialised would be worse than a new trace.
     functions = [_found(description) for description, *_ in rows]
     for function, (_, owner, group, lists) in zip(functions, rows, strict=True):
         empty: list[list[object]] = [[] for _ in range(lists)]

@@ -1,10 +1,10 @@
 """Entries on disk, between processes.
 
-    <cache>/frames/9f2c.../1b77....json      what one compile made: guards, program, kernels' texts
+    <cache>/frames/9f2c.../1b77....json      what one compile wrote: guards, program, kernels' texts
     <cache>/frames/9f2c.../1b77....page      the record that was shown
 
 A folder holds the entries of one key (one function, one way to compile it), the one that was used last first. A
-file is a checksum and JSON, written under a name of its own and renamed into place: complete or absent, whatever
+file is a checksum and JSON, written under a name of its own and renamed to its final name: complete or absent, whatever
 is killed when. What is damaged or truncated is passed over with one warning, and thrown away; what cannot be read
 for a reason of the process (no file descriptor or memory is left, the stack is full) is passed over and stays. When
 all entries together grow beyond the limit, those that were not used for longest go; before them, what killed
@@ -40,9 +40,9 @@ _OF_THE_PROCESS = frozenset(
 
 _added = STATE.add("fast.disk_cache.storage._added", [0], Lifetime.PROCESS)
 _written: set[tuple[int, str]] = STATE.add("fast.disk_cache.storage._written", set(), Lifetime.PROCESS)
-"""The entries that this process made, by process (a fork inherits the set) and name."""
+"""The entries that this process wrote, by process (a fork inherits the set) and name."""
 _used: set[Path] = STATE.add("fast.disk_cache.storage._used", set(), Lifetime.PROCESS)
-"""The entries that this process has loaded or made."""
+"""The entries that this process has loaded or written."""
 _warned: set[str] = STATE.add("fast.disk_cache.storage._warned", set(), Lifetime.PROCESS)
 
 
@@ -148,7 +148,7 @@ def add(key: str, content: dict[str, Any], record: dict[str, Any] | None, where:
 
 
 def is_own(path: Path) -> bool:
-    """True if this process made an entry."""
+    """True if this process wrote an entry."""
     return (os.getpid(), path.stem) in _written
 
 
@@ -159,7 +159,7 @@ def touch(path: Path) -> None:
 
 
 def used() -> list[Path]:
-    """The files of the entries that this process has loaded or made, those that are gone by now left out."""
+    """The files of the entries that this process has loaded or written, those that are gone by now left out."""
     files = (file for path in sorted(_used) for file in (path.with_suffix(".page"), path))
     return [file for file in files if file.is_file()]
 
@@ -180,7 +180,7 @@ def is_complete(path: Path, whole: bytes) -> bool:
 
 
 def install(path: Path, whole: bytes) -> None:
-    """Write a complete file of another store, at the same place of this one.
+    """Write a complete file of another store, at the same path in this one.
 
     Raises:
         OSError: the disk refuses.

@@ -26,7 +26,7 @@ def write(shown: Iterable[OperatorWarning], code: CodeType) -> list[list[Any]]:
     """Return the warnings as data, a row for each.
 
     Raises:
-        NotStorable: the category has no name, or its instances are not made of a text.
+        NotStorable: the category has no name, or its instances are not created from a text.
     """
     return [_row(warning, code) for warning in shown]
 
@@ -34,7 +34,7 @@ def write(shown: Iterable[OperatorWarning], code: CodeType) -> list[list[Any]]:
 def _row(warning: OperatorWarning, code: CodeType) -> list[Any]:
     text = str(warning.message)
     if str(warning.category(text)) != text:
-        raise NotStorable(f"a {warning.category.__qualname__} is not made of its text")
+        raise NotStorable(f"a {warning.category.__qualname__} is not created from its text")
     own = warning.file == code.co_filename
     file, line = (None, warning.line - code.co_firstlineno) if own else (warning.file, warning.line)
     return [descriptions.findable(warning.category), text, file, line]

@@ -1,4 +1,4 @@
-"""Constants of a graph as data: small tensors that tracing made of literals.
+"""Constants of a graph as data: small tensors that tracing created from literals.
 
     torch.tensor([1.0, 2.0])        ["float32", [2], [1], "0000803f00000040"]
 

@@ -167,7 +167,7 @@ def _write(entry: Entry) -> None:
         entry.write()
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - a filter made an error of a warning; the other entries are written
+    except BaseException as error:  # noqa: BLE001 - a filter turned a warning into an error; the other entries are written
         failure = (type(error), error, error.__traceback__, threading.current_thread())
         threading.excepthook(threading.ExceptHookArgs(failure))
 

@@ -117,7 +117,7 @@ def install() -> StandIn:
     if isinstance(compiler, NoCompiler):
         raise OSError(f"the stand-in device needs a C++ compiler: {compiler.reason}")
     if torch.version.cuda is not None:
-        raise RuntimeError("this torch was built with CUDA: the stand-in device would take the place of its own")
+        raise RuntimeError("this torch was built with CUDA: the stand-in device would replace its own")
     driver = StandInDriver.build(compiler)
     module = extension.built("nbcompile_standin_device", SOURCE, compiler)
     module.install(str(driver.path))

@@ -26,7 +26,7 @@ FUNCTIONS = (
     "cuGraphDestroy", "cuGraphExecDestroy", "cuMemcpyDtoDAsync", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
     "cuModuleUnload",
 )  # fmt: skip
-"""Functions that can be made to fail."""
+"""Functions that tests can cause to fail."""
 MOST_BLOCKS = 1 << 20
 
 

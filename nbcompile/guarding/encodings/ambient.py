@@ -70,7 +70,7 @@ def global_state(guard: Guard, scope: Scope, conditions: Conditions | None) -> A
 
 def mode_stack(guard: Guard, scope: Scope, conditions: Conditions | None) -> Ambient:
     modes = list(cast("tuple[object, ...]", guard.expected or ()))
-    # By class: a mode is often made anew for each call (``with Mode(): f(x)``).
+    # By class: a mode is often created anew for each call (``with Mode(): f(x)``).
     types = [ExpectedObject(type(mode)) for mode in modes]
     text = "___check_torch_function_mode_stack()"
 

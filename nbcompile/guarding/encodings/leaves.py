@@ -55,7 +55,7 @@ def id_match(guard: Guard, name: str, value: object) -> Leaf:
 
 
 def function_match(guard: Guard, name: str, value: object) -> Leaf:
-    # All functions of one ``def`` share its code: a closure made anew passes. Cells and defaults that were used have
+    # All functions of one ``def`` share its code: a closure created anew passes. Cells and defaults that were used have
     # guards of their own.
     code = guard.expected if isinstance(guard.expected, CodeType) else getattr(guard.expected, "__code__", None)
     if not isinstance(code, CodeType):  # a builtin function has no code to compare

@@ -4,7 +4,7 @@
     EQUALS_MATCH L['k']      3
     GLOBAL_STATE             torch's state of grad mode, autocast, default dtype, threads, ...
 
-No object is made from data: what a guard expects is taken from the current call, once it is what the entry
+No object is created from data: what a guard expects is taken from the current call, once it is what the entry
 says. How an object is described is the entry's (``fast/disk_cache/stored_guards.py``).
 
 In torch: the serialised guards of torch/_dynamo/guards.py (pickled). Read next: nbcompile/guarding/encodings/table.py

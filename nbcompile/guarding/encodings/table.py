@@ -6,7 +6,7 @@
                   instructions  IS slot None
                   stored        None
 
-A row is about one value (``LEAVES``), or about the process or several values (``AMBIENT``). A reason in place of a
+A row is about one value (``LEAVES``), or about the process or several values (``AMBIENT``). A reason instead of a
 function says why there is no such encoding.
 
 In torch: the methods of GuardBuilder in torch/_dynamo/guards.py. Read next: nbcompile/guarding/check.py

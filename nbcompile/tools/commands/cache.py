@@ -41,7 +41,7 @@ class Entry:
     path: str
     bytes: int
     unfinished: bool = False
-    """True if a process left it that was killed, and no entry is made of it."""
+    """True if a process left it that was killed, and it becomes no entry."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:

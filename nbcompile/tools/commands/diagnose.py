@@ -51,7 +51,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         )  # fmt: skip
         parser.add_argument("--stdin", type=Path, metavar="FILE", help="what the program reads (default: nothing)")
         parser.add_argument("--output", action="store_true", help="other output than in eager mode is wrong, too")
-        parser.add_argument("--replace", action="store_true", help="nbcompile.compile in the place of torch.compile")
+        parser.add_argument("--replace", action="store_true", help="nbcompile.compile instead of torch.compile")
         parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.set_defaults(run=function, engine="nbcompile")
         parser.add_argument("--engine", choices=tuple(ablate.ENGINES), help="whose compiler (default: nbcompile)")

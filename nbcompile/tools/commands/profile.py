@@ -25,7 +25,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write one HTML file; without it, print text")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for Perfetto")
     parser.add_argument("--json", action="store_true", help="print the profile as JSON")
-    parser.add_argument("--replace", action="store_true", help="nbcompile.compile in the place of torch.compile")
+    parser.add_argument("--replace", action="store_true", help="nbcompile.compile instead of torch.compile")
     parser.set_defaults(run=_profile)
 
 

@@ -51,7 +51,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         parser.add_argument("script", type=Path, help="the program; its own options follow, after `--` if need be")
         parser.add_argument("--json", type=Path, metavar="FILE", help="write the record as JSON, for `open`; -: print")
         parser.add_argument("--steps", action="store_true", help="record each instruction that is traced")
-        parser.add_argument("--replace", action="store_true", help="nbcompile.compile in the place of torch.compile")
+        parser.add_argument("--replace", action="store_true", help="nbcompile.compile instead of torch.compile")
 
 
 def program_arguments(
@@ -94,7 +94,7 @@ def run_program(options: argparse.Namespace) -> int:
     if calls and not options.replace:
         terminal.print_error(
             f"the program called torch.compile {calls} time{'s' * (calls != 1)}: what torch.compile compiles is not "
-            "recorded here. `run --replace` runs the program with nbcompile.compile in its place."
+            "recorded here. `run --replace` runs the program with nbcompile.compile instead."
         )
     return status
 

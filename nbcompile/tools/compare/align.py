@@ -108,7 +108,7 @@ def _frame_pair(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Fra
 
 
 def _lines(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator[LinePair]:
-    """The source lines of which either compiler made something, and those between them."""
+    """The source lines of which either compiler produced something, and those between them."""
     shown = ours or theirs
     assert shown is not None
     marks = [_marks(frame, shown) for frame in (ours, theirs)]
@@ -117,30 +117,30 @@ def _lines(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator
 
 
 def _marks(frame: CompiledFrame | None, shown: CompiledFrame) -> dict[int, LineMarks]:
-    """By line of the shown source, what a compiler made of it."""
+    """By line of the shown source, what a compiler produced from it."""
     if frame is None:
         return {}
     nodes: dict[int, list[str]] = {}
     for target, node in operators(frame, links.traced(frame)):
-        if stack_line := own_place(shown, node.stack):
+        if stack_line := own_location(shown, node.stack):
             nodes.setdefault(stack_line.line, []).append(target)
     broken: dict[int, list[str]] = {}
     for found in frame.breaks:
-        if stack_line := own_place(shown, found.stack):
+        if stack_line := own_location(shown, found.stack):
             broken.setdefault(stack_line.line, []).append(found.title)
-    checked = Counter(stack_line.line for guard in frame.guards if (stack_line := own_place(shown, guard.stack)))
+    checked = Counter(stack_line.line for guard in frame.guards if (stack_line := own_location(shown, guard.stack)))
     return {
         line: LineMarks(tuple(nodes.get(line, ())), tuple(broken.get(line, ())), checked[line])
         for line in {*nodes, *broken, *checked}
     }
 
 
-def own_place(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
+def own_location(frame: CompiledFrame, stack: tuple[StackLine, ...]) -> StackLine | None:
     """The line of a stack that is in the frame's source; torch shortens the names of files to their end."""
-    if found := links.own_place(frame, stack):
+    if found := links.own_location(frame, stack):
         return found
     own = tuple(replace(line, file=frame.file) for line in stack if line.file and frame.file.endswith(line.file))
-    return links.own_place(frame, own)
+    return links.own_location(frame, own)
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------

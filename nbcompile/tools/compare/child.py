@@ -60,7 +60,7 @@ def main(engine: str, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _engine(engine: str, folder: Path) -> Iterator[Compile]:
-    """One compiler in the place of both."""
+    """One compiler instead of both."""
     # The program may call ``nbcompile.compile`` or ``torch.compile``: both names become the chosen compiler.
     packages: tuple[Any, Any] = (sys.modules["nbcompile"], torch)
     if engine == "torch":

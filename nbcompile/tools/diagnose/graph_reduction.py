@@ -68,7 +68,7 @@ class GraphReduction:
         for _ in range(MOST_ROUNDS):
             size = self._size()
             # The cuts that may remove most come first. any() stops at the first cut that is still wrong; the
-            # candidates are then made anew, of the smaller graph.
+            # candidates are then collected anew, from the smaller graph.
             for candidates in (self._earlier_ends, self._fewer_results, self._operators_as_inputs):
                 while any(self._take(*candidate) for candidate in candidates()):
                     pass
@@ -85,7 +85,7 @@ class GraphReduction:
         """The difference of the result. A predicate by chance accepts any cut, so the result is asked again."""
         for _ in range(CONFIRMATIONS):
             if not (difference := self.wrong(self.graph, self.inputs)):
-                raise FlakyPredicateError("the smallest graph was wrong once and right once: it was not made smaller")
+                raise FlakyPredicateError("the smallest graph was wrong once and right once: it was not reduced")
         return difference
 
     def _size(self) -> tuple[int, int]:
@@ -127,7 +127,7 @@ class GraphReduction:
         names = [name for name, value in values.items() if isinstance(value, torch.Tensor)]
         size = len(names)
         while size >= 1:
-            # A value in place of an operator cuts everything before it off, which is then removed
+            # A value instead of an operator cuts everything before it off, which is then removed
             # as dead code.
             for first in range(0, len(names), size):
                 yield self._with_inputs(names[first : first + size], values)
@@ -186,7 +186,7 @@ def _values(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> dict[str, Any
 
 
 def replace_by_input(graph: torch.fx.GraphModule, node: torch.fx.Node) -> None:
-    """An input behind the others, in the place of a node."""
+    """An input behind the others, instead of a node."""
     last = list(graph.graph.find_nodes(op="placeholder"))
     with graph.graph.inserting_after(last[-1]) if last else graph.graph.inserting_before():
         placeholder = graph.graph.placeholder(f"{node.name}_value")

@@ -112,7 +112,7 @@ def _minified(
     if not wrong(graph, inputs):
         return None
     if not wrong(graph, inputs):
-        raise FlakyPredicateError("the same graph was wrong once and right once: it cannot be made small")
+        raise FlakyPredicateError("the same graph was wrong once and right once: it cannot be reduced")
     return GraphReduction(graph, inputs, wrong).run(backend, engine)
 
 

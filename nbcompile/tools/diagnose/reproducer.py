@@ -8,7 +8,7 @@
     ...
     AssertionError: value 0 differs
 
-Inputs are made from a seed where the graph is still wrong with them; small ones that matter are written out.
+Inputs are generated from a seed where the graph is still wrong with them; small ones that matter are written out.
 
 In torch: torch/_dynamo/repro/after_dynamo.py. Read next: nbcompile/tools/diagnose/minify.py
 """

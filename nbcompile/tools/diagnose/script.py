@@ -56,7 +56,7 @@ class Script:
     arguments: tuple[str, ...] = ()
     seconds: float = 600.0
     replace: bool = False
-    """nbcompile.compile in the place of torch.compile."""
+    """nbcompile.compile instead of torch.compile."""
     given: bytes = b""
     """Its standard input."""
 
@@ -66,12 +66,12 @@ class Way:
     """One way of running it."""
 
     backend: str = ""
-    """In the place of the program's own; "" for that, ``EAGER`` for none."""
+    """Instead of the program's own; "" for that, ``EAGER`` for none."""
     fuel: str = ""
     """A limit as ``NBCOMPILE_FUEL``."""
     settings: tuple[tuple[str, Any], ...] = ()
     engine: str = "nbcompile"
-    """``"torch"``: the real torch.compile in the place of both."""
+    """``"torch"``: the real torch.compile instead of both."""
     stored: bool = False
     """With the store on disk, as the program runs by itself."""
     target: str = ""

@@ -114,7 +114,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _first_wrong(graphs: Sequence[Captured], folder: Path, order: dict[str, Any]) -> dict[str, Any]:
-    """The first wrong graph, made small."""
+    """The first wrong graph, reduced."""
     engine = order["engine"]
     usual = minify.graph_predicate("inductor", None, engine)
 

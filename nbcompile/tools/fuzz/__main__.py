@@ -81,7 +81,7 @@ def _unit(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m nbcompile.tools.fuzz",
-        description="Random programs, run eagerly and compiled: what differs is made small and kept.",
+        description="Random programs, run eagerly and compiled: what differs is reduced and kept.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

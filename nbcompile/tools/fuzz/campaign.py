@@ -80,7 +80,7 @@ def run(plan: Plan) -> int:
     campaign = Campaign(plan, State.read(plan.folder / f"state-{plan.seed}.json"))
     units.warm_up(plan.kinds)
     gc.collect()
-    gc.freeze()  # a collection in a unit looks at what the unit made, and does not write to pages that it shares
+    gc.freeze()  # a collection in a unit looks at what the unit created, and does not write to pages that it shares
     gc.set_threshold(YOUNG_OBJECTS)
     campaign.work()
     campaign.report()

@@ -37,7 +37,7 @@ class Settings2(Settings):
     pass
 
 
-def made_cell():
+def new_cell():
     k = 3
 
     def cell(new=None):
@@ -48,7 +48,7 @@ def made_cell():
     return cell
 
 
-settings, cell, numbers_of = Settings(), made_cell(), [1, 2]
+settings, cell, numbers_of = Settings(), new_cell(), [1, 2]
 """
 )
 GRAMMAR = grammar.Grammar(grammar.read("calls.txt") | grammar.read("guards.txt"))

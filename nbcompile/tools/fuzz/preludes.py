@@ -1,6 +1,6 @@
 """Definitions that programs of a kind may use: each program has those that it names.
 
-    used(prelude, "child = Child(1)")    the imports, ``class Child``, and ``class Base``, of which it is made
+    used(prelude, "child = Child(1)")    the imports, ``class Child``, and ``class Base``, its base class
 
 To make the classes of a whole prelude takes longer than most programs that use one of them.
 

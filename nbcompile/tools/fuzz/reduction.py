@@ -69,7 +69,7 @@ def reduced(program: Program, difference: Difference, seconds: float = 20.0) -> 
             for change in propose(tree):
                 if time.process_time() > until:
                     return best, shown
-                # The change is made in the tree itself and undone if the difference is gone: no copy for each attempt.
+                # The tree itself is changed, and the change undone if the difference is gone: no copy for each attempt.
                 undo = change()
                 found = _still(best, tree, difference)
                 if found is None:

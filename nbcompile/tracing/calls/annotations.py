@@ -44,7 +44,7 @@ def _is_among(value: object, functions: set[Callable[..., object]]) -> bool:
 
 
 def substitute(value: object) -> FunctionType | None:
-    """The Python function that is traced in place of a C function, as the program wants it."""
+    """The Python function that is traced instead of a C function, as the program wants it."""
     ours = marks.substitute_of(value)
     if ours is not None:
         return ours
@@ -152,7 +152,7 @@ def _ignored(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
 
 
 class DeferredCall(VariableTracker):
-    """A call that is made when the graph has run."""
+    """A call that happens after the graph has run."""
 
     def __init__(self, function: object, arguments: Arguments, keywords: Keywords) -> None:
         self.function = function

@@ -1,4 +1,4 @@
-"""``torch.backends.cuda.SDPAParams``: what an attention kernel is asked about, made, passed on and read.
+"""``torch.backends.cuda.SDPAParams``: the parameters of an attention kernel, created, passed on and read.
 
     params = SDPAParams(q, k, v, None, 0.0, False, False)      node torch._C._SDPAParams
     params.query                                               node getattr

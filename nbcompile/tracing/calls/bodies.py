@@ -59,7 +59,7 @@ def trace_body(
     Args:
         tracer: the interpreter.
         function: what is called.
-        arguments: trackers of the graphs around it (or of inputs of ``body``, made by :func:`inputs`).
+        arguments: trackers of the graphs around it (or of inputs of ``body``, created by :func:`inputs`).
         keywords: likewise.
         body: where; None: in a new one.
         flat: the result is a pytree of tensors and numbers, all of which the graph returns.

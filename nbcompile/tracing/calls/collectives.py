@@ -5,7 +5,7 @@
     group.size(), get_rank(group)       constants: the group is promised to be this one
 
 Not traced, so that eager mode's own call runs: what returns before it is done (``async_op``), a tensor that needs a
-gradient (eager mode's has none through a write in place), and arguments that eager mode refuses or converts.
+gradient (eager mode's has none through an in-place write), and arguments that eager mode refuses or converts.
 
 In torch: CollectiveFunctionRewriteVariable in torch/_dynamo/variables/functions.py,
 torch/_dynamo/variables/distributed.py. Read next: torch_functions.py
@@ -85,7 +85,7 @@ def _group_of_ranks(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
     is_known = len(known) == 3 and not keywords
     found = torch_internals.registered_group(*known) if is_known else None
     if found is None:
-        raise _refused("_find_or_create_pg_by_ranks_and_tag", "a new group would be made")
+        raise _refused("_find_or_create_pg_by_ranks_and_tag", "a new group would be created")
     tracer.depend_on_process("a process group of ranks")
     return tracer.wrap(found, None)
 

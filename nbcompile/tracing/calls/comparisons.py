@@ -328,13 +328,13 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
         case ConstantVariable(), ConstantVariable():
             return left.value is right.value
         case (MethodVariable(), _) | (_, MethodVariable()):
-            return False  # a bound method is made anew by each access
+            return False  # a bound method is created anew by each access
         case InstanceDictVariable(), InstanceDictVariable():
             return identical(left.owner, right.owner)
         case TupleVariable(), TupleVariable() if left.cls is right.cls is tuple:
             return not left.items and not right.items  # there is one empty tuple
         case (ObjectVariable(), _) if left.is_new():
-            return False  # an object that the program made is one tracker, which the first case would have found
+            return False  # an object that the program created is one tracker, which the first case would have found
         case (_, ObjectVariable()) if right.is_new():
             return False
     # Both may represent one object that existed before: its trackers hold it under one of two names.

@@ -245,9 +245,9 @@ def _function(tracer: Tracer, tracker: VariableTracker) -> Callable[[ComptimeCon
     match realise(tracer, tracker):
         case FunctionVariable(function=function):
             return function
-        case NestedFunctionVariable(cells=cells) as made if not cells:
-            defaults = tuple(realise(tracer, each).constant() for each in made.defaults)
-            return FunctionType(made.code, made.scope, made.name, defaults)
+        case NestedFunctionVariable(cells=cells) as nested if not cells:
+            defaults = tuple(realise(tracer, each).constant() for each in nested.defaults)
+            return FunctionType(nested.code, nested.scope, nested.name, defaults)
         case other:
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_CALL, f"comptime({other.describe()})", name="comptime of a function with a closure"

@@ -71,7 +71,7 @@ from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.lookup import BINDS, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable
 from nbcompile.tracing.variables.ndarray import make_scalar
-from nbcompile.tracing.variables.objects import ObjectVariable, made_by
+from nbcompile.tracing.variables.objects import ObjectVariable, with_class_source
 from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
@@ -105,7 +105,7 @@ def instantiate(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keyw
 
 
 def _of_base_class(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """An object of a class of which nothing but its base classes says how it is made."""
+    """An object of a class of which nothing but its base classes says how it is created."""
     cls = owner.value
     if issubclass(cls, torch.Tensor) and torch_internals.is_wrapper(cls):
         return tracer.apply(cls, arguments, keywords)
@@ -120,12 +120,12 @@ def _of_base_class(tracer: Tracer, owner: ClassVariable, arguments: Arguments, k
 
 
 def _for_polyfill(tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords) -> tuple[Arguments, Keywords]:
-    """The arguments as the Python code that makes the object in place of C code takes them.
+    """The arguments as the Python code that makes the object instead of C code takes them.
 
     Raises:
         what the class itself raises for them: the Python code would do so later, or not at all.
     """
-    # CPython calls ``iter`` on the arguments when the object is made.
+    # CPython calls ``iter`` on the arguments when the object is created.
     given = list(arguments)
     for position in range(len(given))[ITERATED.get(cls, slice(0))]:  # the polyfill iterates only later
         argument = realise(tracer, given[position])
@@ -155,13 +155,13 @@ READ_AT_ONCE: dict[type, slice] = {
     itertools.product: slice(None), itertools.combinations: slice(1), itertools.permutations: slice(1),
     itertools.combinations_with_replacement: slice(1),
 }  # fmt: skip
-"""Classes of iterators that read all items of these arguments when they are made."""
+"""Classes of iterators that read all items of these arguments when they are created."""
 
 
 def _read_at_once(
     tracer: Tracer, cls: type, arguments: Arguments, keywords: Keywords
 ) -> tuple[Sequence[VariableTracker], dict[str, VariableTracker]]:
-    """The arguments with tuples in place of what is read: a list may be changed before the first item is asked for."""
+    """The arguments with tuples instead of what is read: a list may be changed before the first item is asked for."""
     read = READ_AT_ONCE[cls]
     whole = [realise(tracer, argument).listed(tracer) for argument in arguments[read]]
     named = dict(keywords)
@@ -214,7 +214,7 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
             exception.members = tuple(given[1].unpack(tracer))
     init = class_lookup(owner.value, "__init__")
     if isinstance(init, types.FunctionType):
-        made_by(owner, exception)
+        with_class_source(owner, exception)
         source = None if owner.source is None else ClassMemberSource(owner.source, "__init__")
         tracer.call(tracer.wrap(init, source), [exception, *arguments], keywords)
     else:
@@ -225,7 +225,7 @@ def _exception(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywo
 def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     cls = owner.value
     new = class_lookup(cls, "__new__")
-    # A subclass with a ``__new__`` of its own is an ordinary class; the class that ``namedtuple`` made has ``_make``.
+    # A subclass with a ``__new__`` of its own is an ordinary class; a class by ``namedtuple`` has ``_make``.
     if isinstance(new, (types.FunctionType, staticmethod)) and "_make" not in cls.__dict__:
         return _user_object(tracer, owner, arguments, keywords)
     fields: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
@@ -243,9 +243,9 @@ def _named_tuple(tracer: Tracer, owner: ClassVariable, arguments: Arguments, key
 
 
 def _user_object(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Instance of a user's class, made as its metaclass makes it."""
+    """Instance of a user's class, created as its metaclass makes it."""
     cls = owner.value
-    # A metaclass's ``__call__`` decides how instances are made (singletons, registries): it is traced as written.
+    # A metaclass's ``__call__`` decides how instances are created (singletons, registries): it is traced as written.
     if type(cls).__call__ is not type.__call__ and isinstance(class_lookup(type(cls), "__call__"), types.FunctionType):
         source = None if owner.source is None else AttrSource(TypeSource(owner.source), "__call__")
         return tracer.call(tracer.wrap(class_lookup(type(cls), "__call__"), source), [owner, *arguments], keywords)
@@ -277,7 +277,7 @@ def class_attribute(tracer: Tracer, owner: VariableTracker, cls: type, name: str
     # The order of ``type.__getattribute__``: a data descriptor of the metaclass, the class's own members, then whatever
     # else the metaclass has.
     if name == "__dict__" and isinstance(owner.source, ConstantSource):
-        source = None  # copy.copy reads this view of a class that the program made an object of: it is not guarded
+        source = None  # copy.copy reads this view of a class that the program created an object of: it is not guarded
     if name == "__dict__" and source is not None and not rules.is_trusted_module(str(cls.__module__)):
         return ClassDictVariable(cls, source)
     if (of_metaclass := _metaclass_attribute(tracer, owner, cls, name, source)) is not None:

@@ -1,6 +1,6 @@
 """``deque + deque``, ``deque * n`` and ``deque.copy()`` of a subclass of deque: Python calls the class with the deque.
 
-    Window([1]) * 2            a Window, made by ``Window(window)`` and then repeated in place
+    Window([1]) * 2            a Window, created by ``Window(window)`` and then repeated in place
     deque([1]) + Window([2])   a deque: the left operand's class decides
 
 In torch: DequeVariable of torch/_dynamo/variables/lists.py. Read next: nbcompile/tracing/calls/operations.py

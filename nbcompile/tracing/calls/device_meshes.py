@@ -1,4 +1,4 @@
-"""Slices of a mesh of devices: made while tracing, and made again by eager mode where the program returns one.
+"""Slices of a mesh of devices: created while tracing, and again by eager mode where the program returns one.
 
     mesh["dp"]             the mesh is promised to be this one, the slice is known: nothing in the graph
     mesh["dp"].size()      a constant

@@ -45,7 +45,7 @@ def _autograd_grad(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
         raise breaks.unsupported(breaks.AUTOGRAD_GRAD, "trace_autograd_ops=False")
     given = dict(zip(_GRAD_PARAMETERS, arguments, strict=False)) | dict(keywords)
     outputs, inputs = (_tensors(tracer, given.get(name)) for name in _GRAD_PARAMETERS[:2])
-    # The derivative is a node like any other, if autograd's graph from outputs to inputs was made by this trace.
+    # The derivative is a node like any other, if autograd's graph from outputs to inputs was recorded by this trace.
     _check(tracer, outputs, inputs, is_kept=_is_true(tracer, given, "retain_graph", "create_graph"))
     return tracer.apply(torch.autograd.grad, arguments, keywords)
 
@@ -125,14 +125,14 @@ def _leaves(tracer: Tracer, result: TensorVariable) -> tuple[TensorVariable, ...
             found.append(leaf)
     _walked(tracer, (result,), found)
     if tracer.output.new_leaves or not found:
-        raise breaks.unsupported(breaks.BACKWARD_UNTRACED, result.describe(), problem="into a tensor made here")
+        raise breaks.unsupported(breaks.BACKWARD_UNTRACED, result.describe(), problem="into a tensor created here")
     return tuple({id(each.node): each for each in found}.values())
 
 
 def _expect_plain_leaf(tracer: Tracer, leaf: TensorVariable, context: str) -> None:
     """Its gradient is stored after the graph, which calls no hooks."""
     if leaf.source is None or not leaf.example.is_leaf:
-        raise breaks.unsupported(breaks.BACKWARD_UNTRACED, context, problem="into a tensor made here")
+        raise breaks.unsupported(breaks.BACKWARD_UNTRACED, context, problem="into a tensor created here")
     tracer.guard(AttrSource(leaf.source, "grad_fn"), GuardKind.NONE_MATCH, None)
     real = tracer.real_value(leaf.source)
     for name in HOOKS:
@@ -169,7 +169,7 @@ def _walked(tracer: Tracer, outputs: Sequence[TensorVariable], inputs: Sequence[
     """The nodes of autograd's graph that the derivative of some tensors by others goes through.
 
     Raises:
-        breaks.Unsupported: some of them were made outside of the compiled function.
+        breaks.Unsupported: some of them were created outside of the compiled function.
     """
     # The walk ends at the inputs of the derivative.
     ends = {each.example.grad_fn for each in inputs if each.example.grad_fn is not None}

@@ -20,7 +20,7 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.functions import OperatorVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
-from nbcompile.tracing.variables.subclasses import made_of
+from nbcompile.tracing.variables.subclasses import as_subclass
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -38,7 +38,7 @@ def _maker(function: object) -> None:
 
 @handles(torch.full)
 def _full(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    # ``torch.full`` reads its number on the host. For one in a tensor, memory is made and filled in the graph.
+    # ``torch.full`` reads its number on the host. For one in a tensor, memory is allocated and filled in the graph.
     number = realise(tracer, arguments[1]) if len(arguments) == 2 else None
     if not isinstance(number, TensorVariable):
         return OperatorVariable(torch.full).call(tracer, arguments, keywords)
@@ -58,7 +58,7 @@ def _make_subclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> 
         raise breaks.unsupported(breaks.TENSOR_SUBCLASS, "torch.Tensor._make_subclass", name=cls.describe())
     detached = data.call_method(tracer, "detach", [], {})
     assert isinstance(detached, TensorVariable)
-    return made_of(detached, value)
+    return as_subclass(detached, value)
 
 
 def _legacy(cls: type) -> None:

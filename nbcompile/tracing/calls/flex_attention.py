@@ -2,7 +2,7 @@
 
     flex_attention(q, k, v, score_mod=f)     get_attr score_mod_0 ; get_attr mask_fn_0 ; flex_attention(l_q_, ...)
 
-Both functions are traced with numbers in tensors for the place that they are
+Both functions are traced with numbers in tensors for the position that they are
 asked about. With such a number they may index: that stays an operator.
 
 In torch: FlexAttentionHigherOrderVariable in torch/_dynamo/variables/higher_order_ops.py.
@@ -49,9 +49,9 @@ def _flex_attention(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
     *blocks, mask = (realise(tracer, each) for each in block_mask.unpack(tracer))
     if mask.is_constant():
         mask = tracer.wrap(flex_attention.noop_mask, None)
-    traced_score = _traced_at_a_place(tracer, query, score, [_number(tracer, query, None)])
+    traced_score = _trace_at_position(tracer, query, score, [_number(tracer, query, None)])
     score_node = tracer.output.install("score_mod", traced_score.body)
-    traced_mask = _traced_at_a_place(tracer, query, mask, [])
+    traced_mask = _trace_at_position(tracer, query, mask, [])
     mask_node = tracer.output.install("mask_fn", traced_mask.body)
     given = [each.proxy() for each in (query, key, value)]
     mask_arguments = (*(each.proxy() for each in blocks), mask_node)
@@ -64,12 +64,12 @@ def _flex_attention(tracer: Tracer, arguments: Arguments, keywords: Keywords) ->
 
 
 def _number(tracer: Tracer, query: TensorVariable, dtype: torch.dtype | None) -> torch.Tensor:
-    """A number in a tensor, like the query (a score) or of a type of its own (a place)."""
+    """A number in a tensor, like the query (a score) or of a type of its own (a position)."""
     with tracer.output.fake_mode:
         return query.example.new_empty((), dtype=dtype, requires_grad=dtype is None and query.example.requires_grad)
 
 
-def _traced_at_a_place(
+def _trace_at_position(
     tracer: Tracer, query: TensorVariable, function: VariableTracker, first: list[torch.Tensor]
 ) -> TracedBody:
     body = tracer.output.new_body()

@@ -97,27 +97,27 @@ def _checkpoint(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
     traced = trace_body(tracer, arguments[0], arguments[1:], rest)
     node = tracer.output.install("wrap_body", traced.body)
     if make_contexts is not None:  # asked when the graph is differentiated, and not traced
-        node.meta[EXAMPLE].meta["_checkpoint_context_fn"] = _made_before(tracer, make_contexts)
+        node.meta[EXAMPLE].meta["_checkpoint_context_fn"] = _real_value(tracer, make_contexts)
     known = {name: each.constant() for name, each in settings.items()}
     target = OPERATORS.tag_activation_checkpoint
     return call(tracer, target, (node, *traced.body.lifted), traced, known, body_example(traced))
 
 
-def _made_before(tracer: Tracer, tracker: VariableTracker) -> Any:
+def _real_value(tracer: Tracer, tracker: VariableTracker) -> Any:
     """Value behind a tracker, if nothing of it is computed by the run itself."""
     match realise(tracer, tracker):
         case PartialVariable() as partial:
-            given = [_made_before(tracer, each) for each in partial.arguments.unpack(tracer)]
-            named = {name: _made_before(tracer, value) for name, (_, value) in partial.named(tracer).items()}
-            return functools.partial(_made_before(tracer, partial.function), *given, **named)
+            given = [_real_value(tracer, each) for each in partial.arguments.unpack(tracer)]
+            named = {name: _real_value(tracer, value) for name, (_, value) in partial.named(tracer).items()}
+            return functools.partial(_real_value(tracer, partial.function), *given, **named)
         case SequenceVariable() as sequence:
-            return sequence.cls(_made_before(tracer, each) for each in sequence.unpack(tracer))
+            return sequence.cls(_real_value(tracer, each) for each in sequence.unpack(tracer))
         case FunctionVariable(function=known) | KnownCallable(value=known):
             return known
         case other if other.is_constant():
             return other.constant()
         case other:
-            raise _misuse("torch.utils.checkpoint.checkpoint", f"context_fn is made of a {other.type_name()}")
+            raise _misuse("torch.utils.checkpoint.checkpoint", f"context_fn contains a {other.type_name()}")
 
 
 # -- control flow ----------------------------------------------------------------------------

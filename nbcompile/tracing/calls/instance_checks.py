@@ -41,7 +41,7 @@ from nbcompile.tracing.variables.sequences import TupleVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 NO_CLASS = object()
-"""In place of a value that is no class; Python refuses each such value with the same words."""
+"""Instead of a value that is no class; Python refuses each such value with the same words."""
 
 
 @handles(isinstance)
@@ -81,7 +81,7 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
 
 
 def _is_of_part(tracer: Tracer, cls: type, part: object) -> bool:
-    """Answer of ``isinstance`` for one class, or for what is given in the place of one."""
+    """Answer of ``isinstance`` for one class, or for what is given instead of one."""
     is_class = isinstance(part, type) or class_lookup(type(part), "__subclasscheck__") is not MISSING
     if not is_class or isinstance(part, types.GenericAlias):
         tracer.evaluate(isinstance, (None, part))  # Python's own error
@@ -194,13 +194,13 @@ def typed(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
 def _flat(classes: object) -> list[type]:
     if isinstance(classes, tuple):
         return [each for part in classes for each in _flat(part)]
-    if isinstance(classes, types.GenericAlias):  # list[int]: in its place, to be refused
+    if isinstance(classes, types.GenericAlias):  # list[int]: kept, to be refused
         return [classes]  # type: ignore[list-item]
     return [classes] if isinstance(classes, type) else []
 
 
 def _parts(classes: object) -> Iterator[object]:
-    """Classes, and what is given in the place of one, in order."""
+    """Classes, and what is given instead of one, in order."""
     if isinstance(classes, (tuple, types.UnionType)):
         for part in classes if isinstance(classes, tuple) else classes.__args__:
             yield from _parts(part)

@@ -79,7 +79,7 @@ def is_nominal(subclass: type, cls: type) -> bool:
 
 
 def is_changed(tracer: Tracer, value: ObjectVariable) -> bool:
-    """True if the traced code made an object, or set or deleted an attribute of it."""
+    """True if the traced code created an object, or set or deleted an attribute of it."""
     return value.is_new() or bool(tracer.side_effects.stored_attributes(value))
 
 

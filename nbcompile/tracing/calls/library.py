@@ -53,12 +53,12 @@ from nbcompile.tracing.variables.iterators import SequenceIteratorVariable
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.mappings import DictVariable, Entry
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
-from nbcompile.tracing.variables.objects import ObjectVariable, made_by
+from nbcompile.tracing.variables.objects import ObjectVariable, with_class_source
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.random_numbers import make_generator
 from nbcompile.tracing.variables.ranges import RangeIteratorVariable, RangeVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
-from nbcompile.tracing.variables.sets import SetVariable, set_made_of
+from nbcompile.tracing.variables.sets import SetVariable, set_from
 from nbcompile.tracing.variables.slices import index_of
 from nbcompile.tracing.variables.supers import SuperVariable
 from nbcompile.tracing.variables.weak_reference import WeakReferenceVariable
@@ -89,7 +89,7 @@ def _size(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
 
 @handles(set)
 def _set(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    return set_made_of(tracer, set, realise(tracer, arguments[0])) if arguments else SetVariable(tracer, [])
+    return set_from(tracer, set, realise(tracer, arguments[0])) if arguments else SetVariable(tracer, [])
 
 
 @handles(frozenset)
@@ -97,7 +97,7 @@ def _frozenset(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Vari
     given = realise(tracer, arguments[0]) if arguments else None
     if given is not None and given.python_type() is frozenset:
         return given  # itself, as it never changes
-    return SetVariable(tracer, [], cls=frozenset) if given is None else set_made_of(tracer, frozenset, given)
+    return SetVariable(tracer, [], cls=frozenset) if given is None else set_from(tracer, frozenset, given)
 
 
 @handles(dict)
@@ -241,7 +241,7 @@ def _object(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variabl
 def _new(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     cls = realise(tracer, arguments[0])
     assert isinstance(cls, ClassVariable)
-    return made_by(cls, tracer.new_object(cls.value))
+    return with_class_source(cls, tracer.new_object(cls.value))
 
 
 @handles(tuple.__new__)

@@ -1,4 +1,4 @@
-"""torch.nested: tensors of layout ``torch.jagged`` are made by one node each.
+"""torch.nested: tensors of layout ``torch.jagged`` are created by one node each.
 
     torch.nested.nested_tensor_from_jagged(v, o)      nested_view_from_values_offsets_lengths(l_v_, l_o_, None)
 

@@ -51,7 +51,7 @@ from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
-from nbcompile.tracing.variables.objects import ObjectVariable, made_by
+from nbcompile.tracing.variables.objects import ObjectVariable, with_class_source
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
 from nbcompile.tracing.variables.sets import SetVariable
 from nbcompile.tracing.variables.tensor_methods import AddressVariable  # noqa: F401  (fills the table of methods)
@@ -69,7 +69,7 @@ def make(tracer: Tracer, owner: ClassVariable, arguments: Arguments, keywords: K
         source = None if owner.source is None else AttrSource(owner.source, "__new__")
         instance = realise(tracer, tracer.call(tracer.wrap(new, source), [owner, *arguments], keywords))
     else:
-        instance = made_by(owner, new_object(tracer, cls, arguments))
+        instance = with_class_source(owner, new_object(tracer, cls, arguments))
     init = class_lookup(cls, "__init__")
     # ``object`` refuses arguments if neither method is overridden; the class of that name gives Python's words for it.
     if (arguments or keywords) and new is object.__new__ and init is object.__init__:
@@ -96,7 +96,7 @@ def new_object(tracer: Tracer, cls: type, arguments: Arguments = ()) -> Variable
     """``object.__new__(cls)``; a subclass of a container gets the container as its built-in part."""
     builtin = builtin_base(cls)
     known = builtin in (object, tuple, *CONTAINERS, *SCALARS)
-    # A class in C may keep data that no attribute shows: such an object cannot be made of attributes.
+    # A class in C may keep data that no attribute shows: such an object cannot be reconstructed from attributes.
     # So does a subclass of defaultdict: the factory.
     if not known or builtin is collections.defaultdict or (not cls.__flags__ & HEAP_TYPE and cls is not object):
         raise breaks.unsupported(

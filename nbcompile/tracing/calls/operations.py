@@ -37,7 +37,7 @@ from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
-from nbcompile.tracing.variables.sets import SetVariable, set_made_of
+from nbcompile.tracing.variables.sets import SetVariable, set_from
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -243,7 +243,7 @@ def _before_a_sequence(
     if symbol not in ("+", "*") or not isinstance(built_in_part(left), ListVariable):
         return None
     if isinstance(left, ObjectVariable):
-        # A class that is made in Python has its base's ``+=``, but not its ``*=``, among the operators of numbers.
+        # A class that is defined in Python has its base's ``+=``, but not its ``*=``, among the operators of numbers.
         if symbol == "+" or not left.is_built_in(rule.in_place_method):
             return None
         # With a method for one side it has those of both, where the base's own answers for the other.
@@ -267,7 +267,7 @@ def _may_change(tracer: Tracer, left: TensorVariable | NdarrayVariable, rule: Op
 
 
 def _repeats(value: VariableTracker) -> bool:
-    """True for a sequence that ``*`` repeats: a str or bytes, or one that the program made."""
+    """True for a sequence that ``*`` repeats: a str or bytes, or one that the program created."""
     if isinstance(value, ConstantVariable):
         return isinstance(value.value, (str, bytes))
     return isinstance(value, SequenceVariable)
@@ -319,7 +319,7 @@ def _with_view(
         given: VariableTracker = left
         if isinstance(left, DictViewVariable) and left.which == "keys" and left.owner.cls is dict:
             given = left.owner  # CPython makes the set from the dict, with room for as many
-        result = set_made_of(tracer, set, given)
+        result = set_from(tracer, set, given)
         updates = {"|": "update", "-": "difference_update", "^": "symmetric_difference_update"}
         result.call_method(tracer, updates[symbol], [right], {})
         return result

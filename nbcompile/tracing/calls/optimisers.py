@@ -1,8 +1,8 @@
-"""Optimisers: their state is made before it is traced.
+"""Optimisers: their state is created before it is traced.
 
     for group in self.param_groups:
         self._init_group(group, params, grads, ...)     run for real once: makes exp_avg, exp_avg_sq, step;
-                                                        then traced, and finds them made
+                                                        then traced, and finds them there
 
 The first step is thus traced as all later ones, and not compiled twice. As torch
 does, a compiled optimiser is traced as ``capturable``: its step count stays a tensor.
@@ -29,7 +29,7 @@ from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 
 
-def _traced_when_made(cls: type, function: types.FunctionType) -> None:
+def _trace_after_initialisation(cls: type, function: types.FunctionType) -> None:
     @handles_named(cls.__module__, f"{cls.__qualname__}._init_group")  # a real torch.compile wraps it
     def _init_group(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         owner, group = (realise(tracer, each) for each in arguments[:2])
@@ -39,7 +39,7 @@ def _traced_when_made(cls: type, function: types.FunctionType) -> None:
             with torch.no_grad():
                 function(owner.value, tracer.real_value(group.source), *empty)
             if owner.source is not None:
-                tracer.note_made(function, owner.source, group.source, len(empty))
+                tracer.note_initialiser(function, owner.source, group.source, len(empty))
         if isinstance(group, DictVariable):
             _be_capturable(group)
         return tracer.call(FunctionVariable(function), arguments, keywords)
@@ -64,7 +64,7 @@ def _be_capturable(group: DictVariable) -> None:
 for _class in vars(torch.optim).values():
     _function: Any = vars(_class).get("_init_group") if isinstance(_class, type) else None
     if isinstance(_function, types.FunctionType):
-        _traced_when_made(_class, getattr(_function, "_torchdynamo_orig_callable", _function))
+        _trace_after_initialisation(_class, getattr(_function, "_torchdynamo_orig_callable", _function))
 
 
 def _never_traced(function: types.FunctionType, reason: str) -> None:

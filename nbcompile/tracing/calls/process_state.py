@@ -30,7 +30,7 @@ ATTENTION: Any = torch.nn.attention
 
 @handles(torch._C._set_grad_enabled)
 def _set_grad_mode(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-    """Libraries whose own context managers save and restore the mode call it in the place of torch.no_grad."""
+    """Libraries whose own context managers save and restore the mode call it instead of torch.no_grad."""
     tracer.call(tracer.wrap(torch.set_grad_enabled, None), arguments, keywords)
     return ConstantVariable(None)
 
@@ -74,7 +74,7 @@ def _get_default_device(tracer: Tracer, arguments: Arguments, keywords: Keywords
     if of_device is None:
         return ConstantVariable(torch.get_default_device())
     device: Any = realise(tracer, of_device.get_attribute(tracer, "device")).constant()
-    # As torch.get_default_device: a device without a number has that of a tensor which is made there.
+    # As torch.get_default_device: a device without a number has that of a tensor which is created there.
     return ConstantVariable(torch.tensor([], device=device).device)
 
 

@@ -3,7 +3,7 @@
     @handles(len)
     def _len(tracer, arguments, keywords): ...
 
-    polyfills.zip_  is traced in place of  zip
+    polyfills.zip_  is traced instead of zip
 
 torch's annotations are recognised by name, so that none of them is imported.
 
@@ -120,7 +120,7 @@ def is_compiled_module(value: object) -> bool:
 
 
 def wants_one_graph(value: object) -> bool:
-    """True if a wrapper of ``nbcompile.compile`` was made with ``fullgraph=True``: a break in it is an error."""
+    """True if a wrapper of ``nbcompile.compile`` was created with ``fullgraph=True``: a break in it is an error."""
     return bool(getattr(getattr(value, "_nbcompile_options", None), "fullgraph", False))
 
 

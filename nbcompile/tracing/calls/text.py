@@ -1,6 +1,6 @@
 """Strings that the traced program builds: f-strings, ``format``, ``str.format``.
 
-    f"n={n}"       with n known: a constant; with a tensor, or a number read from one: made after the graph has run
+    f"n={n}"       with n known: a constant; with a tensor, or a number read from one: created after the graph has run
 
 In torch: torch/_dynamo/variables/misc.py (StringFormatVariable). Read next:
 nbcompile/tracing/frame/handlers/operators.py
@@ -34,7 +34,7 @@ def format_value(tracer: Tracer, value: VariableTracker, specification: Variable
         return ConstantVariable(tracer.evaluate(format, (value.constant(), specification.constant())))
     if isinstance(value, ObjectVariable) and value.has_special(tracer, "__format__"):
         return tracer.call_special(value, "__format__", [specification])
-    # The value is known only after the graph, where the text is made.
+    # The value is known only after the graph, where the text is created.
     if specification.is_constant() and isinstance(value, (TensorVariable, SymbolicVariable)):
         return TextVariable(f"{{:{specification.constant()}}}", [value])
     if specification.is_constant() and specification.constant() == "":

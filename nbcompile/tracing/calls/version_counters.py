@@ -28,7 +28,7 @@ CLASS = torch.autograd.grad_mode._unsafe_preserve_version_counter
 
 
 class PreservedVersionsVariable(ContextVariable):
-    """The manager, with the versions that some tensors had when it was made."""
+    """The manager, with the versions that some tensors had when it was created."""
 
     cls = CLASS
 

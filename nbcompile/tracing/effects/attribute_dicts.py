@@ -32,7 +32,7 @@ class AttributeOwner:
         in_c = isinstance(found, (types.GetSetDescriptorType, types.MemberDescriptorType))
         if not in_c and not (found is MISSING and keeps_dict_elsewhere(cls)):
             return None
-        # The dict of a partial is made by looking at it, and a partial with a dict is another thing.
+        # To read the dict of a partial creates it, and a partial with a dict is another thing.
         if is_instance(self.value, functools.partial) and not self.value.__reduce__()[2][-1]:
             return None
         return instance_dict(self.value)

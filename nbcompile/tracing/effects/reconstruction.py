@@ -48,7 +48,7 @@ class _SelfReference(breaks.Unsupported):
         super().__init__(breaks.UNSUPPORTED_VALUE, "a value that contains itself", {"name": tracker.type_name()})
         self.key = key
         self.through: tuple[VariableTracker, Callable[[], Recipe], Fill] | None = None
-        """A part on the way round that can be made empty, and filled once the whole is made."""
+        """A part on the way round that can be created empty, and filled once the whole is created."""
 
 
 def _is_same_tensor(one: object, other: object) -> bool:
@@ -65,7 +65,7 @@ class Reconstruction:
         self._keys: dict[int, int] = {}
         self._filling: set[int] = set()
         self._fills_of_parts: dict[int, list[Fill]] = {}
-        """By the key of a value that is not made yet: how parts of it are filled that were made empty."""
+        """By the key of a value that is not created yet: how parts of it are filled that were created empty."""
         self.at_last: list[Callable[[], Mutation]] = []
         """Mutations that complete values, run when everything else is as the traced code left it."""
         self.visible: set[int] | None = None
@@ -95,7 +95,7 @@ class Reconstruction:
         ``v.contiguous()`` is ``v`` itself in eager mode. As two outputs they would be two tensors, where compilers
         make values of what was written in place.
         """
-        self.tracer.output.root.lift(node)  # what was made inside of a body stays there
+        self.tracer.output.root.lift(node)  # what was created inside of a body stays there
         for at, output in enumerate(self.outputs):
             if output is node or _is_same_tensor(output.meta[EXAMPLE], node.meta[EXAMPLE]):
                 return GraphOutput(at)
@@ -114,16 +114,16 @@ class Reconstruction:
         Args:
             tracker: what represents it.
             make: its recipe, whole.
-            fill: what completes it once it is made; it may refer to the value itself.
+            fill: what completes it once it is created; it may refer to the value itself.
             empty: where ``make`` fails because the value contains itself: an empty one, and how it is filled.
         """
         # Keys are small numbers in order of first use, and not ids: the residual program must not depend on addresses.
         key = self._keys.setdefault(id(tracker), len(self._keys))
-        # The value is made, and its parts refer to it: ``xs = []; xs.append(xs)`` makes xs empty, then
+        # The value is created, and its parts refer to it: ``xs = []; xs.append(xs)`` makes xs empty, then
         # fills it with itself.
         #     key not in _shared      not begun
-        #     _shared[key] is None    ``make`` is running: a part that needs the value finds a circle
-        #     key in _filling         made, ``fill`` is running: a part may refer to it
+        #     _shared[key] is None    ``make`` is running: a part that needs the value finds a cycle
+        #     key in _filling         created, ``fill`` is running: a part may refer to it
         #     _shared[key]            done
         if key in self._filling:
             return recipes.SharedReference(key)
@@ -135,11 +135,11 @@ class Reconstruction:
         self._shared[key] = None
         try:
             recipe = make()
-        # The circle is broken where a part can be made empty and filled later: at the value that closes it, or else at
-        # a part on the way round that offered itself (``through``). Unwinding passes all of them.
+        # The cycle is broken where a part can be created empty and filled later: at the value that closes it, or else
+        # at a part on the way round that offered itself (``through``). Unwinding passes all of them.
         #     def f(): return f       f needs its cell, which needs f: an empty cell, f with it, then the cell is filled
         except _SelfReference as cycle:
-            del self._shared[key]  # made again, whole or empty
+            del self._shared[key]  # created again, whole or empty
             if cycle.key != key:
                 cycle.through = cycle.through or (None if empty is None else (tracker, *empty))
                 raise
@@ -159,14 +159,14 @@ class Reconstruction:
         self, whole: VariableTracker, make: Callable[[], Recipe], fill: Fill | None,
         part: VariableTracker, make_part: Callable[[], Recipe], fill_part: Fill,
     ) -> Recipe:  # fmt: skip
-        """A value that cannot be made empty (a function): its part (its cell) is filled after it."""
+        """A value that cannot be created empty (a function): its part (its cell) is filled after it."""
         self.shared(part, make_part)
-        # If another circle interrupts it here, it is made later, from somewhere else: the part is to be filled then.
+        # If another cycle interrupts it here, it is created later, from somewhere else: the part is to be filled then.
         self._fills_of_parts.setdefault(self._keys[id(whole)], []).append(fill_part)
         return self.shared(whole, make, fill)
 
     def before_graph(self) -> tuple[Recipe, ...]:
-        """Calls that are made before the graph: draws of random numbers, and new parameters."""
+        """Calls that run before the graph: draws of random numbers, and new parameters."""
         return tuple(each(self) for each in self.tracer.side_effects.before_graph)
 
     def attribute(self, base: Recipe, name: str) -> Recipe:
@@ -195,7 +195,7 @@ class Reconstruction:
         on it.
         """
         stored = self.tracer.side_effects.stored_attributes(tracker)
-        # The object is made already, so this is a reference to it: ``make`` is not called.
+        # The object is created already, so this is a reference to it: ``make`` is not called.
         target = self.shared(tracker, lambda: Constant(None))
         completing: list[Mutation] = []
         base = getattr(tracker, "base_items", None)
@@ -259,7 +259,7 @@ class Reconstruction:
         if isinstance(tracker, CellVariable):
             return self._cell(tracker, change) if tracker.cell is not None else []
         if tracker.source is None and not (isinstance(tracker, ObjectVariable) and not tracker.is_new()):
-            return []  # new objects are completed where they are made
+            return []  # new objects are completed where they are created
         target = self.recipe(tracker)
         setting, deleting = (_class_in_c(tracker, name) for name in ("__setattr__", "__delattr__"))
         changed: list[Mutation] = []

@@ -51,7 +51,7 @@ class SideEffects:
     def changes_outside(self, since: int, created_at: int) -> bool:
         """True if a change after the first ``since`` ones was of what is older than ``created_at``, or from outside."""
         recent = self.log[since:]
-        return any(owner is None or owner.created_at < created_at or not owner.is_made_here() for owner in recent)
+        return any(owner is None or owner.created_at < created_at or not owner.is_created_here() for owner in recent)
 
     def call_before_graph(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
         """Note a call that the residual program makes before the graph; its position among them.

@@ -158,7 +158,7 @@ def _resume_point(
     # keeps its object alive, and has guards of its own.
     alive = live_locals(instructions, index, (*frame.code.co_varnames, *frame.code.co_cellvars))
     kept = _kept_to_the_end(frame, index) if frame is outermost else set()
-    # Generators are freed in the order of the frame's variables when it ends, and so they are made in that order.
+    # Generators are freed in the order of the frame's variables when it ends, and are reconstructed in that order.
     order = [name for name in frame.code.co_varnames if name in frame.locals] if kept else frame.locals
     alive |= kept
     live: list[tuple[str, Recipe]] = [
@@ -173,8 +173,8 @@ def _resume_point(
     line = frame.current.line or frame.code.co_firstlineno
     callee = None
     if frame is not outermost:
-        # The rest of an inlined function is made of its own code and globals, so it needs the cells of its closure. The
-        # outermost frame needs none: the residual program, which runs in its place, has the same free variables.
+        # The rest of an inlined function has the function's own code and globals, so it needs the cells of its closure.
+        # The outermost frame needs none: the residual program, which runs instead of it, has the same free variables.
         free = tuple((name, reconstruction.recipe(frame.cells[name])) for name in frame.code.co_freevars)
         callee = Callee(frame.code, frame.scope, free)
     return ResumePoint(instructions[index].offset, slots, pushes, tuple(live), cells, line, callee)

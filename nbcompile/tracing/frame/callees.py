@@ -20,7 +20,7 @@ from nbcompile.bytecode.instruction import Instruction
 
 _CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 _PART_OF_CALL = frozenset({"PRECALL", "KW_NAMES", "PUSH_NULL"})
-"""Instructions that CPython puts at the place of the call that follows them."""
+"""Instructions that CPython puts at the source location of the call that follows them."""
 
 
 def callee(code: CodeType, instructions: Sequence[Instruction], current: Instruction) -> str:
@@ -35,7 +35,7 @@ def callee(code: CodeType, instructions: Sequence[Instruction], current: Instruc
 
 
 def _is_exit(instructions: Sequence[Instruction], current: Instruction) -> bool:
-    """True if it is the call of ``__exit__``, whose three arguments None are at the place of the call itself."""
+    """True for the call of ``__exit__``, whose three arguments None have the source location of the call itself."""
     before = instructions[: instructions.index(current)]
     last = next((each for each in reversed(before) if each.opcode not in _PART_OF_CALL), None)
     is_none = last is not None and last.opcode == "LOAD_CONST" and last.argval is None

@@ -51,7 +51,7 @@ def reachable(
 def reached_from(tracer: Tracer, roots: Iterable[VariableTracker | None], *, through_outside: bool = True) -> set[int]:
     """Ids of some trackers, and of all that they lead to (through objects from outside, too)."""
     found: set[int] = set()
-    # A worklist, as a garbage collector marks: values lead to each other in circles, so each is visited once.
+    # A worklist, as a garbage collector marks: values lead to each other in cycles, so each is visited once.
     waiting = list(roots)
     while waiting:
         tracker = waiting.pop()
@@ -191,7 +191,7 @@ def _changed_outside(tracer: Tracer) -> Iterator[VariableTracker | None]:
             yield change.value
         # A new object is reached through what refers to it, or not at all. A cell from outside is shared with functions
         # that exist already.
-        elif not change.tracker.is_made_here() or getattr(change.tracker, "cell", None) is not None:
+        elif not change.tracker.is_created_here() or getattr(change.tracker, "cell", None) is not None:
             yield change.tracker
 
 

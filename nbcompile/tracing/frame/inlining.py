@@ -74,7 +74,7 @@ def inline(
     )
     # False for a function that the callee calls in turn without a frame of its own: the ``key`` of ``sorted``.
     frame.returns_to_call = interpreter.frames[-1].calling is function
-    # A generator's frame is made now, and runs only when it is asked for an item, as in CPython.
+    # A generator's frame is created now, and runs only when it is asked for an item, as in CPython.
     interpreter.note_inlined(frame)
     if code.co_flags & inspect.CO_GENERATOR:
         generator = GeneratorVariable(interpreter, frame)
@@ -217,7 +217,7 @@ def _instance(tracer: Tracer, kind: VariableTracker, value: VariableTracker | No
 
 
 class GeneratorVariable(IteratorVariable):
-    """A generator that the traced code made: a frame that is run piece by piece."""
+    """A generator that the traced code created: a frame that is run piece by piece."""
 
     def __init__(self, interpreter: FrameInterpreter, frame: Translator) -> None:
         self.interpreter = interpreter
@@ -229,7 +229,7 @@ class GeneratorVariable(IteratorVariable):
         self.given = 0
         """Number of items so far."""
         self.lives_on = False
-        """True if a real one is made of it, which goes on in its place."""
+        """True if it was replaced by a real generator, which goes on."""
 
     def python_type(self) -> type:
         return class_of(self.frame.code)  # of a polyfill: that of the iterator in C

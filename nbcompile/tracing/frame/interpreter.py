@@ -144,7 +144,7 @@ class Interpreter:
 
     def run_frame(self, frame: Translator) -> FrameResult:
         """Run a callee to its end (a generator: to its next yield)."""
-        # Set at each run, not once: a generator made by one function may be resumed by another, and the stack of an
+        # Set at each run, not once: a generator created by one function may be resumed by another, and the stack of an
         # error names the one that resumed it.
         frame.callers = self.stack()
         self.frames.append(frame)
@@ -330,7 +330,7 @@ class Interpreter:
     ) -> None:
         self.assumed.answers.append((function, tuple(arguments), dict(keywords), repr(answer)))
 
-    def note_made(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
+    def note_initialiser(self, function: types.FunctionType, owner: Source, group: Source, lists: int) -> None:
         self.assumed.initialisers.append((function, owner, group, lists))
 
     def note_launch(self, kernel: int, constants: int, source: Source, values: dict[str, object]) -> None:
@@ -568,7 +568,7 @@ class Interpreter:
 
     def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
         # The steps: ask overrides, refuse arrays, realise the arguments, run the operator on fakes, wrap its result. A
-        # ``__torch_function__`` of an argument or mode answers instead of the operator; no node is made then.
+        # ``__torch_function__`` of an argument or mode answers instead of the operator; no node is created then.
         answer = overrides.ask_about_node(self, op, target, arguments, keywords)
         if answer is not None:
             return answer

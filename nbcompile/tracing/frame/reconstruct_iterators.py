@@ -1,13 +1,13 @@
-"""Iterators of builtins made again, with their positions, when they outlive the graph.
+"""Reconstruction of the iterators of builtins, with their positions, when they outlive the graph.
 
     m = map(f, xs); next(m)        traced as the generator polyfills.map_, which waits at its yield
     graph_break(); list(m)         Python goes on with  map(f, <the rest of iter(xs)>)
 
 What is still to come is left to come: it may depend on what happens until then.
-A generator that nothing has asked yet, of the program itself too, is made by the
-call that made it. One of the program that waits at a yield is that of a function
+A generator that nothing has asked yet, of the program itself too, is created by the
+call that created it. One of the program that waits at a yield is that of a function
 which begins there, as a resume function begins at a break. An iterator that is
-neither new nor has a row here cannot be made again.
+neither new nor has a row here cannot be reconstructed.
 
 In torch: ZipVariable.reconstruct and its like in torch/_dynamo/variables/iter.py.
 Read next: nbcompile/tracing/polyfills/builtins.py
@@ -49,7 +49,7 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
     if generator.failed:
         return None
     # The cases, in order:
-    #     items fixed when it was made       the builtin with the same items, moved to where it was
+    #     items fixed when it was created       the builtin with the same items, moved to where it was
     #     at its end                         one of its class that is at its end
     #     a row of _ROWS                     the builtin, over what is left of its arguments
     #     a polyfill that has not begun      the builtin's constructor with the same arguments
@@ -58,12 +58,14 @@ def remade(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recip
     if code in _SETTLED:
         return _settled(generator, reconstruction)
     if generator.finished:
-        made_by = _ROWS[code][0] if code in _ROWS else _FINISHED.get(code) or _MADE_BY.get(code, finished_generator)
-        nothing = tuple(Constant(each, "nothing") for each in _NOTHING.get(made_by, ()))
-        return Call(Constant(made_by, made_by.__name__), nothing)
+        constructor = (
+            _ROWS[code][0] if code in _ROWS else _FINISHED.get(code) or _CONSTRUCTORS.get(code, finished_generator)
+        )
+        nothing = tuple(Constant(each, "nothing") for each in _NOTHING.get(constructor, ()))
+        return Call(Constant(constructor, constructor.__name__), nothing)
     row = _ROWS.get(code)
-    if row is None and code in _MADE_BY and not generator.started:
-        function: Callable[..., Any] = _MADE_BY[code]
+    if row is None and code in _CONSTRUCTORS and not generator.started:
+        function: Callable[..., Any] = _CONSTRUCTORS[code]
         return _call(reconstruction, Constant(function, function.__name__), *_bound(generator))
     if row is None:
         return (_waiting if generator.started else _called)(generator, reconstruction)
@@ -236,7 +238,7 @@ def _starmap(generator: GeneratorVariable) -> Parts:
 
 
 def _settled(generator: GeneratorVariable, reconstruction: Reconstructor) -> Recipe:
-    """One that reads all of its arguments when it is made."""
+    """One that reads all of its arguments when it is created."""
     if not reconstruction.shows_class(generator):
         return reconstruction.iterator([] if generator.finished else generator.unpack(generator.interpreter))
     cls = _SETTLED[generator.frame.code]
@@ -249,7 +251,7 @@ def _settled(generator: GeneratorVariable, reconstruction: Reconstructor) -> Rec
 
 
 def _cycle(generator: GeneratorVariable) -> Parts | None:
-    # A cycle keeps the items that it saw in a list; itertools.cycle cannot be made with such a list.
+    # A cycle keeps the items that it saw in a list; itertools.cycle cannot be created with such a list.
     return None if generator.started else ([_local(generator, "iterable")], {})
 
 
@@ -259,7 +261,7 @@ _SETTLED: dict[CodeType, type] = {
     more_polyfills.combinations_with_replacement.__code__: itertools.combinations_with_replacement,
     more_polyfills.permutations.__code__: itertools.permutations,
 }
-"""Iterators whose values are fixed from the start, since they read all items of their inputs when they are made."""
+"""Iterators whose values are fixed from the start, since they read all items of their inputs when they are created."""
 _ROWS: dict[CodeType, tuple[Callable[..., Any], Callable[[GeneratorVariable], Parts | None]]] = {
     polyfills.zip_.__code__: (zip, _zip),
     polyfills.map_.__code__: (map, _map),
@@ -273,9 +275,9 @@ _ROWS: dict[CodeType, tuple[Callable[..., Any], Callable[[GeneratorVariable], Pa
     more_polyfills.filterfalse.__code__: (itertools.filterfalse, _while_true),
     more_polyfills.starmap.__code__: (itertools.starmap, _starmap),
 }
-_MADE_BY: dict[CodeType, Any] = {
-    part.__code__: made_by
-    for part, made_by in (
+_CONSTRUCTORS: dict[CodeType, Any] = {
+    part.__code__: constructor
+    for part, constructor in (
         (more_polyfills.chain, itertools.chain),
         (more_polyfills.chain_from_iterable, itertools.chain.from_iterable),
         (more_polyfills.islice, itertools.islice),
@@ -288,7 +290,7 @@ _MADE_BY: dict[CodeType, Any] = {
         (polyfills.by_index, iter),
     )
 }
-"""Constructors of the others; once they have given an item, part of their state is in C and cannot be made."""
+"""Constructors of the others; once they have given an item, part of their state is in C and cannot be restored."""
 
 
 def _inner(polyfill: Callable[..., Any]) -> CodeType:
@@ -322,7 +324,7 @@ _FINISHED: dict[CodeType, Callable[[], Iterator[object]]] = {
 """Iterators at their end whose class no constructor above gives."""
 _CLASSES: dict[CodeType, type] = {
     **{code: cls for code, (cls, _) in _ROWS.items() if isinstance(cls, type)},
-    **{code: cls for code, cls in _MADE_BY.items() if isinstance(cls, type)},
+    **{code: cls for code, cls in _CONSTRUCTORS.items() if isinstance(cls, type)},
     **_SETTLED,
     more_polyfills.chain_from_iterable.__code__: itertools.chain,
     polyfills.call_until.__code__: type(iter(int, 0)),

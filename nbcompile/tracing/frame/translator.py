@@ -1,7 +1,7 @@
 """The symbolic interpreter's loop: one frame, one instruction at a time.
 
 A translator holds what CPython's frame holds (locals, cells, operand stack,
-program counter), with trackers in place of values. Each instruction has one
+program counter), with trackers instead of values. Each instruction has one
 handler (handlers/); an exception of the traced program goes to the handler that
 the exception table names.
 
@@ -357,9 +357,9 @@ class Translator:
         """Values on the operand stack with the source that pushed them, once for each piece of source."""
         found: dict[StackLine, Operand] = {}
         for height, value in enumerate(self.stack, 1):
-            made_by = self.pushed_by[height]
-            if made_by.line is not None and not isinstance(value, NullVariable):
-                line = stack_line(self.code, made_by)
+            pushing = self.pushed_by[height]
+            if pushing.line is not None and not isinstance(value, NullVariable):
+                line = stack_line(self.code, pushing)
                 found.setdefault(line, Operand(value.describe(), line))
         return tuple(found.values())
 

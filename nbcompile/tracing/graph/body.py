@@ -37,8 +37,8 @@ class Value(Protocol):
 
     created_at: int
 
-    def is_made_here(self) -> bool:
-        """True if the traced code made the value: nothing outside knows it."""
+    def is_created_here(self) -> bool:
+        """True if the traced code created the value: nothing outside knows it."""
 
     def describe(self) -> str:
         """Text of the value on the symbolic stack, for people."""
@@ -93,7 +93,7 @@ class Body:
     def is_outside(self, tracker: Value) -> bool:
         """True if a value exists outside of this body."""
         # Older than the body, or from outside of the trace.
-        return tracker.created_at < self.began or not tracker.is_made_here()
+        return tracker.created_at < self.began or not tracker.is_created_here()
 
     def changes_inputs(self) -> bool:
         """True if an operator of the body writes to an input."""

@@ -248,7 +248,7 @@ class OutputGraph:
     ) -> None:
         """Keep the operator that failed, for the record.
 
-        The exception is no local variable of the caller, whose frame is in its traceback: that circle would keep the
+        The exception is no local variable of the caller, whose frame is in its traceback: that cycle would keep the
         arguments of the compiled function alive.
         """
         inner = error.__cause__ or error  # the operator's own
@@ -455,7 +455,7 @@ class OutputGraph:
     def check_leaves(self, outputs: Sequence[torch.fx.Node]) -> None:
         """Break if an output depends on a leaf created in the graph: functionalization would lose its gradient.
 
-        Nor may what a traced derivative has made impossible to differentiate.
+        Nor may an output depend on what can no longer be differentiated after a traced derivative.
 
         Raises:
             MustBreakEarlier: it does.
@@ -540,7 +540,7 @@ def _only_computes_a_number(node: torch.fx.Node) -> bool:
 
 
 def _refuse_data(result: object) -> None:
-    """Refuse a tensor that is no fake: it was made past the dispatcher, of the address of a fake tensor's data, say.
+    """Refuse a tensor that is no fake: created past the dispatcher, from the address of a fake tensor's data, say.
 
     A later operator would run on its data, and fake tensors have no data: the process would end.
     """

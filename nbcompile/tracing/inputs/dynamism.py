@@ -45,7 +45,7 @@ class Dynamism:
     floats: bool = True
     """False: the backend can do nothing with symbolic floats."""
     origins: dict[str, str] = field(default_factory=dict)
-    """Reason why a size or number is symbolic, by its expression; filled in while inputs are made."""
+    """Reason why a size or number is symbolic, by its expression; filled in while inputs are created."""
 
     @classmethod
     def of_observed(cls, dynamic: bool | None, observed: ObservedValues) -> Dynamism:

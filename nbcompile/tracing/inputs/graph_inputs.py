@@ -267,7 +267,7 @@ class GraphInputs:
         return int64_bounds.LARGEST if node in self._numbers.values() else int64_bounds.SIZE
 
     def _line_of(self, text: str) -> tuple[StackLine, ...]:
-        """The user's code that made a guard on sizes necessary: the last that asked about a symbol it mentions."""
+        """The user's code that required a guard on sizes: the last that asked about a symbol it mentions."""
         names = {name for name, (sources, _, _) in self._facts().items() if any(each in text for each in sources)}
         asked = (each for each in reversed(self.refinements) if names & set(re.findall(r"\w+", each.condition)))
         return next((each.stack for each in asked), ())
@@ -293,7 +293,7 @@ class GraphInputs:
     def _before(self, sized: SizedInput) -> object:
         fake = sized.value
         # ``x.unsqueeze_(0)`` changed the fake while tracing; guards are on the sizes from before, so a
-        # fresh fake is made.
+        # fresh fake is created.
         if sized.real is None or not isinstance(fake, torch.Tensor) or sized.strides is None:
             return fake
         if torch_internals.same_sizes((*fake.shape, *fake.stride()), (*sized.sizes, *sized.strides)):

@@ -123,7 +123,7 @@ def _rise(heap: list[Any], top: int, index: int, before: Callable[[Any, Any], An
 
 
 def _sink(heap: list[Any], index: int, before: Callable[[Any, Any], Any]) -> None:
-    """Move an item down to a leaf, and from there up to its place: mostly fewer comparisons than to stop on the way."""
+    """Move an item down to a leaf, and from there up to its position: mostly with fewer comparisons."""
     top, length = index, list.__len__(heap)
     while index < length // 2:
         child = 2 * index + 1

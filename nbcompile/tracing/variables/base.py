@@ -59,7 +59,7 @@ class VariableTracker:
 
     def __new__(cls, /, *_arguments: object, **_keywords: object) -> Self:
         tracker = super().__new__(cls)
-        # Numbered in order of creation: what is younger than a certain moment was made after it (``SideEffects``).
+        # Numbered in order of creation: what is younger than a certain moment was created after it (``SideEffects``).
         tracker.created_at = next(creation_order)
         return tracker
 
@@ -211,8 +211,8 @@ class VariableTracker:
                 self.no_method(name)
         return True
 
-    def is_made_here(self) -> bool:
-        """True if the traced code made the value: nothing outside knows it."""
+    def is_created_here(self) -> bool:
+        """True if the traced code created the value: nothing outside knows it."""
         return self.source is None and self.identity() is self
 
     def identity(self) -> object:

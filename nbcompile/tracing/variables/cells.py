@@ -34,7 +34,7 @@ class CellVariable(VariableTracker):
         self.content = content
         self.name = name
         self.cell = cell
-        """The real cell; None for one that the traced code made."""
+        """The real cell; None for one that the traced code created."""
         self.content_source = content_source
         #     frame f ── cell k ── inner g         one cell, one tracker: an assignment in g shows in f
         self.frame_name = frame_name
@@ -54,7 +54,7 @@ class CellVariable(VariableTracker):
             return None
         return ItemSource(AttrSource(content.base, "__closure__"), content.index)
 
-    def is_made_here(self) -> bool:
+    def is_created_here(self) -> bool:
         return self.cell is None
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:

@@ -1,7 +1,7 @@
 """Assignment to ``__class__``: the object's class from there on, for everything that is looked up on it.
 
-    shape.__class__ = Circle
-    shape.area()               Circle's method; L['Circle'] is guarded, not type(L['shape'])
+    shape.__class__ = Disc
+    shape.area()               Disc's method; L['Disc'] is guarded, not type(L['shape'])
 
 In torch: torch/_dynamo/variables/user_defined.py (method_setattr_standard). Read next: objects.py
 """
@@ -30,7 +30,7 @@ def expect_class(tracer: Tracer, cls: type, value: VariableTracker) -> ClassVari
         tracer.raise_exception(TypeError, message)
     if new is None or not _is_traced(cls, new):
         raise breaks.unsupported(breaks.UNSUPPORTED_MUTATION, f"{cls.__name__}().__class__ = ...", name="class")
-    # An empty object, made for the purpose, raises the very message: whether the layouts are alike, CPython decides.
+    # An empty object, created for the purpose, raises the very message: whether the layouts are alike, CPython decides.
     base: Any = next(each for each in cls.__mro__ if not isinstance(class_lookup(each, "__new__"), staticmethod))
     tracer.evaluate(object.__setattr__, (base.__new__(cls), "__class__", new))
     assert isinstance(value, ClassVariable)
@@ -44,7 +44,7 @@ def _is_traced(cls: type, new: type) -> bool:
         return False
     if issubclass(cls, torch.nn.Module) is not issubclass(new, torch.nn.Module):
         return False
-    # What the empty object would run, and what cannot be made empty.
+    # What the empty object would run, and what cannot be created empty.
     return not any(hasattr(each, "__del__") or getattr(each, "__abstractmethods__", None) for each in classes)
 
 

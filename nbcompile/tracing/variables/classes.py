@@ -190,7 +190,7 @@ class ClassVariable(VariableTracker):
 
     def _subclasses(self, tracer: Tracer) -> ListVariable:
         """The list that each call makes anew: its items are inputs, and it is none."""
-        # Each class, but the list of subclasses is made anew at each call: its length and its items
+        # Each class, but the list of subclasses is created anew at each call: its length and its items
         # are guarded, not itself.
         subclasses: list[type] = self.value.__subclasses__()
         address = self.source or address_of(self.value) or tracer.keep(self.value, self.value.__name__)

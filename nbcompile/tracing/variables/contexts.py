@@ -76,7 +76,7 @@ class ContextVariable(VariableTracker):
         return super().call_method(tracer, name, arguments, keywords)
 
     def renewed(self) -> ContextVariable:
-        """Another manager, made of the same arguments."""
+        """Another manager, created with the same arguments."""
         self.no_method("clone")
 
     def at_call(self) -> ContextVariable:
@@ -180,7 +180,7 @@ class NullContextVariable(ContextVariable):
 class ProfilerVariable(NullContextVariable):
     """A profiler, or a range of one: of no meaning for what is compiled, as in torch.
 
-    It measures nothing of it either: one that the traced code made is nothing that anybody could ask afterwards.
+    It measures nothing of it either: one that the traced code created is nothing that anybody could ask afterwards.
     """
 
     def __init__(self, cls: type, source: Source | None = None) -> None:

@@ -27,7 +27,7 @@ class DequeVariable(ListVariable):
 
     cls: type = collections.deque
     moves = 0
-    """Number of changes that iterators over it refuse to go on after; an item in place of another one is none."""
+    """Number of changes that iterators over it refuse to go on after; an item instead of another one is none."""
 
     def __init__(
         self, items: Sequence[VariableTracker], source: Source | None = None, maxlen: int | None = None
@@ -159,7 +159,7 @@ class DequeVariable(ListVariable):
 
 
 def limit_of(tracer: Tracer, maxlen: VariableTracker) -> int | None:
-    """The greatest length that a deque is made with; Python refuses what is none."""
+    """The greatest length that a deque is created with; Python refuses what is none."""
     none = maxlen.is_constant() and maxlen.constant() is None
     limit = None if none else index_of(tracer, maxlen, functools.partial(collections.deque, ()))
     empty: Any = tracer.evaluate(collections.deque, ((), limit))

@@ -62,7 +62,7 @@ class ExceptionVariable(ObjectVariable):
         self.traceback: VariableTracker | None = None
         """Traceback from the time when it was raised."""
         self.file_names: list[VariableTracker] = []
-        """For an OSError: what follows ``args`` in the call that made it."""
+        """For an OSError: what follows ``args`` in the call that created it."""
         self.members: tuple[VariableTracker, ...] | None = None
         """Exceptions of a group, which a later change of the list in ``args`` does not change."""
         self.of_assertion = False
@@ -245,8 +245,8 @@ class ExceptionVariable(ObjectVariable):
         return Call(Constant(without_initialising, "without_initialising"), (cls, *arguments))
 
     def _completed(self, reconstruction: Reconstructor) -> tuple[Mutation, ...]:
-        # ``raise ... from ...`` and nested handlers link exceptions, which may form a circle: linked
-        # after they are made.
+        # ``raise ... from ...`` and nested handlers link exceptions, which may form a cycle: linked
+        # after they are created.
         target = self.recipe(reconstruction)
         links = {"__cause__": self.cause, "__context__": self.context}
         known = {name: value for name, value in links.items() if value is not None}

@@ -202,7 +202,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
 
     def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
         overlay = tracer.side_effects.attribute(self, name)
-        # ``f.__doc__ = ...`` in the traced code hides what the function was made with.
+        # ``f.__doc__ = ...`` in the traced code hides what the function was created with.
         if overlay is not None:
             return overlay
         known: dict[str, object] = {
@@ -215,7 +215,7 @@ class NestedFunctionVariable(BaseFunctionVariable):
         }
         if name in known:
             return ConstantVariable(known[name])
-        # No function object exists yet: each part that reading shows is made from what MAKE_FUNCTION was given.
+        # No function object exists yet: each part that reading shows is built from what MAKE_FUNCTION was given.
         if name == "__defaults__":
             return TupleVariable(self.defaults) if self.defaults else ConstantVariable(None)
         if name == "__kwdefaults__":
@@ -301,7 +301,7 @@ class MethodVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return super().recipe(reconstruction)
-        if self.owner.is_made_here():  # as in torch, whatever could be done
+        if self.owner.is_created_here():  # as in torch, whatever could be done
             raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name="method")
         return reconstruction.bound_method(self.function, self.owner)
 
@@ -341,7 +341,7 @@ class CachedFunctionVariable(VariableTracker):
         effects, began = tracer.side_effects, next(creation_order)
         changes, deferred = effects.count(), len(effects.deferred)
         result = tracer.call(self.function, arguments, keywords)
-        # The cache would keep these from happening again. What the function made itself, it may change.
+        # The cache would keep these from happening again. What the function created itself, it may change.
         if effects.changes_outside(changes, began) or len(effects.deferred) != deferred:
             context = f"{self.describe()} changes what it did not make"
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="a cached function with side effects")
@@ -497,7 +497,7 @@ def _signature(function: Callable[..., object]) -> inspect.Signature | None:
 
 
 class PolyfillVariable(KnownCallable):
-    """A callable with a polyfill, which is inlined in its place: ``zip``, ``functools.reduce``."""
+    """A callable with a polyfill, which is inlined instead of it: ``zip``, ``functools.reduce``."""
 
     def __init__(self, value: Callable[..., object], polyfill: FunctionType, source: Source | None = None) -> None:
         self.value = value

@@ -1,4 +1,4 @@
-"""``operator.itemgetter``, ``attrgetter`` and ``methodcaller``: objects of classes in C that call what a polyfill made.
+"""``operator.itemgetter``, ``attrgetter`` and ``methodcaller``: objects of C that call what a polyfill returned.
 
     get = itemgetter(1)         GetterVariable(itemgetter, <function of the polyfill>)
     get(xs)                     the function is traced
@@ -20,7 +20,7 @@ GETTERS: tuple[type, ...] = (operator.itemgetter, operator.attrgetter, operator.
 
 
 class GetterVariable(VariableTracker):
-    """A getter, from outside or made by the traced code."""
+    """A getter, from outside or created by the traced code."""
 
     def __init__(self, cls: type, function: VariableTracker, arguments: Arguments, keywords: Keywords) -> None:
         self.cls = cls

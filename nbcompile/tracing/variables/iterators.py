@@ -120,20 +120,20 @@ class SequenceIteratorVariable(IteratorVariable):
 
 
 class TextIteratorVariable(SequenceIteratorVariable):
-    """An iterator over a text or bytes, forwards or, with ``made_by=reversed``, backwards."""
+    """An iterator over a text or bytes, forwards or, with ``builtin=reversed``, backwards."""
 
-    def __init__(self, items: SequenceVariable, value: str | bytes, made_by: Callable[..., Any] = iter) -> None:
+    def __init__(self, items: SequenceVariable, value: str | bytes, builtin: Callable[..., Any] = iter) -> None:
         super().__init__(items)
         self.value = value
-        self.made_by = made_by
+        self.builtin = builtin
 
     def python_type(self) -> type:
-        return type(self.made_by(self.value))
+        return type(self.builtin(self.value))
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if not reconstruction.shows_class(self):
             return super().recipe(reconstruction)
-        constructor = Call(Constant(self.made_by, self.made_by.__name__), (Constant(self.value, "text"),))
+        constructor = Call(Constant(self.builtin, self.builtin.__name__), (Constant(self.value, "text"),))
         return reconstruction.shared(self, lambda: moved(constructor, self.taken()))
 
 

@@ -92,4 +92,4 @@ _CONTAINERS: Mapping[Any, Callable[[Tracer, Any], tuple[object] | None]] = {
     DictViewVariable: _whole_view,
     SetVariable: _whole_set,
 }
-"""Containers by the tracker, and how a real copy is made; the first that matches."""
+"""Containers by the tracker, and how a real copy is created; the first that matches."""

@@ -3,7 +3,7 @@
     layer = nn.LazyLinear(4)
     layer(x)          x: (2, 3), so the real weight becomes (4, 3), the class nn.Linear; then tracing begins again
 
-The real parameters are made while tracing, by the module's own method, for an
+The real parameters are created while tracing, by the module's own method, for an
 input that has sizes and no data: that is when eager makes them, too.
 
 In torch: torch/_dynamo/utils.py (initialize_lazy_module). Read next:
@@ -32,7 +32,7 @@ def shape(tracer: Tracer, module: Any, arguments: Arguments, keywords: Keywords)
     """Make the parameters of the real module.
 
     Raises:
-        RestartAnalysis: they are made.
+        RestartAnalysis: they were created.
     """
     if not all(_has_sizes(realise(tracer, each)) for each in (*arguments, *keywords.values())):
         raise breaks.unsupported(breaks.UNSUPPORTED_CALL, f"{type(module).__name__}(...)", name=type(module).__name__)

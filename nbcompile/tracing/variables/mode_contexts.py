@@ -119,7 +119,7 @@ def _entered(manager: Any, prior: bool) -> Any:
 
 
 class EagerGradModeVariable(StateVariable):
-    """``torch.set_grad_enabled(mode)``: changes the mode when it is made, restores it on exit."""
+    """``torch.set_grad_enabled(mode)``: changes the mode when it is created, restores it on exit."""
 
     def __init__(self, mode: bool, prior: bool, source: Source | None = None) -> None:
         super().__init__(torch.set_grad_enabled, mode, torch._C.is_grad_enabled, torch._C._set_grad_enabled, source)
@@ -142,7 +142,7 @@ class EagerGradModeVariable(StateVariable):
         return Call(Constant(_decorated_by_mode, "decorated"), (Constant(self.mode), function))
 
     def recipe_of_entered(self, reconstruction: Reconstructor) -> Recipe:
-        return self.recipe(reconstruction)  # it has what it found from when it was made
+        return self.recipe(reconstruction)  # it has what it found from when it was created
 
     def recipe_to_enter(self, reconstruction: Reconstructor) -> Recipe:
         return self.recipe(reconstruction)
@@ -150,11 +150,11 @@ class EagerGradModeVariable(StateVariable):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.source is not None:
             return FromSource(self.source)
-        return Call(Constant(_remade_grad_mode, "set_grad_enabled"), (Constant(self.mode), Constant(self.before)))
+        return Call(Constant(_recreated_grad_mode, "set_grad_enabled"), (Constant(self.mode), Constant(self.before)))
 
     def enter(self, tracer: Tracer) -> VariableTracker:
-        # ``set_grad_enabled`` sets the mode when it is made and again when it is entered; its exit restores the mode
-        # from before it was made.
+        # ``set_grad_enabled`` sets the mode when it is created and again when it is entered; its exit restores the mode
+        # from before it was created.
         self._apply(tracer, self.value)
         return ConstantVariable(None)
 
@@ -162,8 +162,8 @@ class EagerGradModeVariable(StateVariable):
         self._apply(tracer, self.before)
 
 
-def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
-    """The manager as it was made: to make it once more would change the mode once more."""
+def _recreated_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
+    """The manager as it was created: to make it once more would change the mode once more."""
     # The constructor of ``set_grad_enabled`` sets the mode, so it is bypassed.
     manager: torch.set_grad_enabled = object.__new__(torch.set_grad_enabled)
     manager.prev, manager.mode = prior, mode
@@ -172,7 +172,7 @@ def _remade_grad_mode(mode: bool, prior: bool) -> torch.set_grad_enabled:
 
 def _decorated_by_mode(mode: bool, function: Callable[..., object]) -> Callable[..., object]:
     """The function as the manager decorated it: the decorator itself would restore the mode once more."""
-    return torch.utils._contextlib.context_decorator(_remade_grad_mode(mode, mode).clone, function)
+    return torch.utils._contextlib.context_decorator(_recreated_grad_mode(mode, mode).clone, function)
 
 
 _AUTOCAST = ("device_type", "dtype", "enabled", "cache_enabled")

@@ -2,7 +2,7 @@
 
     np.sin(a) + a.sum()      wrapped_sin, wrapped_sum, wrapped_add
 
-What leaves the graph is made an array again (a scalar, where NumPy gives one).
+What leaves the graph becomes an array again (a scalar, where NumPy gives one).
 
 In torch: torch/_dynamo/variables/tensor.py (NumpyNdarrayVariable) and misc.py
 (NumpyVariable). Read next: nbcompile/capture/arrays.py
@@ -176,7 +176,7 @@ def apply(
     result = as_array(tracer.apply(target, values, named), name)
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
         # ``torch._numpy`` promotes dtypes by its own rules. NumPy itself is asked, with
-        # ones in place of the data, so that the answer depends on dtypes and sizes alone.
+        # ones instead of the data, so that the answer depends on dtypes and sizes alone.
         from_numpy = _numpy_result(
             tracer, original, arguments, keywords if original_keywords is None else original_keywords
         )
@@ -199,7 +199,7 @@ def _with_numpy_dtype(
     wanted = arrays.torch_dtype(from_numpy)
     if wanted is result.dtype():
         return result
-    # The node is made anew, with the dtype as its part: a conversion behind
+    # The node is created anew, with the dtype as its part: a conversion behind
     # it would come after the operands were rounded to the smaller type.
     tracer.output.erase(result.tensor.node)
     return as_array(tracer.apply(replace(target, dtype=wanted), values, named), target.name)

@@ -1,4 +1,4 @@
-"""Objects of user classes: Python's data model in one place.
+"""Objects of user classes: Python's data model in one module.
 
 Attribute look-up follows ``object.__getattribute__``: data descriptors of the
 class, the instance's dict, the rest of the class, ``__getattr__``. What is found
@@ -74,7 +74,7 @@ METHODS_IN_C = (types.MethodDescriptorType, types.WrapperDescriptorType, types.B
 
 
 class ObjectVariable(VariableTracker):
-    """An object of a user's class: from outside (``value``) or made by the traced code."""
+    """An object of a user's class: from outside (``value``) or created by the traced code."""
 
     has_fixed_class = False
     """True of a tracker for objects of certain classes, which would not fit an object of another class."""
@@ -99,10 +99,10 @@ class ObjectVariable(VariableTracker):
         return f"UserDefinedObjectVariable({self.cls.__name__})"
 
     def is_new(self) -> bool:
-        """True if the traced code made it."""
+        """True if the traced code created it."""
         return self.value is MISSING
 
-    def is_made_here(self) -> bool:
+    def is_created_here(self) -> bool:
         return self.is_new()
 
     def hash_key(self, tracer: Tracer) -> Hashable:
@@ -391,7 +391,7 @@ class ObjectVariable(VariableTracker):
         if self.cls.__dictoffset__ or keeps_dict_elsewhere(self.cls) or is_data_descriptor(found):
             return
         members = {"__slots__": ()} if found is MISSING else {"__slots__": (), name: found}
-        # A class made for the purpose raises the very message, which differs between versions of Python.
+        # A class created for the purpose raises the very message, which differs between versions of Python.
         tracer.evaluate(function, (type(self.cls.__name__, (), members)(), name, *value))
 
     def delete_attribute(self, tracer: Tracer, name: str) -> None:
@@ -618,7 +618,7 @@ class ObjectVariable(VariableTracker):
         return Call(Constant(base.__new__, "new"), (cls, *given))
 
 
-def made_by(cls: ClassVariable, instance: VariableTracker) -> VariableTracker:
+def with_class_source(cls: ClassVariable, instance: VariableTracker) -> VariableTracker:
     """A new object, which remembers where its class came from."""
     if (
         isinstance(instance, ObjectVariable)

@@ -29,7 +29,7 @@ PARTS = ("func", "args", "keywords")
 
 
 class PartialVariable(VariableTracker):
-    """A partial, from outside or made by the traced code."""
+    """A partial, from outside or created by the traced code."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PartialVariable(VariableTracker):
         self.keywords = keywords
         self.source = source
         self.value = value
-        """The real one; None for one that the traced code made."""
+        """The real one; None for one that the traced code created."""
         self.has_dict = False
         """True if somebody asked for its ``__dict__``, which it has from then on."""
 
@@ -90,7 +90,7 @@ class PartialVariable(VariableTracker):
         return self.value is not None and not self._members()
 
     def _members(self) -> dict[str, object]:
-        """The real one's own attributes; its ``__dict__`` would be made by looking at it."""
+        """The real one's own attributes; its ``__dict__`` would be created by reading it."""
         # ``__reduce__`` shows the dict without making one.
         state: tuple[Any, ...] = (None,) if self.value is None else self.value.__reduce__()[2]  # type: ignore[assignment]
         return state[-1] or {}
@@ -121,7 +121,7 @@ class PartialVariable(VariableTracker):
         stored = tracer.side_effects.stored_attributes(self)
         # Decide as C does: merge into one partial, or keep the inner one as the function.
         if self.value is not None or self.has_dict or stored:
-            lost = self.value is None and not any(stored.values())  # made again, it would have no dict
+            lost = self.value is None and not any(stored.values())  # created again, it would have no dict
             if lost or (self.value is not None and stored and not self._members()):
                 context = f"partial({self.describe()}, ...)"
                 raise breaks.unsupported(breaks.UNSUPPORTED_CALL, context, name="partial of a partial that changed")

@@ -1,4 +1,4 @@
-"""Draws of Python's generators of random numbers: each is made by the residual program, before it calls the graph.
+"""Draws of Python's generators of random numbers: each runs in the residual program, before it calls the graph.
 
     x * random.randint(1, 9)    random_value = random._inst.randint(1, 9)
                                 graph_out = __compiled_fn_1(x, as_tensor(random_value))
@@ -53,7 +53,7 @@ class DrawnVariable(SymbolicVariable):
     @property
     def node(self) -> torch.fx.Node:  # type: ignore[override]
         """The number, read from the input: the graph takes it as a tensor."""
-        # The input is made at the first use: a number that is only returned never enters the graph.
+        # The input is created at the first use: a number that is only returned never enters the graph.
         if self._node is None:
             self._node = self.tracer.output.drawn_number(self.kind, self.source)  # type: ignore[arg-type]
         return self._node
@@ -109,7 +109,7 @@ class KeptDrawVariable(VariableTracker):
 
 
 class RandomVariable(ObjectVariable):
-    """A ``random.Random``, of no subclass: from outside, or made by the traced code with a known seed."""
+    """A ``random.Random``, of no subclass: from outside, or created by the traced code with a known seed."""
 
     has_fixed_class = True
     seed: tuple[object, ...] = ()
@@ -122,7 +122,7 @@ class RandomVariable(ObjectVariable):
         return super().get_attribute(tracer, name)
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
-        if self.is_new():  # it is made before the graph is called, and the value may come out of the graph
+        if self.is_new():  # it is created before the graph is called, and the value may come out of the graph
             self.no_method("__setattr__")
         super().set_attribute(tracer, name, value)
 
@@ -175,8 +175,8 @@ class RandomVariable(ObjectVariable):
     def _note(
         self, tracer: Tracer, name: str, given: Sequence[VariableTracker], named: dict[str, VariableTracker]
     ) -> DrawSource:
-        """Write the call down: it is made before the graph runs, after those that were written down before."""
-        # A body may run any number of times; its draws cannot be made before.
+        """Record the call: it runs before the graph, after the calls that were recorded earlier."""
+        # A body may run any number of times; its draws cannot run before.
         if tracer.output.body is not tracer.output.root:
             raise breaks.unsupported(
                 breaks.BODY_EFFECT, self.describe(), name="an operator", changed="a generator of random numbers"

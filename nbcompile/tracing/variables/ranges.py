@@ -82,7 +82,7 @@ class RangeVariable(VariableTracker):
 
 
 class RangeIteratorVariable(SequenceIteratorVariable):
-    """An iterator over a range, whose numbers are made when they are asked for: a loop may leave most of them."""
+    """An iterator over a range, whose numbers are computed when they are asked for: a loop may leave most of them."""
 
     def __init__(self, value: range, source: Source | None = None) -> None:
         super().__init__(TupleVariable(()), source)

@@ -84,7 +84,7 @@ class RegularExpressionVariable(VariableTracker):
         others = [each for each in (*given, *named.values()) if each is not function]
         if not all(each.is_constant() for each in others):
             self.no_method(name)
-        # The real ``sub`` is called with ``list.append`` in the place of the function.
+        # The real ``sub`` is called with ``list.append`` instead of the function.
         # That notes the matches in their order, and returns None, of which ``sub``
         # makes nothing; the text that it returns is of use only if there was no match.
         matches: list[re.Match[str] | re.Match[bytes]] = []

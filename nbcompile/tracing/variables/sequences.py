@@ -370,7 +370,7 @@ class TupleVariable(SequenceVariable):
         recipe = Build("tuple", tuple(reconstruction.recipe(item) for item in self.items))
         if self.cls is tuple:
             return recipe
-        # ``_make`` is in the class that ``namedtuple`` itself made: its constructor takes the items one by one.
+        # ``_make`` is in the class that ``namedtuple`` itself created: its constructor takes the items one by one.
         if "_make" in self.cls.__dict__:
             return Call(Constant(self.cls, self.cls.__name__), recipe.items)
         if hasattr(self.cls, "_fields"):  # a subclass, whose __new__ may ask for something else

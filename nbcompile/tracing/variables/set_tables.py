@@ -4,8 +4,8 @@
 
 In which order a set is iterated over depends on the history of its table: how often it grew, and which slots were
 left by members that are gone. So no order can be calculated from the members alone. The table holds the keys by which
-trackers are found; a key whose hash is not the hash of the program's value (an object made while tracing) has no
-place in it, and such a set has no table.
+trackers are found; a key whose hash is not the hash of the program's value (an object created while tracing) has no
+position in it, and such a set has no table.
 
 In torch: nothing (torch/_dynamo/variables/sets.py iterates in the order of insertion). Read next: mappings.py
 """

@@ -116,7 +116,7 @@ class SetVariable(ContainerVariable):
         return bool(self.members)
 
     def method___init__(self, tracer: Tracer, items: VariableTracker | None = None) -> None:
-        # A frozenset was filled when it was made.
+        # A frozenset was filled when it was created.
         if not issubclass(self.cls, set):
             return  # that of every object
         if self.members:
@@ -308,7 +308,7 @@ def set_of_value(
     return tracker
 
 
-def set_made_of(tracer: Tracer, cls: type, value: VariableTracker) -> SetVariable:
+def set_from(tracer: Tracer, cls: type, value: VariableTracker) -> SetVariable:
     """``set(value)`` or ``frozenset(value)``."""
     items = hashed_items(tracer, value)
     operand = _operand(value, items)

@@ -1,4 +1,4 @@
-"""A string with tensors in it: made after the graph has run.
+"""A string with tensors in it: created after the graph has run.
 
     f"loss {x.sum()}"       the template "loss {}", and a node sum
 

@@ -67,7 +67,7 @@ def as_class(value: torch.Tensor, cls: type) -> torch.Tensor:
 
 
 class SubclassVariable(TensorVariable):
-    """A tensor of a user's class (or, made from one, a plain one)."""
+    """A tensor of a user's class (or, created from one, a plain one)."""
 
     def __init__(self, node: torch.fx.Node, cls: type, source: Source | None = None) -> None:
         super().__init__(node, source, cls)
@@ -137,7 +137,7 @@ class SubclassVariable(TensorVariable):
         )
 
 
-def made_of(tensor: TensorVariable, cls: object) -> VariableTracker:
+def as_subclass(tensor: TensorVariable, cls: object) -> VariableTracker:
     """``tensor.as_subclass(cls)``."""
     if not isinstance(cls, type) or not issubclass(cls, torch.Tensor) or not (cls in PLAIN or is_traceable(cls)):
         raise breaks.unsupported(breaks.TENSOR_SUBCLASS, f"as_subclass({cls})", name=getattr(cls, "__name__", cls))
@@ -153,7 +153,7 @@ def _as_subclass(
     if asked is torch.Tensor:
         # A tensor of its own on the same memory. The operand is plain, so no class is asked, as in eager mode.
         return tracer.apply(torch.ops.aten.alias.default, (TensorVariable(tensor.node),))
-    return made_of(tensor, asked)
+    return as_subclass(tensor, asked)
 
 
 def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTracker:
@@ -164,7 +164,7 @@ def converted(tracer: Tracer, result: VariableTracker, cls: type) -> VariableTra
     if result.python_type() in (tuple, list):
         items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
         return tracer.list_of(items) if result.python_type() is list else tracer.tuple_of(items)
-    if is_record(result.python_type()):  # what sort returns, say: a tuple with names, made of a tuple
+    if is_record(result.python_type()):  # what sort returns, say: a tuple with names, built from a tuple
         items = [converted(tracer, each, cls) for each in result.unpack(tracer)]
         return TupleVariable(items, cls=result.python_type())
     return result

@@ -19,7 +19,7 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.lookup import BINDS, is_class_method_in_c
-from nbcompile.tracing.variables.objects import ObjectVariable, made_by
+from nbcompile.tracing.variables.objects import ObjectVariable, with_class_source
 
 
 class SuperVariable(VariableTracker):
@@ -107,9 +107,9 @@ class SuperMethodVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         owner = self.owner
-        # ``super().__new__(cls)``: the object is made, and its ``__init__`` runs later.
+        # ``super().__new__(cls)``: the object is created, and its ``__init__`` runs later.
         if self.name == "__new__" and isinstance(arguments[0], ClassVariable):
-            return made_by(arguments[0], tracer.new_object(arguments[0].value, arguments[1:]))
+            return with_class_source(arguments[0], tracer.new_object(arguments[0].value, arguments[1:]))
         if isinstance(owner, ObjectVariable) and not issubclass(self.base, BaseException):  # those break in torch
             return owner.builtin_method(tracer, self.base, self.name, arguments, keywords)
         # ``object.__init_subclass__`` does nothing.

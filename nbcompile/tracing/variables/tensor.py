@@ -100,7 +100,7 @@ class TensorVariable(VariableTracker):
         """The fake tensor: ``y.add_(1)`` is another node, and the same tensor."""
         return self.example
 
-    def is_made_here(self) -> bool:
+    def is_created_here(self) -> bool:
         return self.source is None
 
     @property

@@ -115,7 +115,7 @@ class TritonKernelVariable(VariableTracker):
         # The numbers in torch's table mean something in this process only. A kernel with
         # an address is looked up there again when the entry is loaded by another process.
         if source is None:
-            tracer.depend_on_process(f"it launches the Triton kernel {function.__name__}, which it made itself")
+            tracer.depend_on_process(f"it launches the Triton kernel {function.__name__}, which it created itself")
         else:
             tracer.note_launch(*numbers, source, constants)
         tracer.output.apply("call_function", target, (), node_arguments)

@@ -1,6 +1,6 @@
 """Types as annotations write them: ``list[int]``, ``Optional[Tensor]``, ``int | None``.
 
-They are made of constants alone, so they are made for real while tracing.
+They consist of constants alone, so the real ones are created while tracing.
 
     parts: list[Any] = []      list[Any] is evaluated, as Python does in a function's signature
     list[int]()                calls list
@@ -51,7 +51,7 @@ class TypeFormVariable(UnknownVariable):
         if isinstance(self.value, typing.NewType):  # UserId(5) is 5
             return arguments[0]
         instance = realise(tracer, tracer.call(tracer.wrap(typing.get_origin(self.value), None), arguments, keywords))
-        if instance.python_type().__dictoffset__ and instance.is_made_here():
+        if instance.python_type().__dictoffset__ and instance.is_created_here():
             with contextlib.suppress(ObservedException):  # as typing does: where it may be stored
                 instance.set_attribute(tracer, "__orig_class__", self)
         return instance

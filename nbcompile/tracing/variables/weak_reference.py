@@ -30,7 +30,7 @@ class _ReferenceKey:
 
 
 class WeakReferenceVariable(VariableTracker):
-    """A ``weakref.ref``, from outside or made by the traced code."""
+    """A ``weakref.ref``, from outside or created by the traced code."""
 
     def __init__(self, referent: VariableTracker, more: Arguments = (), source: Source | None = None) -> None:
         self.referent = referent

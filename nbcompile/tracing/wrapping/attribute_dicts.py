@@ -61,7 +61,7 @@ def wrap_noting_attributes(tracer: Tracer, value: object, source: Source | None,
     if is_instance(value, type) or not (type(value).__dictoffset__ or isinstance(tracker, ObjectVariable)):
         return tracker
     dicts.unread.append(AttributeOwner(value, tracker))
-    # Most frames have no plain dict from outside: there, no object's dict is looked at, and none is made by looking.
+    # Most frames have no plain dict from outside: there, no object's dict is looked at, and none is created by looking.
     if dicts.plain or isinstance(tracker, ObjectVariable):
         for owner in dicts.look_at_owners():
             _tie(tracer, owner)
@@ -81,7 +81,7 @@ def _tie(tracer: Tracer, owner: AttributeOwner) -> None:
         _refuse(f"{type(members).__name__} that is the __dict__ of an object")
     if type(known) is not DictVariable:
         return
-    # Its items have been replaced by the program's own, which the object's attributes would have to be made to follow.
+    # Its items have been replaced by the program's own, which the object's attributes would have to follow.
     if known.changed:
         _refuse("dict that is the __dict__ of an object")
     window = _window(tracer, owner)

@@ -163,7 +163,7 @@ def _function(tracer: Tracer, value: types.FunctionType, source: Source | None) 
 
 
 def wrap_scripted(tracer: Tracer, value: torch.jit.ScriptFunction, source: Source | None) -> VariableTracker:
-    """Trace a function that ``torch.jit.script`` made as its original, where that is known.
+    """Trace a function that ``torch.jit.script`` created as its original, where that is known.
 
     What ``torch.jit.trace`` recorded stays as it is: it no longer asks what the function asked.
     """
@@ -192,7 +192,7 @@ def is_trusted(tracer: Tracer, source: Source | None) -> bool:
 
 
 def keeps_its_identity(tracer: Tracer, source: Source, value: object) -> bool:
-    """True if to look again gives the same object: some members are made at each look-up."""
+    """True if to look again gives the same object: some members are created at each look-up."""
     return tracer.real_value(source) is value
 
 
@@ -270,7 +270,7 @@ def wrap_partial(tracer: Tracer, value: functools.partial[object], source: Sourc
 
 
 def wrap_getter(tracer: Tracer, value: object, source: Source | None) -> VariableTracker:
-    """An ``operator.itemgetter`` and its like from outside: made again from what it was made of."""
+    """An ``operator.itemgetter`` and its like from outside: reconstructed from the arguments of its constructor."""
     state: Any = value.__reduce__()
     function, given = state[:2]
     if isinstance(function, functools.partial):  # a methodcaller with keywords

@@ -80,7 +80,7 @@ def wrap_sequence(tracer: Tracer, value: list[object] | tuple[object, ...], sour
         # A list has an identity and may be changed: one tracker. A plain tuple is its items.
         return tracer.side_effects.remember(value, ListVariable(items, source))
     tracker = TupleVariable(items, source, type(value))
-    if type(value) is not tuple and type(value).__dictoffset__:  # a subclass of a named tuple: attributes have a place
+    if type(value) is not tuple and type(value).__dictoffset__:  # a subclass of a named tuple: it may have attributes
         tracker.value = value
         tracker.has_attributes = bool(instance_dict(value))
         return tracer.side_effects.remember(value, tracker)

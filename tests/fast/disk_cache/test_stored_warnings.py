@@ -124,7 +124,7 @@ class Numbered(UserWarning):
 
 def test_a_warning_that_is_not_made_of_a_text_is_not_storable():
     """It could not be shown again in the same words; nor can one whose class has no name of its own."""
-    with pytest.raises(NotStorable, match="not made of its text"):
+    with pytest.raises(NotStorable, match="not created from its text"):
         stored_warnings.write([row(Numbered(3), Numbered)], row.__code__)
     local = type("local", (UserWarning,), {"__qualname__": "f.<locals>.local"})
     with pytest.raises(NotStorable):

@@ -13,7 +13,7 @@ class Known:
     def __init__(self, created_at, made_here):
         self.created_at, self.made_here = created_at, made_here
 
-    def is_made_here(self):
+    def is_created_here(self):
         return self.made_here
 
 

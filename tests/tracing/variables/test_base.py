@@ -85,5 +85,5 @@ def test_later_trackers_are_younger():
 
 def test_only_what_has_no_source_is_made_here():
     """A value from outside is known elsewhere."""
-    assert UnknownVariable(3, None).is_made_here()
-    assert not UnknownVariable(3, LocalSource("x")).is_made_here()
+    assert UnknownVariable(3, None).is_created_here()
+    assert not UnknownVariable(3, LocalSource("x")).is_created_here()

@@ -242,7 +242,7 @@ def _reraise(frame: Translator, instruction: Instruction) -> None:
 def _before_with(frame: Translator, instruction: Instruction) -> None:
     manager = frame.pop()
     # A manager from outside whose exit writes its state must leave that object as eager mode does; ours only records
-    # the mode. Its like made by the traced code is seen by nobody else.
+    # the mode. One that the traced code created is seen by nobody else.
     from_outside = isinstance(manager, ContextVariable) and manager.keeps_state and _is_users(frame, manager)
     known = isinstance(manager, ContextVariable) or (isinstance(manager, ObjectVariable) and _is_python(manager))
     if from_outside or not known:
@@ -276,7 +276,7 @@ def _is_python(manager: ObjectVariable) -> bool:
 
 
 def _is_users(frame: Translator, manager: ContextVariable) -> bool:
-    """True if the user's code outside holds it; the prologue of a resume function enters one that was made for it."""
+    """True if the user's code outside holds it; the prologue of a resume function enters one of its own."""
     before = frame.view.instructions[frame.pc - 2]  # the argument that was loaded is deleted: no user's name begins so
     return manager.source is not None and not str(before.argval).startswith("___stack")
 
