@@ -27,7 +27,7 @@ from nbcompile.tracing.calls.opaque import opaque_call, taken_apart
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
-from nbcompile.tracing.variables.functions import BuiltinVariable, Handler, OperatorVariable, SkippedVariable
+from nbcompile.tracing.variables.known_callables import BuiltinVariable, Handler, OperatorVariable, SkippedVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.tensor import TensorVariable

@@ -26,20 +26,18 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.exceptions import look_up
-from nbcompile.tracing.variables.functions import (
-    BaseFunctionVariable,
-    BuiltinVariable,
-    CachedFunctionVariable,
-    MethodVariable,
-    OperatorVariable,
-    PolyfillVariable,
-    SkippedVariable,
-)
+from nbcompile.tracing.variables.functions import BaseFunctionVariable, CachedFunctionVariable, MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.iterators import (
     ReversedIteratorVariable,
     SequenceIteratorVariable,
     TextIteratorVariable,
+)
+from nbcompile.tracing.variables.known_callables import (
+    BuiltinVariable,
+    OperatorVariable,
+    PolyfillVariable,
+    SkippedVariable,
 )
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable

@@ -32,9 +32,10 @@ from nbcompile.tracing.variables.base import UnknownVariable, UntracedMethodVari
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
-from nbcompile.tracing.variables.functions import KnownCallable, MethodVariable
+from nbcompile.tracing.variables.functions import MethodVariable
 from nbcompile.tracing.variables.identity import IdVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable
+from nbcompile.tracing.variables.known_callables import KnownCallable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable, built_in_part
 from nbcompile.tracing.variables.plain_values import compared

@@ -65,8 +65,9 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exception_groups import class_of_group
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
-from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, in_order
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.getters import GETTERS, GetterVariable
+from nbcompile.tracing.variables.known_callables import in_order
 from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.lookup import BINDS, MISSING, address_of, class_lookup, is_class_method_in_c
 from nbcompile.tracing.variables.mapping_proxy import ClassDictVariable

@@ -18,7 +18,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.registry import handles
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-from nbcompile.tracing.variables.functions import OperatorVariable
+from nbcompile.tracing.variables.known_callables import OperatorVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable
 from nbcompile.tracing.variables.subclasses import as_subclass
 from nbcompile.tracing.variables.symbolic import SymbolicVariable

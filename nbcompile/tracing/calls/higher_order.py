@@ -38,7 +38,8 @@ from nbcompile.tracing.graph.body import EXAMPLE, Body
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import FunctionVariable, Handler, KnownCallable
+from nbcompile.tracing.variables.functions import FunctionVariable
+from nbcompile.tracing.variables.known_callables import Handler, KnownCallable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import SequenceVariable

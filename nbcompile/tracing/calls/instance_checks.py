@@ -31,10 +31,8 @@ from nbcompile.tracing.variables.base import (
 )
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import (
-    BuiltinVariable,
-    MethodVariable,
-)
+from nbcompile.tracing.variables.functions import MethodVariable
+from nbcompile.tracing.variables.known_callables import BuiltinVariable
 from nbcompile.tracing.variables.lookup import MISSING, class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.sequences import TupleVariable

@@ -25,7 +25,8 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-from nbcompile.tracing.variables.functions import BaseFunctionVariable, OperatorVariable
+from nbcompile.tracing.variables.functions import BaseFunctionVariable
+from nbcompile.tracing.variables.known_callables import OperatorVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable

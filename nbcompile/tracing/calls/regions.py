@@ -26,7 +26,7 @@ from nbcompile.tracing.calls.higher_order import OPERATORS, capturing_whole
 from nbcompile.tracing.calls.registry import handles, handles_instances, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-from nbcompile.tracing.variables.functions import KnownCallable
+from nbcompile.tracing.variables.known_callables import KnownCallable
 from nbcompile.tracing.variables.mappings import DictVariable
 
 

@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, FunctionType
 from nbcompile.support.real_class import is_instance
 from nbcompile.tracing import breaks
 from nbcompile.tracing.variables.base import VariableTracker
-from nbcompile.tracing.variables.functions import Handler
+from nbcompile.tracing.variables.known_callables import Handler
 
 # The keys are addresses (``id``), as a value may have a ``__hash__`` of its own or none. Each row
 # also holds its value: were it freed, another object could get its address, and with it the handler.

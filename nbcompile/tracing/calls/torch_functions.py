@@ -25,12 +25,8 @@ from nbcompile.tracing.calls.registry import handles, handles_named
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.functions import (
-    BuiltinVariable,
-    FunctionVariable,
-    OperatorVariable,
-    SkippedVariable,
-)
+from nbcompile.tracing.variables.functions import FunctionVariable
+from nbcompile.tracing.variables.known_callables import BuiltinVariable, OperatorVariable, SkippedVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 

@@ -16,7 +16,7 @@ from nbcompile.capture.source import AttrSource, Source
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
-from nbcompile.tracing.variables.functions import SkippedVariable
+from nbcompile.tracing.variables.known_callables import SkippedVariable
 from nbcompile.tracing.variables.ndarray import DELEGATING, RANDOM, NdarrayVariable, apply, as_array, renamed
 from nbcompile.tracing.variables.tensor import TensorVariable
 

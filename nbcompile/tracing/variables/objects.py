@@ -42,9 +42,10 @@ from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable, ContainerVariable
 from nbcompile.tracing.variables.deques import DequeVariable, empty_deque
-from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable, PolyfillVariable
+from nbcompile.tracing.variables.functions import FunctionVariable, MethodVariable
 from nbcompile.tracing.variables.instance_dict import InstanceDictVariable, window_of
 from nbcompile.tracing.variables.keys import TracedKey
+from nbcompile.tracing.variables.known_callables import PolyfillVariable
 from nbcompile.tracing.variables.lookup import (
     BINDS,
     INSTANCE_METHOD,

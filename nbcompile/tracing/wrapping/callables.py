@@ -31,15 +31,13 @@ from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables import contexts, setting_contexts
 from nbcompile.tracing.variables.base import UnknownVariable, VariableTracker
 from nbcompile.tracing.variables.containers import BuiltinMethodVariable
-from nbcompile.tracing.variables.functions import (
+from nbcompile.tracing.variables.functions import CachedFunctionVariable, FunctionVariable, MethodVariable
+from nbcompile.tracing.variables.known_callables import (
     AccessorVariable,
     BuiltinVariable,
-    CachedFunctionVariable,
     CallOfVariable,
     DescriptorVariable,
-    FunctionVariable,
     LoggingVariable,
-    MethodVariable,
     OperatorVariable,
     PolyfillVariable,
     SkippedVariable,

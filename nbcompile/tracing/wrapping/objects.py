@@ -27,7 +27,7 @@ from nbcompile.tracing.variables.classes import ClassVariable, ModuleVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.exceptions import GivenExceptionVariable
 from nbcompile.tracing.variables.function_modes import FunctionModeVariable, is_plain_mode
-from nbcompile.tracing.variables.functions import SkippedVariable
+from nbcompile.tracing.variables.known_callables import SkippedVariable
 from nbcompile.tracing.variables.lookup import address_of, class_lookup, dict_source
 from nbcompile.tracing.variables.nn_module import NNModuleVariable
 from nbcompile.tracing.variables.objects import ObjectVariable

@@ -53,11 +53,6 @@ def test_methods_are_bound():
     )  # fmt: skip
 
 
-def test_built_in_functions_refuse_arguments_in_their_words():
-    """A count, a keyword or a type that does not fit raises what C raises."""
-    check("len()", "len([], [])", "abs('a')", "divmod(1)", "isinstance(1)", "round(1.5, 'a')", "min()", "sum(1)")
-
-
 def test_a_cached_function_is_traced_through():
     """Its body is part of the graph; the cache is not looked at."""
 

@@ -21,7 +21,7 @@ from nbcompile.tracing.variables.base import LazyVariable, NullVariable, Variabl
 from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.classes import ModuleVariable
 from nbcompile.tracing.variables.exceptions import look_up
-from nbcompile.tracing.variables.functions import SkippedVariable
+from nbcompile.tracing.variables.known_callables import SkippedVariable
 from nbcompile.tracing.variables.observed import ObservedException
 
 

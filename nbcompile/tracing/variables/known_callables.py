@@ -1,0 +1,348 @@
+"""Callables that are the same in every call: builtins, operators of torch, methods in C, descriptors.
+
+    torch.add(x, 1)        OperatorVariable: a node of the graph
+    len(xs)                BuiltinVariable: a handler of ours
+    zip(xs, ys)            PolyfillVariable: Python that is traced instead
+    str.upper(s)           UnboundMethodVariable: a method of its first argument
+
+A callable is its own key in a dict, and its attributes are read from it.
+
+In torch: torch/_dynamo/variables/builtin.py, misc.py, torch.py. Read next: nbcompile/tracing/calls/registry.py
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from types import BuiltinMethodType, FunctionType
+from typing import Any
+
+import torch
+
+from nbcompile import torch_internals
+from nbcompile.capture.recipe import Constant, FromSource, Recipe
+from nbcompile.capture.source import Source
+from nbcompile.tracing import breaks
+from nbcompile.tracing.protocol import Reconstructor, Tracer
+from nbcompile.tracing.variables.base import (
+    Arguments,
+    Keywords,
+    UnknownVariable,
+    VariableTracker,
+    realise,
+)
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.functions import FunctionVariable
+
+
+class KnownCallable(VariableTracker):
+    """A callable that is the same in every call: it is its own key, and its attributes are what they are."""
+
+    value: Any
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def hash_key(self, tracer: Tracer) -> Hashable:
+        return self.value
+
+    def get_attribute(self, tracer: Tracer, name: str) -> VariableTracker:
+        return tracer.constant_or_wrap(tracer.evaluate(getattr, (self.value, name)))
+
+
+class CallOfVariable(KnownCallable):
+    """``f.__call__`` of a function or a class: a call of it is one of its owner."""
+
+    def __init__(self, value: types.MethodWrapperType, owner: VariableTracker, source: Source | None) -> None:
+        self.value = value
+        self.owner = owner
+        self.source = source
+
+    def describe(self) -> str:
+        return f"MethodWrapperVariable({self.owner.describe()}.__call__)"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(self.owner, arguments, keywords)
+
+
+Handler = Callable[[Tracer, Arguments, Keywords], VariableTracker]
+
+
+class BuiltinVariable(KnownCallable):
+    """A callable whose meaning is written down in a table: ``len``, ``isinstance``, ``torch.is_tensor``."""
+
+    def __init__(self, value: Callable[..., object], handler: Handler, source: Source | None = None) -> None:
+        self.value = value
+        self.handler = handler
+        self.source = source
+
+    def describe(self) -> str:
+        return f"BuiltinVariable({getattr(self.value, '__name__', self.value)})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if str(getattr(self.value, "__qualname__", "")).startswith("_VariableFunctionsClass."):
+            answer = tracer.ask(self.value, arguments, keywords)
+            if answer is not None:
+                return answer
+        return self.handler(tracer, *in_order(tracer, self.value, arguments, keywords))
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return Constant(self.value, getattr(self.value, "__name__", "function"))
+
+
+class LoggingVariable(BuiltinVariable):
+    """A user's function that a setting names: it is never called while tracing, so its signature is not checked."""
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return self.handler(tracer, arguments, keywords)
+
+
+def in_order(
+    tracer: Tracer, function: Callable[..., object], arguments: Arguments, keywords: Keywords
+) -> tuple[Arguments, Keywords]:
+    """The arguments with those in their positions that the function needs, however they were given.
+
+    What it does not take, it refuses itself.
+    """
+    signature = _signature(function)
+    if signature is None:
+        return arguments, keywords
+    try:
+        signature.bind(*arguments, **keywords)
+    # The call is wrong whatever the values are, so that Python's own error is raised with as many Nones.
+    except TypeError:
+        if (
+            isinstance(function, types.ClassMethodDescriptorType) and arguments
+        ):  # as a method of the class that is given
+            owner: Any = realise(tracer, arguments[0]).identity()
+            function, arguments = function.__get__(None, owner), arguments[1:]
+        tracer.evaluate(function, [[] if function is sorted else None] * len(arguments), dict.fromkeys(keywords))
+    given, rest = list(arguments), dict(keywords)
+    # The first parameter that may be left out ends it: behind it, keywords must stay keywords.
+    for parameter in list(signature.parameters.values())[len(given) :]:
+        if (
+            parameter.kind is not parameter.POSITIONAL_OR_KEYWORD
+            or parameter.default is not parameter.empty
+            or parameter.name not in rest
+        ):
+            break
+        given.append(rest.pop(parameter.name))
+    return given, rest
+
+
+_UNSAID: dict[object, Callable[..., object]] = {
+    getattr: lambda value, name, default=None, /: 0,
+    next: lambda iterator, default=None, /: 0,
+    iter: lambda value, sentinel=None, /: 0,
+    max: lambda first, /, *others, key=None, default=None: 0,
+    min: lambda first, /, *others, key=None, default=None: 0,
+    list: lambda iterable=(), /: 0,
+    tuple: lambda iterable=(), /: 0,
+    torch.Size: lambda iterable=(), /: 0,
+    set: lambda iterable=(), /: 0,
+    frozenset: lambda iterable=(), /: 0,
+    bool: lambda value=False, /: 0,
+    reversed: lambda sequence, /: 0,
+    map: lambda function, iterable, /, *others: 0,
+    filter: lambda function, iterable, /: 0,
+    functools.partial: lambda function, /, *arguments, **keywords: 0,
+    functools.reduce: lambda function, iterable, initial=None, /: 0,
+}
+"""Signatures of built-in functions for which Python has none (``initial`` has a name since 3.14)."""
+
+
+@functools.cache
+def _signature(function: Callable[..., object]) -> inspect.Signature | None:
+    """Signature of a function; None if it has none."""
+    if function in _UNSAID:
+        return inspect.signature(_UNSAID[function])
+    if str(getattr(function, "__qualname__", "")).startswith("_VariableFunctionsClass."):
+        return inspect.signature(lambda input, *arguments, **keywords: 0)  # noqa: A006 - torch's name
+    try:
+        return None if isinstance(function, type) else inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+class PolyfillVariable(KnownCallable):
+    """A callable with a polyfill, which is inlined instead of it: ``zip``, ``functools.reduce``."""
+
+    def __init__(self, value: Callable[..., object], polyfill: FunctionType, source: Source | None = None) -> None:
+        self.value = value
+        self.polyfill = FunctionVariable(polyfill)
+        self.source = source
+
+    def describe(self) -> str:
+        return f"PolyfilledFunctionVariable({getattr(self.value, '__name__', self.value)})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        return tracer.call(self.polyfill, *in_order(tracer, self.value, arguments, keywords))
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return Constant(self.value, getattr(self.value, "__name__", "function"))
+
+
+def _fit_a_node(tracer: Tracer, values: Sequence[VariableTracker]) -> bool:
+    """True if values can be arguments of a node; a module or another object of the user cannot."""
+    return all(realise(tracer, each).fits_a_node() for each in values)
+
+
+class UnboundMethodVariable(KnownCallable):
+    """A method in C as a function of its class: ``dict.get``, ``str.upper``, ``object.__getattribute__``."""
+
+    def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def describe(self) -> str:
+        return f"BuiltinVariable({self.value.__qualname__})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        values = [realise(tracer, each) for each in arguments]
+        named = {name: realise(tracer, each) for name, each in keywords.items()}
+        # `str.upper("a")`: C computes it from constants, and changes none of them.
+        if values and all(each.is_constant() for each in (*values, *named.values())):
+            plain = [each.constant() for each in values]
+            return tracer.constant_or_wrap(
+                tracer.evaluate(self.value, plain, {name: each.constant() for name, each in named.items()})
+            )
+        cls: type = self.value.__objclass__
+        if not values or cls not in values[0].python_type().__mro__:
+            given = f"'{values[0].type_name()}' object" if values else "no argument"
+            name = self.value.__name__
+            tracer.raise_exception(
+                TypeError, f"descriptor '{name}' for '{cls.__name__}' objects doesn't apply to a {given}"
+            )
+        return values[0].builtin_method(tracer, cls, self.value.__name__, values[1:], named)
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return Constant(self.value, self.value.__name__)
+
+
+METHODS_OF_A_CLASS = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+def _learns(tracer: Tracer, arguments: Iterable[VariableTracker]) -> bool:
+    """Return whether a derivative may be asked for, which an operator has a formula for."""
+    examples = (getattr(realise(tracer, argument), "example", None) for argument in arguments)
+    return torch._C.is_grad_enabled() and any(
+        isinstance(example, torch.Tensor) and example.requires_grad for example in examples
+    )
+
+
+class OperatorVariable(KnownCallable):
+    """A function of torch that becomes a node of the graph when it is called."""
+
+    def __init__(self, value: Callable[..., object], source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def describe(self) -> str:
+        return f"TorchInGraphFunctionVariable({getattr(self.value, '__name__', self.value)})"
+
+    def proxy(self) -> object:
+        return self.value
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        if isinstance(self.value, METHODS_OF_A_CLASS) and arguments:  # torch.Tensor.add(x, 1) is x.add(1)
+            owner = realise(tracer, arguments[0])
+            if issubclass(owner.python_type(), torch.Tensor):
+                return owner.call_method(tracer, self.value.__name__, arguments[1:], keywords)
+        function = self.value
+        of_torch = isinstance(function, FunctionType) and function.__module__.startswith("torch")
+        if of_torch and not _fit_a_node(tracer, (*arguments, *keywords.values())):
+            assert isinstance(function, FunctionType)
+            return FunctionVariable(function).call(tracer, arguments, keywords)  # Python of torch: traced through
+        body = torch_internals.body_of_triton_operator(function)
+        if (
+            body is not None
+            and tracer.output.launches_kernels
+            and not _learns(tracer, (*arguments, *keywords.values()))
+        ):
+            return FunctionVariable(body).call(tracer, arguments, keywords)
+        self.refuse_leaf(tracer, self.value, keywords)
+        return tracer.apply(self.value, arguments, keywords)
+
+    @staticmethod
+    def refuse_leaf(tracer: Tracer, function: object, keywords: Keywords) -> None:
+        """Break at ``torch.ones(3, requires_grad=True)``."""
+        leaf = keywords.get("requires_grad")
+        if leaf is not None and realise(tracer, leaf).truth(tracer):
+            raise breaks.unsupported(breaks.CREATED_LEAF, f"fn={function}")
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return Constant(self.value, getattr(self.value, "__name__", "operator"))
+
+
+class DescriptorVariable(KnownCallable):
+    """An attribute of a class in C, unbound: ``torch.Tensor.shape``, whose ``__get__`` overrides are given."""
+
+    def __init__(self, value: types.GetSetDescriptorType, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def describe(self) -> str:
+        return f"GetSetDescriptorVariable({self.value.__name__})"
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return FromSource(self.source) if self.source is not None else Constant(self.value, self.value.__name__)
+
+
+class AccessorVariable(KnownCallable):
+    """Reading or writing an attribute of a tensor, as a function: ``torch.Tensor.shape.__get__``."""
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def describe(self) -> str:
+        return f"MethodWrapperVariable({self.value.__self__.__name__}.{self.value.__name__})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        owner, *given = (realise(tracer, each) for each in arguments)
+        name = self.value.__self__.__name__
+        if self.value.__name__ == "__get__":
+            return owner.get_attribute(tracer, name)
+        owner.set_attribute(tracer, name, *given)
+        return ConstantVariable(None)
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return Constant(self.value, self.value.__name__)
+
+
+class SkippedVariable(KnownCallable):
+    """A callable that is not traced through: calling it breaks the graph, with a reason."""
+
+    def __init__(self, value: object, reason: breaks.Unsupported, source: Source | None = None) -> None:
+        self.value = value
+        self.reason = reason
+        self.source = source
+
+    def describe(self) -> str:
+        return f"SkipFunctionVariable({getattr(self.value, '__qualname__', self.value)})"
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        types_given = [realise(tracer, each).type_name() for each in (*arguments, *keywords.values())]
+        raise replace(self.reason, details={**self.reason.details, "types": types_given})
+
+    def recipe(self, reconstruction: Reconstructor) -> Recipe:
+        return (
+            FromSource(self.source)
+            if self.source is not None
+            else Constant(self.value, getattr(self.value, "__name__", "function"))
+        )
+
+
+class TensorsOwnMethodVariable(UnknownVariable):
+    """``x.add`` as a value from outside: Python calls it, and which tensor it is bound to is not promised."""
+
+    def __init__(self, value: BuiltinMethodType, source: Source | None) -> None:
+        super().__init__(value, source)
+        self.value: BuiltinMethodType = value
+
+    def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        context, name = f"qualname: {self.value.__qualname__}", f"a method `{self.value.__name__}` bound to a tensor"
+        raise breaks.unsupported(breaks.BUILTIN_FUNCTION, context, name=name, types="of this call")

@@ -1,0 +1,45 @@
+"""Callables that are the same in every call: they are keys, have attributes, and take arguments as in eager mode."""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import torch
+
+from tests.support.answers import check
+from tests.support.oracle import one_graph
+
+
+def test_built_in_functions_refuse_arguments_in_their_words():
+    """A count, a keyword or a type that does not fit raises what C raises."""
+    check("len()", "len([], [])", "abs('a')", "divmod(1)", "isinstance(1)", "round(1.5, 'a')", "min()", "sum(1)")
+
+
+def test_a_known_callable_is_its_own_key():
+    """Of a dict and of a set: a builtin, a method in C, an operator of torch; its attributes are its own."""
+    check(
+        "{len: 1, torch.add: 2, str.upper: 3}[torch.add]", "len in {len, abs}", "str.upper in {str.lower}",
+        "len.__name__", "torch.add.__name__", "str.upper.__qualname__", "zip.__name__",
+        torch=torch,
+    )  # fmt: skip
+
+
+def test_arguments_take_their_positions():
+    """However they were given: by position, by keyword, and in an order that the signature allows."""
+    check(
+        "isinstance(1, int)", "sorted([2, 1], reverse=True)", "max([], default=3)", "getattr(1, 'x', 4)",
+        "functools.reduce(operator.add, [1, 2], 3)", "isinstance(obj=1)", "next(iter([]), 5)",
+        functools=functools, operator=operator,
+    )  # fmt: skip
+
+
+def test_an_unbound_method_takes_its_object_first():
+    """A method in C of a class is one of its first argument, which must be of that class."""
+    check("str.upper('a')", "list.count([1, 1], 1)", "str.upper(1)", "dict.get({1: 2}, 1)")
+
+
+def test_an_operator_is_a_node():
+    """A function of torch computes in the graph, whatever its arguments are called."""
+    x = torch.ones(2)
+    assert torch.equal(one_graph(lambda x: torch.add(input=x, other=x, alpha=2), x), torch.full((2,), 3.0))
