@@ -28,8 +28,7 @@ LONG_MODULES = {
     "tracing/breaks.py", "record/model.py", "annotations.py",
     "fast/disk_cache/descriptions.py",
     # One class or a family of classes, whose methods share state.
-    "tracing/variables/objects.py",
-    "tracing/frame/interpreter.py", "tracing/graph/output_graph.py",
+    "tracing/variables/objects.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py",
     "lowering/graph.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""

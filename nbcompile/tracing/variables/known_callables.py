@@ -210,13 +210,18 @@ class UnboundMethodVariable(KnownCallable):
                 tracer.evaluate(self.value, plain, {name: each.constant() for name, each in named.items()})
             )
         cls: type = self.value.__objclass__
-        if not values or cls not in values[0].python_type().__mro__:
-            given = f"'{values[0].type_name()}' object" if values else "no argument"
-            name = self.value.__name__
-            tracer.raise_exception(
-                TypeError, f"descriptor '{name}' for '{cls.__name__}' objects doesn't apply to a {given}"
-            )
+        if not values:
+            tracer.evaluate(self.value, (), dict.fromkeys(named))  # Python's own error
+        if cls not in values[0].python_type().__mro__:
+            tracer.raise_exception(TypeError, self._refusal(values[0].type_name()))
         return values[0].builtin_method(tracer, cls, self.value.__name__, values[1:], named)
+
+    def _refusal(self, given: str) -> str:
+        """CPython's words for an object of another class; a slot's (``__len__``) are others than a method's."""
+        name, own = self.value.__name__, self.value.__objclass__.__name__
+        if isinstance(self.value, types.WrapperDescriptorType):
+            return f"descriptor '{name}' requires a '{own}' object but received a '{given}'"
+        return f"descriptor '{name}' for '{own}' objects doesn't apply to a '{given}' object"
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         return Constant(self.value, self.value.__name__)

@@ -39,6 +39,14 @@ def test_an_unbound_method_takes_its_object_first():
     check("str.upper('a')", "list.count([1, 1], 1)", "str.upper(1)", "dict.get({1: 2}, 1)")
 
 
+def test_an_unbound_method_refuses_what_is_not_its_object():
+    """In CPython's words: without arguments, and for an object of another class; those for a slot are others."""
+    check(
+        "str.upper()", "str.upper(x=1)", "str.__len__()", "str.upper([])", "str.__len__([])", "list.__len__(())",
+        "dict.get([], 1)", "list.append((), 1)", "dict.__getitem__([], 0)", "list.append()",
+    )  # fmt: skip
+
+
 def test_an_operator_is_a_node():
     """A function of torch computes in the graph, whatever its arguments are called."""
     x = torch.ones(2)
