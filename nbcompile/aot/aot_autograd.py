@@ -19,7 +19,16 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import donated_buffers, input_aliasing, passes, provenance, runtime_wrapper, saved_views, view_replay
+from nbcompile.aot import (
+    donated_buffers,
+    exposed_memory,
+    input_aliasing,
+    passes,
+    provenance,
+    runtime_wrapper,
+    saved_views,
+    view_replay,
+)
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.refusals import (
@@ -166,12 +175,14 @@ class _Callbacks:
         self.compilers.on_joint_graph(joint)
         partitioners = torch_internals.partitioners()
         if self.recompute:
+            exposed_memory.mark_saved(joint.graph, keywords["num_fwd_outputs"])
             # detach(relu) and relu are one value: as two nodes both could be saved.
             passes.remove_detach(joint)
             joint.graph.eliminate_dead_code()
             passes.make_complex_literals_exact(joint)
             if fuel.allows("pass", "eliminate_common_subexpressions"):
                 passes.eliminate_common_subexpressions(joint)
+            exposed_memory.save_what_reads(joint.graph, keywords["num_fwd_outputs"])
             forward, backward = partitioners.min_cut_rematerialization_partition(joint, *arguments, **keywords)
         else:
             # Saves what eager mode saves.

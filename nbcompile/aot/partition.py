@@ -15,7 +15,8 @@ graph: each value is an edge whose capacity is the bytes that saving it writes a
 An edge ``value.in -> value.out`` that the cut crosses is a saved value. Whatever is on the sink's side of the cut is
 recomputed. A value is banned from recomputation if that would be expensive (``_is_expensive``), if the backward reads
 it from memory anyway (``_is_materialised_in_backward``), if it would keep early values alive (``_banned_residuals``),
-or if the chain before it is too long (``_banned_chain_ends``).
+or if the chain before it is too long (``_banned_chain_ends``). An input that eager mode does not save is not saved
+either (``exposed_memory.py``).
 
 In torch: torch/_functorch/partitioners.py (whose import brings in Inductor and torch's tracer, 1.5 s).
 Read next: nbcompile/aot/runtime_wrapper.py
@@ -32,7 +33,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
-from nbcompile.aot import saved_views
+from nbcompile.aot import exposed_memory, saved_views
 from nbcompile.support import lazy_import
 
 if TYPE_CHECKING:
@@ -112,12 +113,16 @@ def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) ->
     """
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
+    unsaved = exposed_memory.unsaved(graph.joint, graph.results)
     for node in graph.tensors:
         if node in graph.backward:
             # The backward computes it: what it reads has to be on the sink's side, or be saved.
             network.add_edge((node, "in"), "sink", capacity=math.inf)
             continue
-        network.add_edge((node, "in"), (node, "out"), capacity=0 if node in static_nodes else _cost(node, graph))
+        cost = 0 if node in static_nodes else _cost(node, graph)
+        if exposed_memory.memory(node) in unsaved:
+            cost = math.inf
+        network.add_edge((node, "in"), (node, "out"), capacity=cost)
         # An infinite edge cannot be cut: a value that is used after the cut is saved itself, not its uses.
         network.add_edges_from((((node, "out"), (user, "in")) for user in users(node)), capacity=math.inf)
         if node in graph.gradients_without_tangent:

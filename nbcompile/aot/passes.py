@@ -20,7 +20,9 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from nbcompile import torch_internals
+from nbcompile.aot import exposed_memory
 from nbcompile.capture.complex_literals import exact
+from nbcompile.capture.node_meta import SAVED_IN_EAGER
 from nbcompile.ir import scalars
 
 UNDEFINED_CONTENTS = frozenset({torch.ops.aten.empty, torch.ops.aten.empty_strided, torch.ops.aten.empty_like})
@@ -62,7 +64,7 @@ def eliminate_common_subexpressions(joint: torch.fx.GraphModule) -> None:
 
     Outputs of the graph keep storages of their own, as the user may write to one of them.
     """
-    returned = {storage for node in joint.graph.output_node().all_input_nodes if (storage := _storage(node))}
+    returned = {exposed_memory.memory(node) for node in joint.graph.output_node().all_input_nodes} - {0}
     first_with_key: dict[Hashable, torch.fx.Node] = {}
     #     a = x + 1; x.add_(2); b = x + 1      keys (add, 0, ...) and (add, 1, ...): both stay
     writes = 0
@@ -70,9 +72,11 @@ def eliminate_common_subexpressions(joint: torch.fx.GraphModule) -> None:
         if not _is_pure(node):
             writes += _is_mutation(node)
         # a = x + 1; b = x + 1; return a, b: the user may write to a, and b must not change.
-        elif _storage(node) not in returned and (key := _key(node, writes)) is not None:
+        elif exposed_memory.memory(node) not in returned and (key := _key(node, writes)) is not None:
             earlier = first_with_key.setdefault(key, node)
-            if earlier is not node:
+            # Eager saves the node, and not the earlier one: the user may write to that before the backward.
+            is_apart = SAVED_IN_EAGER in node.meta and SAVED_IN_EAGER not in earlier.meta
+            if earlier is not node and not (is_apart and exposed_memory.memory(earlier) in returned):
                 node.replace_all_uses_with(earlier)
                 joint.graph.erase_node(node)
     joint.recompile()
@@ -94,16 +98,6 @@ def _is_mutation(node: torch.fx.Node) -> bool:
     """Return whether the node may write to memory that other nodes read."""
     # Without a schema (a higher-order operator) nothing is known, so it counts as a write.
     return not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable
-
-
-def _storage(node: torch.fx.Node) -> int:
-    value = node.meta.get("val")
-    if not isinstance(value, torch.Tensor):
-        return 0
-    try:
-        return int(value.untyped_storage()._cdata)
-    except NotImplementedError:
-        return 0
 
 
 def _key(node: torch.fx.Node, writes: int) -> Hashable | None:

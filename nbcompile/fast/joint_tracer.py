@@ -20,6 +20,7 @@ import torch
 import torch.fx
 
 from nbcompile import torch_internals
+from nbcompile.aot import exposed_memory
 from nbcompile.aot.decompositions import Table
 from nbcompile.aot.traced_graphs import JointGraph, requires_grad
 from nbcompile.capture.node_meta import ORIGIN
@@ -72,6 +73,7 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTra
     # The gradients of the outputs are inputs of the backward half.
     for number, tangent in enumerate(tangents, start=1):
         tracer.define(tangent, f"tangents_{number}")
+    forward = frozenset(tracer.graph.nodes)
     # From here on the origin is set by hooks on autograd's nodes.
     tracer.captured_node = None
     with tracer, provenance.attribute(differentiable_outputs, tracer):
@@ -82,6 +84,7 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTra
     gradient_of_input = map(gradients.get, range(len(primals)))
     nodes = [tracer.node_of(each) if each is not None else None for each in gradient_of_input]
     graph = tracer.module((*returned, *nodes))
+    exposed_memory.mark_saved(graph.graph, len(outputs), forward)
     return JointGraph(graph, outputs, [at for at, each in gradients.items() if each is not None])
 
 
