@@ -26,8 +26,7 @@ MODULE_LIMIT = 800
 LONG_MODULES = {
     # One table, an entry for each kind: a cut would separate entries of one list.
     "tracing/breaks.py", "record/model.py", "annotations.py",
-    "fast/disk_cache/descriptions.py",
-    # One class or a family of classes, whose methods share state.
+    # One class, whose methods share state.
     "tracing/variables/objects.py", "tracing/frame/interpreter.py", "tracing/graph/output_graph.py",
     "lowering/graph.py",
 }  # fmt: skip

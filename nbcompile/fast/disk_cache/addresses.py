@@ -23,7 +23,8 @@ from nbcompile.capture import source as addresses
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.capture.source import ConstantSource, ModuleSource, Source
 from nbcompile.fast import dynamo_stub
-from nbcompile.fast.disk_cache.descriptions import Description, alike, describe, find, findable, tensor_facts
+from nbcompile.fast.disk_cache.descriptions import Description, alike, describe, tensor_facts
+from nbcompile.fast.disk_cache.object_lookup import find, findable
 from nbcompile.guarding.accessors import SourceCache
 from nbcompile.support.real_class import is_instance
 

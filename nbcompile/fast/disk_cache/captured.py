@@ -20,8 +20,8 @@ import torch.fx
 from nbcompile import torch_internals
 from nbcompile.capture.complex_literals import exact
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
-from nbcompile.fast.disk_cache.descriptions import find, findable
 from nbcompile.fast.disk_cache.kernel_table import KernelTable
+from nbcompile.fast.disk_cache.object_lookup import find, findable
 
 _CONTAINERS: dict[str, type[Any]] = {"list": list, "tuple": tuple}
 

@@ -15,14 +15,13 @@ another method, is another object, wherever it came from.
 A name alone says little, also within torch and Python's library: a factory makes many functions of one name,
 ``functools.wraps`` copies names, and somebody may have put another function in a class. So content counts there, too.
 
-In torch: nothing; torch/_dynamo/package.py pickles. Read next: nbcompile/fast/disk_cache/addresses.py
+In torch: nothing; torch/_dynamo/package.py pickles. Read next: object_lookup.py
 """
 
 from __future__ import annotations
 
 import enum
 import hashlib
-import importlib
 import re
 import sys
 import types
@@ -35,7 +34,8 @@ import torch
 
 from nbcompile import torch_internals
 from nbcompile.capture import triton_kernels
-from nbcompile.capture.literals import NotStorable, Unreadable, encode
+from nbcompile.capture.literals import NotStorable, encode
+from nbcompile.fast.disk_cache.named_objects import NAMESPACES, walk
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.support.context_variables import bound
 
@@ -51,17 +51,9 @@ _MATCHED_BY_PATTERNS = 1 << 5 | 1 << 6
 """Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING, which registering a class sets: ``case [a, b]`` asks for them."""
 _COMPARED = (bool, int, float, complex, str, bytes)
 """Constants whose ``repr`` says all."""
-_OF_PYTHON = {each.__name__: each for each in vars(types).values() if getattr(each, "__module__", "") == "builtins"}
+OF_PYTHON = {each.__name__: each for each in vars(types).values() if getattr(each, "__module__", "") == "builtins"}
 """Classes that say that they are in ``builtins``, and are not: function, method, cell."""
 _C_CALLABLES = types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
-
-
-NAMESPACES: dict[str, str] = {
-    "aten": "torch", "prims": "torch._prims", "higher_order": "torch._higher_order_ops",
-    "nbcompile": "nbcompile.ir.attention",
-    **dict.fromkeys(("_c10d_functional", "_c10d_functional_autograd"), "torch.distributed._functional_collectives"),
-}  # fmt: skip
-"""Operators that a later process has under the same name, by namespace: the module that makes them."""
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 
 
@@ -138,7 +130,7 @@ def describe(value: Any, depth: int = DEPTH) -> Description:
 def _describe(value: Any, depth: int) -> Description:
     # Each kind has its own form; anything else must be a literal, or the entry cannot be stored.
     if isinstance(value, types.ModuleType):
-        if isinstance(value, torch._ops._OpNamespace) and _walk(sys.modules["torch"], value.__name__[6:]) is value:
+        if isinstance(value, torch._ops._OpNamespace) and walk(sys.modules["torch"], value.__name__[6:]) is value:
             return ["operators", value.__name__]  # torch.ops.aten is in no table of modules
         if is_trusted(value.__name__) and sys.modules.get(value.__name__) is not value:
             raise NotStorable(f"another module than {value.__name__} has its name")
@@ -239,7 +231,7 @@ def _class(value: type, depth: int) -> Description:
 def _members(cls: type, depth: int) -> list[object]:
     own = [(key, member) for key, member in vars(cls).items() if key not in _MEMBERS_OF_PYTHON]
     # A class of torch at its usual name is described in outline: it has hundreds of members.
-    if is_trusted(cls.__module__) and _walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
+    if is_trusted(cls.__module__) and walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
         return [(key, _outline(member, depth)) for key, member in own]  # in the order of its file
     said = [_text(vars(cls).get("__doc__")), _annotations(vars(cls).get("__annotations__", {}))]
     return [*said, *((key, _member(member, depth - 1)) for key, member in own)]  # vars(cls) has an order, too
@@ -337,7 +329,7 @@ def _of_c(value: Any, depth: int) -> Description:
 def _getter_of_pybind(value: Any) -> Description:
     """The function in C++ behind a property: it has no name, but its text has the class in which it is to be found."""
     said = re.search(r"\((?:self|arg0): ([\w.]+)\.(\w+)\)", value.__doc__ or "")
-    owner: Any = _walk(sys.modules.get(said[1]), said[2]) if said else None
+    owner: Any = walk(sys.modules.get(said[1]), said[2]) if said else None
     for name, member in vars(owner).items() if isinstance(owner, type) else ():
         if isinstance(member, property) and member.fget is value:
             return ["getter", owner.__module__, owner.__qualname__, name]
@@ -393,116 +385,6 @@ def codes_of(code: types.CodeType) -> list[types.CodeType]:
     """A code object and all that is nested in it."""
     nested = [each for each in code.co_consts if isinstance(each, types.CodeType)]
     return [code, *(below for each in nested for below in codes_of(each))]
-
-
-def _found_operator(name: str) -> Any:
-    module = NAMESPACES.get(name.partition(".")[0])
-    if module is not None:
-        importlib.import_module(module)
-    return _walk(torch.ops, name)
-
-
-def find(description: Description) -> Any:
-    """The object of this process that is described: by its name, and only if it is that one.
-
-    Raises:
-        Unreadable: there is none, or another one.
-    """
-    match description:
-        case ["module", str(name)] if name in sys.modules:
-            return sys.modules[name]
-        case ["function" | "class", str(module), str(path), *_] if module in sys.modules:
-            found = _walk(sys.modules[module], path)
-            if found is None and module == "builtins":
-                found = _OF_PYTHON.get(path)
-        case ["builtin", str(location), str(name), *_]:
-            module, _, path = location.partition(":")
-            owner = sys.modules.get(module)
-            found = _member_of(_walk(owner, path) if path else owner, name)
-        case ["operator", str(name), *_]:
-            found = _found_operator(name)
-        case ["member", list(of), str(name)]:
-            found = find(of)[name]
-        case ["flags", list(of), int(number)]:
-            found = find(of)(number)
-        case _:
-            raise Unreadable(f"nothing to be found: {description!r:.80}")
-    # The name is a hint; the comparison of descriptions decides.
-    try:
-        same = alike(describe(found), description)
-    except NotStorable:
-        same = False
-    if not same:
-        raise Unreadable(f"{'.'.join(map(str, description[1:3]))} is another one now")
-    return found
-
-
-def named(module: str, path: str) -> Any:
-    """The object that has a name now, whatever it is; the caller compares the description.
-
-    Raises:
-        Unreadable: nothing has it.
-    """
-    found = _walk(sys.modules.get(module), path)
-    if found is None:
-        raise Unreadable(f"there is no {module}.{path}")
-    return found
-
-
-def findable(value: object) -> Description:
-    """The description of an object that :func:`find` finds again.
-
-    Raises:
-        NotStorable: it has no name of its own.
-    """
-    description = describe(value)
-    # Described and found at once: what cannot be found here will not be found there either.
-    try:
-        found = find(description)
-    except Unreadable as reason:
-        raise NotStorable(str(reason)) from None
-    if found is not value:
-        raise NotStorable(f"{getattr(value, '__qualname__', value)!r} is not what its name means")
-    return description
-
-
-def named_code(code: types.CodeType, module: str) -> Description:
-    """Code that was traced through, by the name under which every process finds it.
-
-    Raises:
-        NotStorable: there is no such name.
-    """
-    description = ["code", module, code.co_qualname, code_digest(code)]
-    try:
-        expect_code(description)
-    except Unreadable:
-        raise NotStorable(f"{code.co_qualname} was traced through, and has no name of its own") from None
-    return description
-
-
-def expect_code(description: Description) -> None:
-    """Look for the code of that name.
-
-    Raises:
-        Unreadable: it is another one now.
-    """
-    _, module, path, digest = description
-    found = _walk(sys.modules.get(module), path)
-    found = getattr(found, "fget", getattr(found, "__func__", found))
-    code = getattr(found, "__code__", None)
-    if not isinstance(code, types.CodeType) or code_digest(code) != digest:
-        raise Unreadable(f"{module}.{path} is another function now")
-
-
-def _walk(start: object, path: str) -> Any:
-    for name in path.split("."):
-        start = getattr(start, name, None)
-    return start
-
-
-def _member_of(owner: object, name: str) -> Any:
-    held = vars(owner).get(name) if isinstance(owner, type) else None
-    return getattr(owner, name, None) if held is None else held
 
 
 def tensor_facts(value: torch.Tensor) -> list[Any]:

@@ -35,6 +35,7 @@ from nbcompile.fast.disk_cache import (
     graphs,
     kernel_table,
     keys,
+    object_lookup,
     programs,
     record_pages,
     state,
@@ -176,7 +177,7 @@ def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: SourceWri
     # Equal code counts: the bytecode of a function is read once, and what is nested in it comes from the first.
     covered = set(_covered(guards, frame))
     codes = [
-        descriptions.named_code(code, module)
+        object_lookup.named_code(code, module)
         for code, module in assumed.codes.values()
         if code not in covered and not descriptions.is_trusted(module)
     ]
@@ -194,7 +195,7 @@ def _assumed(assumed: Assumptions, guards: tuple[Guard, ...], written: SourceWri
 
 def _asked(function: object, arguments: tuple[object, ...], named: dict[str, object], answer: str) -> list[Any]:
     return [
-        descriptions.findable(function),
+        object_lookup.findable(function),
         encode(arguments),
         [[key, encode(each)] for key, each in named.items()],
         answer,
@@ -203,7 +204,7 @@ def _asked(function: object, arguments: tuple[object, ...], named: dict[str, obj
 
 def _addressed(subject: Source | type, written: SourceWriter) -> int | descriptions.Description:
     """A value by its address, or a class by a description with which it is found."""
-    return descriptions.findable(subject) if isinstance(subject, type) else written.number_of(subject)
+    return object_lookup.findable(subject) if isinstance(subject, type) else written.number_of(subject)
 
 
 def _covered(guards: tuple[Guard, ...], frame: Frame) -> list[CodeType]:
@@ -279,23 +280,25 @@ def _expect(assumed: dict[str, Any], sources: list[Source], known: SourceCache) 
         if not descriptions.alike(descriptions.describe(known.value(sources[index])), expected):
             raise Unreadable(f"{addresses.known_text(sources[index])} is another one now")
     for expected in assumed["codes"]:
-        descriptions.expect_code(expected)
+        object_lookup.expect_code(expected)
 
 
 def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
     for subject, known_class, answer in assumed["subclasses"]:
-        cls: Any = known.value(sources[known_class]) if isinstance(known_class, int) else descriptions.find(known_class)
+        cls: Any = (
+            known.value(sources[known_class]) if isinstance(known_class, int) else object_lookup.find(known_class)
+        )
         if isinstance(subject, int):
             value = known.value(sources[subject])
             now = issubclass(value, cls) if isinstance(value, type) else isinstance(value, cls)
         else:
-            now = issubclass(descriptions.find(subject), cls)
+            now = issubclass(object_lookup.find(subject), cls)
         if now is not answer:
             raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
     # The library function is called here again, with the same arguments: its answer about this process
     # must be the same.
     for described, arguments, named, known_class in assumed["answers"]:
-        function = descriptions.find(described)
+        function = object_lookup.find(described)
         if repr(function(*decode(arguments), **{name: decode(each) for name, each in named})) != known_class:
             raise Unreadable(f"{function.__qualname__} gives another answer here")
 

@@ -23,8 +23,8 @@ from nbcompile.aot import input_aliasing, leaf_views, runtime_wrapper
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, TangentLayout, TrainingMetadata
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.fast.disk_cache import captured, tensors
-from nbcompile.fast.disk_cache.descriptions import find, findable
 from nbcompile.fast.disk_cache.kernel_table import KernelTable
+from nbcompile.fast.disk_cache.object_lookup import find, findable
 from nbcompile.ir.compiled_artifact import ArtifactBuilder, CapturedConstants, Runnable, StoredTarget
 from nbcompile.ir.emitted import (
     AllocateSlot,

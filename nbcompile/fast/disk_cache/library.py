@@ -23,13 +23,7 @@ from typing import Any
 import torch
 
 from nbcompile.capture.literals import NotStorable
-from nbcompile.fast.disk_cache.descriptions import (
-    codes_of,
-    content_of,
-    is_trusted,
-    module_of,
-    without_torchs_compiler,
-)
+from nbcompile.fast.disk_cache.descriptions import codes_of, content_of, is_trusted, module_of, without_torchs_compiler
 from nbcompile.support.process_state import STATE, Lifetime
 
 NAMESPACES = (

@@ -18,7 +18,8 @@ from typing import Any
 
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
-from nbcompile.fast.disk_cache.descriptions import code_digest, find, findable
+from nbcompile.fast.disk_cache.descriptions import code_digest
+from nbcompile.fast.disk_cache.object_lookup import find, findable
 from nbcompile.rewriting import resume
 from nbcompile.rewriting.code_object import compile_function
 from nbcompile.rewriting.residual import Residual

@@ -18,7 +18,7 @@ import torch
 
 from nbcompile.capture.literals import Unreadable
 from nbcompile.capture.source import Source
-from nbcompile.fast.disk_cache import descriptions
+from nbcompile.fast.disk_cache import named_objects
 from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.fast.disk_cache.descriptions import Description, alike, describe
 from nbcompile.guarding.accessors import SourceCache
@@ -49,7 +49,7 @@ def make(rows: list[Any], sources: list[Source], known: SourceCache) -> None:
 def _found(description: Description) -> Any:
     _, module, path, _ = description
     owner, _, name = path.rpartition(".")
-    function = vars(descriptions.named(module, owner)).get(name)
+    function = vars(named_objects.named(module, owner)).get(name)
     function = getattr(function, "_torchdynamo_orig_callable", function)  # a real torch.compile wraps it
     if not alike(describe(function), description):
         raise Unreadable(f"{module}.{path} is another one now")

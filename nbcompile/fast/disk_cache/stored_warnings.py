@@ -19,7 +19,7 @@ from typing import Any
 
 from nbcompile.capture.literals import NotStorable, Unreadable
 from nbcompile.capture.operator_warnings import OperatorWarning
-from nbcompile.fast.disk_cache import descriptions
+from nbcompile.fast.disk_cache import object_lookup
 
 
 def write(shown: Iterable[OperatorWarning], code: CodeType) -> list[list[Any]]:
@@ -37,7 +37,7 @@ def _row(warning: OperatorWarning, code: CodeType) -> list[Any]:
         raise NotStorable(f"a {warning.category.__qualname__} is not created from its text")
     own = warning.file == code.co_filename
     file, line = (None, warning.line - code.co_firstlineno) if own else (warning.file, warning.line)
-    return [descriptions.findable(warning.category), text, file, line]
+    return [object_lookup.findable(warning.category), text, file, line]
 
 
 def read(rows: list[list[Any]], code: CodeType) -> list[OperatorWarning]:
@@ -51,7 +51,7 @@ def read(rows: list[list[Any]], code: CodeType) -> list[OperatorWarning]:
 
 def _warning(row: list[Any], code: CodeType) -> OperatorWarning:
     described, text, file, line = row
-    category = descriptions.find(described)
+    category = object_lookup.find(described)
     if not (isinstance(category, type) and issubclass(category, Warning)):
         raise Unreadable(f"{category!r} is no category of warnings")
     at = (code.co_filename, line + code.co_firstlineno) if file is None else (file, line)

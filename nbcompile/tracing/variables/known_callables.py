@@ -83,6 +83,7 @@ class BuiltinVariable(KnownCallable):
         return f"BuiltinVariable({getattr(self.value, '__name__', self.value)})"
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        # A function of torch asks the ``__torch_function__`` of its arguments first, also if we have a handler for it.
         if str(getattr(self.value, "__qualname__", "")).startswith("_VariableFunctionsClass."):
             answer = tracer.ask(self.value, arguments, keywords)
             if answer is not None:
@@ -261,6 +262,8 @@ class OperatorVariable(KnownCallable):
         if of_torch and not _fit_a_node(tracer, (*arguments, *keywords.values())):
             assert isinstance(function, FunctionType)
             return FunctionVariable(function).call(tracer, arguments, keywords)  # Python of torch: traced through
+        # Traced through, the kernels that the operator launches are nodes of the graph. But only the operator has a
+        # formula for its derivative.
         body = torch_internals.body_of_triton_operator(function)
         if (
             body is not None
@@ -330,6 +333,7 @@ class SkippedVariable(KnownCallable):
         return f"SkipFunctionVariable({getattr(self.value, '__qualname__', self.value)})"
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
+        # The reason was found when the callable was wrapped; which arguments it gets, only the call says.
         types_given = [realise(tracer, each).type_name() for each in (*arguments, *keywords.values())]
         raise replace(self.reason, details={**self.reason.details, "types": types_given})
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import enum
 import functools
 import math
-import re
 import types
 
 import pytest
@@ -16,7 +14,7 @@ import torch.nn.utils.parametrize
 
 from nbcompile.capture.literals import NotStorable
 from nbcompile.fast.disk_cache import descriptions
-from nbcompile.fast.disk_cache.descriptions import alike, describe, find, findable
+from nbcompile.fast.disk_cache.descriptions import alike, describe
 
 OF_TORCH = {"__name__": "torch.testing"}
 
@@ -118,14 +116,6 @@ def test_a_patched_member_of_torch_is_noticed(owner, name, patch, monkeypatch):
     assert alike(before, told())
 
 
-@pytest.mark.parametrize(
-    "one", [torch.relu, torch.nn.functional.gelu, torch.nn.Linear, len, math.sin, torch.ops.aten.add.Tensor, torch.nn]
-)
-def test_members_of_libraries_are_found_again(one):
-    """By what is said of them."""
-    assert find(findable(one)) is one
-
-
 def test_a_class_is_described_once_in_a_block(monkeypatch):
     """Many objects of a class cost one description of it; after the block, and in the next one, it is looked at anew."""
 
@@ -143,17 +133,6 @@ def test_a_class_is_described_once_in_a_block(monkeypatch):
     assert descriptions.describe(Layer) != first[0]
     with descriptions.memoized():
         assert descriptions.describe(Layer) != first[0]
-
-
-class Colour(enum.Flag):
-    RED = 1
-    BLUE = 2
-
-
-@pytest.mark.parametrize("value", [Colour.RED, Colour.RED | Colour.BLUE, Colour(0), re.IGNORECASE | re.MULTILINE])
-def test_flags_are_found_again(value):
-    """A member has a name; a combination has a number."""
-    assert find(describe(value)) is value
 
 
 @pytest.mark.parametrize("slot", [type.__call__, type.__init__, type.__repr__])

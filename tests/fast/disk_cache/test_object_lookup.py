@@ -1,0 +1,65 @@
+"""Objects are found again by what their descriptions say, and only if they are still those."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+import sys
+
+import pytest
+import torch
+
+from nbcompile.capture.literals import NotStorable, Unreadable
+from nbcompile.fast.disk_cache.descriptions import describe
+from nbcompile.fast.disk_cache.object_lookup import expect_code, find, findable, named_code
+
+
+@pytest.mark.parametrize(
+    "one", [torch.relu, torch.nn.functional.gelu, torch.nn.Linear, len, math.sin, torch.ops.aten.add.Tensor, torch.nn]
+)
+def test_members_of_libraries_are_found_again(one):
+    """By what is said of them."""
+    assert find(findable(one)) is one
+
+
+class Colour(enum.Flag):
+    RED = 1
+    BLUE = 2
+
+
+@pytest.mark.parametrize("value", [Colour.RED, Colour.RED | Colour.BLUE, Colour(0), re.IGNORECASE | re.MULTILINE])
+def test_flags_are_found_again(value):
+    """A member has a name; a combination has a number."""
+    assert find(describe(value)) is value
+
+
+def helper(x):
+    """A function of this module, which has a name."""
+    return x + 1
+
+
+def test_an_object_that_was_replaced_is_not_found(monkeypatch):
+    """Its name leads to another one: that is not what the description says."""
+    description = findable(helper)
+    assert find(description) is helper
+    monkeypatch.setattr(sys.modules[__name__], "helper", lambda x: x + 2)
+    with pytest.raises(Unreadable, match="is another one now"):
+        find(description)
+
+
+def test_an_object_without_a_name_is_not_findable():
+    """A function inside of a function has a path that leads nowhere."""
+    with pytest.raises(NotStorable):
+        findable(lambda x: x)
+
+
+def test_code_has_a_name_and_a_digest(monkeypatch):
+    """Code that was traced is found by its name, while the function has the same code; a lambda's has none."""
+    description = named_code(helper.__code__, __name__)
+    expect_code(description)
+    monkeypatch.setattr(sys.modules[__name__], "helper", lambda x: x + 2)
+    with pytest.raises(Unreadable, match="is another function now"):
+        expect_code(description)
+    with pytest.raises(NotStorable, match="has no name of its own"):
+        named_code((lambda x: x).__code__, __name__)
