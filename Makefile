@@ -39,7 +39,7 @@ GPU_PYTHON ?= $(or $(shell for each in python3 $(PYTHON); do $$each -c 'import t
 FRONT_END := $(addprefix tests/,bytecode tracing rewriting guarding dispatch peer)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup tour test test-warm test-torch test-all sweep ecosystem fuzz cpython docs course slides print package lint gpu bench bench-capture bench-models bench-guards bench-nested format clean
+.PHONY: help setup tour test test-warm test-torch test-all sweep ecosystem fuzz cpython docs course slides print package lint gpu gpu-bare bench bench-capture bench-models bench-guards bench-nested format clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -123,6 +123,14 @@ lint: $(STAMP)  ## Style, types, and the storeys of the house
 # Without .venv and a network: the Python of the machine, beside its own torch and Triton.
 gpu:  ## Check and measure all on the CUDA GPU that is here: at most 8 minutes (PARTS="checks kernels", STANDIN=1 without a GPU)
 	$(GPU_PYTHON) -m benchmarks.gpu $(PARTS) $(if $(STANDIN),--standin)
+
+# What a machine with a GPU may have: our oldest torch with its own Triton, another Python, and nothing else of ours.
+BARE := .venv-bare-gpu
+gpu-bare:  ## make gpu STANDIN=1 on torch 2.11, Triton 3.6 and Python 3.12, without platformdirs, IPython and Graphviz (5 GB)
+	@$(BARE)/bin/python -c '' 2>/dev/null || $(call find,python3.12) -m venv --clear $(BARE)
+	@$(BARE)/bin/python -c 'import torch, triton, numpy' 2>/dev/null || \
+	  $(BARE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.11.0 triton==3.6.0 numpy
+	$(MAKE) --no-print-directory gpu STANDIN=1 GPU_PYTHON=$(BARE)/bin/python PARTS="$(PARTS)"
 
 bench: $(STAMP)  ## Measure against eager and torch.compile, write docs/benchmarks.md
 	$(BIN)/python -m benchmarks --docs

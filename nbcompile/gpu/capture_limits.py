@@ -8,7 +8,9 @@ In torch: torch/_inductor/cudagraph_utils.py. Read next: nbcompile/gpu/cuda_grap
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,26 +20,16 @@ from nbcompile import torch_internals
 from nbcompile.codegen.launch_plan import written_inputs
 from nbcompile.codegen.written_kernels import is_written, views_of
 from nbcompile.gpu import random_draws
-from nbcompile.ir.buffer import BufferView, Extern, Tensor
+from nbcompile.ir.buffer import COLLECTIVES, BufferView, Extern, Tensor, operator_name
 from nbcompile.ir.emitted import CaptureFacts, EmittedProgram
 from nbcompile.ir.kernel import Kernel, Schedule
+from nbcompile.scheduling.waiting import INDEXED, WAITING, counts_a_mask
 
 aten = torch.ops.aten
-WAITING = frozenset(
-    {
-        aten._local_scalar_dense.default, aten.nonzero.default, aten.masked_select.default, aten.equal.default,
-        aten.unique_consecutive.default, aten.unique_dim.default, aten._unique2.default, aten.is_nonzero.default,
-        aten.repeat_interleave.Tensor, aten.bincount.default, aten._assert_async.msg, aten._assert_scalar.default,
-        aten.segment_reduce.default, aten.multinomial.default,
-    }
-)  # fmt: skip
-"""Operators of ATen by which the CPU waits for a result, or whose result's size is one."""
 UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
 """Tag of an operator that says so itself."""
-INDEXED = frozenset(
-    {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default}
-)
-"""A mask among their indices is counted by the CPU."""
+RECORDED_BACKENDS = frozenset({"nccl"})
+"""Backends of process groups that launch a collective on a stream; others have the CPU take part in it."""
 
 
 def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitted: EmittedProgram) -> CaptureFacts:
@@ -57,7 +49,12 @@ def capture_facts(graph_module: torch.fx.GraphModule, schedule: Schedule, emitte
     # An operator that cannot be recorded has to be found again among the calls of the plan: a
     # lowering may have replaced it by others.
     is_known = all(node.target in targets for node in graph_module.graph.nodes if _is_obstacle(node))
-    return CaptureFacts(reason, written, apart, is_known, _written_pointers(schedule, emitted), mutating)
+    facts = CaptureFacts(reason, written, apart, is_known, _written_pointers(schedule, emitted), mutating)
+    return replace(facts, collectives=_collectives(emitted))
+
+
+def _collectives(emitted: EmittedProgram) -> tuple[str, ...]:
+    return tuple(extern.name for extern in emitted.externs if _is_between_processes(extern.target))
 
 
 def _folded_literals(graph_module: torch.fx.GraphModule, schedule: Schedule) -> frozenset[torch.fx.Node]:
@@ -95,18 +92,18 @@ def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
     target = extern.target
     if isinstance(target, torch._ops.HigherOrderOperator) or target in WAITING:
         return True
+    # A collective and the wait for it must lie in one recording; of a graph that is divided they may not.
+    if _is_between_processes(target):
+        return True
     if UNSAFE in getattr(target, "tags", ()):
         return True
-    # A mask among the indices is counted, and the count is the size of the result.
-    indices = extern.args[1] if target in INDEXED else ()
-    return any(
-        isinstance(index, BufferView) and tensors[index.buffer].dtype in (torch.bool, torch.uint8) for index in indices
-    )
+    # The count is the size of the result.
+    return counts_a_mask(extern, tensors)
 
 
 def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram, unread: Container[torch.fx.Node] = ()) -> str:
     """The reason why the graph cannot be recorded; "" if it can. Nothing that runs reads the nodes in ``unread``."""
-    reason = _device_reason(graph_module, unread) or _operator_reason(graph_module)
+    reason = _device_reason(graph_module, unread) or _operator_reason(graph_module) or _collective_reason(graph_module)
     if not reason and emitted.plan is None:
         reason = f"a graph that needs Python ({emitted.no_plan})"
     # A kernel in C++ would run once, while the graph is recorded, and never in a replay.
@@ -148,10 +145,60 @@ def _operator_reason(graph_module: torch.fx.GraphModule) -> str:
     return ""
 
 
+def _collective_reason(graph_module: torch.fx.GraphModule) -> str:
+    """The reason about a collective: its stream takes part in a recording from its begin until the wait for it."""
+    for node in graph_module.graph.nodes:
+        if not _is_between_processes(node.target):
+            continue
+        name = operator_name(node.target).partition("::")[2]
+        # A stream that records must not wait for what was asked for before: the driver refuses it (907).
+        if name == "wait_tensor":
+            begun = _result_of(node.args[0])
+            if not _is_between_processes(begun.target):
+                return f"a wait for a collective that was begun outside of the graph{_found(node)}"
+            continue
+        # The group's stream takes part in the recording from here on, and must be waited for before its end (904).
+        if not all(map(_is_waited_for, _results_of(node))):
+            return f"a collective that is not waited for within the graph ({name}){_found(node)}"
+        backend = torch_internals.backend_of_group(_group_name(node), "cuda")
+        if backend not in RECORDED_BACKENDS:
+            return f"a collective of a process group whose backend is {backend} ({name}){_found(node)}"
+    return ""
+
+
+def _is_between_processes(target: Any) -> bool:
+    return isinstance(target, torch._ops.OpOverload) and operator_name(target).startswith(f"{COLLECTIVES}::")
+
+
+def _group_name(node: torch.fx.Node) -> str:
+    schema: Any = node.target._schema  # type: ignore[union-attr]
+    at = next(at for at, argument in enumerate(schema.arguments) if argument.name == "group_name")
+    return str(node.args[at] if at < len(node.args) else node.kwargs["group_name"])
+
+
+def _result_of(value: Any) -> torch.fx.Node:
+    """The operator that a tensor is a result of, one of several perhaps."""
+    return value.args[0] if value.target is operator.getitem else value
+
+
+def _results_of(node: torch.fx.Node) -> list[torch.fx.Node]:
+    """The tensors that an operator returns, as nodes: itself, or its items."""
+    items = [user for user in node.users if user.target is operator.getitem]
+    return items or [node]
+
+
+def _is_waited_for(tensor: torch.fx.Node) -> bool:
+    waits = f"{COLLECTIVES}::wait_tensor"
+    return any(
+        isinstance(user.target, torch._ops.OpOverload) and operator_name(user.target) == waits for user in tensor.users
+    )
+
+
 def _is_obstacle(node: torch.fx.Node) -> bool:
     if node.op != "call_function":
         return False
-    return isinstance(node.target, torch._ops.HigherOrderOperator) or _is_unsafe(node)
+    between = _is_between_processes(node.target)
+    return between or isinstance(node.target, torch._ops.HigherOrderOperator) or _is_unsafe(node)
 
 
 def _is_unsafe(node: torch.fx.Node) -> bool:

@@ -87,6 +87,13 @@ class _Divider:
         self.shapes = random_draws.shapes_of(plan)
         self.writes = dict(facts.writes)
         self.constants = range(len(plan.inputs), len(plan.inputs) + len(plan.attributes))
+        # For each result of a collective the tensors that it reads until the wait.
+        self.sent = {
+            row.slot: set(_inside(step.arguments))
+            for step in plan.steps
+            if isinstance(step, Call) and step.extern in facts.collectives
+            for row in step.results
+        }
 
     def parts(self) -> Iterator[Part]:
         #     steps    alloc k1 k2 | multinomial | view k3 free k4
@@ -95,7 +102,7 @@ class _Divider:
         #     given    what 2, 3 or the caller use     taken    what 1 or 2 gave
         groups = self._groups()
         for at, (is_apart, steps) in enumerate(groups):
-            later = set().union(*(_used(rest) for _, rest in groups[at + 1 :]), _of_outputs(self.plan))
+            later = set().union(*(self._used(rest) for _, rest in groups[at + 1 :]), _of_outputs(self.plan))
             yield self._part(steps, is_apart, later)
 
     def _groups(self) -> list[tuple[bool, list[Step]]]:
@@ -128,7 +135,7 @@ class _Divider:
         return any(self.shapes[slot].gpu < 0 for slot in slots if slot in self.shapes)
 
     def _part(self, steps: list[Step], is_apart: bool, later: set[int]) -> Part:
-        used, filled = _used(steps), _defined(steps)
+        used, filled = self._used(steps), _defined(steps)
         # What an earlier part defined and this one frees is freed by the caller of the parts, which
         # holds the reference (DividedProgram).
         given = tuple(sorted(slot for slot in filled if slot in later))
@@ -141,6 +148,11 @@ class _Divider:
         works = sum(not isinstance(step, (AllocateSlot, FreeSlot, ViewSlot)) for step in steps)
         drawn = None if is_apart or works < LEAST else self._drawn(arguments)
         return Part(arguments, taken, given, drawn, self._written(steps, taken))
+
+    def _used(self, steps: Sequence[Step]) -> set[int]:
+        """Slots that steps look at, or that a collective still reads when they wait for it."""
+        used = _used(steps)
+        return used.union(*(self.sent.get(slot, ()) for slot in used))
 
     def _drawn(self, plan: LaunchPlan) -> Drawn:
         called = [step for step in plan.steps if isinstance(step, Call)]

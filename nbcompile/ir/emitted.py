@@ -254,6 +254,8 @@ class CaptureFacts:
     """For each kernel the positions of the pointers that it writes to."""
     mutating: tuple[str, ...] = ()
     """Extern calls that write to their arguments."""
+    collectives: tuple[str, ...] = ()
+    """Extern calls that begin a collective, and those that wait for one."""
 
 
 @dataclass(frozen=True, slots=True)

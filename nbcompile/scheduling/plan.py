@@ -29,6 +29,7 @@ from nbcompile.scheduling.recompute import recompute_in_consumers
 from nbcompile.scheduling.scatter import scatter_kernel
 from nbcompile.scheduling.side_by_side import combine
 from nbcompile.scheduling.units import Unit
+from nbcompile.scheduling.waiting import with_waits_in_words
 from nbcompile.support import fuel
 
 PASSES: tuple[Callable[[Program], Program], ...] = (
@@ -69,6 +70,7 @@ def schedule(
     launches = _launches(program, units)
     # The log is about buffers and kernels before they are put side by side.
     together = combine(launches) if fuel.allows("pass", combine.__name__) else launches
+    together = with_waits_in_words(program, together)
     return Schedule(program, plan_memory(program, together), fusion_log(program, launches, attempts))
 
 

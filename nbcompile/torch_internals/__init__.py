@@ -14,6 +14,7 @@ from torch._C._dynamo import eval_frame, guards
 
 from nbcompile.torch_internals.distributed import (
     answer_of_group,
+    backend_of_group,
     bucket_bytes,
     device_mesh,
     facts_of_processes,
@@ -211,6 +212,7 @@ __all__ = [
     "artifacts_asked_for",
     "as_module",
     "attention_backends",
+    "backend_of_group",
     "body_of_triton_operator",
     "bucket_bytes",
     "cache_entries",

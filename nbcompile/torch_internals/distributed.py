@@ -52,6 +52,19 @@ def answer_of_group(name: str, question: str) -> Any:
     return found() if callable(found) else found
 
 
+def backend_of_group(name: str, device: str) -> str:
+    """Name of the backend of a process group for tensors on a kind of device; "" if there is no such group."""
+    module: Any = torch.distributed.distributed_c10d
+    try:
+        group = module._resolve_process_group(name)
+    except RuntimeError:
+        return ""
+    try:
+        return str(group._get_backend(torch.device(device)).name())
+    except RuntimeError:  # a group that is written in Python has no backends
+        return str(group.name())
+
+
 def device_mesh(value: object) -> Any:
     """The value if it is a mesh of devices, else None; the module of meshes is not imported for the question."""
     module: Any = sys.modules.get("torch.distributed.device_mesh")

@@ -117,6 +117,22 @@ def operator_ids() -> frozenset[int]:
 _KEPT: list[object] = STATE.add("torch_internals.operators._KEPT", [], Lifetime.PROCESS)
 
 
+_FAKE_FORMS = dict.fromkeys(
+    ("_c10d_functional", "_c10d_functional_autograd"), "torch.distributed._functional_collectives"
+)
+"""Modules of torch's, by namespace, that define what operators do with fake tensors and are imported on demand."""
+
+
+def register_fake_forms(operator: object) -> None:
+    """Import what an operator does with fake tensors: without, tracing a collective would issue it."""
+    if isinstance(operator, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        name = operator._schema.name if isinstance(operator, torch._ops.OpOverload) else operator._qualified_op_name
+        # Torch's own compiler imports it, so that it is missing only beside ours.
+        module = _FAKE_FORMS.get(name.partition("::")[0])
+        if module is not None:
+            importlib.import_module(module)
+
+
 def is_operator(function: object) -> bool:
     """True if calling it makes a node."""
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):

@@ -33,6 +33,8 @@ def test_facts_of_groups_and_meshes():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         world = dist.group.WORLD
+        assert torch_internals.backend_of_group("0", "cpu") == "gloo"
+        assert torch_internals.backend_of_group("no such group", "cpu") == ""
         mesh, same, other = (init_device_mesh("cpu", (1, 1), mesh_dim_names=names) for names in (AB, AB, ("a", "c")))
         assert facts(world) == ["group", world.group_name, 0, [0]]
         assert facts(mesh)[:2] == ["mesh", 0]

@@ -35,7 +35,21 @@ struct Driver {
   int (*release)(uint64_t);
   int (*synchronize)(void *);
   int (*device_count)(int *);
+  int (*create_event)(void **, unsigned);
+  int (*record_event)(void *, void *);
+  int (*wait_event)(void *, void *, unsigned);
+  int (*query_event)(void *);
+  int (*synchronize_event)(void *);
+  int (*destroy_event)(void *);
+  int (*query_stream)(void *);
 } driver;
+
+constexpr int NOT_READY = 600;
+
+/* Torch's own exception for what the driver returned. */
+void check(int result, const char *what) {
+  if (result) throw c10::AcceleratorError({what, __FILE__, (uint32_t)__LINE__}, result, c10::str("CUDA error: ", what));
+}
 
 thread_local c10::DeviceIndex current = 0;
 thread_local c10::StreamId streams[DEVICES];
@@ -74,12 +88,26 @@ struct Guard final : public c10::impl::DeviceGuardImplInterface {
     int count = 0;
     return driver.device_count(&count) ? 0 : (c10::DeviceIndex)count;
   }
-  void record(void **event, const c10::Stream &, const c10::DeviceIndex, const c10::EventFlag) const override { *event = (void *)1; }
-  void block(void *, const c10::Stream &) const override {}
-  bool queryEvent(void *) const override { return true; }
-  void synchronizeEvent(void *) const override {}
-  void destroyEvent(void *, const c10::DeviceIndex) const noexcept override {}
-  bool queryStream(const c10::Stream &) const override { return true; }
+  void record(void **event, const c10::Stream &stream, const c10::DeviceIndex, const c10::EventFlag) const override {
+    if (!*event) check(driver.create_event(event, 0), "create an event");
+    check(driver.record_event(*event, (void *)(intptr_t)stream.id()), "record an event");
+  }
+  void block(void *event, const c10::Stream &stream) const override {
+    if (event) check(driver.wait_event((void *)(intptr_t)stream.id(), event, 0), "wait for an event");
+  }
+  static bool is_done(int result, const char *what) {
+    if (result == NOT_READY) return false;
+    check(result, what);
+    return true;
+  }
+  bool queryEvent(void *event) const override { return !event || is_done(driver.query_event(event), "ask for an event"); }
+  void synchronizeEvent(void *event) const override {
+    if (event) check(driver.synchronize_event(event), "synchronise with an event");
+  }
+  void destroyEvent(void *event, const c10::DeviceIndex) const noexcept override {
+    if (event) driver.destroy_event(event);
+  }
+  bool queryStream(const c10::Stream &stream) const override { return is_done(driver.query_stream((void *)(intptr_t)stream.id()), "ask for a stream"); }
   void synchronizeStream(const c10::Stream &stream) const override { driver.synchronize((void *)(intptr_t)stream.id()); }
   void synchronizeDevice(const c10::DeviceIndex) const override { driver.synchronize(nullptr); }
   void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {}
@@ -295,6 +323,13 @@ PyObject *install(PyObject *, PyObject *arguments) {
   driver.release = (int (*)(uint64_t))dlsym(library, "cuMemFree_v2");
   driver.synchronize = (int (*)(void *))dlsym(library, "cuStreamSynchronize");
   driver.device_count = (int (*)(int *))dlsym(library, "cuDeviceGetCount");
+  driver.create_event = (int (*)(void **, unsigned))dlsym(library, "cuEventCreate");
+  driver.record_event = (int (*)(void *, void *))dlsym(library, "cuEventRecord");
+  driver.wait_event = (int (*)(void *, void *, unsigned))dlsym(library, "cuStreamWaitEvent");
+  driver.query_event = (int (*)(void *))dlsym(library, "cuEventQuery");
+  driver.synchronize_event = (int (*)(void *))dlsym(library, "cuEventSynchronize");
+  driver.destroy_event = (int (*)(void *))dlsym(library, "cuEventDestroy_v2");
+  driver.query_stream = (int (*)(void *))dlsym(library, "cuStreamQuery");
   c10::impl::device_guard_impl_registry[(int)CUDA].store(&guard);
   c10::SetAllocator(CUDA, &allocator, 0);
   attention::install();

@@ -19,6 +19,7 @@ import ctypes
 import functools
 import itertools
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from nbcompile import torch_internals
-from nbcompile.gpu.standin import attention
+from nbcompile.gpu.standin import attention, replaced_kernels
 from nbcompile.gpu.standin.driver import StandInDriver
 from nbcompile.gpu.standin.execution import Executor
 from nbcompile.gpu.standin.recording import NOT_PERMITTED, CapturedCalls
@@ -111,13 +112,13 @@ def install() -> StandIn:
 
     Raises:
         OSError: there is no C++ compiler.
-        RuntimeError: torch was built with CUDA.
+        RuntimeError: there is a GPU.
     """
     compiler = find()
     if isinstance(compiler, NoCompiler):
         raise OSError(f"the stand-in device needs a C++ compiler: {compiler.reason}")
-    if torch.version.cuda is not None:
-        raise RuntimeError("this torch was built with CUDA: the stand-in device would replace its own")
+    if torch.cuda.is_available():
+        raise RuntimeError("there is a GPU: the stand-in device would replace it")
     driver = StandInDriver.build(compiler)
     module = extension.built("nbcompile_standin_device", SOURCE, compiler)
     module.install(str(driver.path))
@@ -164,13 +165,16 @@ class _Operators:
         self.module = module
         self.calls = calls
         self.in_c = launcher.extension_module(compiler)
-        self.libraries = (torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL", "CUDA"))
+        self.libraries: tuple[torch.library.Library, ...] = (
+            torch.library.Library("_", "IMPL"),
+            torch.library.Library("aten", "IMPL", "CUDA"),
+        )
         self.attention = attention.register()
         self.numbers: dict[torch.dtype, int] = {}
 
     def register(self) -> None:
         """Register them; they stay until the process ends."""
-        everything, aten = self.libraries
+        everything, aten = self.libraries[:2]
         everything.fallback(self.fallback, "CUDA")
         named: Mapping[str, Callable[..., Any]] = {
             "empty.memory_format": self.empty, "empty_strided": self.empty_strided, "copy_": self.copy_,
@@ -180,8 +184,11 @@ class _Operators:
             "unfold": self.unfold, "set_.source_Tensor": self.set_tensor, "set_": self.set_empty,
         }  # fmt: skip
         for name, function in named.items():
-            aten.impl(name, function)
+            with warnings.catch_warnings(action="ignore"):  # a torch that was built with CUDA has a kernel
+                aten.impl(name, function)
             torch_internals.hide_from_hook(function.__func__.__code__)  # type: ignore[attr-defined]
+        if torch.version.cuda is not None:
+            self.libraries += tuple(replaced_kernels.replace_cuda_kernels(self.fallback, named))
         for function in (_Operators.fallback, _Operators._new, on_cpu):
             torch_internals.hide_from_hook(function.__code__)
 
@@ -231,7 +238,7 @@ class _Operators:
                 lambda result: next((theirs for mine, theirs, _ in borrowed if mine is result), result),
                 results,
             )
-        results = operator(*given, **named)
+        results = replaced_kernels.with_cpu_kernel(operator)(*given, **named)
         for mine, theirs, memory in borrowed:
             # out= and resize_ may give the CPU tensor other memory: then the device's tensor gets it, too.
             moved = mine.untyped_storage().data_ptr() != memory

@@ -2,9 +2,11 @@
  *
  *   memory      cuMemAlloc is malloc; each allocation is in a table, so that a launch can be checked against it
  *   modules     are recorded, not executed: a callback receives each image, and each launch
- *   streams     run at once, one launch after the other, a graph as a whole; an event of any kind is complete when it is recorded
+ *   streams     run at once, one launch after the other, a graph as a whole. What a stream that is held is asked for waits until
+ *               somebody waits for it (an event, a synchronisation): as late as a GPU might run it
  *   capture     between cuStreamBeginCapture and cuStreamEndCapture launches are kept with the values of their arguments, and
- *               run by cuGraphLaunch; a synchronisation meanwhile spoils the capture
+ *               run by cuGraphLaunch; a synchronisation meanwhile spoils the capture. Another stream that waits for an event of
+ *               it takes part; it must be waited for before the end, and a replay runs its nodes as late as that allows
  *   faults      standin_fail(function, result) makes the next call of one function return a CUresult, once
  *
  * Every call is counted, and all that change anything are written to a log, one line each.
@@ -192,10 +194,11 @@ CUresult cuPointerGetAttribute(void *value, int attribute, uint64_t address) { *
 
 typedef struct { int number, device; } Module;
 typedef struct { Module *module; char name[128]; int shared_limit; } Function;
-/* What a captured stream was asked for: a launch with the arguments' values of then, a copy, or a function of the CPU. */
-enum { KERNEL, COPY, HOST };
-typedef struct Node { int kind; Function *function; Launch launch; uint64_t arguments[MOST_ARGUMENTS]; struct Node *next; } Node;
-typedef struct { Node *first, *last; int count, invalid, executable; } Graph;
+/* What a stream was asked for: a launch with the arguments' values of then, a copy, a function of the CPU, or to wait until
+ * another stream (launch.stream) has done so many things. */
+enum { KERNEL, COPY, HOST, WAIT };
+typedef struct Node { int kind; Function *function; Launch launch; uint64_t arguments[MOST_ARGUMENTS]; Pointer stream; int at, done; struct Node *next; } Node;
+typedef struct { Node *first, *last; int count, invalid, executable; Pointer origin; } Graph;
 
 static void (*on_load)(int module, const void *image) = NULL;
 static int (*on_launch)(int module, const char *name, const Launch *launch, const uint64_t *arguments) = NULL;
@@ -253,22 +256,94 @@ CUresult cuTensorMapEncodeTiled(void) { return 801; }
 
 /* ---------------------------------------------------------------- streams and graphs */
 
-enum { STREAMS = 64, UNSUPPORTED_IN_CAPTURE = 900, INVALIDATED = 901, WRONG_CAPTURE = 905 };
-static struct { Pointer stream; Graph *graph; } captures[STREAMS];
+enum { STREAMS = 64, UNSUPPORTED_IN_CAPTURE = 900, INVALIDATED = 901, UNJOINED = 904, WRONG_CAPTURE = 905, ISOLATION = 907, CAPTURED_EVENT = 910, NOT_READY = 600 };
+/* A stream that takes part in a capture; whether what it was asked for was not waited for yet, and how much that is. */
+static struct { Pointer stream; Graph *graph; int unjoined, count; } captures[STREAMS];
 static int graphs = 0, live_graphs = 0;
 static int (*on_host)(int number) = NULL;
 
 void standin_set_host_function(int (*function)(int)) { on_host = function; }
 int standin_live_graphs(void) { return live_graphs; }
 
+static int capture_at(Pointer stream) {
+  for (int i = 0; i < STREAMS; i++) if (captures[i].graph && captures[i].stream == stream) return i;
+  return -1;
+}
 static Graph **capture_of(Pointer stream) {
-  for (int i = 0; i < STREAMS; i++) if (captures[i].graph && captures[i].stream == stream) return &captures[i].graph;
-  return NULL;
+  int at = capture_at(stream);
+  return at < 0 ? NULL : &captures[at].graph;
+}
+static int join_capture(Pointer stream, Graph *graph) {
+  for (int i = 0; i < STREAMS; i++)
+    if (!captures[i].graph) {
+      captures[i].stream = stream;
+      captures[i].graph = graph;
+      captures[i].unjoined = captures[i].count = 0;
+      return i;
+    }
+  return -1;
 }
 
-static Node *add_node(Graph *graph, int kind) {
+/* A stream that is held: what it was asked for and has not done. */
+static struct { Pointer stream; int held, issued, done; Node *first, *last; } queues[STREAMS];
+static int queue_count = 0;
+
+static int queue_of(Pointer stream) {
+  int i = 0;
+  lock();
+  while (i < queue_count && queues[i].stream != stream) i++;
+  if (i == queue_count && queue_count < STREAMS) queues[queue_count++].stream = stream;
+  unlock();
+  return i < STREAMS ? i : STREAMS - 1;
+}
+static int is_held(Pointer stream) {
+  for (int i = 0; i < queue_count; i++) if (queues[i].stream == stream) return queues[i].held;
+  return 0;
+}
+static CUresult run_node(Node *node);
+
+/* Run what a stream was asked for, so many things since it is there. */
+static CUresult drain(Pointer stream, int until) {
+  int at = queue_of(stream);
+  CUresult result = SUCCESS;
+  while (!result && queues[at].done < until && queues[at].first) {
+    Node *node = queues[at].first;
+    if (!(queues[at].first = node->next)) queues[at].last = NULL;
+    queues[at].done++;
+    result = run_node(node);
+    free(node);
+  }
+  return result;
+}
+static CUresult drain_all(void) {
+  CUresult result = SUCCESS;
+  for (int i = 0; i < queue_count && !result; i++) result = drain(queues[i].stream, queues[i].issued);
+  return result;
+}
+static Node *enqueue(Pointer stream, int kind) {
+  int at = queue_of(stream);
   Node *node = calloc(1, sizeof *node);
   node->kind = kind;
+  node->stream = stream;
+  if (queues[at].last) queues[at].last->next = node; else queues[at].first = node;
+  queues[at].last = node;
+  queues[at].issued++;
+  return node;
+}
+/* From now on a stream runs as late as it may (1), or at once (0). */
+int standin_hold(Pointer stream, int wanted) {
+  CUresult result = wanted ? SUCCESS : drain(stream, 1 << 30);
+  queues[queue_of(stream)].held = wanted;
+  return result;
+}
+
+static Node *add_node(Graph *graph, Pointer stream, int kind) {
+  Node *node = calloc(1, sizeof *node);
+  int at = capture_at(stream);
+  node->kind = kind;
+  node->stream = stream;
+  node->at = ++captures[at].count;
+  captures[at].unjoined = 1;
   if (graph->last) graph->last->next = node; else graph->first = node;
   graph->last = node;
   graph->count++;
@@ -311,11 +386,18 @@ CUresult cuLaunchKernelEx(const Launch *launch, Pointer given, void **parameters
   if (count < 0 || count > MOST_ARGUMENTS) return INVALID_VALUE;
   Graph **graph = capture_of(launch->stream);
   if (graph) {
-    Node *node = add_node(*graph, KERNEL);
+    Node *node = add_node(*graph, launch->stream, KERNEL);
     node->function = function;
     node->launch = *launch;
     for (int i = 0; i < count; i++) memcpy(&node->arguments[i], parameters[i], 8);
     note("captured %s", function->name);
+    return SUCCESS;
+  }
+  if (is_held(launch->stream)) {
+    Node *node = enqueue(launch->stream, KERNEL);
+    node->function = function;
+    node->launch = *launch;
+    for (int i = 0; i < count; i++) memcpy(&node->arguments[i], parameters[i], 8);
     return SUCCESS;
   }
   uint64_t arguments[MOST_ARGUMENTS];
@@ -326,6 +408,79 @@ CUresult cuLaunchKernel(Pointer function, unsigned gx, unsigned gy, unsigned gz,
                         void **parameters, void **extra) {
   Launch launch = {{gx, gy, gz}, {bx, by, bz}, shared, stream, NULL, 0};
   return cuLaunchKernelEx(&launch, function, parameters, extra);
+}
+
+/* ---------------------------------------------------------------- events */
+
+/* How much its stream had been asked for when it was recorded. */
+typedef struct { Pointer stream; int at; Graph *graph; } Event;
+
+CUresult cuEventCreate(Pointer *made, unsigned flags) {
+  MAY_FAIL("cuEventCreate");
+  *made = calloc(1, sizeof(Event));
+  return SUCCESS;
+}
+CUresult cuEventRecord(Pointer given, Pointer stream) {
+  MAY_FAIL("cuEventRecord");
+  Event *event = given;
+  int at = capture_at(stream);
+  event->stream = stream;
+  event->graph = at < 0 ? NULL : captures[at].graph;
+  event->at = at < 0 ? queues[queue_of(stream)].issued : captures[at].count;
+  note("record event stream %llu", (unsigned long long)(uintptr_t)stream);
+  return SUCCESS;
+}
+static int is_being_captured(const Graph *graph) {
+  for (int i = 0; i < STREAMS; i++) if (captures[i].graph == graph) return 1;
+  return 0;
+}
+CUresult cuStreamWaitEvent(Pointer stream, Pointer given, unsigned flags) {
+  MAY_FAIL("cuStreamWaitEvent");
+  Event *event = given;
+  int own = capture_at(stream);
+  note("wait stream %llu for stream %llu", (unsigned long long)(uintptr_t)stream, (unsigned long long)(uintptr_t)event->stream);
+  if (event->graph) {
+    if (!is_being_captured(event->graph)) return CAPTURED_EVENT;
+    if (own >= 0 && captures[own].graph != event->graph) return WRONG_CAPTURE;
+    if (own < 0) join_capture(stream, event->graph);
+    Node *node = add_node(event->graph, stream, WAIT);
+    node->arguments[0] = (uint64_t)(uintptr_t)event->stream;
+    node->arguments[1] = event->at;
+    int other = capture_at(event->stream);
+    if (captures[other].count == event->at) captures[other].unjoined = 0;
+    return SUCCESS;
+  }
+  if (own >= 0) { /* what was asked for before is no part of the graph */
+    captures[own].graph->invalid = 1;
+    return ISOLATION;
+  }
+  if (!is_held(stream)) return drain(event->stream, event->at);
+  Node *node = enqueue(stream, WAIT);
+  node->arguments[0] = (uint64_t)(uintptr_t)event->stream;
+  node->arguments[1] = event->at;
+  return SUCCESS;
+}
+CUresult cuEventQuery(Pointer given) {
+  MAY_FAIL("cuEventQuery");
+  Event *event = given;
+  if (event->graph) return CAPTURED_EVENT;
+  return queues[queue_of(event->stream)].first && queues[queue_of(event->stream)].done < event->at ? NOT_READY : SUCCESS;
+}
+CUresult cuEventSynchronize(Pointer given) {
+  MAY_FAIL("cuEventSynchronize");
+  Event *event = given;
+  if (event->graph) return CAPTURED_EVENT;
+  note("synchronize event stream %llu", (unsigned long long)(uintptr_t)event->stream);
+  return drain(event->stream, event->at);
+}
+CUresult cuEventDestroy_v2(Pointer given) {
+  MAY_FAIL("cuEventDestroy");
+  free(given);
+  return SUCCESS;
+}
+CUresult cuStreamQuery(Pointer stream) {
+  MAY_FAIL("cuStreamQuery");
+  return queues[queue_of(stream)].first ? NOT_READY : SUCCESS;
 }
 
 static int is_allocated(uint64_t address, size_t bytes) {
@@ -341,11 +496,19 @@ static CUresult copy_now(uint64_t into, uint64_t from, size_t bytes) {
   memmove((void *)(uintptr_t)into, (void *)(uintptr_t)from, bytes);
   return SUCCESS;
 }
+static CUresult run_node(Node *node) {
+  switch (node->kind) {
+    case KERNEL: return execute(node->function, &node->launch, node->arguments);
+    case COPY: return copy_now(node->arguments[0], node->arguments[1], node->arguments[2]);
+    case HOST: return on_host ? on_host((int)node->arguments[0]) : SUCCESS;
+    default: return drain((Pointer)(uintptr_t)node->arguments[0], (int)node->arguments[1]);
+  }
+}
 CUresult cuMemcpyDtoDAsync_v2(uint64_t into, uint64_t from, size_t bytes, Pointer stream) {
   MAY_FAIL("cuMemcpyDtoDAsync");
   Graph **graph = capture_of(stream);
-  if (!graph) return copy_now(into, from, bytes);
-  Node *node = add_node(*graph, COPY);
+  if (!graph && !is_held(stream)) return copy_now(into, from, bytes);
+  Node *node = graph ? add_node(*graph, stream, COPY) : enqueue(stream, COPY);
   node->arguments[0] = into;
   node->arguments[1] = from;
   node->arguments[2] = bytes;
@@ -355,9 +518,17 @@ CUresult cuMemcpyDtoDAsync_v2(uint64_t into, uint64_t from, size_t bytes, Pointe
 int standin_capture_host(Pointer stream, int number) {
   Graph **graph = capture_of(stream);
   if (!graph) return 0;
-  add_node(*graph, HOST)->arguments[0] = number;
+  add_node(*graph, stream, HOST)->arguments[0] = number;
   note("captured function %d", number);
   return 1;
+}
+/* The same for a stream that may not be the current one: part of a capture, later, or now. */
+CUresult standin_run_on(Pointer stream, int number) {
+  if (standin_capture_host(stream, number)) return SUCCESS;
+  note("function %d stream %llu", number, (unsigned long long)(uintptr_t)stream);
+  if (!is_held(stream)) return on_host ? on_host(number) : SUCCESS;
+  enqueue(stream, HOST)->arguments[0] = number;
+  return SUCCESS;
 }
 
 CUresult cuStreamSynchronize(Pointer stream) {
@@ -368,7 +539,7 @@ CUresult cuStreamSynchronize(Pointer stream) {
     return UNSUPPORTED_IN_CAPTURE;
   }
   note("synchronize stream %llu", (unsigned long long)(uintptr_t)stream);
-  return SUCCESS;
+  return stream ? drain(stream, 1 << 30) : drain_all(); /* torch.cuda.synchronize() comes as the default stream */
 }
 int standin_is_capturing(Pointer stream) { return capture_of(stream) != NULL; }
 CUresult cuStreamIsCapturing(Pointer stream, int *status) {
@@ -379,23 +550,24 @@ CUresult cuStreamIsCapturing(Pointer stream, int *status) {
 CUresult cuStreamBeginCapture_v2(Pointer stream, int mode) {
   MAY_FAIL("cuStreamBeginCapture");
   if (!stream || capture_of(stream)) return UNSUPPORTED_IN_CAPTURE;
-  for (int i = 0; i < STREAMS; i++)
-    if (!captures[i].graph) {
-      captures[i].stream = stream;
-      captures[i].graph = new_graph(0);
-      note("begin capture stream %llu", (unsigned long long)(uintptr_t)stream);
-      return SUCCESS;
-    }
-  return INVALID_VALUE;
+  Graph *graph = new_graph(0);
+  graph->origin = stream;
+  if (join_capture(stream, graph) < 0) return free_graph(graph), INVALID_VALUE;
+  note("begin capture stream %llu", (unsigned long long)(uintptr_t)stream);
+  return SUCCESS;
 }
 CUresult cuStreamEndCapture(Pointer stream, Pointer *made) {
   Graph **capturing = capture_of(stream), *graph;
   *made = NULL;
-  if (!capturing) return WRONG_CAPTURE;
+  if (!capturing || (*capturing)->origin != stream) return WRONG_CAPTURE;
   graph = *capturing;
-  *capturing = NULL;
   CUresult result = injected("cuStreamEndCapture");
   if (!result && graph->invalid) result = INVALIDATED;
+  for (int i = 0; i < STREAMS; i++) {
+    if (captures[i].graph != graph) continue;
+    if (!result && captures[i].stream != stream && captures[i].unjoined) result = UNJOINED;
+    captures[i].graph = NULL;
+  }
   if (result) return free_graph(graph), result;
   *made = graph;
   note("end capture nodes %d", graph->count);
@@ -405,13 +577,27 @@ CUresult cuGraphInstantiateWithFlags(Pointer *made, Pointer given, unsigned long
   MAY_FAIL("cuGraphInstantiate");
   Graph *graph = new_graph(1);
   for (Node *node = ((Graph *)given)->first; node; node = node->next) {
-    Node *copied = add_node(graph, node->kind), *next = copied->next;
+    Node *copied = malloc(sizeof *copied);
     *copied = *node;
-    copied->next = next;
+    copied->next = NULL;
+    if (graph->last) graph->last->next = copied; else graph->first = copied;
+    graph->last = copied;
   }
+  graph->count = ((Graph *)given)->count;
+  graph->origin = ((Graph *)given)->origin;
   *made = graph;
   note("instantiate %d", ++graphs);
   return SUCCESS;
+}
+/* A node of the stream that began the capture runs in order, one of another stream when it is waited for. */
+static CUresult run_in_graph(Graph *graph, Node *node) {
+  if (node->done) return SUCCESS;
+  node->done = 1;
+  if (node->kind != WAIT) return run_node(node);
+  CUresult result = SUCCESS;
+  for (Node *other = graph->first; other && !result; other = other->next)
+    if ((uint64_t)(uintptr_t)other->stream == node->arguments[0] && other->at <= (int)node->arguments[1]) result = run_in_graph(graph, other);
+  return result;
 }
 CUresult cuGraphLaunch(Pointer given, Pointer stream) {
   MAY_FAIL("cuGraphLaunch");
@@ -420,11 +606,10 @@ CUresult cuGraphLaunch(Pointer given, Pointer stream) {
   note("replay nodes %d stream %llu", graph->count, (unsigned long long)(uintptr_t)stream);
   if (on_turn) on_turn(1);
   CUresult result = SUCCESS;
+  for (Node *node = graph->first; node; node = node->next) node->done = 0;
   for (Node *node = graph->first; node && !result; node = node->next) {
-    node->launch.stream = stream;
-    result = node->kind == KERNEL ? execute(node->function, &node->launch, node->arguments)
-             : node->kind == COPY ? copy_now(node->arguments[0], node->arguments[1], node->arguments[2])
-                                  : on_host ? on_host((int)node->arguments[0]) : SUCCESS;
+    node->launch.stream = node->stream == graph->origin ? stream : node->stream;
+    if (node->stream == graph->origin) result = run_in_graph(graph, node);
   }
   if (on_turn) on_turn(0);
   if (ends_the_context(result)) lost = result;

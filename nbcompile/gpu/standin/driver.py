@@ -10,7 +10,8 @@ In torch: nothing. Read next: nbcompile/gpu/standin/driver.c, nbcompile/gpu/stan
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nbcompile import torch_internals
@@ -24,7 +25,8 @@ FUNCTIONS = (
     "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel", "cuStreamSynchronize", "cuMemAlloc",
     "cuStreamBeginCapture", "cuStreamEndCapture", "cuStreamIsCapturing", "cuGraphInstantiate", "cuGraphLaunch",
     "cuGraphDestroy", "cuGraphExecDestroy", "cuMemcpyDtoDAsync", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent",
-    "cuModuleUnload",
+    "cuModuleUnload", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventQuery", "cuEventSynchronize",
+    "cuEventDestroy", "cuStreamQuery",
 )  # fmt: skip
 """Functions that tests can cause to fail."""
 MOST_BLOCKS = 1 << 20
@@ -124,6 +126,19 @@ class StandInDriver:
     def capture_call(self, stream: int, number: int) -> bool:
         """Make a call of eager mode part of the capture of a stream; False: the stream is not capturing."""
         return bool(self.library.standin_capture_host(ctypes.c_void_p(stream), number))
+
+    def run_on(self, stream: int, number: int) -> int:
+        """Ask a stream for a call of the host function: part of its capture, later if it is held, or now."""
+        return int(self.library.standin_run_on(ctypes.c_void_p(stream), number))
+
+    @contextmanager
+    def held(self, stream: int) -> Iterator[None]:
+        """Let a stream run what it is asked for as late as it may: when somebody waits for it."""
+        self.library.standin_hold(ctypes.c_void_p(stream), 1)
+        try:
+            yield
+        finally:
+            self.library.standin_hold(ctypes.c_void_p(stream), 0)
 
     def is_capturing(self, stream: int) -> bool:
         """Return whether what the stream is asked for is recorded, and does not run."""

@@ -60,6 +60,12 @@ class CapturedCalls:
         self.calls.append(Call(run, tuple(row for row in memory if row[1])))
         self.driver.capture_call(self.module.current_stream(device), len(self.calls) - 1)
 
+    def add_to_stream(self, stream: int, run: Callable[[], object], tensors: Sequence[torch.Tensor]) -> None:
+        """Ask any stream for a call: it is recorded, done later, or done now."""
+        memory = tuple((each.untyped_storage().data_ptr(), each.untyped_storage().nbytes()) for each in tensors)
+        self.calls.append(Call(run, tuple(row for row in memory if row[1])))
+        self.driver.run_on(stream, len(self.calls) - 1)
+
     def record(
         self, device: int, operator: Any, given: Sequence[Any], named: Mapping[str, Any],
         make: Callable[[torch.Tensor], torch.Tensor], on_cpu: Callable[[torch.Tensor], torch.Tensor],

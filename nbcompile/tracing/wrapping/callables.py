@@ -90,6 +90,7 @@ def _other_callable(tracer: Tracer, value: Callable[..., object], source: Source
     """A callable that no table has: by its type."""
     if operators.is_operator(value):
         guard_function(tracer, value, source)
+        operators.register_fake_forms(value)
         return OperatorVariable(value, source)
     # A function in Python is traced through, unless a rule skips its file.
     if isinstance(value, types.FunctionType):

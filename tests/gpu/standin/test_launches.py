@@ -372,6 +372,34 @@ def test_a_value_that_goes_to_another_device_and_comes_back(here):
     assert torch.cuda.current_device() == 0
 
 
+def reasons(function, *inputs):
+    """Reasons of the calls of ATen, in order."""
+    frames = nbcompile.explain(function)(*inputs).record.frames
+    kernels = (kernel for frame in frames if frame.compiled_graph for kernel in frame.compiled_graph.kernels)
+    return [kernel.reason for kernel in kernels if kernel.language == "aten"]
+
+
+def test_the_record_says_which_copies_the_cpu_waits_for(here):
+    """To the CPU and from it, unless it is asked not to; between GPUs it never waits."""
+    here.driver.set_devices(2)
+    x, other = torch.randn(8, device="cuda"), torch.randn(8)
+    copy, waits = "a copy to another device", ": the CPU waits for it"
+    not_blocking = ", non_blocking: the CPU goes on where its side is pinned memory"
+    assert reasons(lambda x: (x * 2).cpu(), x) == [copy + waits]
+    assert reasons(lambda x: (x * 2).to("cpu", non_blocking=True), x) == [copy + not_blocking]
+    assert reasons(lambda x, other: x + other.to("cuda"), x, other) == [copy + waits]
+    assert reasons(lambda x, other: x + other.to("cuda", non_blocking=True), x, other) == [copy + not_blocking]
+    assert reasons(lambda x: (x * 2).to("cuda:1") + 1, x) == [copy + ": the CPU goes on"]
+
+
+def test_the_record_says_where_the_cpu_counts(here):
+    """A draw of indices checks its probabilities on the CPU; other calls keep their reason."""
+    (draw,) = reasons(lambda x: torch.multinomial(x.exp(), 1), torch.randn(8, device="cuda"))
+    assert draw.endswith("; the CPU waits for the GPU, as it needs a number of the result")
+    (product,) = reasons(lambda x: x @ x, torch.randn(8, 8, device="cuda"))
+    assert "waits" not in product
+
+
 def test_layers_on_two_devices_learn_what_eager_mode_does(here):
     """One process trains a model whose second layer is on the second device: forward, backward and optimiser."""
     here.driver.set_devices(2)

@@ -1,0 +1,144 @@
+"""A process group of one process on the stand-in device, whose collectives run on a stream of their own, as NCCL's do.
+
+    group = StreamGroup(here, size=2)
+    collective            the group's stream waits for the current one; the collective; an event
+    work.wait()           the current stream waits for that event, and the CPU goes on
+
+Every other rank is taken to have this rank's tensors: a sum over two ranks is twice the tensor. What the driver's log
+does not show is when a GPU runs a collective: early (``late=False``: when it is issued) or as late as the waits allow.
+A program that is right both ways waits where it must, and writes to no memory that a collective still reads.
+
+In torch: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. Read next: nbcompile/gpu/standin/driver.c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from nbcompile import torch_internals
+from nbcompile.gpu.standin.device import StandIn, on_cpu
+
+Tensors = Sequence[torch.Tensor]
+
+
+class StreamWork(dist.distributed_c10d.Work):
+    """A collective that was issued."""
+
+    def __init__(self, group: StreamGroup, done: torch.Event, held: Tensors) -> None:
+        super().__init__()
+        self.group, self.done, self.held = group, done, held
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Make the current stream wait."""
+        self.group.current_stream().wait_event(self.done)
+        # Behind the wait, torch's allocator may give their memory to whatever this stream is asked for next.
+        self.held = ()
+        return True
+
+    def is_completed(self) -> bool:
+        """Return whether it is done."""
+        return bool(self.done.query())
+
+
+class StreamGroup(dist.ProcessGroup):
+    """The group; its backend's name is that of the one it behaves like."""
+
+    def __init__(self, here: StandIn, size: int = 2, *, late: bool = True, keep: bool = True) -> None:
+        super().__init__(0, size)  # type: ignore[call-arg]
+        self.here, self.world, self.late = here, size, late
+        self.keep = keep
+        """A collective keeps its tensors alive until the wait, as NCCL's does."""
+        self.stream = torch.Stream(device="cuda:0")
+        self.works: list[StreamWork] = []
+
+    def getBackendName(self) -> str:
+        """Name of the backend."""
+        return "nccl"
+
+    def current_stream(self) -> torch.Stream:
+        """Torch's current stream of the device."""
+        number = self.here.module.current_stream(0)
+        return torch.Stream(stream_id=number, device_index=0, device_type=torch._C._autograd.DeviceType.CUDA.value)
+
+    @contextmanager
+    def installed(self, name: str = "0") -> Iterator[StreamGroup]:
+        """The group under a name, by which operators find it."""
+        groups: Any = distributed_c10d
+        groups._register_process_group(name, self)
+        # From C++ a group that is written in Python is asked for some collectives only: for the others the operator is
+        # replaced.
+        operators = torch.library.Library("_c10d_functional", "IMPL", "CUDA")
+        operators.impl("all_gather_into_tensor", self._all_gather)
+        operators.impl("reduce_scatter_tensor", self._reduce_scatter)
+        try:
+            with self.here.driver.held(self.stream.stream_id) if self.late else _nothing():
+                yield self
+        finally:
+            operators._destroy()
+            groups._unregister_process_group(name)
+
+    def _issue(self, run: Callable[[], object], tensors: Tensors) -> StreamWork:
+        # Two events: the collective begins behind what the current stream was asked for before, and what waits for
+        # the second one goes on when the collective is done.
+        begin, done = torch.Event(device="cuda:0"), torch.Event(device="cuda:0")
+        begin.record(self.current_stream())
+        self.stream.wait_event(begin)
+        # Tensors of their own, as the caller's may be given other memory.
+        memory = tuple(tensor.detach() for tensor in tensors) if self.keep else ()
+        self.here.calls.add_to_stream(self.stream.stream_id, run, tensors)
+        done.record(self.stream)
+        return StreamWork(self, done, memory)
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> StreamWork:  # type: ignore[override]
+        """Sum, over the ranks."""
+        mine = [on_cpu(tensor) for tensor in tensors]
+
+        def run() -> None:
+            for tensor in mine:
+                tensor.mul_(self.world)
+
+        return self._issue(run, tensors)
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> StreamWork:
+        """Sums of several tensors."""
+        return self.allreduce(tensors, opts)
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> StreamWork:  # type: ignore[override]
+        """Rank 0 is this one."""
+        return self._issue(lambda: None, tensors)
+
+    def _all_gather(self, given: torch.Tensor, size: int, name: str) -> torch.Tensor:
+        output = given.new_empty(size * given.shape[0], *given.shape[1:])
+        into, source = on_cpu(output), on_cpu(given)
+        work = self._issue(lambda: _repeat(into, source, self.world), [output, given])
+        torch._C._distributed_c10d._register_work(output, work)
+        return output
+
+    def _reduce_scatter(self, given: torch.Tensor, operation: str, size: int, name: str) -> torch.Tensor:
+        output = given.new_empty(given.shape[0] // size, *given.shape[1:])
+        into, source = on_cpu(output), on_cpu(given)
+        work = self._issue(lambda: into.copy_(source[: into.shape[0]] * self.world), [output, given])
+        torch._C._distributed_c10d._register_work(output, work)
+        return output
+
+
+def _repeat(into: torch.Tensor, source: torch.Tensor, times: int) -> None:
+    into.view(times, -1).copy_(source.flatten().expand(times, -1))
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+# They run within compiled calls: nothing of them is to be compiled.
+for _function in (*vars(StreamGroup).values(), *vars(StreamWork).values()):
+    if isinstance(_function, FunctionType):
+        torch_internals.hide_from_hook(_function.__code__)
