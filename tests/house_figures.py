@@ -37,7 +37,7 @@ def rooms() -> str:
 
 def uses(word: str, text: str) -> int:
     """The number of words that begin so, but for torch's own: placeholder, in place; and the last place of a number."""
-    return len(re.findall(rf"\b(?!placeholder){word}", house.NOT_PRIVATE.sub("", text.lower())))
+    return len(re.findall(rf"\b(?!placeholder){word}", house.NOT_PRIVATE.sub("", text)))
 
 
 def main() -> None:

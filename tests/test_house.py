@@ -453,6 +453,7 @@ def test_the_glossary_leads_to_the_code():
     terms = glossary()
     assert len(terms) > 90
     assert list(terms) == sorted(terms, key=str.lower)
+    assert private_words(" ".join(terms.values()), PRIVATE_PROSE) == []
     names = [name for text in terms.values() for part in re.findall(r"\[(`[^]]+)\]", text) for name in part.split(", ")]
     assert len(names) > 60
     assert [name for name in names if not (PACKAGE / name.strip("`")).exists()] == []
@@ -503,6 +504,54 @@ def test_pages_about_the_design_lead_to_the_code(page: Path):
         elif (found := A_NAME.match(text)) and found[2] in packages and not leads_to_code(found[1]):
             missing.append(found[1])
     assert set(missing) - FORMER == set()
+
+
+A_CONTRACT = re.compile(r"`([a-z_]\w*(?:\.\w+)+)\(([^`]*)\)`")
+
+
+def function_at(dotted: str) -> ast.FunctionDef:
+    """The function of ``package.module.name``, or of ``package.name`` in one of the package's modules."""
+    *folders, name = dotted.split(".")
+    here = PACKAGE.joinpath(*folders)
+    files = [here.with_suffix(".py")] if here.with_suffix(".py").exists() else sorted(here.glob("*.py"))
+    files = files or sorted(PACKAGE.glob(f"*/{folders[-1]}.py"))  # `entries.graph`
+    [found] = [
+        node for file in files for node in tree_of(file).body if isinstance(node, ast.FunctionDef) and node.name == name
+    ]
+    return found
+
+
+def parameters_differ(text: str, function: ast.FunctionDef) -> bool:
+    """True unless parameters as a page gives them, ``a, b, c=, ...``, are those of the function, in order."""
+    given = [one.strip() for one in text.split(",") if one.strip()]
+    is_open = "..." in given
+    positional = [one for one in given if one != "..." and not one.endswith("=")]
+    own = [one.arg for one in (*function.args.posonlyargs, *function.args.args)]
+    by_name = {one.arg for one in function.args.kwonlyargs} | set(own)
+    if {one.rstrip("=") for one in given if one.endswith("=")} - by_name:
+        return True
+    required = len(own) - len(function.args.defaults)
+    return own[: len(positional)] != positional or (not is_open and len(positional) < required)
+
+
+def test_contracts_are_those_of_the_code():
+    """Each function in the table of contracts exists, has these parameters in this order, and is in the file beside it."""
+    page = (ROOT / "docs" / "design" / "contracts.md").read_text()
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
+    found = [
+        (name, text) for row in rows for name, text in A_CONTRACT.findall(row[0]) if not name.startswith("api.explain")
+    ]
+    assert len(found) > 15
+    assert [name for name, text in found if parameters_differ(text, function_at(name))] == []
+    folders = [row[1].strip() for row in rows]
+    assert [folder for folder in folders if not (PACKAGE / folder).exists()] == []
+
+
+def test_the_rule_about_contracts_can_fail():
+    """A parameter of another name, in another order, or one that is left out without dots is found."""
+    function = ast.parse("def f(a, b, c=1, *, d=2): pass").body[0]
+    assert not any(parameters_differ(text, function) for text in ("a, b", "a, ...", "a, b, c", "a, b, d="))
+    assert all(parameters_differ(text, function) for text in ("b, a", "a", "a, x", "a, b, e="))
 
 
 NO_PROSE = re.compile(r"#\s*(?:--|type:|noqa|fmt:|ruff|mypy|pragma)")

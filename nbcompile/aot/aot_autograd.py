@@ -35,6 +35,7 @@ from nbcompile.aot.refusals import (
     NeedsEagerFallback,
     check_grad_mode_ops,
     check_no_aliases,
+    check_no_views_in_inference_mode,
     with_alias_check,
 )
 from nbcompile.aot.runtime_metadata import AliasedOutput, RuntimeMetadata, runtime_metadata_of
@@ -63,6 +64,7 @@ def compile_with_aot_autograd(
     Raises:
         NeedsEagerFallback: the compiled graph would compute something else than eager mode.
     """
+    check_no_views_in_inference_mode(module)
     count = len(example_inputs)
     callbacks = _Callbacks(module, compilers, recompute, count)
     wrapped, metadata = _call_aot_autograd(callbacks, example_inputs, table, mutate_in_graph)

@@ -48,10 +48,19 @@ def eager_reason(module: torch.fx.GraphModule) -> str:
 
 
 def _views_in_inference_mode(module: torch.fx.GraphModule) -> bool:
-    entered: set[torch.fx.Node] = set()
+    """Return whether such a view, or its memory, can be seen after the graph, or is differentiated."""
     returned: set[int] = set()
     for node in module.graph.output_node().all_input_nodes:
         returned.update(storages(node))
+    return any(
+        not returned.isdisjoint(storages(node)) or any(value.requires_grad for value in views)
+        for node, views in views_in_inference_mode(module)
+    )
+
+
+def views_in_inference_mode(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.Node, list[torch.Tensor]]]:
+    """The nodes that view a tensor of normal mode in inference mode, and these views; AOTAutograd can trace none."""
+    entered: set[torch.fx.Node] = set()
     for node in module.graph.nodes:
         if node.target is _ENTER and node.args[0]:
             entered.add(node)
@@ -60,9 +69,8 @@ def _views_in_inference_mode(module: torch.fx.GraphModule) -> bool:
         elif entered:
             # What an operator makes there is an inference tensor, unless it is a view of another one.
             views = [value for value in _values(node) if value._is_view() and not value.is_inference()]
-            if views and (not returned.isdisjoint(storages(node)) or any(value.requires_grad for value in views)):
-                return True
-    return False
+            if views:
+                yield node, views
 
 
 def _is_differentiated(module: torch.fx.GraphModule) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.fx
 
-from nbcompile.aot import input_aliasing
+from nbcompile.aot import input_aliasing, leaf_views
 from nbcompile.aot.compilers import CompiledFunction
 from nbcompile.aot.graph_calls import is_in_place, name_of_target
 from nbcompile.ir import compiled_artifact
@@ -48,6 +48,12 @@ def check_no_as_strided_write(graph: torch.fx.Graph) -> None:
         if node.op.startswith("call_") and name_of_target(node) != "as_strided_"
     ):
         raise NeedsEagerFallback(AS_STRIDED_WRITE_REASON)
+
+
+def check_no_views_in_inference_mode(module: torch.fx.GraphModule) -> None:
+    """Check that AOTAutograd can trace the graph: where it fails, torch's dispatcher can create no tensor any more."""
+    if any(leaf_views.views_in_inference_mode(module)):
+        raise NeedsEagerFallback("the graph views a tensor in inference mode, which AOTAutograd cannot trace")
 
 
 def check_no_aliases(mutated: Sequence[int], example_inputs: Sequence[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Tests for nbcompile.aot.leaf_views: a view made without gradients is a leaf, and passes no gradient on."""
+"""Tests for nbcompile.aot.leaf_views: a view created without gradients is a leaf, and passes no gradient on."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_only_a_leaf_that_is_computed_with_runs_as_captured():
     for function, reason in ((_computed_with, True), (_beside_its_base, False)):
         compiled = nbcompile.explain(function)(torch.arange(4.0), torch.ones(4, requires_grad=True)).record
         notes = " ".join(map(str, compiled.frames[0].compiled_graph.notes))
-        assert ("made without gradients" in notes) is reason
+        assert ("created without gradients" in notes) is reason
 
 
 def test_writing_to_it_is_an_error_of_eager_mode():
-    """A view made without gradients cannot be written to in grad mode, compiled or not."""
+    """A view created without gradients cannot be written to in grad mode, compiled or not."""
     for function in (_of_a_parameter, nbcompile.compile(_of_a_parameter)):
         (rows,) = function(torch.arange(4.0), torch.ones(4, requires_grad=True))
         with pytest.raises(RuntimeError, match="A view was created in no_grad mode"):
@@ -162,3 +162,19 @@ def test_a_view_in_inference_mode_runs_as_captured(function):
             compiled = nbcompile.explain(function)(x).record.frames[0].compiled_graph
             assert "in inference mode" in " ".join(map(str, compiled.notes))
         assert torch.ones(2).sum() == 2
+
+
+def test_aot_autograd_gets_no_view_in_inference_mode():
+    """It cannot trace one: where nothing else can trace the graph, it runs as captured, and the process goes on."""
+
+    def function(x):
+        with torch.inference_mode():
+            y = x[0] * 2
+        x.add_(1)  # only AOTAutograd compiles a graph that writes to its input on the reference path
+        return y, x * 3
+
+    with nbcompile.config.patch(reference=True):
+        found = nbcompile.explain(function)(torch.eye(2))
+    assert torch.equal(found.result[1], 3 * (torch.eye(2) + 1))
+    assert "which AOTAutograd cannot trace" in " ".join(map(str, found.record.frames[0].compiled_graph.notes))
+    assert torch.ones(2).sum() == 2
