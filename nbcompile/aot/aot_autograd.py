@@ -22,6 +22,7 @@ from nbcompile import torch_internals
 from nbcompile.aot import (
     donated_buffers,
     exposed_memory,
+    graph_calls,
     input_aliasing,
     passes,
     provenance,
@@ -168,7 +169,8 @@ class _Callbacks:
         if aot_metadata is None:
             return None
         without_gradient = None if self.inference_programs else self.inputs_without_gradient
-        return runtime_metadata_of(aot_metadata, without_gradient, self.inputs)
+        edges = graph_calls.has_own_derivative(self.module)
+        return runtime_metadata_of(aot_metadata, without_gradient, self.inputs, leaves_have_edges=edges)
 
     def partition(self, joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         """Cut the joint graph into a forward and a backward graph."""

@@ -51,7 +51,10 @@ class TrainingMetadata:
     """
 
     detached_inputs: Sequence[int]
-    """Inputs whose history autograd should not see: the backward program returns no gradient for them."""
+    """Inputs to which autograd's graph should have no edge: the backward program returns no gradient for them.
+
+    Autograd would go on to what an input with history was computed from, and run the hooks of a leaf with None.
+    """
     view_outputs: Sequence[int]
     """Outputs that are views of a base which nothing outside sees."""
     non_differentiable_outputs: Sequence[int]
@@ -85,7 +88,7 @@ class RuntimeMetadata:
 
 
 def runtime_metadata_of(
-    aot_metadata: Any, without_gradient: Sequence[int] | None, inputs: int
+    aot_metadata: Any, without_gradient: Sequence[int] | None, inputs: int, leaves_have_edges: bool = False
 ) -> RuntimeMetadata | str:
     """Runtime metadata, from AOTAutograd's; or the reason why our runtime wrapper does not suffice.
 
@@ -93,6 +96,7 @@ def runtime_metadata_of(
         aot_metadata: AOTAutograd's metadata of the graph (a ``ViewAndMutationMeta``).
         without_gradient: for training, the inputs for which the backward graph returns None; for inference, None.
         inputs: number of inputs of the graph.
+        leaves_have_edges: a derivative of the program's own may return None for an input that eager's autograd reaches.
     """
     reason = _unsupported_reason(aot_metadata, inputs, trains=without_gradient is not None)
     if reason:
@@ -106,15 +110,23 @@ def runtime_metadata_of(
             for at, output in enumerate(outputs)
             if output.output_type.name in INPUT_ALIASES
         ],
-        training=None if without_gradient is None else _training_metadata_of(aot_metadata, without_gradient),
+        training=None
+        if without_gradient is None
+        else _training_metadata_of(aot_metadata, without_gradient, leaves_have_edges),
     )
 
 
-def _training_metadata_of(aot_metadata: Any, without_gradient: Sequence[int]) -> TrainingMetadata:
+def _training_metadata_of(
+    aot_metadata: Any, without_gradient: Sequence[int], leaves_have_edges: bool
+) -> TrainingMetadata:
     info, outputs = aot_metadata.input_info, aot_metadata.output_info
+    trained = [at for at, each in enumerate(info) if each.requires_grad]
+    # Without any edge, autograd would make no node, and no output would require grad.
+    keeps_leaves = leaves_have_edges or set(trained) <= set(without_gradient)
     return TrainingMetadata(
-        # A leaf has no history.
-        detached_inputs=[at for at in without_gradient if info[at].requires_grad and not info[at].is_leaf],
+        detached_inputs=[
+            at for at in without_gradient if info[at].requires_grad and not (keeps_leaves and info[at].is_leaf)
+        ],
         view_outputs=list(aot_metadata.unsafe_view_out_indices),
         non_differentiable_outputs=[at for at, each in enumerate(outputs) if not each.requires_grad],
         # What the forward program returns:

@@ -38,6 +38,8 @@ class JointGraph:
     """The results, as fake tensors with their autograd history."""
     with_gradient: Sequence[int]
     """The inputs that have a gradient."""
+    reached: Sequence[int] = ()
+    """The inputs that autograd reaches from the results, whether or not they have a gradient."""
 
     def runtime_metadata(
         self, saved_tensors: int, saved_numbers: int, example_inputs: Sequence[Any], saves_intermediates: bool
@@ -50,11 +52,10 @@ class JointGraph:
         end = count + saved_tensors
         trained = [at for at, each in enumerate(self.outputs) if requires_grad(each)]
         training = TrainingMetadata(
-            # An input with history that gets no gradient: autograd would go on to what it was computed from.
             detached_inputs=[
                 at
                 for at, example in enumerate(example_inputs)
-                if requires_grad(example) and not example.is_leaf and at not in self.with_gradient
+                if requires_grad(example) and at not in self.with_gradient and not self._keeps_edge(at, example)
             ],
             view_outputs=[
                 at for at, output in enumerate(self.outputs) if isinstance(output, torch.Tensor) and output._is_view()
@@ -71,6 +72,14 @@ class JointGraph:
             saves_intermediates=saves_intermediates,
         )
         return RuntimeMetadata(dynamic_dims(self.outputs), training=training)
+
+    def _keeps_edge(self, at: int, example: torch.Tensor) -> bool:
+        """Return whether autograd's graph has an edge to an input without a gradient.
+
+        Through an input with history autograd would go on to what computed it. A leaf's hooks run, with None, where
+        an ``autograd.Function`` returns None for it; they do not run where it is used under ``no_grad`` alone.
+        """
+        return example.is_leaf and (at in self.reached or not self.with_gradient)
 
 
 def _layout(output: Any) -> TangentLayout:

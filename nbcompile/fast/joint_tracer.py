@@ -85,7 +85,16 @@ def _trace(module: torch.fx.GraphModule, primals: Sequence[Any], tracer: AtenTra
     nodes = [tracer.node_of(each) if each is not None else None for each in gradient_of_input]
     graph = tracer.module((*returned, *nodes))
     exposed_memory.mark_saved(graph.graph, len(outputs), forward)
-    return JointGraph(graph, outputs, [at for at, each in gradients.items() if each is not None])
+    with_gradient = [at for at, each in gradients.items() if each is not None]
+    return JointGraph(graph, outputs, with_gradient, _reached(differentiable_outputs, primals))
+
+
+def _reached(outputs: Sequence[torch.Tensor], primals: Sequence[Any]) -> list[int]:
+    """Inputs that are leaves of autograd's graph of the outputs."""
+    leaves = {
+        id(variable) for node in _autograd_graph(outputs) if (variable := getattr(node, "variable", None)) is not None
+    }
+    return [at for at, each in enumerate(primals) if id(each) in leaves]
 
 
 def _may_be_traced(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
