@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-pytest_plugins = ["tests.stores", "tests.rotation"]
+pytest_plugins = ["tests.stores", "tests.rotation", "tests.timing"]
 
 # The gate says the same of the same code, however busy the machine is; new examples are what `make sweep` is for.
 hypothesis.settings.register_profile("gate", deadline=None, derandomize=True, print_blob=True)

@@ -3,6 +3,7 @@
     @pytest.mark.rotates(3)              a third of the cases is run; the others are marked `slow`
     @pytest.mark.rotates(2, by="name")   likewise, and cases with one argument `name` stay together
 
+Test functions of `tests/slow_tests.txt` rotate, too, each with its number of parts: they were measured (timing.py).
 Which part it is depends on the source of the package alone: the same code is always tested the same way, and a few
 commits later every case was run.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "nbcompile"
+SLOW_TESTS = Path(__file__).parent / "slow_tests.txt"
 
 
 def part_of(name: str, parts: int) -> int:
@@ -28,9 +30,19 @@ def turn(package: Path = PACKAGE) -> int:
     return zlib.crc32("".join(f"{path.relative_to(package)} {path.stat().st_size}\n" for path in files).encode())
 
 
+def slow_tests() -> dict[str, int]:
+    """Slow test functions by name, and into how many parts their cases are divided."""
+    rows = (line.split() for line in SLOW_TESTS.read_text().splitlines() if not line.startswith("#"))
+    return {name: int(parts) for parts, name in rows}
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked `slow`
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the cases that are not this source's turn as slow."""
+    slow = slow_tests()
+    for item in items:
+        if (parts := slow.get(item.nodeid.partition("[")[0])) and not item.get_closest_marker("rotates"):
+            item.add_marker(pytest.mark.rotates(parts))
     rotating = [
         (item, mark.args[0], mark.kwargs.get("by")) for item in items if (mark := item.get_closest_marker("rotates"))
     ]

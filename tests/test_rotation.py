@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from tests import rotation
+from tests import rotation, timing
 
 FAMILY = """
 import pytest
@@ -27,6 +28,12 @@ def test_always():
     pass
 """
 
+SLOW = """
+@pytest.mark.parametrize("case", range(20))
+def test_slow(case):
+    pass
+"""
+
 
 def run(path: Path, *arguments: str) -> set[str]:
     plugins = ["-p", "tests.rotation", "-p", "no:cacheprovider", "--import-mode=importlib"]
@@ -42,7 +49,9 @@ def run(path: Path, *arguments: str) -> set[str]:
         *arguments,
         str(path),
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
+    root = Path(__file__).parents[1]
+    surroundings = {**os.environ, "PYTHONPATH": f"{root}:{path}"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root, env=surroundings)
     return {line.rpartition("::")[2] for line in ran.stdout.splitlines() if "::" in line}
 
 
@@ -72,3 +81,68 @@ def test_every_part_has_its_turn(tmp_path):
         assert rotation.turn(tmp_path) == rotation.turn(tmp_path)
         turns.add(rotation.turn(tmp_path) % 3)
     assert turns == {0, 1, 2}
+
+
+def test_slow_tests_of_the_table_rotate(tmp_path):
+    """A test function that was measured is divided like a marked one; one that has a mark keeps it."""
+    (tmp_path / "test_family.py").write_text(FAMILY + SLOW)
+    table = tmp_path / "slow.txt"
+    table.write_text("# measured\n2 test_family.py::test_slow\n2 test_family.py::test_number\n")
+    (tmp_path / "table.py").write_text(
+        f"from pathlib import Path\nfrom tests import rotation\nrotation.SLOW_TESTS = Path({str(table)!r})\n"
+    )
+    with_table = "-p", "table", f"--rootdir={tmp_path}"
+    usual, rest = run(tmp_path, "-m", "not slow", *with_table), run(tmp_path, "-m", "slow", *with_table)
+    found = {name for name in usual if name.startswith("test_slow")}
+    assert 0 < len(found) < 20
+    assert len([name for name in rest if name.startswith("test_slow")]) == 20 - len(found)
+    assert {name for name in usual if name.startswith("test_number")} == {
+        name for name in run(tmp_path, "-m", "not slow") if "number" in name
+    }
+
+
+def test_the_table_names_tests_that_are_there():
+    """A test that was renamed or deleted has no row."""
+    for name, parts in rotation.slow_tests().items():
+        path, _, function = name.partition("::")
+        file = rotation.SLOW_TESTS.parents[1] / path
+        assert parts in {parts for _, parts in timing.PARTS}
+        assert file.exists() and f"def {function.rpartition('::')[2]}(" in file.read_text(), name
+
+
+def test_slow_tests_are_those_whose_cases_take_long_together():
+    """Cases of one function are added up; the slower a function is, the more parts it has."""
+    lines = [
+        "0.6\ta.py::test_a[1]",
+        "0.6\ta.py::test_a[2]",
+        "0.9\ta.py::test_b",
+        "5.0\ta.py::test_c",
+        "30\ta.py::test_d[x::y]",
+    ]
+    found = [(parts, name) for parts, _, name in timing.slow_tests(iter(lines))]
+    assert found == [(4, "a.py::test_d"), (3, "a.py::test_c"), (2, "a.py::test_a")]
+
+
+def test_times_of_tests_are_appended_to_a_file(tmp_path):
+    """Seconds of processor time and the test, a line for each."""
+    (tmp_path / "test_family.py").write_text(
+        "def test_busy():\n    sum(range(3_000_000))\n\ndef test_idle():\n    pass\n"
+    )
+    times = tmp_path / "times.tsv"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        "/dev/null",
+        "-p",
+        "tests.timing",
+        "--times",
+        str(times),
+        str(tmp_path),
+    ]
+    subprocess.run(command, capture_output=True, check=True, cwd=Path(__file__).parents[1])
+    rows = dict(reversed(line.split("\t")) for line in times.read_text().splitlines())
+    busy, idle = (float(next(time for name, time in rows.items() if name.endswith(end))) for end in ("busy", "idle"))
+    assert idle < busy
