@@ -84,16 +84,18 @@ class StreamGroup(dist.ProcessGroup):
             operators._destroy()
             groups._unregister_process_group(name)
 
-    def _issue(self, run: Callable[[], object], tensors: Tensors) -> StreamWork:
+    def _issue(self, run: Callable[[], object], tensors: Tensors, opts: Any = None) -> StreamWork:
+        # As NCCL's: a call that is not to return before it is done runs on the current stream.
+        stream = self.stream if opts is None or opts.asyncOp else self.current_stream()
         # Two events: the collective begins behind what the current stream was asked for before, and what waits for
         # the second one goes on when the collective is done.
         begin, done = torch.Event(device="cuda:0"), torch.Event(device="cuda:0")
         begin.record(self.current_stream())
-        self.stream.wait_event(begin)
+        stream.wait_event(begin)
         # Tensors of their own, as the caller's may be given other memory.
         memory = tuple(tensor.detach() for tensor in tensors) if self.keep else ()
-        self.here.calls.add_to_stream(self.stream.stream_id, run, tensors)
-        done.record(self.stream)
+        self.here.calls.add_to_stream(stream.stream_id, run, tensors)
+        done.record(stream)
         return StreamWork(self, done, memory)
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> StreamWork:  # type: ignore[override]
@@ -104,7 +106,7 @@ class StreamGroup(dist.ProcessGroup):
             for tensor in mine:
                 tensor.mul_(self.world)
 
-        return self._issue(run, tensors)
+        return self._issue(run, tensors, opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> StreamWork:
         """Sums of several tensors."""
@@ -112,7 +114,7 @@ class StreamGroup(dist.ProcessGroup):
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> StreamWork:  # type: ignore[override]
         """Rank 0 is this one."""
-        return self._issue(lambda: None, tensors)
+        return self._issue(lambda: None, tensors, opts)
 
     def _all_gather(self, given: torch.Tensor, size: int, name: str) -> torch.Tensor:
         output = given.new_empty(size * given.shape[0], *given.shape[1:])
