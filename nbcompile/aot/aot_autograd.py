@@ -143,6 +143,8 @@ class _Callbacks:
     halves: dict[str, BoxedFunction] = field(default_factory=dict)
     """The compiled forward and backward graphs."""
     inputs_without_gradient: list[int] = field(default_factory=list)
+    shared_with_outputs: list[tuple[int, int]] = field(default_factory=list)
+    """Positions of saved tensors, and of the outputs in whose memory they are."""
 
     def inference(self, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
         """Compile a graph that no gradient flows through."""
@@ -170,7 +172,7 @@ class _Callbacks:
             return None
         without_gradient = None if self.inference_programs else self.inputs_without_gradient
         edges = graph_calls.has_own_derivative(self.module)
-        return runtime_metadata_of(aot_metadata, without_gradient, self.inputs, leaves_have_edges=edges)
+        return runtime_metadata_of(aot_metadata, without_gradient, self.inputs, edges, self.shared_with_outputs)
 
     def partition(self, joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         """Cut the joint graph into a forward and a backward graph."""
@@ -194,6 +196,7 @@ class _Callbacks:
         provenance.copy_origins_to_backward(joint.graph, backward.graph)
         saved_views.save_inputs(forward.graph, backward.graph, keywords["num_fwd_outputs"])
         donated_buffers.mark(forward.graph, backward.graph, keywords["num_fwd_outputs"])
+        self.shared_with_outputs.extend(exposed_memory.shared_with_results(forward.graph, keywords["num_fwd_outputs"]))
         (output,) = backward.graph.find_nodes(op="output")
         # None in the output of the backward graph is an input that needs no gradient.
         self.inputs_without_gradient.extend(at for at, gradient in enumerate(output.args[0]) if gradient is None)

@@ -24,7 +24,7 @@ import torch
 import torch.fx
 
 from nbcompile import hooks, torch_internals
-from nbcompile.aot import checks, donated_buffers, partition, passes, provenance, runtime_wrapper
+from nbcompile.aot import checks, donated_buffers, exposed_memory, partition, passes, provenance, runtime_wrapper
 from nbcompile.aot.aot_autograd import compile_with_aot_autograd
 from nbcompile.aot.compilers import BoxedFunction, CompiledFunction, Compilers, GraphCompiler
 from nbcompile.aot.decompositions import Table
@@ -179,6 +179,7 @@ def _partition_and_compile(
         return None
     forward, backward, saved, numbers = partitioned
     saves_intermediates = donated_buffers.mark(forward, backward, len(traced.outputs))
+    shared = exposed_memory.shared_with_results(forward, len(traced.outputs))
     programs: dict[str, BoxedFunction] = {}
 
     def compile_half(role: str, graph: torch.fx.Graph, compile_one: GraphCompiler) -> None:
@@ -191,7 +192,7 @@ def _partition_and_compile(
         compile_half("forward", forward, compilers.forward)
     for role in ("forward", "backward"):
         compiled_artifact.set_role(role)
-    runtime_metadata = traced.runtime_metadata(saved, numbers, example_inputs, saves_intermediates)
+    runtime_metadata = traced.runtime_metadata(saved, numbers, example_inputs, saves_intermediates, shared)
     compiled_artifact.set_wrapper("training", runtime_metadata)
     return runtime_wrapper.wrap_training(programs["forward"], programs["backward"], runtime_metadata)
 

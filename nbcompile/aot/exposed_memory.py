@@ -52,6 +52,31 @@ def unsaved(joint: torch.fx.Graph, results: Iterable[torch.fx.Node]) -> frozense
     return frozenset(exposed - saved - {0})
 
 
+def saved_in_eager_alone(
+    graph: torch.fx.Graph, exposed: Iterable[torch.fx.Node], saved: Iterable[torch.fx.Node]
+) -> list[torch.fx.Node]:
+    """Exposed values that eager mode saves, and the partition does not: autograd is to notice a write all the same."""
+    marked = {memory(node) for node in graph.nodes if node.meta.get(SAVED_IN_EAGER)}
+    missing = marked - {memory(node) for node in saved} - {0}
+    return list({memory(node): node for node in exposed if memory(node) in missing}.values())
+
+
+def shared_with_results(forward: torch.fx.Graph, results: int) -> list[tuple[int, int]]:
+    """Positions of saved tensors and of the results in whose memory they are, unless that is an input's.
+
+    A program makes views without autograd, so that each has a version of its own: y, of ``return y.view(-1)``.
+    """
+    returned = _returned(forward)
+    inputs = {memory(node) for node in forward.find_nodes(op="placeholder")}
+    first = {memory(node): at for at, node in reversed(list(enumerate(returned[:results]))) if node is not None}
+    return [
+        (at, first[memory(node)])
+        for at, node in enumerate(returned[results:])
+        if node is not None and memory(node) in first.keys() - inputs - {0}
+        if node is not returned[first[memory(node)]] or (node.target is not None and is_view(node))
+    ]
+
+
 def save_what_reads(joint: torch.fx.Graph, results: int) -> None:
     """Forbid torch's partitioner to run operators again that read exposed memory which eager mode does not save."""
     unread = unsaved(joint, (node for node in _returned(joint)[:results] if isinstance(node, torch.fx.Node)))

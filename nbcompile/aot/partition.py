@@ -94,6 +94,7 @@ def partition_joint_graph(
     if saved is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in saved):
         return None
     saved = saved_views.with_inputs(saved)
+    saved += exposed_memory.saved_in_eager_alone(joint, (*graph.inputs, *graph.results), saved)
     sizes = [node for node in graph.inputs if is_size(node)]
     forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes)
     # What is recomputed is in neither list: ``_extract`` puts it right before

@@ -70,6 +70,8 @@ class TrainingMetadata:
     """Layout of the gradient of each differentiable output."""
     deterministic: bool | None
     """True if deterministic algorithms were on when the backward program was compiled; None if that does not matter."""
+    shared_with_outputs: Sequence[tuple[int, int]] = ()
+    """Saved tensors whose memory is an output's, by position: those that are checked are to have its version."""
     saves_intermediates: bool = False
     """True if a saved tensor shares its memory with no input, output or gradient: torch's donated buffers."""
 
@@ -88,7 +90,11 @@ class RuntimeMetadata:
 
 
 def runtime_metadata_of(
-    aot_metadata: Any, without_gradient: Sequence[int] | None, inputs: int, leaves_have_edges: bool = False
+    aot_metadata: Any,
+    without_gradient: Sequence[int] | None,
+    inputs: int,
+    leaves_have_edges: bool = False,
+    shared_with_outputs: Sequence[tuple[int, int]] = (),
 ) -> RuntimeMetadata | str:
     """Runtime metadata, from AOTAutograd's; or the reason why our runtime wrapper does not suffice.
 
@@ -97,6 +103,7 @@ def runtime_metadata_of(
         without_gradient: for training, the inputs for which the backward graph returns None; for inference, None.
         inputs: number of inputs of the graph.
         leaves_have_edges: a derivative of the program's own may return None for an input that eager's autograd reaches.
+        shared_with_outputs: saved tensors that have the memory of an output, by position.
     """
     reason = _unsupported_reason(aot_metadata, inputs, trains=without_gradient is not None)
     if reason:
@@ -112,12 +119,15 @@ def runtime_metadata_of(
         ],
         training=None
         if without_gradient is None
-        else _training_metadata_of(aot_metadata, without_gradient, leaves_have_edges),
+        else _training_metadata_of(aot_metadata, without_gradient, leaves_have_edges, shared_with_outputs),
     )
 
 
 def _training_metadata_of(
-    aot_metadata: Any, without_gradient: Sequence[int], leaves_have_edges: bool
+    aot_metadata: Any,
+    without_gradient: Sequence[int],
+    leaves_have_edges: bool,
+    shared_with_outputs: Sequence[tuple[int, int]],
 ) -> TrainingMetadata:
     info, outputs = aot_metadata.input_info, aot_metadata.output_info
     trained = [at for at, each in enumerate(info) if each.requires_grad]
@@ -139,6 +149,7 @@ def _training_metadata_of(
         differentiable_outputs=[at for at, each in enumerate(outputs) if _has_gradient(each)],
         tangent_layouts=[_layout(each.memory_format) for each in aot_metadata.subclass_tangent_meta],
         deterministic=aot_metadata.deterministic,
+        shared_with_outputs=shared_with_outputs,
         saves_intermediates=bool(aot_metadata.bw_donated_idxs),
     )
 

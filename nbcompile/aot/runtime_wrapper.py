@@ -162,7 +162,7 @@ def _autograd_function(
     # Locals: a closure reads them faster than fields, and this runs at each call.
     checked, unchecked, numbers = metadata.saved_checked, metadata.saved_unchecked, metadata.saved_numbers
     count, views, fixed = metadata.forward_returns, metadata.view_outputs, metadata.non_differentiable_outputs
-    aliases = [alias.output for alias in aliased_outputs]
+    aliases, shared = [alias.output for alias in aliased_outputs], metadata.shared_with_outputs
     tangent_layouts = list(zip(metadata.differentiable_outputs, metadata.tangent_layouts, strict=True))
     has_more = unchecked.start != unchecked.stop or numbers.start != numbers.stop
 
@@ -172,7 +172,7 @@ def _autograd_function(
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
             results = forward(*arguments)
-            ctx.save_for_backward(*_detach_views(results[checked], arguments))
+            saved = _detach_views(results[checked], arguments)
             if has_more:
                 ctx.unchecked = _detach_views(results[unchecked], arguments)
                 ctx.numbers = results[numbers]
@@ -181,6 +181,12 @@ def _autograd_function(
                 # A tensor that is no view for autograd: it forbids writes to a view that a custom
                 # Function returns with others.
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
+            for at, position in shared:
+                if at < len(saved):
+                    # The same memory, with the version of what the user may write to.
+                    layout = saved[at].size(), saved[at].stride(), saved[at].storage_offset()
+                    saved[at] = returned[position].detach().as_strided(*layout)
+            ctx.save_for_backward(*saved)
             for position in aliases:
                 # A tensor here would become an output of the node, with a gradient of its own; the
                 # alias is created from the user's tensor afterwards.

@@ -42,11 +42,17 @@ class JointGraph:
     """The inputs that autograd reaches from the results, whether or not they have a gradient."""
 
     def runtime_metadata(
-        self, saved_tensors: int, saved_numbers: int, example_inputs: Sequence[Any], saves_intermediates: bool
+        self,
+        saved_tensors: int,
+        saved_numbers: int,
+        example_inputs: Sequence[Any],
+        saves_intermediates: bool,
+        shared_with_outputs: Sequence[tuple[int, int]] = (),
     ) -> RuntimeMetadata:
         """Runtime metadata of the graph, if its forward part saves this many tensors and sizes for the backward.
 
         ``saves_intermediates``: some of these tensors are donated buffers (donated_buffers.py).
+        ``shared_with_outputs``: some have the memory of an output (exposed_memory.py).
         """
         count = len(self.outputs)
         end = count + saved_tensors
@@ -69,6 +75,7 @@ class JointGraph:
             differentiable_outputs=trained,
             tangent_layouts=[_layout(self.outputs[at]) for at in trained],
             deterministic=torch.are_deterministic_algorithms_enabled(),
+            shared_with_outputs=shared_with_outputs,
             saves_intermediates=saves_intermediates,
         )
         return RuntimeMetadata(dynamic_dims(self.outputs), training=training)

@@ -28,6 +28,11 @@ PROGRAMS = {
     "part": lambda a, w: (a[1:3] + 1).sin().sum() + w,
     "results": lambda a, w: ((y := a * 2), (y + 1).sin() + w),
     "result of a product": lambda a, w: ((y := a @ w), (y + 1).sin()),
+    "view of a result": lambda a, w: (a * w).exp().view(-1),
+    "two views of it": lambda a, w: ((y := (a @ w).exp())[1:], y[:2]),
+    "result whose view is read": lambda a, w: ((y := a @ w), y.t() @ w),
+    "power": lambda a, w: (a.abs() + 1).pow(w),
+    "distance": F.mse_loss,
     "twice": lambda a, w: (a + 1, (a + 1).sin() + w),
 }
 CHANGES = {
@@ -67,6 +72,16 @@ def test_what_is_overwritten_before_the_backward(program, dynamic):
             assert found == "overwritten", name
         else:
             torch.testing.assert_close(found, expected, msg=name)
+
+
+def test_a_weight_that_eager_saves_alone():
+    """The partition saves its product with a statistic; that the weight is overwritten is noticed all the same."""
+
+    def program(a, w):
+        return F.batch_norm(a, None, None, w[0], w[1], training=True)
+
+    assert gradients(program, CHANGES["w"]) == "overwritten"
+    assert gradients(nbcompile.compile(program), CHANGES["w"]) == "overwritten"
 
 
 def test_writes_that_autograd_does_not_see():
