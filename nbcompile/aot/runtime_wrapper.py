@@ -178,15 +178,9 @@ def _autograd_function(
                 ctx.numbers = results[numbers]
             returned = list(results[:count])
             for position in views:
-                # A tensor that is no view for autograd: it forbids writes to a view that a custom
-                # Function returns with others.
+                # No view for autograd: it forbids writes to a view that a custom Function returns with others.
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
-            for at, position in shared:
-                if at < len(saved):
-                    # The same memory, with the version of what the user may write to.
-                    layout = saved[at].size(), saved[at].stride(), saved[at].storage_offset()
-                    saved[at] = returned[position].detach().as_strided(*layout)
-            ctx.save_for_backward(*saved)
+            ctx.save_for_backward(*(_share_versions(saved, returned, shared) if shared else saved))
             for position in aliases:
                 # A tensor here would become an output of the node, with a gradient of its own; the
                 # alias is created from the user's tensor afterwards.
@@ -219,6 +213,17 @@ def _autograd_function(
     # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
     apply: Callable[..., Sequence[Any]] = super(torch.autograd.Function, CompiledFunction).apply
     return apply
+
+
+def _share_versions(
+    saved: list[torch.Tensor], returned: Sequence[torch.Tensor], shared: Sequence[tuple[int, int]]
+) -> list[torch.Tensor]:
+    """Give saved tensors that have the memory of an output, which the user may write to, its version."""
+    for at, position in shared:
+        if at < len(saved):  # the others are not checked
+            layout = saved[at].size(), saved[at].stride(), saved[at].storage_offset()
+            saved[at] = returned[position].detach().as_strided(*layout)
+    return saved
 
 
 def _saved_values(ctx: Any, has_more: bool) -> list[Any]:

@@ -34,6 +34,7 @@ from nbcompile.tracing.variables.exceptions import (
     call_exception_class,
     exception_to_raise,
     is_exception_class,
+    set_context,
 )
 from nbcompile.tracing.variables.functions import BaseFunctionVariable
 from nbcompile.tracing.variables.iterators import IteratorVariable
@@ -344,8 +345,8 @@ class GeneratorVariable(IteratorVariable):
     def _go_on(self, raised: VariableTracker | None = None) -> VariableTracker | None:
         try:
             if raised is not None:
-                if self.frame.handled and isinstance(raised, ExceptionVariable):  # it waits inside of an ``except``
-                    raised.set_context(self.frame.handled[-1])
+                if self.frame.handled:  # it waits inside of an ``except``
+                    set_context(self.interpreter, raised, self.frame.handled[-1])
                 if not self.frame.goes_to_handler(raised):
                     raise ObservedException(raised, has_context=True)
             outcome = self.interpreter.run_frame(self.frame)

@@ -34,7 +34,7 @@ from nbcompile.tracing.frame import instruction_table
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.cells import CellVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
-from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable, TracebackVariable, set_context
 from nbcompile.tracing.variables.observed import ObservedException
 
 if TYPE_CHECKING:
@@ -176,9 +176,7 @@ class Translator:
 
     def _note_context(self, error: VariableTracker) -> None:
         """``__context__``: what was being handled, here or by a caller, when the exception was raised."""
-        handling = self.interpreter.handled_exception()
-        if handling is not None and isinstance(error, ExceptionVariable):
-            error.set_context(handling)
+        set_context(self.interpreter, error, self.interpreter.handled_exception())
 
     def goes_to_handler(self, error: VariableTracker) -> bool:
         """Go on at the handler that protects the current instruction, if one does."""

@@ -133,7 +133,7 @@ class ExceptionVariable(ObjectVariable):
             case "__suppress_context__" if value.python_type() is not bool:
                 tracer.raise_exception(TypeError, "attribute value type must be bool")
             case "__cause__":
-                self.set_cause(value)
+                self.set_cause(tracer, value)
             case "__context__":
                 self.context = None if value.is_constant() else value
             case "__suppress_context__":
@@ -153,23 +153,10 @@ class ExceptionVariable(ObjectVariable):
             tracer.raise_exception(TypeError, f"{name} may not be deleted")
         super().plain_delete_attribute(tracer, name)
 
-    def set_cause(self, cause: VariableTracker) -> None:
+    def set_cause(self, _tracer: Tracer, cause: VariableTracker) -> None:
         """``raise ... from cause``."""
         self.cause = None if cause.is_constant() else cause
         self.suppresses_context = True
-
-    def set_context(self, handling: VariableTracker) -> None:
-        """Note what is being handled while this is raised; no exception becomes part of its own context."""
-        if handling is self:
-            return
-        passed: set[int] = set()
-        above: VariableTracker | None = handling
-        while isinstance(above, ExceptionVariable) and id(above) not in passed:
-            passed.add(id(above))
-            if above.context is self:
-                above.context = None
-            above = above.context
-        self.context = handling
 
     # -- methods in C --------------------------------------------------------------------
 
@@ -273,12 +260,20 @@ class GivenExceptionVariable(ObjectVariable):
         except Exception:  # noqa: BLE001  # C refuses what was never set, in ways that no guard expects
             is_read = False
         else:
-            is_read = not (self.was_raised and name in CHANGED_BY_RAISING)
+            is_read = not (self.was_raised and name == "__traceback__")  # ``raise`` changes that of the very object
+        stored = tracer.side_effects.attribute(self, name)
+        if stored is not None:
+            return stored
         if not is_read:
             raise breaks.unsupported(
                 breaks.UNSUPPORTED_ATTRIBUTE, f"{self.describe()}.{name}", attribute=name, name=self.type_name()
             )
         return self._lazy(tracer, name, value)
+
+    def set_cause(self, tracer: Tracer, cause: VariableTracker) -> None:
+        """``raise ... from cause``: the object has it afterwards."""
+        tracer.side_effects.store_attribute(tracer, self, "__cause__", cause)
+        tracer.side_effects.store_attribute(tracer, self, "__suppress_context__", ConstantVariable(True))
 
     def set_attribute(self, tracer: Tracer, name: str, value: VariableTracker) -> None:
         found = self.on_class(tracer, name)
@@ -300,8 +295,36 @@ class GivenExceptionVariable(ObjectVariable):
         return super().builtin_method(tracer, cls, name, arguments, keywords)
 
 
-CHANGED_BY_RAISING = ("__traceback__", "__context__", "__cause__", "__suppress_context__")
-"""Attributes that ``raise`` changes of the very object, which is no side effect that tracing notes."""
+AnyException = ExceptionVariable | GivenExceptionVariable
+
+
+def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracker | None) -> None:
+    """Note what is being handled while an exception is raised; none becomes part of its own context."""
+    if handling is None or handling is error or not isinstance(error, AnyException):
+        return
+    passed: set[int] = set()
+    above: VariableTracker | None = handling
+    while isinstance(above, AnyException) and id(above) not in passed:
+        passed.add(id(above))
+        context = _context(tracer, above)
+        if context is error:
+            _store_context(tracer, above, None)
+        above = context
+    _store_context(tracer, error, handling)
+
+
+def _context(tracer: Tracer, error: AnyException) -> VariableTracker | None:
+    if isinstance(error, ExceptionVariable):
+        return error.context
+    context = realise(tracer, error.get_attribute(tracer, "__context__"))
+    return None if context.is_constant() else context
+
+
+def _store_context(tracer: Tracer, error: AnyException, context: VariableTracker | None) -> None:
+    if isinstance(error, ExceptionVariable):
+        error.context = context
+    else:
+        tracer.side_effects.store_attribute(tracer, error, "__context__", context or ConstantVariable(None))
 
 
 def _is_in_c(found: object) -> bool:

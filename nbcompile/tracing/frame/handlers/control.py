@@ -20,7 +20,7 @@ from nbcompile.tracing.polyfills.classes import match_class
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.contexts import ContextVariable, ExitVariable
-from nbcompile.tracing.variables.exceptions import ExceptionVariable, exception_to_raise
+from nbcompile.tracing.variables.exceptions import ExceptionVariable, GivenExceptionVariable, exception_to_raise
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
@@ -187,10 +187,11 @@ def _raise(frame: Translator, instruction: Instruction) -> None:
     error = exception_to_raise(frame.interpreter, frame.pop(), "exceptions must derive from BaseException")
     if isinstance(error, ExceptionVariable):
         error.of_assertion = error.of_assertion or (_is_assertion(frame) and not frame.tested_symbol)
-        if cause is not None:
-            is_none = cause.is_constant() and cause.constant() is None
-            wrong = "exception causes must derive from BaseException"
-            error.set_cause(cause if is_none else exception_to_raise(frame.interpreter, cause, wrong))
+    if cause is not None and isinstance(error, ExceptionVariable | GivenExceptionVariable):
+        is_none = cause.is_constant() and cause.constant() is None
+        wrong = "exception causes must derive from BaseException"
+        cause = cause if is_none else exception_to_raise(frame.interpreter, cause, wrong)
+        error.set_cause(frame.interpreter, cause)
     raise ObservedException(error)
 
 
