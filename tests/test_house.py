@@ -287,6 +287,13 @@ def test_prose_uses_words_of_the_field(path: Path):
     assert path in PROGRAMS or private_words(" ".join(texts), PRIVATE_MESSAGES) == []
 
 
+@for_each(lambda: (path for path in sorted(PACKAGE.rglob("*")) if path.suffix in (".c", ".h", ".cpp")))
+def test_native_code_uses_words_of_the_field(path: Path):
+    """No name, comment or message in C and C++ is such a word either."""
+    text = re.sub(r"\n\s*\*?\s*", " ", path.read_text())
+    assert private_words(text, PRIVATE_PROSE - {"circle", "circles"}) == []
+
+
 def test_the_rule_about_words_can_fail():
     """A private word is found; torch's in-place, a placeholder and a unit in the last place are not."""
     assert private_words("Made in one place.\nIt is told in place of that.", PRIVATE_PROSE) == ["made", "place", "told"]

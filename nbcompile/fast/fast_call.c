@@ -127,8 +127,8 @@ static int is_such(PyObject *value, const Instruction *asked) {
 
 /* The __dict__ of an instance, borrowed; NULL where it has none: to look at a tensor gives it no dict of its own. */
 static PyObject *vars_of(PyObject *value) {
-  PyObject **place = _PyObject_GetDictPtr(value);
-  return place ? *place : NULL;
+  PyObject **field = _PyObject_GetDictPtr(value);
+  return field ? *field : NULL;
 }
 
 static int has(PyObject *held, PyObject *key) {
@@ -329,7 +329,7 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
     case LACKS_MEMBER: return PyType_Check(value) && !_PyType_Lookup((PyTypeObject *)value, key) && !PyErr_Occurred();
     case ABSENT: return !looked_up((Instruction *)asked) && !PyErr_Occurred();
     case TENSOR: return is_such(value, asked);
-    case UNMARKED: return (!asked->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it has a place for a dict */
+    case UNMARKED: return (!asked->number || _PyObject_GetDictPtr(value)) && is_unmarked(value, key); /* 1: where it may have a dict */
     case SAME: return value == found[asked->number];
     case DISTINCT: return are_distinct(found, asked->numbers, asked->number);
     case STATE: return is_state((Instruction *)asked);
@@ -337,7 +337,7 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
     case NO_MODES: return function_modes() == 0;
     /* A std::deque begins with: map, map size, then the start iterator (current, first, last, node) and the end
      * iterator. Words 2 and 6 are the current elements of the two; they are equal if it is empty. */
-    case NO_HOOKS: { /* a std::deque is empty where its first place is its end */
+    case NO_HOOKS: { /* a std::deque is empty where its first position is its end */
       const uintptr_t *stack = saved_tensors_hooks();
       return stack[2] == stack[6];
     }
@@ -352,21 +352,21 @@ static int is_true_of(const Instruction *asked, PyObject **found, const Check *c
 /* `locals`: the function's arguments and free variables. A check never raises: what cannot be fetched does not hold. */
 static int holds(const Check *check, PyObject **locals) {
   PyObject *found[check->slots + 1];
-  Py_ssize_t made = check->locals;
+  Py_ssize_t computed = check->locals;
   int yes = 1;
-  memcpy(found, locals, made * sizeof *found);
+  memcpy(found, locals, computed * sizeof *found);
   /* One pass over the instructions, in order: an instruction only looks at slots that earlier ones have filled. */
   for (const Instruction *each = check->instruction; yes && each < check->instruction + check->length; each++) {
     if (each->operation < IS) {
-      found[made] = fetched(each, each->slot >= 0 ? found[each->slot] : NULL);
-      if (found[made]) made++;
+      found[computed] = fetched(each, each->slot >= 0 ? found[each->slot] : NULL);
+      if (found[computed]) computed++;
       else yes = 0;
     } else {
       yes = is_true_of(each, found, check);
     }
   }
   /* Fetched values are owned, the locals are the caller's. */
-  while (made > check->locals) Py_DECREF(found[--made]);
+  while (computed > check->locals) Py_DECREF(found[--computed]);
   /* What cannot be fetched is a failed guard, and no error of the call. */
   if (!yes && PyErr_Occurred()) PyErr_Clear();
   return yes;
@@ -409,7 +409,7 @@ static PyCFunction method_of(PyObject *object, const char *name) {
   return method;
 }
 
-static int read_instruction(PyObject *text, Instruction *into, Py_ssize_t made) {
+static int read_instruction(PyObject *text, Instruction *into, Py_ssize_t computed) {
   unsigned long long address;
   PyObject *key;
   if (!PyArg_ParseTuple(text, "innKO", &into->operation, &into->slot, &into->number, &address, &key)) return -1;
@@ -421,15 +421,15 @@ static int read_instruction(PyObject *text, Instruction *into, Py_ssize_t made) 
     goto wrong;
   if (into->operation == EMPTY && !PyList_CheckExact(key) && !PyDict_Check(key)) goto wrong;
   if ((into->operation == KEYS || into->operation == UNMARKED) && !PyTuple_Check(key)) goto wrong;
-  if (into->operation < 0 || into->operation >= OPERATIONS || into->slot >= made || into->slot < -1) goto wrong;
-  if (into->operation == SAME && (into->number < 0 || into->number >= made)) goto wrong;
+  if (into->operation < 0 || into->operation >= OPERATIONS || into->slot >= computed || into->slot < -1) goto wrong;
+  if (into->operation == SAME && (into->number < 0 || into->number >= computed)) goto wrong;
   if (into->operation == TENSOR) return read_facts(key, &into->facts);
   if (into->operation == STATE) return (into->method = method_of(key, "check")) ? 0 : -1;
   if (into->operation == DISTINCT || into->operation == KEYS_OF_THREAD) {
     if (!PyTuple_Check(key) || !(into->numbers = numbers_of(key))) goto wrong;
     into->number = PyTuple_GET_SIZE(key);
     for (Py_ssize_t i = 0; into->operation == DISTINCT && i < into->number; i++)
-      if (into->numbers[i] < 0 || into->numbers[i] >= made) goto wrong;
+      if (into->numbers[i] < 0 || into->numbers[i] >= computed) goto wrong;
   }
   return PyErr_Occurred() ? -1 : 0;
 wrong:
@@ -572,7 +572,7 @@ static PyObject *accepting(FastCall *fast_call, PyObject *arguments, PyObject *k
     PyErr_Clear();
   }
   for (Py_ssize_t i = 0; i < fast_call->locals; i++) Py_XDECREF(locals[i]);
-  fast_call->refused = refused; /* last: what ran above may have made calls of its own */
+  fast_call->refused = refused; /* last: what ran above may have had calls of its own */
   return found;
 }
 
@@ -676,7 +676,7 @@ static PyObject *fast_call_forget(PyObject *self, PyObject *unused) {
 
 static PyMethodDef fast_call_methods[] = {
     {"bind", fast_call_bind, METH_VARARGS, "The locals of a call."},
-    {"add", fast_call_add, METH_VARARGS, "From now on, run a function in place of the calls that a check accepts."},
+    {"add", fast_call_add, METH_VARARGS, "From now on, run a function instead of the calls that a check accepts."},
     {"forget", fast_call_forget, METH_NOARGS, "From now on, every call goes the long way."},
     {NULL},
 };

@@ -60,19 +60,19 @@ typedef struct Watched {
 static Watched *watched[4096];
 static int watcher = -1;
 
-static Watched **place_of(PyObject *dict) {
-  Watched **place = &watched[((uintptr_t)dict >> 4) % 4096];
-  while (*place && (*place)->dict != dict) place = &(*place)->next;
-  return place;
+static Watched **link_to(PyObject *dict) {
+  Watched **link = &watched[((uintptr_t)dict >> 4) % 4096];
+  while (*link && (*link)->dict != dict) link = &(*link)->next;
+  return link;
 }
 
 static int on_change(PyDict_WatchEvent event, PyObject *dict, PyObject *key, PyObject *value) {
-  Watched **place = place_of(dict), *each = *place;
+  Watched **link = link_to(dict), *each = *link;
   if (!each) return 0;
   /* An event of a dict that is deallocated comes before its memory is used again. */
   each->version++;
   if (event == PyDict_EVENT_DEALLOCATED) { /* another dict may come to lie there */
-    *place = each->next;
+    *link = each->next;
     each->dict = NULL;
   }
   return 0;
@@ -99,12 +99,12 @@ static int has_own_values(PyObject *dict) {
 }
 
 static Watched *watch(PyObject *dict) {
-  Watched **place = place_of(dict), *each = *place;
+  Watched **link = link_to(dict), *each = *link;
   if (!each) {
     if (!has_own_values(dict) || PyDict_Watch(watcher, dict) || !(each = PyMem_Calloc(1, sizeof(Watched)))) return NULL;
     each->dict = dict;
-    each->next = *place;
-    *place = each;
+    each->next = *link;
+    *link = each;
   }
   each->users++;
   return each;
@@ -113,7 +113,7 @@ static Watched *watch(PyObject *dict) {
 static void unwatch(Watched *each) {
   if (!each || --each->users) return;
   if (each->dict) {
-    *place_of(each->dict) = each->next;
+    *link_to(each->dict) = each->next;
     PyDict_Unwatch(watcher, each->dict);
   }
   PyMem_Free(each);
@@ -131,7 +131,7 @@ static void unwatch(Watched *each) {
 typedef struct {
   PyObject *object; /* borrowed: compared, and looked into once its owner was found unchanged */
   enum Kind kind;
-  void *type, *place; /* its class; its __dict__ or its TensorImpl */
+  void *type, *content; /* its class; its __dict__ or its TensorImpl */
   VERSION             /* of a dict */
   char grad, bytes[]; /* of a tensor; see SIZE */
 } Thing;
@@ -151,8 +151,8 @@ typedef struct {
 } GuardCache;
 
 static void *dict_of(PyObject *object) {
-  PyObject **place = _PyObject_GetDictPtr(object);
-  return place ? *place : NULL;
+  PyObject **field = _PyObject_GetDictPtr(object);
+  return field ? *field : NULL;
 }
 
 static void *impl_of(PyObject *tensor) { return *(void **)((char *)tensor + impl_offset); }
@@ -171,12 +171,12 @@ static int look(Thing *thing, PyObject *object) {
   }
   if (is_tensor(object)) {
     thing->kind = TENSOR;
-    thing->place = impl_of(object);
-    thing->grad = requires_grad(thing->place);
-    memcpy(thing->bytes, (char *)thing->place + first_byte, last_byte - first_byte);
+    thing->content = impl_of(object);
+    thing->grad = requires_grad(thing->content);
+    memcpy(thing->bytes, (char *)thing->content + first_byte, last_byte - first_byte);
   } else {
     thing->kind = MODULE;
-    thing->place = dict_of(object);
+    thing->content = dict_of(object);
   }
   return 0;
 }
@@ -187,9 +187,9 @@ static int unchanged(const Thing *thing) {
   PyObject *object = thing->object;
   if (thing->kind == DICT) return is_as_it_was(thing);
   if (Py_TYPE(object) != thing->type) return 0;
-  if (thing->kind == MODULE) return dict_of(object) == thing->place;
-  return impl_of(object) == thing->place && requires_grad(thing->place) == thing->grad &&
-         !memcmp(thing->bytes, (char *)thing->place + first_byte, last_byte - first_byte);
+  if (thing->kind == MODULE) return dict_of(object) == thing->content;
+  return impl_of(object) == thing->content && requires_grad(thing->content) == thing->grad &&
+         !memcmp(thing->bytes, (char *)thing->content + first_byte, last_byte - first_byte);
 }
 
 static Thing *thing_at(const GuardCache *cache, Py_ssize_t index) { return (Thing *)(cache->things + index * SIZE); }

@@ -171,17 +171,17 @@ static int run(const Conditions *all, PyObject **found) {
 static PyObject *conditions_call(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *keywords) {
   Conditions *all = (Conditions *)self;
   PyObject *found[MANY];
-  Py_ssize_t made = 0;
+  Py_ssize_t computed = 0;
   if (PyVectorcall_NARGS(flags) != 1) return PyErr_Format(PyExc_TypeError, "conditions are asked about one dict");
-  for (; made < all->objects; made++) {
-    Py_ssize_t owner = all->object[made].owner;
-    PyObject *base = owner >= 0 ? found[owner] : owner == LOCALS ? arguments[0] : all->globals, *key = all->object[made].key;
-    found[made] = all->object[made].step == ITEM ? PyObject_GetItem(base, key) : PyObject_GetAttr(base, key);
-    if (!found[made]) break;
+  for (; computed < all->objects; computed++) {
+    Py_ssize_t owner = all->object[computed].owner;
+    PyObject *base = owner >= 0 ? found[owner] : owner == LOCALS ? arguments[0] : all->globals, *key = all->object[computed].key;
+    found[computed] = all->object[computed].step == ITEM ? PyObject_GetItem(base, key) : PyObject_GetAttr(base, key);
+    if (!found[computed]) break;
   }
-  int answer = made == all->objects ? run(all, found) : UNKNOWN;
+  int answer = computed == all->objects ? run(all, found) : UNKNOWN;
   PyErr_Clear();
-  while (made) Py_DECREF(found[--made]);
+  while (computed) Py_DECREF(found[--computed]);
   if (answer == UNKNOWN) return PyObject_CallOneArg(all->otherwise, arguments[0]);
   return PyBool_FromLong(answer);
 }

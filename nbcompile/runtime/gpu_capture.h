@@ -5,7 +5,7 @@
  *   recording.run([input, ...], most bytes)                     a tuple of outputs; or a number: why not (REFUSALS)
  *
  * A recording reads and writes fixed addresses. An input is at the address where it was recorded, or is copied to the
- * place that was recorded for it. Results get new tensors at each call, over the same memory: while a result that the
+ * buffer that was recorded for it. Results get new tensors at each call, over the same memory: while a result that the
  * graph would overwrite is still used, its own or one of another graph of the pool (gpu_graph_memory.h), its content is
  * moved to memory of its own, under all the tensors that see it, before the graph runs. So no result changes afterwards.
  *
@@ -98,11 +98,11 @@ struct Recorded {
     Kind kind;
     caffe2::TypeMeta dtype;
     Numbers sizes, strides;
-    void *address; /* of the tensor, or of the place that it is copied to */
+    void *address; /* of the tensor, or of the buffer that it is copied to */
     size_t bytes;  /* COPIED */
     PyObject *value; /* OTHER: a number, None */
   };
-  enum Source { GIVEN, VIEW, MADE, OBJECT };
+  enum Source { GIVEN, VIEW, CREATED, OBJECT };
   struct Output {
     Source source;
     size_t from; /* the input, or the block */
@@ -114,14 +114,14 @@ struct Recorded {
   int device;
   bool single;
   void *executable;
-  std::vector<at::TensorBase> places; /* of copied inputs */
+  std::vector<at::TensorBase> buffers; /* of copied inputs */
   std::vector<Input> inputs;
   std::vector<SharedBlock> blocks;
   std::vector<Output> outputs;
   SharedPool pool;
   std::vector<Range> kept;
   std::vector<SharedBlock> watched;
-  size_t watched_version = 0; /* of the pool's list, when it was made */
+  size_t watched_version = 0; /* of the pool's list, when it was created */
 
   const std::vector<SharedBlock> &blocks_to_watch() {
     if (watched_version == pool->version) return watched;
@@ -180,7 +180,7 @@ size_t bytes_in_use(Recorded *recorded) {
   return total;
 }
 
-PyObject *made_tensor(c10::Storage storage, const Recorded::Output &output, int64_t offset) {
+PyObject *new_tensor(c10::Storage storage, const Recorded::Output &output, int64_t offset) {
   at::TensorBase tensor = at::detail::make_tensor_base<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CUDA), output.dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(output.sizes, output.strides, offset);
   return wrap_tensor(tensor);
@@ -192,9 +192,9 @@ PyObject *output_of(Recorded *recorded, const Recorded::Output &output, PyObject
     case Recorded::OBJECT: return Py_NewRef(output.object);
     case Recorded::VIEW: {
       const at::TensorBase &base = tensor_of(inputs[output.from]);
-      return made_tensor(base.storage(), output, base.storage_offset() + output.offset);
+      return new_tensor(base.storage(), output, base.storage_offset() + output.offset);
     }
-    case Recorded::MADE: break;
+    case Recorded::CREATED: break;
   }
   Block &block = *recorded->blocks[output.from];
   c10::Storage &storage = storages[output.from];
@@ -203,7 +203,7 @@ PyObject *output_of(Recorded *recorded, const Recorded::Output &output, PyObject
     storage = c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), block.bytes, std::move(data), c10::GetAllocator(CUDA), true));
     block.last = c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl());
   }
-  return made_tensor(storage, output, output.offset);
+  return new_tensor(storage, output, output.offset);
 }
 
 PyObject *outputs_of(Recorded *recorded, PyObject *const *inputs) {
@@ -211,8 +211,8 @@ PyObject *outputs_of(Recorded *recorded, PyObject *const *inputs) {
   if (recorded->single) return output_of(recorded, recorded->outputs[0], inputs, storages);
   PyObject *results = PyTuple_New((Py_ssize_t)recorded->outputs.size());
   for (size_t i = 0; results && i < recorded->outputs.size(); i++) {
-    PyObject *made = output_of(recorded, recorded->outputs[i], inputs, storages);
-    if (made) PyTuple_SET_ITEM(results, i, made);
+    PyObject *created = output_of(recorded, recorded->outputs[i], inputs, storages);
+    if (created) PyTuple_SET_ITEM(results, i, created);
     else Py_CLEAR(results);
   }
   return results;
@@ -311,7 +311,7 @@ PyMethodDef recording_methods[] = {
 };
 
 /* Describe one output; `seen` are the tensors that the program was given while it was recorded, of which the first `given`
-   are the caller's (others are places of our own: what is returned of them is a result as any other). */
+   are the caller's (others are buffers of our own: what is returned of them is a result as any other). */
 int describe_output(Recorded *recorded, PyObject *value, PyObject *seen, Py_ssize_t given) {
   Recorded::Output output{Recorded::OBJECT, 0, caffe2::TypeMeta(), {}, {}, 0, nullptr};
   for (Py_ssize_t i = 0; i < given; i++)
@@ -329,7 +329,7 @@ int describe_output(Recorded *recorded, PyObject *value, PyObject *seen, Py_ssiz
   output.offset = tensor.storage_offset();
   auto *storage = tensor.storage().unsafeGetStorageImpl();
   if (output.source == Recorded::OBJECT) {
-    output.source = Recorded::MADE;
+    output.source = Recorded::CREATED;
     for (Py_ssize_t i = 0; i < given; i++) {
       PyObject *input = PyList_GET_ITEM(seen, i);
       if (!is_a_tensor(input) || tensor_of(input).storage().unsafeGetStorageImpl() != storage) continue;
@@ -338,12 +338,12 @@ int describe_output(Recorded *recorded, PyObject *value, PyObject *seen, Py_ssiz
       output.offset -= tensor_of(input).storage_offset();
     }
   }
-  if (output.source == Recorded::MADE) {
+  if (output.source == Recorded::CREATED) {
     void *address = storage->mutable_data();
     for (output.from = 0; output.from < recorded->blocks.size() && recorded->blocks[output.from]->address != address; output.from++) {}
     if (!address || output.from == recorded->blocks.size()) {
       output.from = recorded->blocks.size();
-      bool pooled = std::none_of(recorded->places.begin(), recorded->places.end(), [&](const at::TensorBase &place) { return place.storage().unsafeGetStorageImpl() == storage; });
+      bool pooled = std::none_of(recorded->buffers.begin(), recorded->buffers.end(), [&](const at::TensorBase &buffer) { return buffer.storage().unsafeGetStorageImpl() == storage; });
       Hold hold = std::make_shared<at::TensorBase>(tensor);
       recorded->blocks.push_back(SharedBlock(new Block{address, storage->nbytes(), pooled, c10::weak_intrusive_ptr<c10::StorageImpl>(c10::intrusive_ptr<c10::StorageImpl>()), hold, hold, recorded}));
     }
@@ -357,11 +357,11 @@ void describe_input(Recorded *recorded, PyObject *value, PyObject *seen) {
     recorded->inputs.push_back({Recorded::OTHER, caffe2::TypeMeta(), {}, {}, nullptr, 0, Py_NewRef(value)});
     return;
   }
-  const at::TensorBase &tensor = tensor_of(value), &place = tensor_of(seen);
+  const at::TensorBase &tensor = tensor_of(value), &buffer = tensor_of(seen);
   bool copied = value != seen;
   recorded->inputs.push_back({copied ? Recorded::COPIED : Recorded::STATIC, tensor.dtype(), numbers_of(tensor.sizes()), numbers_of(tensor.strides()),
-                              address_of(place), copied ? span(tensor) : 0, nullptr});
-  if (copied) recorded->places.push_back(place);
+                              address_of(buffer), copied ? span(tensor) : 0, nullptr});
+  if (copied) recorded->buffers.push_back(buffer);
 }
 
 /* make_recording(pool, executable graph, inputs, what the program was given for each, how many are the caller's, its
@@ -371,9 +371,9 @@ PyObject *make_recording(PyObject *, PyObject *arguments) {
   unsigned long long executable;
   Py_ssize_t given;
   if (!PyArg_ParseTuple(arguments, "O!KO!O!nO", &GraphPoolType, &pool, &executable, &PyList_Type, &inputs, &PyList_Type, &seen, &given, &result)) return nullptr;
-  Recording *made = PyObject_New(Recording, &RecordingType);
-  if (!made) return nullptr;
-  Recorded *recorded = made->recorded = new Recorded();
+  Recording *created = PyObject_New(Recording, &RecordingType);
+  if (!created) return nullptr;
+  Recorded *recorded = created->recorded = new Recorded();
   recorded->pool = pool_of(pool);
   recorded->device = recorded->pool->device;
   recorded->executable = (void *)(uintptr_t)executable;
@@ -384,11 +384,11 @@ PyObject *make_recording(PyObject *, PyObject *arguments) {
   if (capture.kept) recorded->kept = std::move(capture.kept->ranges);
   capture.kept.reset();
   if (status) {
-    Py_DECREF(made);
+    Py_DECREF(created);
     return nullptr;
   }
   auto &known = recorded->pool->blocks;
   known.insert(known.end(), recorded->blocks.begin(), recorded->blocks.end());
   recorded->pool->version++;
-  return (PyObject *)made;
+  return (PyObject *)created;
 }

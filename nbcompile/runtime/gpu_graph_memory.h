@@ -23,7 +23,7 @@ void release_memory(void *context) { delete (Hold *)context; }
 struct Block {
   void *address;
   size_t bytes;
-  bool pooled; /* no: the place of a copied input, which is in no pool */
+  bool pooled; /* no: the buffer of a copied input, which is in no pool */
   c10::weak_intrusive_ptr<c10::StorageImpl> last; /* the storage that the latest call gave out */
   Hold hold;
   std::weak_ptr<at::TensorBase> held; /* by `hold`, or by the outputs of a recording that is gone */
@@ -103,9 +103,9 @@ int move_out(const GpuState *state, const Block &block) {
   auto storage = used(block);
   if (!storage) return 0;
   int64_t sizes[] = {(int64_t)block.bytes}, strides[] = {1};
-  void *made;
-  if (allocate(1, sizes, strides, (int)c10::ScalarType::Byte, state->device, &made)) return -1;
-  at::TensorBase *fresh = (at::TensorBase *)made;
+  void *created;
+  if (allocate(1, sizes, strides, (int)c10::ScalarType::Byte, state->device, &created)) return -1;
+  at::TensorBase *fresh = (at::TensorBase *)created;
   int status = copy_bytes(state, fresh->unsafeGetTensorImpl()->mutable_data(), block.address, block.bytes);
   if (!status) storage->set_data_ptr_noswap(fresh->storage().unsafeGetStorageImpl()->set_data_ptr(c10::DataPtr(nullptr, fresh->device())));
   delete fresh;
@@ -128,9 +128,9 @@ PyObject *make_pool(PyObject *, PyObject *device) {
   if (PyErr_Occurred()) return nullptr;
   Entered entered(number);
   if (!entered.inside) return nullptr;
-  GraphPool *made = PyObject_New(GraphPool, &GraphPoolType);
-  if (made) made->pool = new SharedPool(new MemoryPool{number, entered.state.stream, {}});
-  return (PyObject *)made;
+  GraphPool *created = PyObject_New(GraphPool, &GraphPoolType);
+  if (created) created->pool = new SharedPool(new MemoryPool{number, entered.state.stream, {}});
+  return (PyObject *)created;
 }
 
 PyObject *pool_ready(PyObject *self, PyObject *) {

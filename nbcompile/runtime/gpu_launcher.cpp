@@ -155,17 +155,17 @@ template <typename Allocate> int allocate_twice_at_most(Allocate allocate) {
   }
 }
 
-int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **made) {
+int allocate(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **created) {
   c10::IntArrayRef size(sizes, dim), stride(strides, dim);
   return allocate_twice_at_most([&] {
     auto tensor = at::detail::empty_strided_generic(size, stride, c10::GetAllocator(CUDA), c10::DispatchKeySet(c10::DispatchKey::CUDA), (c10::ScalarType)dtype);
-    *made = new at::TensorBase(std::move(tensor)); /* as aoti_torch_delete_tensor_object expects it */
+    *created = new at::TensorBase(std::move(tensor)); /* as aoti_torch_delete_tensor_object expects it */
   });
 }
 
 /* Memory of the current device for one launch. */
-int take_scratch(size_t bytes, c10::DataPtr *made) {
-  return allocate_twice_at_most([&] { *made = c10::GetAllocator(CUDA)->allocate(bytes); });
+int take_scratch(size_t bytes, c10::DataPtr *created) {
+  return allocate_twice_at_most([&] { *created = c10::GetAllocator(CUDA)->allocate(bytes); });
 }
 
 /* ---------------------------------------------------------------- kernels */
@@ -180,12 +180,12 @@ struct GpuKernel {
   PyObject *name, *grid, *unaligned; /* unaligned() -> (image, entry, threads, shared, parameters, scratch) */
 };
 
-int load(GpuKernel *kernel, int which, PyObject *made) {
+int load(GpuKernel *kernel, int which, PyObject *created) {
   const char *image, *entry;
   Py_ssize_t bytes;
   int parameters;
   unsigned threads, shared, scratch;
-  if (!PyArg_ParseTuple(made, "y#sIIiI", &image, &bytes, &entry, &threads, &shared, &parameters, &scratch)) return -1;
+  if (!PyArg_ParseTuple(created, "y#sIIiI", &image, &bytes, &entry, &threads, &shared, &parameters, &scratch)) return -1;
   if (parameters < kernel->tensors + kernel->sizes || parameters > MOST_PARAMETERS) {
     PyErr_Format(PyExc_ValueError, "%U takes %d parameters, and %d are given", kernel->name, parameters, kernel->tensors + kernel->sizes);
     return -1;
@@ -216,16 +216,16 @@ int load(GpuKernel *kernel, int which, PyObject *made) {
 std::recursive_mutex loading;
 
 int need_unaligned(GpuKernel *kernel) {
-  PyObject *made = PyObject_CallNoArgs(kernel->unaligned);
-  if (!made) return -1;
+  PyObject *created = PyObject_CallNoArgs(kernel->unaligned);
+  if (!created) return -1;
   /* A driver may let another thread run Python before the load is over, so Python's own lock does not order the loads. A
    * thread waits without Python's lock: who loads may need it. */
   std::unique_lock<std::recursive_mutex> turn(loading, std::defer_lock);
   Py_BEGIN_ALLOW_THREADS;
   turn.lock();
   Py_END_ALLOW_THREADS;
-  int status = kernel->function[1] ? 0 : load(kernel, 1, made);
-  Py_DECREF(made);
+  int status = kernel->function[1] ? 0 : load(kernel, 1, created);
+  Py_DECREF(created);
   return status;
 }
 
@@ -334,9 +334,9 @@ PyTypeObject KernelType = {PyVarObject_HEAD_INIT(NULL, 0)};
 
 /* make_kernel(name, device, tensors, sizes, debug, grid, (image, entry, threads, shared, parameters, scratch), unaligned) */
 PyObject *make_kernel(PyObject *, PyObject *arguments) {
-  PyObject *name, *grid, *made, *unaligned;
+  PyObject *name, *grid, *created, *unaligned;
   int device, tensors, sizes, debug;
-  if (!PyArg_ParseTuple(arguments, "UiiipOO!O", &name, &device, &tensors, &sizes, &debug, &grid, &PyTuple_Type, &made, &unaligned)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "UiiipOO!O", &name, &device, &tensors, &sizes, &debug, &grid, &PyTuple_Type, &created, &unaligned)) return nullptr;
   GpuKernel *kernel = PyObject_New(GpuKernel, &KernelType);
   if (!kernel) return nullptr;
   memset((char *)kernel + sizeof(PyObject), 0, sizeof(GpuKernel) - sizeof(PyObject));
@@ -348,7 +348,7 @@ PyObject *make_kernel(PyObject *, PyObject *arguments) {
   Py_INCREF(kernel->name = name);
   Py_INCREF(kernel->grid = grid);
   Py_INCREF(kernel->unaligned = unaligned);
-  if (load(kernel, 0, made)) {
+  if (load(kernel, 0, created)) {
     Py_DECREF(kernel);
     return nullptr;
   }
@@ -433,10 +433,10 @@ PyObject *empty_strided(PyObject *, PyObject *arguments) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes); i++) size.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i)));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(strides); i++) stride.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i)));
   if (PyErr_Occurred()) return nullptr;
-  void *made;
+  void *created;
   Entered entered(device);
-  if (!entered.inside || allocate((int64_t)size.size(), size.data(), stride.data(), dtype, device, &made)) return nullptr;
-  at::TensorBase *tensor = (at::TensorBase *)made;
+  if (!entered.inside || allocate((int64_t)size.size(), size.data(), stride.data(), dtype, device, &created)) return nullptr;
+  at::TensorBase *tensor = (at::TensorBase *)created;
   PyObject *wrapped = wrap_tensor(*tensor);
   delete tensor;
   return wrapped;

@@ -3,7 +3,7 @@
 #define NBCOMPILE_GPU_TABLE
 #include <stdint.h>
 
-/* The device that a call has made current, and the one to go back to. */
+/* The device that a call has created current, and the one to go back to. */
 typedef struct {
   int device, before;
   void *stream;
@@ -13,7 +13,7 @@ typedef struct {
 typedef struct {
   int (*enter)(int device, GpuState *state);
   void (*leave)(const GpuState *state);
-  int (*allocate)(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **made);
+  int (*allocate)(int64_t dim, const int64_t *sizes, const int64_t *strides, int dtype, int device, void **created);
   int (*launch)(void *kernel, void **pointers, const int64_t *sizes, int64_t grid, const GpuState *state);
 } GpuTable;
 #endif

@@ -36,14 +36,14 @@ static PyObject *joined_call(PyObject *self, PyObject *const *inputs, size_t fla
   PyObject *views = program_positional(joined->views, inputs, given);
   /* A list of its own: what `run` returned may belong to somebody else. */
   PyObject *outputs = views ? PySequence_List(results) : NULL, *whole = NULL;
-  Py_ssize_t made = views && PyTuple_CheckExact(views) ? PyTuple_GET_SIZE(views) : 0;
+  Py_ssize_t created = views && PyTuple_CheckExact(views) ? PyTuple_GET_SIZE(views) : 0;
   Py_DECREF(results);
   if (outputs) {
     Py_ssize_t i = 0;
-    for (; i < joined->count && i < made && joined->position[i] < PyList_GET_SIZE(outputs); i++)
+    for (; i < joined->count && i < created && joined->position[i] < PyList_GET_SIZE(outputs); i++)
       PyList_SetItem(outputs, joined->position[i], Py_NewRef(PyTuple_GET_ITEM(views, i)));
     if (i == joined->count) whole = PyList_AsTuple(outputs);
-    else PyErr_SetString(PyExc_ValueError, "a view in the place of no result");
+    else PyErr_SetString(PyExc_ValueError, "a view instead of no result");
   }
   Py_XDECREF(outputs);
   Py_XDECREF(views);

@@ -31,7 +31,7 @@
 #include <string.h>
 
 typedef int64_t i64;
-typedef void *Handle; /* an at::Tensor*, owned by whoever made it */
+typedef void *Handle; /* an at::Tensor*, owned by whoever created it */
 
 extern int aoti_torch_get_data_ptr(Handle, void **);
 extern int aoti_torch_get_dim(Handle, i64 *);
@@ -268,7 +268,7 @@ typedef struct {
   Py_ssize_t count, values, holes; /* how many numbers; of which so many are one of the values that a call works out */
   struct Value *value;
   struct Hole *hole;
-  PyObject *description; /* the tuples it was made of: owns the names */
+  PyObject *description; /* the tuples it was built from: owns the names */
   PyObject *constants;   /* a tuple: the tensors that the graph itself holds */
   PyObject *slow;        /* called with the list of inputs when one is not as expected */
   PyObject *on_error, *owner;
@@ -296,13 +296,13 @@ static int fits(PyObject *value, const Layout *expected) {
 
 static int is_unknown(const Layout *layout) { return layout->dim == ANYTHING; }
 
-/* The slots of one call. A slot holds an input, a tensor that the program allocated (made, owned), or the result of an
+/* The slots of one call. A slot holds an input, a tensor that the program allocated (created, owned), or the result of an
  * operator (held). */
 typedef struct {
   Program *program;
   PyObject **inputs; /* NULL: freed */
   void **pointers;
-  Handle *made;
+  Handle *created;
   PyObject **held;
   void **buffers; /* for the arguments of one kernel */
   const i64 *numbers, *values; /* the program's numbers in this call */
@@ -323,13 +323,13 @@ static Layout layout_now(const Slots *slots, const Layout *layout) {
 
 static Handle handle_at(const Slots *slots, Py_ssize_t slot) {
   if (slot < slots->program->inputs) return handle_of(slots->inputs[slot]);
-  return slots->held[slot] ? handle_of(slots->held[slot]) : slots->made[slot];
+  return slots->held[slot] ? handle_of(slots->held[slot]) : slots->created[slot];
 }
 
 /* A new reference. */
 static PyObject *object_at(const Slots *slots, Py_ssize_t slot) {
   if (slot < slots->program->inputs) return Py_NewRef(slots->inputs[slot]);
-  return slots->held[slot] ? Py_NewRef(slots->held[slot]) : wrap_tensor(slots->made[slot]);
+  return slots->held[slot] ? Py_NewRef(slots->held[slot]) : wrap_tensor(slots->created[slot]);
 }
 
 /* An input is freed only where the caller gave its reference away; whoever else has one keeps the tensor alive. */
@@ -339,8 +339,8 @@ static void empty(const Slots *slots, Py_ssize_t slot) {
     return;
   }
   if (slots->held[slot]) Py_CLEAR(slots->held[slot]);
-  else if (slots->made[slot]) aoti_torch_delete_tensor_object(slots->made[slot]);
-  slots->made[slot] = NULL;
+  else if (slots->created[slot]) aoti_torch_delete_tensor_object(slots->created[slot]);
+  slots->created[slot] = NULL;
 }
 
 /* A view, its offset counted from the tensor's own data. */
@@ -432,10 +432,10 @@ static int read_slot(PyObject *value, Py_ssize_t slots, Py_ssize_t *slot) {
 
 /* Interpret the steps. Returns 0 when done, -1 with a Python exception, 1 if an allocation failed.
 
-     slots.made      tensors that this call owns      slots.pointers      their data, and that of the inputs
-     ALLOCATE 2      made[2] = empty(...)             pointers[2]
+     slots.created      tensors that this call owns      slots.pointers      their data, and that of the inputs
+     ALLOCATE 2      created[2] = empty(...)             pointers[2]
      RUN kernel0     reads and writes                 pointers[0], pointers[2]
-     FREE 2          made[2] is released
+     FREE 2          created[2] is released
 
    A kernel sees pointers alone; that of each tensor is looked up once, where it is allocated or a view is taken. */
 static int interpret(Program *program, const Slots *slots) {
@@ -445,12 +445,12 @@ static int interpret(Program *program, const Slots *slots) {
     switch (step->kind) {
       case ALLOCATE: {
         Layout layout = layout_now(slots, &step->layout);
-        if (allocate(&layout, &slots->made[step->slot])) {
+        if (allocate(&layout, &slots->created[step->slot])) {
           /* What was not allocated must not be released at the end of the call. */
-          slots->made[step->slot] = NULL;
+          slots->created[step->slot] = NULL;
           return PyErr_Occurred() ? -1 : 1;
         }
-        if (aoti_torch_get_data_ptr(slots->made[step->slot], &slots->pointers[step->slot])) return 1;
+        if (aoti_torch_get_data_ptr(slots->created[step->slot], &slots->pointers[step->slot])) return 1;
         break;
       }
       case RUN:
@@ -467,7 +467,7 @@ static int interpret(Program *program, const Slots *slots) {
       case VIEW: {
         Handle view;
         if (view_of(slots, step->source, &step->layout, &view)) return -1;
-        slots->made[step->slot] = view;
+        slots->created[step->slot] = view;
         if (aoti_torch_get_data_ptr(view, &slots->pointers[step->slot])) return 1;
         break;
       }
@@ -530,7 +530,7 @@ static int take_inputs(const Slots *slots) {
 
 static PyObject *program_run(Program *program, PyObject **inputs, int owned) {
   /* One block of memory for all arrays of a call, on the stack where it is small:
-   *     pointers[slots] | made[slots] | held[slots] | buffers[widest] | values[values] | numbers[count]
+   *     pointers[slots] | created[slots] | held[slots] | buffers[widest] | values[values] | numbers[count]
    * Without run-time sizes the last two are left out, and Program.numbers is used as it is. */
   char small[2048];
   size_t words = 3 * program->slots + program->widest, numbers = program->holes || program->values ? program->values + program->count : 0;
@@ -548,8 +548,8 @@ static PyObject *program_run(Program *program, PyObject **inputs, int owned) {
   if (!fit) {
     result = program_slowly(program, inputs, program->given, owned);
   } else {
-    /* made and held: NULL is what `empty` releases nothing for, if the steps stop halfway. */
-    memset(slots.made, 0, 2 * program->slots * sizeof(void *));
+    /* created and held: NULL is what `empty` releases nothing for, if the steps stop halfway. */
+    memset(slots.created, 0, 2 * program->slots * sizeof(void *));
     int entered = program->device >= 0;
     if (entered && gpu->enter(program->device, &slots.gpu)) status = -1, entered = 0;
     else status = fit < 0 ? 1 : interpret(program, &slots);
@@ -732,7 +732,7 @@ static PyObject *make_program(PyObject *module, PyObject *arguments) {
     return NULL;
   Program *program = PyObject_New(Program, &ProgramType);
   if (!program) return NULL;
-  /* From here on program_dealloc can clean up, whatever was made so far. */
+  /* From here on program_dealloc can clean up, whatever was created so far. */
   memset((char *)program + sizeof(PyObject), 0, sizeof(Program) - sizeof(PyObject));
   program->vectorcall = program_call;
   program->slots = slots;
@@ -812,7 +812,7 @@ static PyObject *empty_strided(PyObject *module, PyObject *const *arguments, Py_
   i64 numbers[2 * MOST_DIMENSIONS];
   Numbers room = {numbers, numbers + 2 * MOST_DIMENSIONS, NULL};
   Layout layout = {0};
-  Handle made;
+  Handle created;
   /* Any other call (a device, a type that is not in the table) goes to torch. */
   int only_dtype = given == 2 && keywords && PyTuple_GET_SIZE(keywords) == 1;
   PyObject *number = only_dtype ? PyDict_GetItem(dtype_numbers, arguments[2]) : NULL;
@@ -821,9 +821,9 @@ static PyObject *empty_strided(PyObject *module, PyObject *const *arguments, Py_
   if (!(layout.sizes = read_numbers(arguments[0], &room, &given)) || !(layout.strides = read_numbers(arguments[1], &room, NULL)))
     return NULL;
   layout.dim = given;
-  if (allocate(&layout, &made)) return PyErr_Format(PyExc_MemoryError, "could not allocate a tensor of a compiled graph");
-  PyObject *tensor = wrap_tensor(made);
-  aoti_torch_delete_tensor_object(made);
+  if (allocate(&layout, &created)) return PyErr_Format(PyExc_MemoryError, "could not allocate a tensor of a compiled graph");
+  PyObject *tensor = wrap_tensor(created);
+  aoti_torch_delete_tensor_object(created);
   return tensor;
 }
 

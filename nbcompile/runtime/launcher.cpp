@@ -44,7 +44,7 @@ int give_warnings(void *handler) {
   }
 }
 
-/* Call a function of C++ with words in the places of the System V ABI: six registers of integers, eight of doubles, the
+/* Call a function of C++ with words at the positions of the System V ABI: six registers of integers, eight of doubles, the
  * stack (direct.py). A function with fewer arguments ignores the others. Nonzero if it threw. */
 int call_function(void *function, const long *w) {
   typedef void (*Function)(long, long, long, long, long, long, double, double, double, double, double, double, double, double,

@@ -3,7 +3,7 @@
  *   CALL       any operator: by its own function of C++, where it writes to nothing and there is a form for each argument
  *              (direct.py); else by torch's dispatcher, from C, where they are tensors and numbers (dispatched.py); else as
  *              Python would call it, with forms that say where tensors go
- *   PRODUCT    a matrix product into memory that a step before has made, by torch's C function or by oneDNN
+ *   PRODUCT    a matrix product into memory that a step before has created, by torch's C function or by oneDNN
  *   CONVOLVE   a convolution, by torch's C function
  *
  * The C functions go to the CPU's kernels without asking the dispatcher. A mode or a profiler would miss them, so
@@ -54,14 +54,14 @@ static PyObject *build(PyObject *form, const Slots *slots) {
   if (kind == FORM_TENSOR) return object_at(slots, PyLong_AsSsize_t(content));
   if (kind == FORM_NUMBER) return PyLong_FromLongLong(slots->values[PyLong_AsSsize_t(content)]);
   Py_ssize_t count = PyTuple_GET_SIZE(content);
-  PyObject *made = kind == FORM_LIST ? PyList_New(count) : PyTuple_New(count);
-  for (Py_ssize_t i = 0; made && i < count; i++) {
+  PyObject *created = kind == FORM_LIST ? PyList_New(count) : PyTuple_New(count);
+  for (Py_ssize_t i = 0; created && i < count; i++) {
     PyObject *item = build(PyTuple_GET_ITEM(content, i), slots);
-    if (!item) Py_CLEAR(made);
-    else if (kind == FORM_LIST) PyList_SET_ITEM(made, i, item);
-    else PyTuple_SET_ITEM(made, i, item);
+    if (!item) Py_CLEAR(created);
+    else if (kind == FORM_LIST) PyList_SET_ITEM(created, i, item);
+    else PyTuple_SET_ITEM(created, i, item);
   }
-  return made;
+  return created;
 }
 
 /* Return whether a form is valid, and all its slots and values exist. */
@@ -80,9 +80,9 @@ static int is_form(PyObject *form, const Program *program) {
 }
 
 static PyObject *tuple_of(const i64 *numbers, i64 count) {
-  PyObject *made = PyTuple_New(count);
-  for (i64 i = 0; made && i < count; i++) PyTuple_SET_ITEM(made, i, PyLong_FromLongLong(numbers[i]));
-  return made;
+  PyObject *created = PyTuple_New(count);
+  for (i64 i = 0; created && i < count; i++) PyTuple_SET_ITEM(created, i, PyLong_FromLongLong(numbers[i]));
+  return created;
 }
 
 /* Store an operator's result in a slot; steals the reference. */
@@ -98,15 +98,15 @@ static int hold(const Result *result, const Slots *slots, PyObject *value) {
 }
 
 /* The same for a result that is no Python object yet, and may never be one. */
-static int keep(const Result *result, const Slots *slots, Handle made) {
+static int keep(const Result *result, const Slots *slots, Handle created) {
   Layout layout = layout_now(slots, &result->layout);
-  if (is_unknown(&layout)) return slots->made[result->slot] = made, 0;
-  if (has_layout(made, &layout)) {
-    slots->made[result->slot] = made;
-    return aoti_torch_get_data_ptr(made, &slots->pointers[result->slot]) ? 1 : 0;
+  if (is_unknown(&layout)) return slots->created[result->slot] = created, 0;
+  if (has_layout(created, &layout)) {
+    slots->created[result->slot] = created;
+    return aoti_torch_get_data_ptr(created, &slots->pointers[result->slot]) ? 1 : 0;
   }
-  PyObject *wrapped = wrap_tensor(made);
-  aoti_torch_delete_tensor_object(made);
+  PyObject *wrapped = wrap_tensor(created);
+  aoti_torch_delete_tensor_object(created);
   return hold(result, slots, wrapped);
 }
 
@@ -116,21 +116,21 @@ enum { PLAIN, TENSOR, LIST, OPTIONAL };
 /* Read an argument, and go on behind it; what it refers to is the dispatcher's. 0 on success. */
 static int argument(const Slots *slots, const i64 **code, uint64_t *into) {
   i64 form = *(*code)++, value = *(*code)++;
-  void *made = NULL;
+  void *created = NULL;
   int status = 0;
   switch (form % OPTIONAL) {
     case TENSOR:
-      status = aoti_torch_new_tensor_handle(handle_at(slots, value), &made);
+      status = aoti_torch_new_tensor_handle(handle_at(slots, value), &created);
       break;
     case LIST:
-      status = torch_new_list_reserve_size(value, &made);
+      status = torch_new_list_reserve_size(value, &created);
       for (i64 i = 0; i < value && !status; i++) {
         uint64_t item;
-        status = argument(slots, code, &item) || torch_list_push_back(made, item);
+        status = argument(slots, code, &item) || torch_list_push_back(created, item);
       }
       break;
   }
-  *into = made ? (uint64_t)(uintptr_t)made : (uint64_t)value;
+  *into = created ? (uint64_t)(uintptr_t)created : (uint64_t)value;
   if (form >= OPTIONAL) *into = (uint64_t)(uintptr_t)boxed(*into);
   return status;
 }
@@ -139,9 +139,9 @@ static int argument(const Slots *slots, const i64 **code, uint64_t *into) {
 static int keep_results(const Step *step, const Slots *slots, uint64_t *stack, int status) {
   for (Py_ssize_t i = 0; i < step->results && status >= 0; i++) {
     Py_ssize_t at = step->result[i].depth ? step->result[i].path[0] : 0;
-    Handle made = (Handle)(uintptr_t)stack[at];
+    Handle created = (Handle)(uintptr_t)stack[at];
     stack[at] = 0;
-    if (keep(&step->result[i], slots, made)) status = -1;
+    if (keep(&step->result[i], slots, created)) status = -1;
   }
   for (Py_ssize_t i = 0; i < step->returns; i++)
     if (stack[i]) aoti_torch_delete_tensor_object((Handle)(uintptr_t)stack[i]);
@@ -175,8 +175,8 @@ static int is_brief(const Step *step, const Slots *slots, Py_ssize_t tensors) {
 enum { LISTED = -1 };
 enum { NUMBER, AT_TENSOR, MAYBE_TENSOR, CELL, TEXT, ARRAY, WORDS = 24, CELLS = 48 };
 
-/* Write the words of a call where their places are; what they are addresses of is in `cells`. */
-static void place(const Step *step, const Slots *slots, i64 *words, i64 *cells) {
+/* Write the words of a call at their positions; what they are addresses of is in `cells`. */
+static void write_words(const Step *step, const Slots *slots, i64 *words, i64 *cells) {
   const i64 *code = now(slots, step->codes), *end = code + step->count;
   while (code < end) {
     i64 *into = &words[*code++], form = *code++, value = *code++;
@@ -204,9 +204,9 @@ static void place(const Step *step, const Slots *slots, i64 *words, i64 *cells) 
 /* Call an operator by its own function. 0: done; -1: done, and a result does not fit, with a Python exception; 1: it failed. */
 static int call_directly(const Step *step, const Slots *slots) {
   i64 words[WORDS] = {0}, cells[CELLS];
-  uint64_t made[MANY] = {0};
-  place(step, slots, words, cells);
-  words[0] = (i64)(uintptr_t)made;
+  uint64_t created[MANY] = {0};
+  write_words(step, slots, words, cells);
+  words[0] = (i64)(uintptr_t)created;
   int status;
   Warnings warnings;
   keep_warnings(&warnings);
@@ -220,7 +220,7 @@ static int call_directly(const Step *step, const Slots *slots) {
   if (status) return raised ? -1 : 1;
   /* A tuple of C++ begins with its last item here. A tensor is one pointer, and its object is one word of memory. */
   uint64_t stack[MANY];
-  for (Py_ssize_t i = 0; i < step->returns; i++) stack[i] = (uint64_t)(uintptr_t)boxed(made[step->returns - 1 - i]);
+  for (Py_ssize_t i = 0; i < step->returns; i++) stack[i] = (uint64_t)(uintptr_t)boxed(created[step->returns - 1 - i]);
   return keep_results(step, slots, stack, raised);
 }
 
@@ -228,11 +228,11 @@ static int call_directly(const Step *step, const Slots *slots) {
  * 0: done; -1: done, with a Python exception; 1: it failed. */
 static int make_views(const Step *step, const Slots *slots) {
   i64 words[WORDS] = {0}, cells[CELLS];
-  uint64_t made[MANY] = {0}, *first = made, *end = made + 1;
-  place(step, slots, words, cells);
-  words[0] = (i64)(uintptr_t)made;
+  uint64_t created[MANY] = {0}, *first = created, *end = created + 1;
+  write_words(step, slots, words, cells);
+  words[0] = (i64)(uintptr_t)created;
   if (call_function(step->direct, words)) return 1;
-  if (step->returns == LISTED) first = (uint64_t *)(uintptr_t)made[0], end = (uint64_t *)(uintptr_t)made[1];
+  if (step->returns == LISTED) first = (uint64_t *)(uintptr_t)created[0], end = (uint64_t *)(uintptr_t)created[1];
   int status = 0;
   for (uint64_t *view = first; view < end; view++) {
     const Result *result = NULL;
@@ -243,7 +243,7 @@ static int make_views(const Step *step, const Slots *slots) {
     else if (keep(result, slots, handle)) status = -1;
   }
   for (Py_ssize_t i = 0; i < step->results && !status; i++)
-    if (!slots->made[step->result[i].slot]) status = (PyErr_SetString(PyExc_RuntimeError, "a view operator made fewer views"), -1);
+    if (!slots->created[step->result[i].slot]) status = (PyErr_SetString(PyExc_RuntimeError, "a view operator returned fewer views"), -1);
   if (step->returns == LISTED) free_array(first);
   return status;
 }
@@ -330,7 +330,7 @@ static const i64 LARGE_PRODUCT = 1 << 24; /* multiplications */
 static int has_onednn = 0; /* set by setup() */
 
 /* Return whether oneDNN accepts a float32 matrix, or a batch, without a copy: rows or columns without gaps. */
-static int lies_plainly(Handle matrix, i64 dim) {
+static int is_plain(Handle matrix, i64 dim) {
   i64 *size, *stride, rank;
   int32_t dtype;
   if (aoti_torch_get_dim(matrix, &rank) || rank != dim) return 0;
@@ -350,7 +350,7 @@ static int is_for_onednn(const Step *step, Handle result, Handle left, Handle ri
   i64 columns = size[dim - 1], work = inner[dim - 1];
   for (i64 i = 0; i < dim; i++) work *= size[i];
   return work >= LARGE_PRODUCT && (columns >= 64 || columns % 16 == 0) && step->alpha == 1 && step->beta == 1 &&
-         lies_plainly(result, dim) && lies_plainly(left, dim) && lies_plainly(right, dim);
+         is_plain(result, dim) && is_plain(left, dim) && is_plain(right, dim);
 }
 
 /* result = left @ right (+ bias); returns 0 on success. */
@@ -391,21 +391,21 @@ static int multiply(const Step *step, const Slots *slots) {
 static int convolve(const Step *step, const Slots *slots) {
   i64 dims = step->geometry[0];
   const i64 *stride = step->geometry + 1, *padding = stride + dims, *dilation = padding + dims, *more = dilation + dims;
-  Handle input = handle_at(slots, step->slots[0]), weight = handle_at(slots, step->slots[1]), made = NULL;
+  Handle input = handle_at(slots, step->slots[0]), weight = handle_at(slots, step->slots[1]), created = NULL;
   Handle bias = step->count > 2 ? handle_at(slots, step->slots[2]) : NULL;
   int status;
   PyThreadState *thread = is_brief(step, slots, step->count) ? NULL : PyEval_SaveThread();
   Guard guard;
   exclude_keys(&guard, autograd_keys);
   status = aoti_torch_cpu_convolution(input, weight, bias ? &bias : NULL, stride, dims, padding, dims, dilation, dims,
-                                      (int32_t)more[dims], more, dims, more[dims + 1], &made);
+                                      (int32_t)more[dims], more, dims, more[dims + 1], &created);
   include_keys(&guard);
   if (thread) PyEval_RestoreThread(thread);
   if (status) {
     PyErr_SetString(PyExc_RuntimeError, "a convolution of a compiled graph failed; torch said why on the standard error");
     return -1;
   }
-  return keep(step->result, slots, made);
+  return keep(step->result, slots, created);
 }
 
 /* ((slot, path, dtype, sizes, strides, adopt), ...) */
@@ -474,7 +474,7 @@ static int read_dispatch(Program *program, PyObject *text, Numbers *numbers, Ste
   return right ? 0 : (PyErr_SetString(PyExc_ValueError, "not an operator for the dispatcher"), -1);
 }
 
-/* (address, (place, form, value, ...), texts, slots of tensors, returns): an operator's own function */
+/* (address, (position, form, value, ...), texts, slots of tensors, returns): an operator's own function */
 static int read_direct(Program *program, PyObject *text, Numbers *numbers, Step *step) {
   PyObject *codes, *tensors;
   unsigned long long address;

@@ -23,7 +23,7 @@ typedef struct {
   void *data;
   i64 bytes, last_use;
   int32_t dtype;
-  int inference;               /* made in inference mode: a tensor says so for life */
+  int inference;               /* created in inference mode: a tensor says so for life */
   uint64_t alone[POOL_WORDS];  /* the storage's counts while the keeper is its only owner */
 } Block;
 
@@ -31,7 +31,7 @@ static struct {
   int ready;
   Py_ssize_t storage_word;            /* where a TensorImpl points to its storage */
   Py_ssize_t count_word[POOL_WORDS];  /* where a storage counts its owners, and those who hold it weakly */
-  uint64_t has_object;                /* bits of the first, while a Python object stands for the storage */
+  uint64_t has_object;                /* bits of the first, while a Python object represents the storage */
   PyObject *settings, *limit_name;    /* nbcompile.config's dictionary, and the setting's name */
   i64 bytes, clock, hits;
   Py_ssize_t count;
@@ -51,8 +51,8 @@ static int is_alone(const Block *block) {
   return 1;
 }
 
-/* Whether the block is still the memory that was made: nobody resized the storage, gave it other data, or asked for
-   the storage itself (then a Python object stands for it, which would go from one result to the next). */
+/* Whether the block is still the memory that was created: nobody resized the storage, gave it other data, or asked for
+   the storage itself (then a Python object represents it, which would go from one result to the next). */
 static int is_whole(const Block *block) {
   void *data;
   if (storage_of(block->keeper)[pool.count_word[0]] & pool.has_object) return 0;
@@ -136,8 +136,8 @@ static i64 span_of(const Layout *layout) {
 }
 
 /* A new tensor: 0, or not 0 where there is no memory. */
-static int allocate(const Layout *layout, Handle *made) {
-  if (layout->device_type != CPU) return gpu->allocate(layout->dim, layout->sizes, layout->strides, layout->dtype, layout->device, made);
+static int allocate(const Layout *layout, Handle *created) {
+  if (layout->device_type != CPU) return gpu->allocate(layout->dim, layout->sizes, layout->strides, layout->dtype, layout->device, created);
   i64 itemsize = (i64)aoti_torch_dtype_element_size(layout->dtype), bytes = span_of(layout) * itemsize;
   if (bytes >= POOL_SMALL && pool.ready) {
     i64 limit = pool_limit();
@@ -146,10 +146,10 @@ static int allocate(const Layout *layout, Handle *made) {
     else if (limit >= bytes && make_room(bytes, limit)) block = new_block(bytes, layout->dtype, itemsize);
     if (block) {
       block->last_use = ++pool.clock;
-      if (!aoti_torch__reinterpret_tensor(block->keeper, layout->dim, layout->sizes, layout->strides, 0, made)) return 0;
+      if (!aoti_torch__reinterpret_tensor(block->keeper, layout->dim, layout->sizes, layout->strides, 0, created)) return 0;
     }
   }
-  return aoti_torch_empty_strided(layout->dim, layout->sizes, layout->strides, layout->dtype, CPU, 0, made);
+  return aoti_torch_empty_strided(layout->dim, layout->sizes, layout->strides, layout->dtype, CPU, 0, created);
 }
 
 /* What an operator of ATen's allocates and a call frees, up to 32 MiB, glibc gives back to the system, and makes anew page

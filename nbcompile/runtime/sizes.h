@@ -2,8 +2,8 @@
  *
  *   value 0 = size(input 0, dimension 1)      value 1 = value 0 * 8      number 17 = value 1
  *
- * Every size, stride, offset and slot that a program is described by lies in one array. Where a description has a
- * tuple (k,) in the place of an int, there is a hole for the k-th value. A call of a program that has any works out
+ * Every size, stride, offset and slot that a program is described by is in one array. Where a description has a
+ * tuple (k,) instead of an int, there is a hole for the k-th value. A call of a program that has any works out
  * all its values in order, in memory of its own (several threads may run one program), and fills a copy of the array.
  */
 

@@ -2,7 +2,7 @@
  *
  *   guard       the current device and stream of each thread; a stream's number is its native handle
  *   allocator   cuMemAlloc of the stand-in: memory of the device is memory of the CPU, in the driver's table; private pools
- *   tensors     empty_strided, and view and replace, which torch's own operators are made of (device.py)
+ *   tensors     empty_strided, and view and replace, which torch's own operators are composed of (device.py)
  *   attention   which operator computes it (attention.h)
  *
  * Compiled against torch's headers, once for a machine and a torch.
@@ -238,10 +238,10 @@ PyObject *view(PyObject *, PyObject *arguments) {
   if (!PyArg_ParseTuple(arguments, "KOOL", &address, &sizes, &strides, &offset) || !read(sizes, size) || !read(strides, stride)) return nullptr;
   return guarded([&]() {
     c10::TensorImpl *base = tensor_at(address);
-    at::TensorBase made = at::detail::make_tensor_base<c10::TensorImpl>(
+    at::TensorBase created = at::detail::make_tensor_base<c10::TensorImpl>(
         c10::TensorImpl::VIEW, c10::Storage(base->storage()), base->key_set(), base->dtype());
-    made.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride, offset);
-    return wrap_tensor(made);
+    created.unsafeGetTensorImpl()->set_sizes_and_strides(size, stride, offset);
+    return wrap_tensor(created);
   });
 }
 

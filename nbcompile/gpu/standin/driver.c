@@ -70,7 +70,7 @@ static CUresult injected(const char *name) {
   if (ends_the_context(fault.result)) lost = fault.result;
   return fault.result;
 }
-#define MAY_FAIL(name) do { CUresult made = injected(name); if (made) return made; } while (0)
+#define MAY_FAIL(name) do { CUresult created = injected(name); if (created) return created; } while (0)
 
 void standin_fail(const char *name, CUresult result, int after) {
   snprintf(fault.name, NAME, "%s", name);
@@ -119,9 +119,9 @@ CUresult cuDeviceGetAttribute(int *value, int attribute, int device) {
 CUresult cuCtxGetCurrent(Pointer *found) { MAY_FAIL("cuCtxGetCurrent"); *found = (Pointer)(intptr_t)context; return SUCCESS; }
 CUresult cuCtxSetCurrent(Pointer wanted) { MAY_FAIL("cuCtxSetCurrent"); context = (int)(intptr_t)wanted; return SUCCESS; }
 CUresult cuCtxGetDevice(int *device) { if (!context) return 201; *device = context - 1; return SUCCESS; }
-CUresult cuDevicePrimaryCtxRetain(Pointer *made, int device) {
+CUresult cuDevicePrimaryCtxRetain(Pointer *created, int device) {
   MAY_FAIL("cuDevicePrimaryCtxRetain");
-  *made = (Pointer)(intptr_t)(device + 1);
+  *created = (Pointer)(intptr_t)(device + 1);
   return SUCCESS;
 }
 CUresult cuCtxSynchronize(void) { MAY_FAIL("cuCtxSynchronize"); note("synchronize context"); return SUCCESS; }
@@ -215,7 +215,7 @@ void standin_set_callbacks(void (*load)(int, const void *), int (*launch)(int, c
 void standin_set_turn(void (*turn)(int)) { on_turn = turn; }
 long standin_launches(void) { return launches; }
 
-CUresult cuModuleLoadData(Pointer *made, const void *image) {
+CUresult cuModuleLoadData(Pointer *created, const void *image) {
   MAY_FAIL("cuModuleLoadData");
   if (!context) return 201;
   if (memcmp(image, "\x7f" "ELF", 4)) return INVALID_IMAGE;
@@ -223,10 +223,10 @@ CUresult cuModuleLoadData(Pointer *made, const void *image) {
   *module = (Module){++modules, context - 1};
   note("load module %d device %d", module->number, module->device);
   if (on_load) on_load(module->number, image);
-  *made = module;
+  *created = module;
   return SUCCESS;
 }
-CUresult cuModuleLoadDataEx(Pointer *made, const void *image, unsigned count, Pointer options, Pointer values) { return cuModuleLoadData(made, image); }
+CUresult cuModuleLoadDataEx(Pointer *created, const void *image, unsigned count, Pointer options, Pointer values) { return cuModuleLoadData(created, image); }
 CUresult cuModuleUnload(Pointer given) {
   MAY_FAIL("cuModuleUnload");
   note("unload module %d", ((Module *)given)->number);
@@ -415,9 +415,9 @@ CUresult cuLaunchKernel(Pointer function, unsigned gx, unsigned gy, unsigned gz,
 /* How much its stream had been asked for when it was recorded. */
 typedef struct { Pointer stream; int at; Graph *graph; } Event;
 
-CUresult cuEventCreate(Pointer *made, unsigned flags) {
+CUresult cuEventCreate(Pointer *created, unsigned flags) {
   MAY_FAIL("cuEventCreate");
-  *made = calloc(1, sizeof(Event));
+  *created = calloc(1, sizeof(Event));
   return SUCCESS;
 }
 CUresult cuEventRecord(Pointer given, Pointer stream) {
@@ -556,9 +556,9 @@ CUresult cuStreamBeginCapture_v2(Pointer stream, int mode) {
   note("begin capture stream %llu", (unsigned long long)(uintptr_t)stream);
   return SUCCESS;
 }
-CUresult cuStreamEndCapture(Pointer stream, Pointer *made) {
+CUresult cuStreamEndCapture(Pointer stream, Pointer *created) {
   Graph **capturing = capture_of(stream), *graph;
-  *made = NULL;
+  *created = NULL;
   if (!capturing || (*capturing)->origin != stream) return WRONG_CAPTURE;
   graph = *capturing;
   CUresult result = injected("cuStreamEndCapture");
@@ -569,11 +569,11 @@ CUresult cuStreamEndCapture(Pointer stream, Pointer *made) {
     captures[i].graph = NULL;
   }
   if (result) return free_graph(graph), result;
-  *made = graph;
+  *created = graph;
   note("end capture nodes %d", graph->count);
   return SUCCESS;
 }
-CUresult cuGraphInstantiateWithFlags(Pointer *made, Pointer given, unsigned long long flags) {
+CUresult cuGraphInstantiateWithFlags(Pointer *created, Pointer given, unsigned long long flags) {
   MAY_FAIL("cuGraphInstantiate");
   Graph *graph = new_graph(1);
   for (Node *node = ((Graph *)given)->first; node; node = node->next) {
@@ -585,7 +585,7 @@ CUresult cuGraphInstantiateWithFlags(Pointer *made, Pointer given, unsigned long
   }
   graph->count = ((Graph *)given)->count;
   graph->origin = ((Graph *)given)->origin;
-  *made = graph;
+  *created = graph;
   note("instantiate %d", ++graphs);
   return SUCCESS;
 }
