@@ -131,10 +131,17 @@ class SubclassVariable(TensorVariable):
         # An input is given back as the very object that came in, which ``as_subclass`` would not do.
         if self.node.op == "placeholder" and self.source is not None:
             return FromSource(self.source)
-        arguments = (reconstruction.graph_output(self.node), Constant(self.cls, self.cls.__name__))
+        given = _input_source(reconstruction.tracer, self.node)  # read again: without operators no graph runs
+        tensor = reconstruction.graph_output(self.node) if given is None else FromSource(given)
+        arguments = (tensor, Constant(self.cls, self.cls.__name__))
         return reconstruction.shared(
             self, lambda: Call(Constant(as_class, "as_class"), arguments), lambda: reconstruction.attributes(self)
         )
+
+
+def _input_source(tracer: Tracer, node: torch.fx.Node) -> Source | None:
+    """Source of an input of the graph; None for what the graph computes."""
+    return next((source for each, source in tracer.output.inputs.placeholders if each is node), None)
 
 
 def as_subclass(tensor: TensorVariable, cls: object) -> VariableTracker:

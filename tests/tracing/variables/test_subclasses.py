@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import nbcompile
@@ -125,3 +126,43 @@ def test_attributes_that_are_stored_on_a_tensor_of_a_subclass() -> None:
     assert y.other is other
     assert nbcompile.compile(through_setter, backend="eager")(t)[0] == 8
     assert t.__dict__ == {"kept": 8}
+
+
+def an_input_before_a_break(x):
+    y = x.as_subclass(Named)
+    print(end="")
+    return y
+
+
+def used_behind_a_break(x):
+    y = x.as_subclass(Named)
+    print(end="")
+    return y + 1
+
+
+def with_an_attribute_of_its_own(x):
+    y = x.as_subclass(Named)
+    y.k = 3
+    print(end="")
+    return y
+
+
+def in_a_list(x):
+    y = [x.as_subclass(Named)]
+    print(end="")
+    y[0].add_(1)
+    return y[0]
+
+
+@pytest.mark.parametrize(
+    "program", [an_input_before_a_break, used_behind_a_break, with_an_attribute_of_its_own, in_a_list]
+)
+def test_an_input_as_a_subclass_before_a_break(program):
+    """No graph runs before the break, as nothing is computed: the tensor is made of the input itself."""
+    given = [torch.ones(3), torch.ones(3)]
+    expected, found = program(given[0]), nbcompile.compile(program, backend="eager")(given[1])
+    assert type(found) is type(expected) is Named
+    assert found.tolist() == expected.tolist()
+    assert given[0].tolist() == given[1].tolist()
+    assert found.__dict__ == expected.__dict__
+    assert (found.data_ptr() == given[1].data_ptr()) == (expected.data_ptr() == given[0].data_ptr())
