@@ -157,6 +157,9 @@ class Reconstructor(Protocol):
     ) -> Recipe:  # fmt: skip
         """Recipe of a value that is created once, however often it is used."""
 
+    def first_of(self, tracker: VariableTracker) -> VariableTracker:
+        """The tracker that was asked for first of all that represent one object."""
+
     def shows(self, tracker: VariableTracker) -> bool:
         """True if a container may be changed after the graph by somebody who has it."""
 

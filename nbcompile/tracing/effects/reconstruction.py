@@ -64,6 +64,7 @@ class Reconstruction:
         self._shared: dict[int, SharedValue | None] = {}
         self._keys: dict[int, int] = {}
         self._filling: set[int] = set()
+        self._first: dict[int, VariableTracker] = {}
         self._fills_of_parts: dict[int, list[Fill]] = {}
         """By the key of a value that is not created yet: how parts of it are filled that were created empty."""
         self.at_last: list[Callable[[], Mutation]] = []
@@ -101,6 +102,10 @@ class Reconstruction:
                 return GraphOutput(at)
         self.outputs.append(node)
         return GraphOutput(len(self.outputs) - 1)
+
+    def first_of(self, tracker: VariableTracker) -> VariableTracker:
+        """The tracker that was asked for first of all that represent one object."""
+        return self._first.setdefault(id(tracker.identity()), tracker)
 
     def shared(
         self,

@@ -93,6 +93,7 @@ class OutputGraph:
         self.failed: FailedNode | None = None
         """The last operator that failed."""
         self.began_with_grad = torch._C.is_grad_enabled()
+        self.began_in_inference = torch.is_inference_mode_enabled()
         self.modes: list[object] = []
         """Inference modes that are entered right now."""
         self.refused: set[str] = set()

@@ -22,7 +22,7 @@ import torch.fx
 
 from nbcompile import torch_internals
 from nbcompile.capture.guard import GuardKind
-from nbcompile.capture.node_meta import STACK
+from nbcompile.capture.node_meta import ATTRIBUTE, EXAMPLE, STACK
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import AttrSource, ClassMemberSource, ModuleSource, Source, TypeSource
 from nbcompile.tracing import breaks
@@ -60,6 +60,34 @@ SILENT = frozenset(("as_subclass", "__iter__"))
 """Methods that ask nobody themselves."""
 
 
+def _modes_are_as_at_first(tracer: Tracer) -> bool:
+    """Return whether a view that is created now requires grad like one that is created behind the graph."""
+    output = tracer.output
+    return (
+        torch._C.is_grad_enabled() is output.began_with_grad
+        and torch.is_inference_mode_enabled() is output.began_in_inference
+    )
+
+
+def _attribute_source(node: torch.fx.Node) -> Source | None:
+    """Source of an attribute of an input, as ``x.T``, by which the residual program reads it again.
+
+    None where it would be another tensor: the graph changed its sizes, or whether it requires grad.
+    """
+    example = node.meta[EXAMPLE]
+    # v = x.T; w = v.add_(1); u = w.contiguous()      three nodes, and one tensor
+    same = [node]
+    while ATTRIBUTE not in node.meta:
+        before = [each for each in node.all_input_nodes if each.meta.get(EXAMPLE) is example]
+        if not before:
+            return None
+        node = before[0]
+        same.append(node)
+    source, requires_grad = node.meta[ATTRIBUTE]
+    is_read = example.requires_grad is requires_grad and not _has_new_sizes((*same, *node.all_input_nodes))
+    return source if is_read else None
+
+
 def _has_new_sizes(nodes: Sequence[torch.fx.Node]) -> bool:
     """True if the graph changes the sizes of a tensor: to read it again would give another one."""
     return any(changes_sizes(user) for node in nodes for user in node.users)
@@ -90,8 +118,6 @@ class TensorVariable(VariableTracker):
         self.node = node
         self.source = source
         self.cls = cls
-        self.path: Source | None = None
-        """Source of an attribute of an input, as ``x.T``, by which the program reads it again."""
 
     may_be_missing = False
     """True for a gradient that is None where nothing depends on its result; no graph can tell."""
@@ -136,9 +162,9 @@ class TensorVariable(VariableTracker):
         if name in GUARDED_ATTRIBUTES:
             return self._guarded_attribute(tracer, name)
         if name in GRAPH_ATTRIBUTES:
-            return self._view(tracer.apply(getattr, (self, ConstantVariable(name))), name)
+            return self._attribute_of_input(tracer, tracer.apply(getattr, (self, ConstantVariable(name))), name)
         if name == "data":
-            return self._view(tracer.apply(DATA, (self,)), name)
+            return self._attribute_of_input(tracer, tracer.apply(DATA, (self,)), name)
         if name in ("grad", "_grad"):
             return self._grad(tracer)
         if name in ("grad_fn", "_grad_fn"):
@@ -168,9 +194,9 @@ class TensorVariable(VariableTracker):
         """
         return None if function is None else tracer.ask(function, [self, *arguments], keywords or {})
 
-    def _view(self, result: VariableTracker, name: str) -> VariableTracker:
-        if isinstance(result, TensorVariable) and self.source is not None:
-            result.path = AttrSource(self.source, name)
+    def _attribute_of_input(self, tracer: Tracer, result: VariableTracker, name: str) -> VariableTracker:
+        if isinstance(result, TensorVariable) and self.source is not None and _modes_are_as_at_first(tracer):
+            result.node.meta[ATTRIBUTE] = AttrSource(self.source, name), result.example.requires_grad
         return result
 
     def _grad(self, tracer: Tracer) -> VariableTracker:
@@ -269,15 +295,14 @@ class TensorVariable(VariableTracker):
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
         if self.node.op == "placeholder" and self.source is not None:  # an input is read again, and is no output
             return FromSource(self.source)
-        if self.path is not None and not _has_new_sizes((self.node, *self.node.all_input_nodes)):
-            path = self.path  # each reading makes a new tensor
-            return reconstruction.shared(self, lambda: FromSource(path))
         owner = reconstruction.tracer.side_effects.changed(self)
+        attributes = None if owner is None else lambda: reconstruction.attributes(owner)
+        source = _attribute_source(self.node) if _modes_are_as_at_first(reconstruction.tracer) else None
+        if source is not None:  # each reading makes a new tensor: one for all trackers of this tensor
+            return reconstruction.shared(owner or reconstruction.first_of(self), lambda: FromSource(source), attributes)
         if owner is None:
             return reconstruction.graph_output(self.node)
-        return reconstruction.shared(
-            owner, lambda: reconstruction.graph_output(self.node), lambda: reconstruction.attributes(owner)
-        )
+        return reconstruction.shared(owner, lambda: reconstruction.graph_output(self.node), attributes)
 
 
 def bound_member(tracer: Tracer, owner: TensorVariable, name: str, found: object) -> VariableTracker:

@@ -116,3 +116,98 @@ def test_names_that_some_versions_of_torch_have(name):
 
     x = torch.ones(2)
     assert nbcompile.compile(program, backend="eager")(x)[1:] == program(x)[1:]
+
+
+class Views:
+    """Programs that return an attribute of an input which is a tensor, under one name or several."""
+
+    def converted(a):
+        view = a.mT
+        return view, view.double()
+
+    def converted_first(a):
+        copy = a.T.contiguous().to(a.device)
+        return copy, copy.double()
+
+    def in_a_dict(a):
+        view = a.mT
+        return {"view": view, "same": [view.double(), view], "other": a.mT}
+
+    def written(a):
+        view = a.data.mT
+        other = view.add_(1)
+        return view, other, view is other
+
+    def data(a):
+        view = a.data
+        return view, view.add_(1).double()
+
+    def with_an_attribute(a):
+        view = a.data
+        view.k = 3
+        return view, view.double()
+
+    def that_requires_grad(a):
+        view = a.detach().T
+        view.requires_grad_()
+        return view
+
+    def input_that_requires_grad(a):
+        view = a.T
+        view.requires_grad_()
+        return view, view.requires_grad
+
+    def without_gradients(a):
+        with torch.no_grad():
+            view = a.T
+        return view, view.double()
+
+    def with_gradients(a):
+        with torch.enable_grad():
+            view = a.T
+        return view, view.double()
+
+    def before_gradients_are_off(a):
+        view = a.T
+        torch.set_grad_enabled(False)
+        return view, view.double()
+
+    def before_a_break_without_gradients(a):
+        with torch.no_grad():
+            view = a.T
+            nbcompile.graph_break()
+            return view, view.double()
+
+
+VIEWS = {name: function for name, function in vars(Views).items() if not name.startswith("_")}
+
+
+def facts(result, given):
+    """What each tensor of a result is, which of them are one object, and which share the input's memory."""
+    tensors = [each for each in torch.utils._pytree.tree_leaves(result) if isinstance(each, torch.Tensor)]
+    return [
+        (
+            tensor.tolist(), tensor.stride(), tensor.requires_grad, tensor.grad_fn is None, getattr(tensor, "k", None),
+            [at for at, other in enumerate(tensors) if other is tensor], tensor.data_ptr() == given.data_ptr(),
+        )
+        for tensor in tensors
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("around", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_view_of_an_input_is_one_tensor_under_all_its_names(name, requires_grad, around, backend):
+    """It is read again behind the graph: once, and only where that gives what was computed in the graph."""
+
+    def seen(function):
+        given = torch.arange(7.0, dtype=torch.float64).reshape(1, 7).requires_grad_(requires_grad)
+        before = torch.is_grad_enabled()
+        try:
+            with around():
+                return facts(function(given), given)
+        finally:
+            torch.set_grad_enabled(before)
+
+    assert seen(nbcompile.compile(VIEWS[name], backend=backend)) == seen(VIEWS[name])
