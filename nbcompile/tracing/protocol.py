@@ -1,8 +1,7 @@
 """Protocol between variable trackers and the interpreter: the methods that a tracker may call.
 
-Handlers know trackers, and trackers need the interpreter (a list's ``sort``
-may call a user's function): this small protocol is between them, so that
-neither imports the other.
+Handlers use trackers, and trackers use the interpreter (a list's ``sort`` may
+call a user's function). Both import this protocol, and neither imports the other.
 
 In torch: the argument ``tx`` of every VariableTracker method. Read next:
 nbcompile/tracing/variables/base.py
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
     from nbcompile.tracing.variables.base import VariableTracker
 
 Fill = Callable[[], tuple[Mutation, ...]]
-"""Mutations that complete a value that was created empty, as it may contain itself."""
+"""Mutations that fill a value which was created empty, since it may contain itself."""
 
 
 @dataclass(slots=True)
 class Change:
-    """One object that changed, with the user's code that changed it first."""
+    """A changed object, and the user's code that changed it first."""
 
     tracker: VariableTracker
     stack: tuple[StackLine, ...]
@@ -47,7 +46,7 @@ class Change:
 
 @dataclass(slots=True)
 class GlobalChange:
-    """A global that was stored (None: deleted)."""
+    """A change of a global: the stored value (None: deleted)."""
 
     scope: dict[str, object]
     name: str
@@ -58,7 +57,7 @@ class GlobalChange:
 
 
 class ObjectDicts(Protocol):
-    """Objects from outside by their dicts: what effects/attribute_dicts.py keeps, whose owners know more than this."""
+    """Objects from outside, by the dict of their attributes (effects/attribute_dicts.py); only what a tracker needs."""
 
     plain: set[int]
     unread: list[Any]
@@ -66,7 +65,7 @@ class ObjectDicts(Protocol):
     shared: set[int]
 
     def look_at_owners(self) -> list[Any]:
-        """Look at the dicts of objects that were met since, and return those objects."""
+        """Read the dicts of the objects that were found since the last call, and return these objects."""
 
 
 class Effects(Protocol):
@@ -78,28 +77,28 @@ class Effects(Protocol):
 
     @property
     def attribute_dicts(self) -> ObjectDicts:
-        """Objects that were met, by the dict of their attributes."""
+        """Objects that the trace has found, by the dict of their attributes."""
 
     def any(self) -> bool:
-        """True if there is anything to replay."""
+        """True if any change must be replayed."""
 
     def count(self) -> int:
         """Number of changes so far."""
 
     def changes_outside(self, since: int, created_at: int) -> bool:
-        """True if a change after the first ``since`` ones was of what is older than ``created_at``, or from outside."""
+        """True if a change after the first ``since`` ones was of an outside object or one older than ``created_at``."""
 
     def known(self, value: object) -> VariableTracker | None:
         """The tracker of a real object that has one."""
 
     def remember(self, value: object, tracker: VariableTracker) -> VariableTracker:
-        """Make a tracker that of a real object."""
+        """Register the tracker of a real object."""
 
     def forget(self, value: object) -> None:
-        """Take the tracker of a real object away."""
+        """Remove the tracker of a real object."""
 
     def call_before_graph(self, recipe: Callable[[Reconstructor], Recipe]) -> int:
-        """Note a call that the residual program makes before the graph; its position among them."""
+        """Record a call that the residual program makes before the graph; return its position among these calls."""
 
     def attribute(self, owner: VariableTracker, name: str) -> VariableTracker | None:
         """Value that the traced code stored under a name, or None."""
@@ -108,25 +107,25 @@ class Effects(Protocol):
         """Value that the traced code stored under a name of a real class, function or module, or None."""
 
     def moved_attributes(self, owner: VariableTracker) -> set[str]:
-        """Names of attributes that it deleted and stored again."""
+        """Names of attributes that the traced code deleted and stored again."""
 
     def stored_attributes(self, owner: VariableTracker) -> dict[str, VariableTracker | None]:
-        """All attributes that it stored on an object; None: deleted."""
+        """All attributes that the traced code stored on an object; None: deleted."""
 
     def load_global(self, scope: dict[str, object], name: str) -> GlobalChange | None:
-        """Value that it stored in a global, or None."""
+        """Value that the traced code stored in a global, or None."""
 
     def stored_globals(self, scope: dict[str, object]) -> dict[str, VariableTracker | None]:
-        """All globals of a module that it stored; None: deleted."""
+        """All globals of a module that the traced code stored; None: deleted."""
 
     def changed(self, owner: VariableTracker) -> VariableTracker | None:
         """The tracker on which attributes of the same object were stored, or None."""
 
     def is_deleted(self, owner: VariableTracker, name: str) -> bool:
-        """True if it deleted the attribute."""
+        """True if the traced code deleted the attribute."""
 
     def is_deleted_of(self, real: object, name: str) -> bool:
-        """True if it deleted the attribute of a real class, function or module."""
+        """True if the traced code deleted the attribute of a real class, function or module."""
 
     def store_attribute(self, tracer: Tracer, owner: VariableTracker, name: str, value: VariableTracker) -> None:
         """``owner.name = value``."""
@@ -135,7 +134,7 @@ class Effects(Protocol):
         """``del owner.name``."""
 
     def mark_mutated(self, tracer: Tracer, owner: VariableTracker) -> None:
-        """The items of a container, or the content of a cell, are about to change."""
+        """Record that the items of a container, or the content of a cell, will change."""
 
     def store_global(self, tracer: Tracer, scope: dict[str, object], name: str, value: VariableTracker | None) -> None:
         """``global name; name = value``."""
@@ -155,16 +154,16 @@ class Reconstructor(Protocol):
         self, tracker: VariableTracker, make: Callable[[], Recipe], fill: Fill | None = None,
         empty: tuple[Callable[[], Recipe], Fill] | None = None,
     ) -> Recipe:  # fmt: skip
-        """Recipe of a value that is created once, however often it is used."""
+        """Recipe of a value that is created once, also if it is used more than once."""
 
     def first_of(self, tracker: VariableTracker) -> VariableTracker:
-        """The tracker that was asked for first of all that represent one object."""
+        """Of all trackers of one object, the one whose recipe was requested first."""
 
     def shows(self, tracker: VariableTracker) -> bool:
-        """True if a container may be changed after the graph by somebody who has it."""
+        """True if code that runs after the graph may change a container."""
 
     def shows_class(self, tracker: VariableTracker) -> bool:
-        """True if the class of an iterator may be asked for after the graph."""
+        """True if code that runs after the graph may read the class of an iterator."""
 
     def graph_output(self, node: torch.fx.Node) -> Recipe:
         """The result of a node, which becomes an output of the graph."""
@@ -176,7 +175,7 @@ class Reconstructor(Protocol):
         """Mutations that complete a new object: its items, and the attributes stored on it."""
 
     def iterator(self, items: Sequence[VariableTracker], cls: type = ...) -> Recipe:
-        """An iterator over known items, of a class of iterators over lists or tuples."""
+        """An iterator over known items; the class is that of iterators over lists or over tuples."""
 
     def bound_method(self, function: VariableTracker, owner: VariableTracker) -> Recipe:
         """A function bound to its first argument."""
@@ -214,38 +213,38 @@ class Tracer(Protocol):
         """Run the body of a Python function symbolically."""
 
     def hand_over(self, callee: VariableTracker, function: VariableTracker) -> None:
-        """Calling ``callee`` is nothing but calling ``function``: what that returns, the call returns."""
+        """Record that a call of ``callee`` only calls ``function`` and returns its result."""
 
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
-        """Promise something about an input."""
+        """Add a guard on an input."""
 
     def note_member(self, source: Source | None, cls: type, name: str) -> None:
-        """Promise that a class has a member of that kind, or none: it was looked up for an object at the source."""
+        """Add a guard on a member of a class, or its absence: it was looked up for the object at the source."""
 
     def assume(self, source: Source | None, value: object) -> None:
-        """Take a member of a trusted module for what it is, unguarded."""
+        """Assume, without a guard, that a member of a trusted module does not change."""
 
     def assume_subclass(self, subject: Source | type, cls: Source | type, answer: bool) -> None:
-        """Take what a class answers about a value or another class for what it is, unguarded."""
+        """Assume, without a guard, the result of a subclass check or instance check."""
 
     def assume_answer(
         self, function: object, arguments: Sequence[object], keywords: Mapping[str, object], answer: object
     ) -> None:
-        """Take what a function of a library says of this process for constant: later processes compare it, later calls
-        do not. What can change while the process lives needs a guard instead (``calls/folding.py``).
+        """Assume that a result of a library function is constant in this process: later processes compare it, later
+        calls do not. A result that can change while the process runs needs a guard instead (``calls/folding.py``).
         """
 
     def note_initialiser(self, function: FunctionType, owner: Source, group: Source, lists: int) -> None:
-        """Record that state of an optimiser was created for real: what is read of it now exists in later calls only."""
+        """Record that the real state of an optimiser was created: what is read of it exists only in later calls."""
 
     def note_launch(self, kernel: int, constants: int, source: Source, values: dict[str, object]) -> None:
-        """Note the numbers of a Triton kernel and its constants in torch's table, which another process lacks."""
+        """Record the indices of a Triton kernel and its constants in torch's table, which another process lacks."""
 
     def depend_on_process(self, what: str) -> None:
-        """Something went into the trace that another process cannot check."""
+        """Record that the trace depends on something that another process cannot check."""
 
     def stack(self) -> tuple[StackLine, ...]:
-        """The user's stack at this moment, outermost first."""
+        """The user's current stack, outermost first."""
 
     def evaluate(
         self, function: object, arguments: Sequence[object], keywords: Mapping[str, object] | None = None
@@ -253,7 +252,7 @@ class Tracer(Protocol):
         """Run a pure function on real constants; what it raises is raised in the traced program."""
 
     def constant_or_wrap(self, value: object) -> VariableTracker:
-        """A value that tracing itself created (no input): containers of constants become containers."""
+        """The tracker of a value that tracing itself created: containers of constants become containers."""
 
     def list_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new list."""
@@ -280,9 +279,7 @@ class Tracer(Protocol):
     def ask(
         self, function: object, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
     ) -> VariableTracker | None:
-        """Result of a function of torch as function modes, or the classes of the arguments, override it; None if
-        nothing does.
-        """
+        """Result of a function of torch that a function mode or an argument's class overrides; None if none does."""
 
     def tuple_of(self, items: Sequence[VariableTracker]) -> VariableTracker:
         """A new tuple."""
@@ -305,7 +302,7 @@ class Tracer(Protocol):
         """``left == right`` where the answer is known while tracing."""
 
     def equal_items(self, left: VariableTracker, right: VariableTracker) -> bool:
-        """True for one and the same object, even a NaN, and for equal ones: as containers compare their items."""
+        """True for one object (also a NaN) and for equal objects, as containers compare their items."""
 
     def sizes(self, tensor: VariableTracker, property: str) -> VariableTracker:
         """The sizes (``size``) or strides (``stride``) of a tensor, as a torch.Size or tuple."""
@@ -317,13 +314,13 @@ class Tracer(Protocol):
         """The exception that the traced program is handling right now."""
 
     def local_variables(self) -> VariableTracker:
-        """``locals()`` of the frame that runs."""
+        """``locals()`` of the current frame."""
 
     def module_name(self) -> str:
-        """Name of the module whose code runs."""
+        """Name of the module of the code that is traced."""
 
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
-        """Class and object that ``super()`` without arguments uses in the frame that runs."""
+        """Class and object that ``super()`` without arguments uses in the current frame."""
 
     def bind(self, owner: VariableTracker, cls: type, name: str) -> VariableTracker:
         """Attribute ``name`` of the class, bound to the owner."""
@@ -335,10 +332,10 @@ class Tracer(Protocol):
         """``hasattr(value, name)``."""
 
     def guard_order(self, source: Source, derived: bool) -> None:
-        """The set there is iterated over in the order that it has now, or one that is derived from it."""
+        """Add a guard on the order of the set at the source; ``derived``: another set's order is derived from it."""
 
     def guard_keys(self, mapping: VariableTracker) -> None:
-        """Promise that a dict from outside has just these keys, in this order."""
+        """Add a guard that a dict from outside has exactly these keys, in this order."""
 
     def call_special(self, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]) -> VariableTracker:
         """Call a special method, looked up on the class."""
@@ -357,7 +354,7 @@ class Tracer(Protocol):
     def make(
         self, cls: VariableTracker, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
     ) -> VariableTracker:
-        """``type.__call__(cls, ...)``: its ``__new__`` and ``__init__``, whatever the metaclass makes of a call."""
+        """``type.__call__(cls, ...)``: calls ``__new__`` and ``__init__``, without the ``__call__`` of a metaclass."""
 
     def new_object(self, cls: type, arguments: Sequence[VariableTracker] = ()) -> VariableTracker:
         """``object.__new__(cls)``; of a subclass of tuple ``tuple.__new__(cls, items)``."""
@@ -372,7 +369,7 @@ class Tracer(Protocol):
         """Raise the StopIteration of an exhausted iterator."""
 
     def keep(self, value: object, name: str) -> Source:
-        """A source for a value without an address: the program keeps the value itself."""
+        """A source for a value that has no other: the residual program stores the value itself."""
 
     def format_value(self, value: VariableTracker, specification: VariableTracker) -> VariableTracker:
         """``format(value, specification)``."""

@@ -1,8 +1,7 @@
 """Trace one frame: run it symbolically until it returns, or until the graph must end.
 
-A break is planned, not undone: when an instruction of the frame cannot be
-traced, tracing starts again from the beginning, and the second time the graph
-ends just before that instruction.
+If an instruction cannot be traced, tracing starts again from the beginning with
+a plan: in the second attempt the graph ends just before that instruction.
 
     y = x ** 2; torch.save(y, p); z = y ** 3      graph: pow
                 ^ break                           Python: torch.save(y, p)
@@ -57,14 +56,14 @@ graph_numbers = STATE.add("tracing.tracer.graph_numbers", itertools.count(1), Li
 
 @dataclass(slots=True)
 class FailedAttempt:
-    """Trace of the attempt that came furthest, of those that ended without a result."""
+    """Trace of the failed attempt with the most operators."""
 
     graph: torch.fx.Graph | None = None
     sources: dict[str, str] = field(default_factory=dict)
     """Expression that each placeholder is read from, by the placeholder's name."""
     modules: dict[str, torch.fx.GraphModule] = field(default_factory=dict)
     failed: FailedNode | None = None
-    """The operator that ended it, because it fails on its inputs."""
+    """The operator that ended the attempt, because it fails on its inputs."""
     steps: tuple[Step, ...] = ()
 
     def operators(self) -> int:
@@ -73,7 +72,7 @@ class FailedAttempt:
 
 
 class _RestartWithPlan(Exception):
-    """Start over with a plan."""
+    """Request to start again with a plan."""
 
     def __init__(self, plan: BreakPlan) -> None:
         super().__init__(plan)
@@ -88,28 +87,29 @@ def trace(
     recording: bool = False,
     unfinished: FailedAttempt | None = None,
 ) -> Trace:
-    """Run a frame symbolically; what ``unfinished`` is filled with is of use where that raises.
+    """Run a frame symbolically; if that raises, ``unfinished`` describes the failed attempt.
 
     Raises:
-        breaks.Unsupported: it cannot be compiled, and nothing before the break can either.
-        breaks.SkipFrame: there is nothing in it to compile.
+        breaks.Unsupported: the frame cannot be compiled, nor can the part before the break.
+        breaks.SkipFrame: the frame has nothing to compile.
         errors.TorchRuntimeError: an operator fails on these inputs whatever runs it.
     """
-    # Each attempt begins at the first instruction: ``plan`` says where it ends, ``refused`` what must break in it.
+    # Each attempt begins at the first instruction. ``plan`` gives its end, ``refused`` the instructions that must
+    # break.
     plan: BreakPlan | None = None
     refused: set[str] = set()
-    assumed = Assumptions()  # by any attempt: what an earlier one saw decided where this one ends
+    assumed = Assumptions()  # of all attempts: an earlier attempt decides where this one ends
     may_restart = True
     while True:
         modes = enumerate(torch_internals.function_modes())
         overrides = OverrideState[VariableTracker](LazyVariable(mode, FunctionModeSource(at)) for at, mode in modes)
         try:
-            # The frame may run inside of the user's modes, and its tensors may be of a subclass: when the compiler
-            # itself looks at ``x.shape``, no ``__torch_function__`` of the user may run.
+            # The frame may run under modes of the user, and its tensors may be of a subclass: when the compiler reads
+            # ``x.shape``, no ``__torch_function__`` of the user may run.
             with torch._C.DisableTorchFunction(), process_state.kept(), torch_internals.errors_not_logged():
                 attempt = _FrameTracer(frame, options, dynamism, assumed, overrides, recording, plan, refused)
                 traced = attempt.trace(unfinished)
-                # Once: what grows in each attempt is no import, and then the guards say so.
+                # Only once: if the modules change in each attempt, no import is the cause, and the guards fail.
                 if not (may_restart and registries_grew(attempt.guards, frame.scope())):
                     return traced
                 may_restart = False
@@ -117,14 +117,14 @@ def trace(
         except _RestartWithPlan as again:
             plan = again.plan
         except MustBreakEarlier as late:
-            # What was traced can no longer be undone, so it is named and the trace starts over: there it breaks.
+            # The operation was traced and cannot be undone, so the next attempt breaks at it.
             refused.add(late.what)
         except breaks.RestartAnalysis:
             continue
 
 
 class _FrameTracer:
-    """One attempt."""
+    """State of one attempt."""
 
     def __init__(
         self,
@@ -150,8 +150,8 @@ class _FrameTracer:
 
     def _top_frame(self) -> Translator:
         code = self.frame.code
-        # A closure's free variables are in ``frame.locals`` by their contents. Here they are cells: an inner function,
-        # or a function called meanwhile, may assign to them.
+        # ``frame.locals`` has the contents of a closure's free variables. Here they are cells, since an inner function
+        # or a called function may assign to them.
         free = set(code.co_freevars)
         inputs: dict[str, VariableTracker] = {
             name: LazyVariable(value, LocalSource(name))
@@ -165,28 +165,28 @@ class _FrameTracer:
         return Translator(self.interpreter, code, self.frame.globals, inputs, cells)
 
     def trace(self, unfinished: FailedAttempt | None) -> Trace:
-        """Trace of the frame; an attempt that ends without one is kept only to be shown."""
+        """Trace of the frame; a failed attempt is saved only for views."""
         output = self.interpreter.output
         try:
             try:
                 return self._run()
-            finally:  # inference mode is really entered while tracing
+            finally:  # tracing enters inference mode for real
                 output.leave_modes()
         except BaseException as error:
             if unfinished is not None:
                 self._keep(unfinished, error)
-            # The exception's traceback refers to this frame, and so to the arguments of the call. Clearing
-            # the parts frees them.
+            # The exception's traceback refers to this frame, and so to the arguments of the call: ``release`` frees
+            # them.
             self.release()
             raise
 
     def _keep(self, unfinished: FailedAttempt, error: BaseException) -> None:
-        """Keep the graph of an attempt that failed, to be shown."""
+        """Save the graph of a failed attempt for views."""
         output, met = self.interpreter.output, error.plan.error if isinstance(error, _RestartWithPlan) else error
         failed = output.failed
         if failed is not None and (met is failed.error or _is_at(failed.stack, getattr(met, "stack", ()))):
             unfinished.failed = failed
-        # The picture of a failure shows the attempt that came furthest: later ones end earlier, on purpose.
+        # Views of a failure show the attempt with the most operators: later attempts end earlier, as planned.
         if output.operators() < unfinished.operators():
             return
         self.interpreter.note_effects()
@@ -204,9 +204,8 @@ class _FrameTracer:
                 assert self.plan is not None
                 return self._planned_end(self.plan, end.frames)
             except breaks.Unsupported as error:
-                # The traced frame itself handles no break: the planner decides where the graph ends, and the next
-                # attempt runs up to there. Undoing what this attempt did to the graph, the trackers and the side
-                # effects would be harder than that.
+                # The planner decides where the graph ends, and the next attempt runs up to there. To undo the changes
+                # of this attempt in the graph, the trackers and the side effects would be harder.
                 raise _RestartWithPlan(self.planner.plan(error)) from None
             except ObservedException as error:
                 uncaught = self._uncaught(error)
@@ -233,8 +232,8 @@ class _FrameTracer:
     def _is_compiled_up_to(self, error: VariableTracker) -> bool:
         """True if what ran before an exception that leaves the frame is compiled, as in torch.
 
-        That is so for a failed assertion and for an attribute that a tensor does not have. All others leave the frame
-        to Python: what raises is seldom worth a graph.
+        This holds for a failed assertion and for an attribute that a tensor does not have. After any other exception
+        Python runs the whole frame: code that raises seldom gains from a graph.
         """
         if not isinstance(error, ExceptionVariable):
             return False
@@ -251,9 +250,9 @@ class _FrameTracer:
     # -- the end -------------------------------------------------------------------------
 
     def _close_generators(self) -> None:
-        # CPython closes what is left of a generator when nothing refers to it any more. That moment is not traced:
-        # closing at the end is the same only where it does nothing that shows. (What lives on has a recipe by now,
-        # or was refused.)
+        # CPython closes a generator when its last reference is dropped. Tracing does not know that moment, and closes
+        # at the end instead: the result is the same only if closing has no visible effect. (A generator that is still
+        # referenced has a recipe by now, or was refused.)
         interpreter = self.interpreter
         for generator in interpreter.generators:
             if not generator.waits_in_try():
@@ -265,7 +264,7 @@ class _FrameTracer:
                 raise self._left_waiting(generator)
 
     def _close_at_return(self, result: VariableTracker) -> None:
-        """Close the generators that the frame frees: what is returned is fixed by then, but not its content."""
+        """Close the generators that the frame frees: the returned object is known by then, its content may change."""
         held = map(self.top.locals.get, self.top.code.co_varnames)
         waiting = [value for value in held if isinstance(value, GeneratorVariable) and value.waits_in_try()]
         if not waiting:
@@ -276,7 +275,7 @@ class _FrameTracer:
                 try:
                     generator.close(self.interpreter)
                 except (breaks.Unsupported, ObservedException):
-                    # Python reports an exception that leaves it then, and goes on.
+                    # Python reports an exception that leaves the generator here, and continues.
                     raise self._left_waiting(generator) from None
 
     def _left_waiting(self, generator: VariableTracker) -> breaks.Unsupported:
@@ -287,27 +286,27 @@ class _FrameTracer:
         is_empty = not interpreter.output.has_operators() and not interpreter.side_effects.any()
         if is_empty and not config.allow_empty_graphs:
             raise self._nothing_to_compile()
-        # The order of what follows decides the order of the graph's outputs: the result, then the side effects.
+        # The order of these steps is the order of the graph's outputs: the result, then the side effects.
         self._close_at_return(finished.value)
         reconstruction = Reconstruction(interpreter)
         lazy = finished.value
         result = lazy.realised if isinstance(lazy, LazyVariable) else lazy
         if type(result) is TensorVariable and not interpreter.side_effects.any():
-            value = reconstruction.graph_output(result.node)  # as torch does, where it is all there is: an input, too
+            value = reconstruction.graph_output(result.node)  # as in torch, also for an input
         else:
             value = reconstruction.recipe(finished.value)
         mutations = reconstruction.mutations()
-        # After the mutations: what still needs a generator has its recipe by now. A change recorded from here on would
+        # After the mutations, every value that needs a generator has its recipe. A change recorded from here on would
         # be lost, so a close that changes anything is refused.
         self._close_generators()
         return self._trace(reconstruction, mutations, Return(value))
 
     def _nothing_to_compile(self) -> breaks.SkipFrame:
-        """The reason to skip the frame, with the guards of all that was read to find out."""
+        """The reason to skip the frame, with guards on everything that the trace read."""
         expect_attributes(self.interpreter)
         self.interpreter.note_effects()
         output = self.interpreter.output
-        # Guards on symbolic sizes are settled by a backend, and there is no graph for one.
+        # A backend completes the guards on symbolic sizes, but here it gets no graph.
         if output.inputs.is_symbolic():
             return breaks.SkipFrame("no ops traced")
         guards, facts = frame_guards(self.interpreter), output.inputs.facts()
@@ -317,7 +316,7 @@ class _FrameTracer:
     def _planned_end(self, plan: BreakPlan, chain: Sequence[Translator]) -> Trace:
         try:
             return self._end_at_break(plan, chain)
-        except breaks.Unsupported as error:  # what lives on cannot be carried over
+        except breaks.Unsupported as error:  # a live value cannot be passed to the resume function
             error.stack = error.stack or plan.error.stack[: len(chain)]
             if error.kind is not plan.error.kind:
                 error.cause = plan.error
@@ -328,7 +327,7 @@ class _FrameTracer:
         reconstruction = Reconstruction(self.interpreter)
         pending = break_points.pending(broken, plan.resumes)
         # The graph leaves every ``with`` block before it ends, innermost first. The residual program enters them again
-        # around the action, and the resume function does for the rest of the frame.
+        # for the action, and the resume function for the rest of the frame.
         managers = [context.manager for frame in chain for context in frame.contexts]
         entered = [manager for manager in managers if isinstance(manager, ContextVariable)]
         assert len(entered) == len(managers)
@@ -357,11 +356,11 @@ class _FrameTracer:
         self.interpreter.note_effects()
         before_graph = reconstruction.before_graph()
         output.check_leaves(reconstruction.outputs)
-        guards = self.guards = frame_guards(self.interpreter)  # late: reconstruction adds some
+        guards = self.guards = frame_guards(self.interpreter)  # last, since reconstruction adds guards
         graph = output.finish(reconstruction.outputs, f"__compiled_fn_{next(graph_numbers)}")
         stack = self.interpreter.stack()
 
-        # Called after the backend: a lowering may specialise a size, which then is a constant in these guards.
+        # Called after the backend ran: a lowering may specialise a size, which is then a constant in these guards.
         def settled() -> tuple[Guard, ...]:
             facts, shapes = output.inputs.facts(), output.inputs.shape_guards()
             about_sizes = () if shapes is None else (Guard(None, GuardKind.SHAPE_ENV, shapes, stack),)
@@ -369,7 +368,7 @@ class _FrameTracer:
 
         if self.interpreter.steps is not None and (draft := recorder.draft()) is not None:
             draft.write(steps=tuple(self.interpreter.steps))
-        # The attempt that met the break saw more calls than the one that ends before it.
+        # The attempt that reached the break recorded more calls than the one that ends before it.
         earlier = () if self.plan is None else self.plan.inlined
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)
         symbols = output.inputs.symbol_cards
@@ -379,8 +378,8 @@ class _FrameTracer:
         return Trace(graph, settled, mutations, exit, inlined, symbols, assumed, self.release, before_graph, runs_again)
 
     def release(self) -> None:
-        """Undo the cycles among what traced, so that the call's arguments live no longer than the call."""
-        # Frames, trackers and outputs refer to each other: reference counting alone would free none of them.
+        """Break the reference cycles of the attempt, so that the arguments can be freed after the call."""
+        # Frames, trackers and outputs refer to each other: reference counting would free none of them.
         interpreter = self.interpreter
         for frame in interpreter.frames:
             frame.locals.clear()
@@ -389,12 +388,12 @@ class _FrameTracer:
 
 
 def _is_at(inner: tuple[StackLine, ...], outer: tuple[StackLine, ...]) -> bool:
-    """True if one location in the user's code is in the calls that another one names."""
+    """True if a location in the user's code is inside of the calls that another location names."""
     return bool(outer) and inner[: len(outer)] == outer
 
 
 def _with_sizes(guard: Guard, facts: Mapping[Source, TensorFacts]) -> Guard:
-    """The guard on a tensor, with the sizes that are constants now that all is traced."""
+    """The guard on a tensor, with the sizes that are constant at the end of the trace."""
     if guard.kind is not GuardKind.TENSOR_MATCH or guard.source is None:
         return guard
     return replace(guard, expected=facts[guard.source])

@@ -1,8 +1,8 @@
-"""Reconstruction: from trackers to recipes, by which the residual program makes the values again.
+"""Reconstruction: from trackers to recipes, with which the residual program creates the values.
 
-When the graph ends, the values that live on (the result; at a break the operand
-stack and the live locals) and the noted side effects are written down as
-recipes. Nodes that a recipe needs become the graph's outputs, in that order.
+When the graph ends, the live values (the result; at a break the operand stack
+and the live locals) and the recorded side effects are converted to recipes.
+Nodes that a recipe needs become the graph's outputs, in that order.
 
 In torch: torch/_dynamo/codegen.py (PyCodegen) and SideEffects.codegen_*. Read
 next: nbcompile/rewriting/residual.py
@@ -42,13 +42,13 @@ from nbcompile.tracing.variables.tensor import TensorVariable
 
 
 class _SelfReference(breaks.Unsupported):
-    """A value is needed to make itself."""
+    """Cycle: creating a value needs the value itself."""
 
     def __init__(self, tracker: VariableTracker, key: int) -> None:
         super().__init__(breaks.UNSUPPORTED_VALUE, "a value that contains itself", {"name": tracker.type_name()})
         self.key = key
         self.through: tuple[VariableTracker, Callable[[], Recipe], Fill] | None = None
-        """A part on the way round that can be created empty, and filled once the whole is created."""
+        """A part of the cycle that can be created empty, and filled after the whole is created."""
 
 
 def _is_same_tensor(one: object, other: object) -> bool:
@@ -66,37 +66,37 @@ class Reconstruction:
         self._filling: set[int] = set()
         self._first: dict[int, VariableTracker] = {}
         self._fills_of_parts: dict[int, list[Fill]] = {}
-        """By the key of a value that is not created yet: how parts of it are filled that were created empty."""
+        """By the key of a value that is not created yet: functions that fill the parts which were created empty."""
         self.at_last: list[Callable[[], Mutation]] = []
-        """Mutations that complete values, run when everything else is as the traced code left it."""
+        """Mutations that complete values; they run after all other side effects."""
         self.visible: set[int] | None = None
-        """At a break: ids of what the rest of the program can still get at. None: all of it."""
+        """At a break: ids of the trackers that the rest of the program can reach. None: all of them."""
         self.named: set[int] | None = None
-        """Ids of what is visible by a name: without the iterator of a loop, which only the stack has."""
+        """Ids of the trackers that names can reach: the iterator of a loop, which is only on the stack, is not one."""
 
     def recipe(self, tracker: VariableTracker) -> Recipe:
         """Recipe of one value."""
         return tracker.recipe(self)
 
     def shows(self, tracker: VariableTracker) -> bool:
-        """True if a container may be changed after the graph by somebody who has it."""
+        """True if code that runs after the graph may change a container."""
         known_elsewhere = tracker.source is not None and not isinstance(tracker.source, LocalSource)
         return self.visible is None or id(tracker) in self.visible or known_elsewhere
 
     def shows_class(self, tracker: VariableTracker) -> bool:
-        """True if the class of an iterator may be asked for after the graph.
+        """True if code that runs after the graph may read the class of an iterator.
 
-        Guards of a resume function can read iterators over tuples and ranges alone: loops go on with these.
+        Guards of a resume function can only read iterators over tuples and ranges: loops continue with these.
         """
         return self.named is None or id(tracker) in self.named
 
     def graph_output(self, node: torch.fx.Node) -> Recipe:
         """The value of a node, as an output of the graph: one for all nodes whose value is the same tensor.
 
-        ``v.contiguous()`` is ``v`` itself in eager mode. As two outputs they would be two tensors, where compilers
-        make values of what was written in place.
+        In eager mode ``v.contiguous()`` may be ``v`` itself. As two outputs they would be two tensors after a compiler
+        functionalizes in-place writes.
         """
-        self.tracer.output.root.lift(node)  # what was created inside of a body stays there
+        self.tracer.output.root.lift(node)  # refuses a node that was created inside of a body
         for at, output in enumerate(self.outputs):
             if output is node or _is_same_tensor(output.meta[EXAMPLE], node.meta[EXAMPLE]):
                 return GraphOutput(at)
@@ -104,7 +104,7 @@ class Reconstruction:
         return GraphOutput(len(self.outputs) - 1)
 
     def first_of(self, tracker: VariableTracker) -> VariableTracker:
-        """The tracker that was asked for first of all that represent one object."""
+        """Of all trackers of one object, the one whose recipe was requested first."""
         return self._first.setdefault(id(tracker.identity()), tracker)
 
     def shared(
@@ -114,18 +114,18 @@ class Reconstruction:
         fill: Fill | None = None,
         empty: tuple[Callable[[], Recipe], Fill] | None = None,
     ) -> Recipe:
-        """A value with an identity: one recipe however often it is needed.
+        """The recipe of a value with an identity: one recipe for all uses.
 
         Args:
-            tracker: what represents it.
-            make: its recipe, whole.
-            fill: what completes it once it is created; it may refer to the value itself.
-            empty: where ``make`` fails because the value contains itself: an empty one, and how it is filled.
+            tracker: the tracker of the value.
+            make: returns the recipe of the complete value.
+            fill: returns the mutations that complete the created value; they may refer to the value itself.
+            empty: for values that may contain themselves: the recipe of an empty value, and a function that fills it.
         """
-        # Keys are small numbers in order of first use, and not ids: the residual program must not depend on addresses.
+        # Keys are small numbers in order of first use, not ids: the residual program must not depend on addresses.
         key = self._keys.setdefault(id(tracker), len(self._keys))
-        # The value is created, and its parts refer to it: ``xs = []; xs.append(xs)`` makes xs empty, then
-        # fills it with itself.
+        # A value is created before the parts that refer to it: after ``xs = []; xs.append(xs)``, xs is created empty
+        # and then filled with itself.
         #     key not in _shared      not begun
         #     _shared[key] is None    ``make`` is running: a part that needs the value finds a cycle
         #     key in _filling         created, ``fill`` is running: a part may refer to it
@@ -140,11 +140,11 @@ class Reconstruction:
         self._shared[key] = None
         try:
             recipe = make()
-        # The cycle is broken where a part can be created empty and filled later: at the value that closes it, or else
-        # at a part on the way round that offered itself (``through``). Unwinding passes all of them.
+        # The cycle is broken at a part that can be created empty and filled later: the value that closes the cycle, or
+        # else a part of it that set ``through``. The exception passes all parts of the cycle.
         #     def f(): return f       f needs its cell, which needs f: an empty cell, f with it, then the cell is filled
         except _SelfReference as cycle:
-            del self._shared[key]  # created again, whole or empty
+            del self._shared[key]  # to be created again, complete or empty
             if cycle.key != key:
                 cycle.through = cycle.through or (None if empty is None else (tracker, *empty))
                 raise
@@ -164,9 +164,9 @@ class Reconstruction:
         self, whole: VariableTracker, make: Callable[[], Recipe], fill: Fill | None,
         part: VariableTracker, make_part: Callable[[], Recipe], fill_part: Fill,
     ) -> Recipe:  # fmt: skip
-        """A value that cannot be created empty (a function): its part (its cell) is filled after it."""
+        """Create a value that cannot be created empty (a function), then fill its part (its cell)."""
         self.shared(part, make_part)
-        # If another cycle interrupts it here, it is created later, from somewhere else: the part is to be filled then.
+        # If another cycle interrupts this, the value is created later by another call, which then fills the part.
         self._fills_of_parts.setdefault(self._keys[id(whole)], []).append(fill_part)
         return self.shared(whole, make, fill)
 
@@ -179,9 +179,9 @@ class Reconstruction:
         return recipes.Attribute(base, name)
 
     def iterator(self, items: Sequence[VariableTracker], cls: type = tuple) -> Recipe:
-        """One over items that are known, of a class of iterators over lists or tuples."""
+        """An iterator over known items; the class is that of iterators over lists or over tuples."""
         values = tuple(map(self.recipe, items))
-        # ``reversed(list)`` is an iterator of its own class; that of the reversed items has the same items left.
+        # ``reversed(list)`` is an iterator of its own class; one over the reversed items has the same remaining items.
         kind: Literal["list", "tuple"] = "list" if cls in (type(iter([])), type(reversed([]))) else "tuple"
         if cls in (reversed, type(reversed([]))):
             return recipes.Call(Constant(reversed, "reversed"), (recipes.Build(kind, values[::-1]),))
@@ -192,7 +192,7 @@ class Reconstruction:
         return recipes.Call(Constant(types.MethodType, "MethodType"), (self.recipe(function), self.recipe(owner)))
 
     def globals_of(self, scope: dict[str, object]) -> Recipe:
-        """A dict of globals; the program keeps it."""
+        """A dict of globals, which the residual program stores."""
         return Constant(scope, "globals")
 
     def attributes(self, tracker: VariableTracker) -> tuple[Mutation, ...]:
@@ -215,7 +215,7 @@ class Reconstruction:
         elif isinstance(base, SetVariable) and base.cls is set:
             items = tuple(map(self.recipe, base.to_build()))
             completing.append(recipes.ReplaceItems(target, "set", items, plain=set))
-        # The class's own ``__setattr__`` was traced: what it decided to store is stored, without asking it again.
+        # The class's own ``__setattr__`` was traced: its stores are replayed without a call of it.
         completing += [
             recipes.SetAttribute(target, name, self.recipe(value), plain=object)
             for name, value in stored.items()
@@ -226,7 +226,7 @@ class Reconstruction:
     # -- side effects --------------------------------------------------------------------
 
     def mutations(self) -> tuple[Mutation, ...]:
-        """The noted changes of what exists outside, in order; then what has waited for them."""
+        """The recorded changes of outside objects, in order; then the mutations that must come after them."""
         replayed = self._replayed() if config.replay_side_effects else []
         return (*replayed, *(complete() for complete in self.at_last))
 
@@ -242,7 +242,7 @@ class Reconstruction:
         return replayed
 
     def _moved_iterators(self) -> Iterator[Mutation]:
-        # Last of all: values that they yielded are found by their distance from the iterator's position.
+        # Iterators advance last: the sources of values that they yielded are relative to the iterator's position.
         for change in self.tracer.side_effects.order:
             if isinstance(change, Change) and isinstance(change.tracker, SequenceIteratorVariable):
                 step = recipes.Call(Constant(next, "next"), (self.recipe(change.tracker),))
@@ -264,12 +264,12 @@ class Reconstruction:
         if isinstance(tracker, CellVariable):
             return self._cell(tracker, change) if tracker.cell is not None else []
         if tracker.source is None and not (isinstance(tracker, ObjectVariable) and not tracker.is_new()):
-            return []  # new objects are completed where they are created
+            return []  # the code that creates a new object completes it
         target = self.recipe(tracker)
         setting, deleting = (_class_in_c(tracker, name) for name in ("__setattr__", "__delattr__"))
         changed: list[Mutation] = []
         for name, value in change.attributes.items():
-            # An attribute that was set and deleted in one call was never there for anybody outside.
+            # An attribute that was set and deleted in one call was never visible outside.
             if (value is None or name in change.moved) and self._was_there(tracker, name):
                 changed.append(recipes.DeleteAttribute(target, name, deleting, change.stack))
             if value is not None:
@@ -279,10 +279,10 @@ class Reconstruction:
         return changed
 
     def _was_there(self, tracker: VariableTracker, name: str) -> bool:
-        """True if an attribute that is deleted in the end was there before, or only for a while: that is guarded."""
+        """True if an attribute that is deleted at the end existed before the call; the answer is guarded."""
         if _hides_a_member(tracker, name):
             assert tracker.source is not None
-            # ``hasattr`` would find the class's member too: the guard looks into the instance's own dict.
+            # ``hasattr`` would also find the class's member: the guard reads the instance's own dict.
             was_there = name in instance_dict(tracker.value)
             self.tracer.guard(AttrSource(tracker.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, was_there))
             return was_there
@@ -315,8 +315,8 @@ class Reconstruction:
         assert tracker.source is not None
         plain = plain_class(tracker.cls, list)
         before = len(self.tracer.real_value(tracker.source))  # type: ignore[arg-type]
-        # All items of before are still at their positions: an append keeps the list's identity and order, and is
-        # cheaper than writing all items anew. An item is recognised by its source, not by its value.
+        # All earlier items are still at their positions: an append keeps the list's identity and order, and is cheaper
+        # than storing all items. An item is recognised by its source, not by its value.
         kept = [item.source == ItemSource(tracker.source, index) for index, item in enumerate(tracker.items[:before])]
         if len(kept) == before and all(kept):
             return recipes.AppendItems(target, tuple(map(self.recipe, tracker.items[before:])), change.stack, plain)
@@ -327,15 +327,15 @@ class Reconstruction:
         assert tracker.source is not None
         plain = plain_class(tracker.cls, dict)
         real: Any = self.tracer.real_value(tracker.source)
-        # Whatever ``__iter__`` the class has.
+        # The class may have its own ``__iter__``.
         base: Any = plain or tracker.cls
         before = list(base.__iter__(real))
         keys = [key for key, _ in tracker.as_inserted()]
-        # A dict keeps the order of its insertions. As long as no key of before is gone or moved, stores of the new
-        # values give the same order; otherwise the dict is cleared and filled anew.
+        # A dict keeps the order of its insertions. If no earlier key was deleted or moved, stores of the new values
+        # give the same order; otherwise the dict is cleared and filled again.
         if len(keys) < len(before) or not all(map(_is_key, keys, before)):
             return recipes.ReplaceItems(target, "dict", tuple(tracker.entry_recipes(self)), change.stack, plain)
-        # Values that still are what the dict held under their key need no store.
+        # A value that the dict already has under its key needs no store.
         pairs = [
             (self.recipe(key), self.recipe(value))
             for key, value in tracker.entries.values()
@@ -349,7 +349,7 @@ class Reconstruction:
 
 
 def _is_key(tracker: VariableTracker, key: object) -> bool:
-    """True if a dict's key, as traced, is the one that was there before."""
+    """True if a dict's key, as traced, is the key that the dict had before."""
     # 1, 1.0 and True are equal keys, but the dict keeps the object that was stored first.
     if tracker.is_constant():
         known = tracker.constant()
@@ -360,7 +360,7 @@ def _is_key(tracker: VariableTracker, key: object) -> bool:
 
 
 def _hides_a_member(tracker: VariableTracker, name: str) -> TypeGuard[ObjectVariable]:
-    """True if the class would answer, too, where the object itself has no attribute of that name."""
+    """True if the class has a member of that name, which a look-up finds after the object's attribute is deleted."""
     if not isinstance(tracker, ObjectVariable) or tracker.source is None or not hasattr(tracker.value, "__dict__"):
         return False
     found = class_lookup(tracker.cls, name)
@@ -369,7 +369,7 @@ def _hides_a_member(tracker: VariableTracker, name: str) -> TypeGuard[ObjectVari
 
 def _is_there(tracker: VariableTracker, name: str) -> bool:
     real = tracker.value if isinstance(tracker, ObjectVariable) else tracker.identity()
-    # The value of a slot is in no ``__dict__``.
+    # No ``__dict__`` contains the value of a slot.
     if isinstance(class_lookup(type(real), name), types.MemberDescriptorType):  # a slot, full or empty
         return hasattr(real, name)
     if isinstance(tracker, ObjectVariable) and name in instance_dict(real):
@@ -378,7 +378,7 @@ def _is_there(tracker: VariableTracker, name: str) -> bool:
         return inspect.getattr_static(real, name, MISSING) is not MISSING and (
             not isinstance(real, type) or name in real.__dict__
         )
-    except TypeError:  # no object with attributes of its own
+    except TypeError:  # the object has no ``__dict__``
         return True
 
 
@@ -389,11 +389,11 @@ def plain_class(cls: type, builtin: type) -> type | None:
 
 
 def _class_in_c(tracker: VariableTracker, method: str) -> type | None:
-    """Class in C whose method replays the change, if the class's own is user code, which was traced already."""
+    """Built-in class whose method replays the change if the method of the value's class is user code."""
     if isinstance(tracker, (FunctionVariable, CellVariable)):
         return None
     cls = tracker.python_type()
-    # User code ran while tracing, and what it did is replayed: to call it once more would repeat that.
+    # The user's method was traced, and its effects are replayed: a call of it would repeat them.
     found = getattr(cls, method, getattr(object, method))
     if not isinstance(found, types.FunctionType) or found is getattr(torch.nn.Module, method):
         return None

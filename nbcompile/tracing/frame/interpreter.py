@@ -1,8 +1,8 @@
 """The interpreter of one trace: what all its frames share.
 
-It answers what trackers ask for (protocol.py): wrap a value, call something,
-make a node, raise in the traced program. The stack of frames that it runs is
-the user's stack.
+It implements the methods that trackers may call (protocol.py): wrap a value,
+call something, create a node, raise in the traced program. The stack of frames
+that it runs is the user's stack.
 
 In torch: torch/_dynamo/symbolic_convert.py and output_graph.py. Read next:
 nbcompile/tracing/tracer.py, which runs the top frame and ends the graph.
@@ -84,7 +84,7 @@ LAST_STEPS = 20
 
 
 MOST_STEPS = 5000
-"""Beyond these a record is no help."""
+"""Limits of the record of steps: a longer one does not help the reader."""
 
 
 def _guard_text(guard: Guard) -> str:
@@ -99,7 +99,7 @@ def _node_text(node: torch.fx.Node) -> str:
 
 
 class PlannedBreak(BaseException):
-    """The end is reached where the graph was planned to end; no handler of an exception sees it."""
+    """Signal that tracing has reached the planned end of the graph; no exception handler of the program catches it."""
 
     def __init__(self, frames: tuple[Translator, ...]) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class PlannedBreak(BaseException):
 
 
 class Interpreter:
-    """Everything that the frames of one trace share; the ``Tracer`` of its trackers."""
+    """State that the frames of one trace share; its trackers call it as their ``Tracer``."""
 
     def __init__(
         self,
@@ -155,15 +155,15 @@ class Interpreter:
 
     def before_step(self, frame: Translator) -> None:
         """Asked before each instruction: whether the graph ends here."""
-        # A break after which nothing can resume ends the graph at the last checkpoint instead: what came before
-        # it is compiled, and Python runs the rest. Without nested graph breaks only the traced frame itself can
+        # If no frame can resume after a break, the graph ends at the last checkpoint instead: the code before the
+        # checkpoint is compiled, and Python runs the rest. Without nested graph breaks only the traced frame itself can
         # be left that way.
         if (len(self.frames) == 1 or config.nested_graph_breaks) and frame.can_stop_here():
             frame.checkpoint = frame.steps
         path = self.end_at
-        # This runs before each instruction, so the cheap comparison with the innermost frame comes first. Counts
-        # of steps, and not positions in the code, say where to end: an instruction of a loop, or a function
-        # called twice, runs again.
+        # This runs before each instruction, so the cheap comparison with the innermost frame comes first. The end is
+        # given by counts of steps, not by positions in the code: an instruction of a loop, or of a function that is
+        # called twice, runs more than once.
         here = len(path) == len(self.frames) and path[-1] == frame.steps
         if here and path == tuple(each.steps for each in self.frames):
             raise PlannedBreak(tuple(self.frames))
@@ -184,7 +184,7 @@ class Interpreter:
         return top.callers if top.is_polyfill else (*top.callers, top.stack_line())
 
     def callee(self) -> str:
-        """Function that the user's line calls at which the innermost function is, as it is written; "" for no call."""
+        """Source text of the function that the current line of the innermost frame calls; "" if it has no call."""
         frame = next((each for each in reversed(self.frames) if not each.is_polyfill), None)
         return callees.callee(frame.code, frame.view.instructions, frame.current) if frame is not None else ""
 
@@ -193,7 +193,7 @@ class Interpreter:
         names: dict[torch.fx.Node, str] = {}
         for frame in self.frames:
             for name, value in frame.locals.items():
-                # The realised tracker is looked at only if there is one: describing a failure must not add guards.
+                # A lazy tracker is not realised here: describing a failure must not add guards.
                 node = getattr(getattr(value, "realised", value), "node", None)
                 if isinstance(node, torch.fx.Node) and not frame.is_polyfill:
                     names.setdefault(node, name)  # the first name wins: the outermost frame's
@@ -246,21 +246,21 @@ class Interpreter:
         )
 
     def note_inlined(self, frame: Translator) -> None:
-        """A call is followed into its body."""
-        # The code is recorded for the disk cache: an entry holds only if these functions still have this code.
+        """Record that the body of a call is traced."""
+        # The code is recorded for the disk cache: an entry is valid only while these functions have this code.
         self.assumed.codes[id(frame.code)] = frame.code, str(frame.scope.get("__name__", ""))
         if not frame.code.co_filename.startswith(OURS):
             self.inlined.append(f"{frame.code.co_qualname} ({frame.code.co_filename}:{frame.code.co_firstlineno})")
 
     def note_generator(self, generator: IteratorVariable) -> None:
-        """Remember a generator that was created: one that is not exhausted is closed at the end."""
+        """Record a new generator: tracing closes it at the end if it is not exhausted."""
         assert isinstance(generator, GeneratorVariable)
         self.generators.append(generator)
 
     def leave_context(
         self, frame: Translator, exit_function: VariableTracker, arguments: Sequence[VariableTracker]
     ) -> VariableTracker:
-        """The end of a ``with`` block, normal or not."""
+        """Exit a ``with`` block, after its last statement or after an exception."""
         assert isinstance(exit_function, ExitVariable)
         left = exit_function.context
         try:
@@ -304,7 +304,7 @@ class Interpreter:
         return index_of(self, key)
 
     def real_value(self, source: Source) -> object:
-        # Tracing changes no real object (changes are only recorded), so this is the value from before the frame began.
+        # Tracing only records changes and changes no real object, so this is the value before the frame began.
         return resolve(source, self._scope)
 
     def keep(self, value: object, name: str) -> Source:
@@ -342,23 +342,23 @@ class Interpreter:
     def guard_keys(self, mapping: VariableTracker) -> None:
         assert isinstance(mapping, DictVariable) and mapping.source is not None
         keys = tuple(keys_of(self.real_value(mapping.source)))
-        # A guard that compared all keys at once would look them up, and so run the ``__hash__`` of the user's class.
+        # One guard on all keys would look them up in the dict, and so run the ``__hash__`` of the user's class.
         if not any(map(has_own_hash, keys)):
             self.guard(mapping.source, GuardKind.DICT_KEYS, keys)
             return
         self.guard(mapping.source, GuardKind.DICT_LENGTH, len(keys))
-        for index, key in enumerate(keys):  # by what is read of them, or one by one
+        for index, key in enumerate(keys):  # one guard for each key, or for what is read of it
             if not has_own_hash(key):
                 kind = GuardKind.EQUALS_MATCH if is_constant_value(key) else GuardKind.ID_MATCH
                 self.guard(KeySource(mapping.source, index), kind, key)
 
     def guard_order(self, source: Source, derived: bool) -> None:
-        if derived:  # a larger table has other slots for what is added
+        if derived:  # a larger table gives new items other slots
             size = NoArgsCallSource(AttrSource(source, "__sizeof__"))
             self.guard(size, GuardKind.EQUALS_MATCH, self.real_value(size))
-        # Equal sets may have unlike orders: {0, 8} and {8, 0}.
+        # Equal sets may have different orders: {0, 8} and {8, 0}.
         items = keys_of(self.real_value(source))
-        if are_distinct(items):  # all at once; what the items are, this guard says, too
+        if are_distinct(items):  # one guard on the order, which also checks the items
             self.output.guards.pop(Guard(source, GuardKind.SET_MEMBERS, frozenset(items)).key(), None)
             self.guard(source, GuardKind.SET_ORDER, tuple(items))
             return
@@ -388,11 +388,11 @@ class Interpreter:
             self.depend_on_process(f"what {function.__qualname__} returned while it was traced")
         try:
             return function(*arguments, **(keywords or {}))
-        # What a pure function raises is raised in the traced program, where an ``except`` may catch it. RecursionError
-        # is not the program's: the tracer's own Python frames fill most of the stack.
-        except RecursionError:  # the stack is also the tracer's
+        # The traced program raises what the pure function raises, so an ``except`` of the program may catch it. A
+        # RecursionError is not the program's: the Python frames of the tracer fill most of the stack.
+        except RecursionError:  # the tracer uses the same stack
             raise
-        except Exception as error:  # whatever a pure function raises, the program would see
+        except Exception as error:  # the program would see any exception of a pure function
             self.raise_exception(type(error), *error.args)
 
     def raise_exception(self, kind: type[BaseException], *arguments: object) -> NoReturn:
@@ -446,7 +446,7 @@ class Interpreter:
         found = {**frame.locals, **{name: cell.content for name, cell in frame.cells.items()}}
         # Up to 3.12 all calls of ``locals()`` in a function return the same dict, which each call updates. From 3.13 on
         # (PEP 667) each call returns a new one.
-        if frame.snapshot is None or sys.version_info >= (3, 13):  # before, a frame had but one
+        if frame.snapshot is None or sys.version_info >= (3, 13):  # earlier versions have one dict per frame
             frame.snapshot = DictVariable(self, [])
         for name in (*frame.code.co_varnames, *frame.code.co_cellvars, *frame.code.co_freevars):
             value = found.get(name)
@@ -457,11 +457,11 @@ class Interpreter:
         return frame.snapshot
 
     def module_name(self) -> str:
-        """Name of the module whose code runs."""
+        """Name of the module of the code that is traced."""
         return str(self.frames[-1].scope.get("__name__", "__main__"))
 
     def class_and_self(self) -> tuple[VariableTracker, VariableTracker]:
-        """Class and object that ``super()`` without arguments uses in the frame that runs."""
+        """Class and object that ``super()`` without arguments uses in the current frame."""
         frame = self.frames[-1]
         # Python's compiler gives a method that mentions ``super`` the free variable ``__class__``. The object is the
         # first parameter, which is in a cell instead of a local if an inner function uses it.
@@ -491,19 +491,18 @@ class Interpreter:
         if stored is not None:
             self.raise_exception(AttributeError, f"module '{module.__name__}' has no attribute '{name}'")
         base = source if source is not None else self.module_source(module)
-        # The AttributeError decides how the program goes on (``except AttributeError``, ``hasattr``): it
-        # must hold next time.
+        # The program may depend on the AttributeError (``except AttributeError``, ``hasattr``), so it is guarded.
         if base is not None and not hasattr(module, name):
             self.guard(base, GuardKind.HASATTR, (name, False))
         value = self.evaluate(getattr, (module, name))
         return self.wrap(value, None if base is None else AttrSource(base, name))
 
     def module_source(self, module: ModuleType) -> Source | None:
-        """The address of a module by its name."""
+        """The source of a module, by the module's name."""
         return ModuleSource(module.__name__) if sys.modules.get(module.__name__) is module else None
 
     def is_module_scope(self, name: str, scope: dict[str, object]) -> bool:
-        """True if a dict of globals is that of an imported module."""
+        """True if the dict contains the globals of an imported module."""
         module = sys.modules.get(name)
         return module is not None and module.__dict__ is scope
 
@@ -513,7 +512,7 @@ class Interpreter:
     def has_attribute(self, value: VariableTracker, name: str) -> bool:
         try:
             realise(self, value.get_attribute(self, name))
-        # ``hasattr`` hides only AttributeError; whatever else a property raises leaves it.
+        # ``hasattr`` catches only AttributeError; it propagates other exceptions of a property.
         except ObservedException as error:
             if issubclass(error.value.python_type(), AttributeError):
                 return False
@@ -536,8 +535,7 @@ class Interpreter:
 
     def stop(self, iterator: VariableTracker) -> NoReturn:
         value = self.returned_by(iterator)
-        # ``return`` without a value raises ``StopIteration()``, whose ``args`` are
-        # empty, and not ``StopIteration(None)``.
+        # ``return`` without a value raises ``StopIteration()``, whose ``args`` are empty, not ``StopIteration(None)``.
         nothing = value.is_constant() and value.constant() is None
         raise ObservedException(ExceptionVariable(StopIteration, [] if nothing else [value]))
 
@@ -545,7 +543,7 @@ class Interpreter:
         """``iterator.send(value)``; None at its end."""
         if isinstance(iterator, GeneratorVariable):
             return iterator.send(value)
-        # ``yield from`` sends None by ``next``, since most iterators have no method ``send`` (PEP 380).
+        # ``yield from`` calls ``next`` to send None, since most iterators have no method ``send`` (PEP 380).
         if value.is_constant() and value.constant() is None:
             return iterator.next_item(self)
         return self.until_stop(iterator, lambda: iterator.call_method(self, "send", [value], {}))
@@ -567,8 +565,8 @@ class Interpreter:
         return self._node("call_method", name, arguments, keywords or {})
 
     def _node(self, op: str, target: Any, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker:
-        # The steps: ask overrides, refuse arrays, realise the arguments, run the operator on fakes, wrap its result. A
-        # ``__torch_function__`` of an argument or mode answers instead of the operator; no node is created then.
+        # The steps: call overrides, refuse arrays, realise the arguments, run the operator on fake tensors, wrap its
+        # result. If a ``__torch_function__`` of an argument or mode replaces the operator, no node is created.
         answer = overrides.ask_about_node(self, op, target, arguments, keywords)
         if answer is not None:
             return answer
@@ -578,32 +576,32 @@ class Interpreter:
         warned = len(self.output.warnings)
         try:
             node = self.output.apply(op, target, plain, named)
-        except IndexError as error:  # an index or a dimension out of range: as in eager, for the program to catch
-            self.raise_exception(IndexError, *error.args)  # eager raises the same error: the program may catch it
-        except ZeroDivisionError as error:  # of symbolic numbers: the divisor is zero, which is guarded
+        except IndexError as error:  # an index or a dimension out of range
+            self.raise_exception(IndexError, *error.args)  # as in eager mode, the program may catch it
+        except ZeroDivisionError as error:  # of symbolic numbers: a guard says that the divisor is zero
             realise(self, arguments[-1]).truth(self)
             self.raise_exception(ZeroDivisionError, *_words_of_division(target, arguments, error))
-        except TorchRuntimeError as error:  # the program may catch the operator's own error, whose words are others
+        except TorchRuntimeError as error:  # the program may catch the operator's own error, which has another text
             if self._may_catch():
                 name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
                 inner = error.inner_exception
                 raise breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(inner), name=name, error=inner) from None
             raise
-        # The operator ran under the real filters of the module ``warnings``. Filters that the traced code set are not
-        # there yet, so nothing says whether this warning is to be shown, ignored, or raised.
+        # The operator ran under the real filters of the module ``warnings``. Filters that the traced code sets are not
+        # installed yet, so it is unknown whether this warning is shown, ignored or raised.
         if len(self.output.warnings) > warned and self.side_effects.stored_globals(vars(warnings)):
             name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
             what = f"{name}, which warns, under filters that the traced code set"
             raise breaks.unsupported(breaks.UNSUPPORTED_CALL, what, name=what)
         self.output.is_caught = self.output.is_caught or self._may_catch()
         result = self.result(node)
-        # ``torch.add(x, y, out=z)`` returns z itself: with one tracker, ``is`` and later changes of z
-        # see the same tensor.
+        # ``torch.add(x, y, out=z)`` returns z itself: the result has z's tracker, so that ``is`` and later changes of z
+        # concern one tensor.
         out = keywords.get("out")
         return realise(self, out) if out is not None and isinstance(realise(self, out), TensorVariable) else result
 
     def _may_catch(self) -> bool:
-        """True if the program catches what is raised here."""
+        """True if the program may catch an exception that is raised here."""
         return any(map(_may_suppress, self.generic_contexts)) or any(frame.may_catch() for frame in self.frames)
 
     def ask(self, function: object, arguments: Sequence[VariableTracker], keywords: Keywords) -> VariableTracker | None:
@@ -617,7 +615,8 @@ class Interpreter:
 
     def _deep(self, tracker: VariableTracker) -> VariableTracker:
         tracker = realise(self, tracker)
-        # A node holds the elements of a list argument, not the list. Lazy elements are realised, and so guarded, first.
+        # A node refers to the elements of a list argument, not to the list. Lazy elements are realised (and guarded)
+        # first.
         match tracker:
             case SequenceVariable():
                 for item in tracker.unpack(self):
@@ -645,21 +644,21 @@ class Interpreter:
                 return ConstantVariable(None)
             case tuple() | list():
                 return self._items(node, example)
-        # A plain value (``x.dim()``) is known while tracing and guarded through its inputs: the node would
-        # compute it for nobody.
+        # A plain value (``x.dim()``) is known while tracing and guarded through its inputs: no user would need the
+        # node.
         if node.target not in ANSWERS and node.target not in torch_operators.transform_steps():
             self.output.erase(node)
         return self.constant_or_wrap(example)
 
     def _symbolic(self, node: torch.fx.Node, example: torch.SymInt | torch.SymFloat | torch.SymBool) -> VariableTracker:
         expr = example.node.expr
-        # sympy simplified all symbols away, as in ``s0 - s0``: the number is the same in each run.
+        # SymPy removed all symbols, as in ``s0 - s0``: the number is the same in each run.
         if not expr.free_symbols:
             kind: Any = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(example)]
             self.output.erase(node)
-            # A power that sympy takes for infinite has its value all the same.
+            # SymPy gives infinity for some powers; the real value is finite.
             return ConstantVariable(kind(example.node.hint if example.node.has_hint() else example))
-        # Python's ints are unbounded, those of a graph are int64. One that may overflow is no symbol, but a constant.
+        # Python's ints are unbounded, those of a graph are int64. An int that may overflow becomes a constant.
         if isinstance(example, torch.SymInt) and not self.output.inputs.keep_in_range(example):
             self.output.erase(node)
             return ConstantVariable(example.node.hint)
@@ -672,7 +671,7 @@ class Interpreter:
             return self.constant_or_wrap(example)
         items: list[VariableTracker] = []
         for index, item in enumerate(example):
-            # A use of this item then depends on no node: only the items that vary are read from the result.
+            # Uses of this item then depend on no node: only the items that vary are read from the result.
             if is_constant_value(item):
                 items.append(ConstantVariable(item))
             else:
@@ -683,7 +682,7 @@ class Interpreter:
         assert isinstance(tensor, TensorVariable)
         values = tensor.example.shape if property == "size" else tensor.example.stride()
         cls = torch.Size if property == "size" else tuple
-        # Static sizes are constants without any node; only a dynamic one is read from the call's result.
+        # Static sizes are constants without a node; only a dynamic size is read from the call's result.
         if all(isinstance(each, int) for each in values):
             return TupleVariable([ConstantVariable(each) for each in values], cls=cls)
         node = self.output.apply("call_method", property, (tensor.node,), {})

@@ -108,14 +108,14 @@ class OutputGraph:
 
     @property
     def graph(self) -> torch.fx.Graph:
-        """The graph that grows right now."""
+        """The graph to which nodes are added now."""
         return self.body.graph
 
     # -- bodies --------------------------------------------------------------------------
 
     @contextmanager
     def inside(self, body: Body) -> Iterator[Body]:
-        """Trace into a body until the context ends."""
+        """Add nodes to a body until the context ends."""
         around, self.body = self.body, body
         self.has_bodies = True
         try:
@@ -124,13 +124,13 @@ class OutputGraph:
             self.body = around
 
     def new_body(self, parent: Body | None = None, *, may_change: bool = False) -> Body:
-        """The body of a function that an operator is given."""
+        """The body of a function that is an argument of an operator."""
         return Body(parent or self.body, self.inputs.symbols, may_change=may_change)
 
     def may_change(self, owner: Value | None) -> None:
-        """Break if the body that is being traced changes what exists outside of it (None: a global)."""
-        # A change must stay inside of the innermost body that owns the object: each body between here and there is run
-        # by an operator of its own, as often as that operator likes.
+        """Break if the body that is traced changes an object that exists outside of it (None: a global)."""
+        # A change must stay inside of the innermost body that owns the object: an operator runs each body between here
+        # and there, and decides how often.
         body: Body | None = self.body
         while body is not None and (owner is None or body.is_outside(owner)):
             if not body.may_change:
@@ -139,14 +139,14 @@ class OutputGraph:
             body = body.parent
 
     def install(self, name: str, body: Body) -> torch.fx.Node:
-        """A finished body as an attribute of the graph, ``name_0``, and the node that reads it."""
-        # A dict of names as root of the module: fx looks attributes up in it by name.
+        """Install a finished body as an attribute of the graph, ``name_0``; return the node that reads it."""
+        # The root of the module is a dict: fx looks attributes up in it by name.
         name = next(each for number in itertools.count() if (each := f"{name}_{number}") not in self.modules)
         self.modules[name] = torch.fx.GraphModule(self.modules, body.graph)
         return self.installed(name)
 
     def installed(self, name: str) -> torch.fx.Node:
-        """A node that reads a body that is an attribute of the graph already."""
+        """A node that reads a body which already is an attribute of the graph."""
         node = self.graph.get_attr(name)
         node.meta[EXAMPLE] = self.modules[name]
         node.meta[STACK] = self.stack()
@@ -155,27 +155,27 @@ class OutputGraph:
     # -- guards --------------------------------------------------------------------------
 
     def guard(self, source: Source | None, kind: GuardKind, expected: object = None) -> None:
-        """Add a promise, once; none about a parameter that the program makes."""
+        """Add a guard, once; none on a parameter that the program creates."""
         if source is not None and self.inputs.has_parameters and any(map(_is_new_parameter, steps(source))):
             return
-        # The key leaves out the stack: a guard that many lines need is there once, with the line that needed it first.
+        # The key leaves out the stack: a guard that many lines need is added once, with the first of these lines.
         guard = Guard(source, kind, expected, ())
         key = guard.key()
         if key not in self.guards:
             self.guards[key] = Guard(source, kind, expected, self.stack())
 
     def note_member(self, source: Source, cls: type, name: str) -> None:
-        """A name is looked up on a class: of an object at the source, or the class at the source itself."""
+        """Record that a name was looked up on a class: the class at the source, or that of the object at the source."""
         _, names = self.looked_up.setdefault(cls, (source, {}))
         if name not in names:
             names[name] = kind_of_member(cls, name)
 
     def guards_on_members(self) -> Iterator[Guard]:
-        """The guards, those on the type of an object with the members of its class that were looked up."""
+        """The guards; a guard on the type of an object includes the members of its class that were looked up."""
         of_sources = {source: (cls, tuple(names.items())) for cls, (source, names) in self.looked_up.items()}
         for guard in self.guards.values():
-            # The members that a trace looked up are checked together with the class of the object that led to them; a
-            # class reached by two objects is checked through the first.
+            # The members that a trace looked up are checked together with the class of the object that led to them. If
+            # two objects lead to a class, it is checked through the first.
             cls, names = of_sources.get(guard.source, (None, ())) if guard.source is not None else (None, ())
             if cls is guard.expected and guard.kind in (GuardKind.TYPE_MATCH, GuardKind.ID_MATCH):
                 yield replace(guard, members=names)
@@ -183,7 +183,7 @@ class OutputGraph:
                 yield guard
 
     def number_of(self, tensor: torch.fx.Node) -> torch.fx.Node:
-        """The node that reads the number of a float input: one for each."""
+        """The node that reads the number of a float input: one node per input."""
         known = next((user for user in tensor.users if user.target == "item"), None)
         if known is not None:
             return known
@@ -191,7 +191,7 @@ class OutputGraph:
             return self.apply("call_method", "item", (tensor,), {})
 
     def drawn_number(self, kind: type, source: Source) -> torch.fx.Node:
-        """The number in an input that is drawn at random: a symbol without a value."""
+        """The number of an input that is drawn at random: a symbol without a value."""
         tensor = self.inputs.drawn(kind, source)
         with torch_internals.scalar_outputs(self.shape_env):
             return self.number_of(tensor)
@@ -200,7 +200,7 @@ class OutputGraph:
 
     @property
     def launches_kernels(self) -> bool:
-        """Return whether Triton kernels of the user's can be launched: there is a GPU, or a target to simulate."""
+        """Return whether the user's Triton kernels can be launched: a GPU or a simulated target exists."""
         return bool(self.options.backend_options.get("target")) or torch_internals.has_cuda_device()
 
     def apply(
@@ -211,7 +211,7 @@ class OutputGraph:
         keywords: Mapping[str, Any],
         example: object = None,
     ) -> torch.fx.Node:
-        """Add an operator and run it on the fake values (or take its result as known)."""
+        """Add an operator and run it on the fake values, unless its result is given."""
         if target is operator.pow and str(arguments[0]).startswith("-"):
             target = pow  # a graph writes operators as Python does: -2 ** x is another number
         # A value of an outer body becomes an argument of the inner one (a lifted free variable).
@@ -221,8 +221,8 @@ class OutputGraph:
         node.meta[STACK] = self.stack()
         node.meta["stack_trace"] = stack_text(node.meta[STACK])
         self.module_calls.annotate(node, target)
-        # On fakes the operator computes shapes, dtypes and errors, and no element. If it fails, its node goes, and the
-        # trace can go on (``try``) or end without it.
+        # On fake tensors the operator computes shapes, dtypes and errors, but no element. If it fails, its node is
+        # removed, and the trace can continue (``try``) or end without it.
         warned = len(self.warnings)
         try:
             if example is None:
@@ -230,12 +230,12 @@ class OutputGraph:
                 example = self._run(op, target, arguments, keywords)
                 self.purity.note_call(target, keywords, self.purity.operators - before)
             else:
-                self.purity.computes = False  # it was not seen to run
+                self.purity.computes = False  # it did not run here
             node.meta[EXAMPLE] = example
-            # Unbacked symbols are sizes and numbers that only the run knows. Each must be named by a result of some
-            # node, for the code after the graph to read it there.
+            # Unbacked symbols are sizes and numbers that are known only at run time. Each must be in the result of some
+            # node, from which the code after the graph reads it.
             if not torch_internals.note_unbacked_symbols(self.shape_env, node, example):
-                # The operator read a number from a tensor on the way, and no result says which.
+                # The operator read a number from a tensor, and no result contains its symbol.
                 raise breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(target), name=target)
         except BaseException as error:
             self._note_failure(op, target, node, error)
@@ -247,13 +247,13 @@ class OutputGraph:
     def _note_failure(
         self, op: str, target: str | Callable[..., object], node: torch.fx.Node, error: BaseException
     ) -> None:
-        """Keep the operator that failed, for the record.
+        """Save the operator that failed, for the record.
 
-        The exception is no local variable of the caller, whose frame is in its traceback: that cycle would keep the
+        The exception is not a local variable of the caller, whose frame is in its traceback: that cycle would keep the
         arguments of the compiled function alive.
         """
         inner = error.__cause__ or error  # the operator's own
-        # An interrupt, or too deep a recursion, may come anywhere: the operator is not at fault.
+        # An interrupt or a RecursionError may occur anywhere: the operator is not the cause.
         if recorder.draft() is not None and isinstance(inner, Exception) and not isinstance(inner, RecursionError):
             self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
 
@@ -265,14 +265,14 @@ class OutputGraph:
         keywords: Mapping[str, Any],
         in_python: bool = False,
     ) -> object:
-        """Run an operator on the fake values; ``in_python``: by Python's definitions of what C++ composes of others."""
+        """Run an operator on the fake values; ``in_python``: composite operators run by their definitions in Python."""
         fake_arguments = torch.fx.map_arg(tuple(arguments), lambda node: node.meta[EXAMPLE])
         fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
         name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
         try:
             if name in ("_unpack_dual", "_exit_dual_level"):
                 _refuse_outer_level(name, self.graph)
-            # The contexts, outermost first: warnings of the operator are collected; an interrupt of the user waits,
+            # The contexts, outermost first: warnings of the operator are collected; a KeyboardInterrupt is delayed,
             # since C++ may call Python that must not raise; tensors are fake; each ATen operator inside is tried on
             # real tensors of its dtypes; sizes stay symbolic.
             with (
@@ -293,13 +293,14 @@ class OutputGraph:
                     result = target(*fake_arguments, **fake_keywords)
                 _refuse_data(result)
                 return result
-        except RecursionError:  # ours as much as the operator's
+        except RecursionError:  # the tracer's frames fill the stack, too
             raise
         except Exception as error:
-            # The definition in Python leaves out what C++ checks in data (istft: its windows); aot/checks.py keeps it.
+            # The definition in Python omits the checks of data in C++ (istft: of its window); aot/checks.py has them.
             if not in_python and self._reads_data_in_cpp(error, target):
                 return self._run(op, target, arguments, keywords, in_python=True)
-            # No local variable holds the exception: its traceback holds this frame, and the frame the arguments.
+            # No local variable refers to the exception: its traceback refers to this frame, and the frame to the
+            # arguments.
             raise self._failure(error, name, target, fake_arguments, fake_keywords) from error
 
     def _failure(
@@ -308,25 +309,25 @@ class OutputGraph:
         """The exception for an operator that fails on fake tensors."""
         explained = self._explain(error, name)
         if isinstance(explained, errors.TorchRuntimeError) and real_run.runs_on_data(target, arguments, keywords):
-            # An index of uint8, say: Python runs it.
+            # For example an index of uint8: Python runs it.
             return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
         return explained
 
     def _dispatch(self, in_python: bool) -> AbstractContextManager[object]:
-        # What C++ makes of other operators would turn symbolic sizes into constants; Python's definitions do not.
+        # Composite operators in C++ would specialise symbolic sizes; the definitions in Python do not.
         return torch._C._EnablePythonDispatcher() if in_python or self.shape_env.var_to_range else nullcontext()
 
     @staticmethod
     def _reads_data_in_cpp(error: Exception, target: str | Callable[..., object]) -> bool:
-        """Return whether it is an operator of torch that asks for data; a function of the user is not called twice."""
+        """Return whether an operator of torch failed as it reads data; a function of the user is not called twice."""
         data_dependent = torch_internals.fake_tensor().DataDependentOutputException
         return isinstance(error, data_dependent) and real_run.is_of_torch(target)
 
     def _explain(self, error: Exception, name: str) -> Exception:
         fakes = torch_internals.fake_tensor()
-        # Which errors break the graph, and which are the program's own. The order matters: many are RuntimeErrors too.
+        # Some errors break the graph; others are the program's own. The order matters: many are RuntimeErrors, too.
         #     the fake run lacks data or a kernel      break: Python runs the operator
-        #     NotImplementedError, TypeError, ...      break: the fakes may be at fault, the real call decides
+        #     NotImplementedError, TypeError, ...      break: the fake tensors may be the cause, the real call decides
         #     RuntimeError, ValueError, AssertionError the operator fails on these inputs
         match error:
             case fakes.DataDependentOutputException():
@@ -335,13 +336,13 @@ class OutputGraph:
                 return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
             case fakes.UnsupportedOperatorException():
                 return breaks.unsupported(breaks.NO_FAKE_KERNEL, f"unsupported operator: {error.func}", name=error.func)
-            # The result is a quantized tensor, for instance: torch has no fake tensors of this kind.
+            # For example the result is a quantized tensor: torch has no fake tensors of this kind.
             case fakes.UnsupportedFakeTensorException():
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error.reason), name=name, error=error.reason)
-            # OverflowError: a number that no operator takes. Warning: the program's filter makes it an exception.
+            # OverflowError: the number is too large for an operator. Warning: the program's filter raises warnings.
             case NotImplementedError() | OverflowError() | Warning():
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
-            # The forward-mode derivative of a norm makes tensors that are no fakes: no error in eager mode.
+            # The forward-mode derivative of a norm creates tensors that are not fake: no error in eager mode.
             case AssertionError() if str(error).startswith("Please convert all Tensors to FakeTensors first"):
                 return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
             case TypeError():
@@ -359,11 +360,11 @@ class OutputGraph:
         return error
 
     def erase(self, node: torch.fx.Node) -> None:
-        """Drop a node whose result turned out to be a constant."""
+        """Erase a node whose result is a constant."""
         node.graph.erase_node(node)
 
     def has_operators(self) -> bool:
-        """True if there is anything to compile."""
+        """True if the graph has an operator."""
         return any(node.op not in ("placeholder", "output") for node in self.graph.nodes)
 
     def operators(self) -> int:
@@ -376,7 +377,7 @@ class OutputGraph:
         self, function: Callable[..., object], arguments: tuple[Any, ...], keywords: Mapping[str, Any] | None = None
     ) -> None:
         """Change a mode: now, and in every run of the graph."""
-        # Now as well, since the operators traced next must run on fakes under the mode under which they will run.
+        # Also now: the operators that follow must run on fake tensors in the mode in which they will run.
         node = self.graph.create_node("call_function", function, arguments, dict(keywords or {}))
         node.meta[EXAMPLE] = None
         node.meta[STACK] = self.stack()
@@ -420,7 +421,7 @@ class OutputGraph:
         leave(mode)
 
     def leave_modes(self) -> None:
-        """Leave what is still entered when tracing ends early."""
+        """Leave the modes that are still active when tracing ends early."""
         while self.modes:
             torch.autograd.grad_mode._exit_inference_mode(self.modes.pop())
 
@@ -433,7 +434,7 @@ class OutputGraph:
         self._drop_modes_without_effect()
         self.graph.output(tuple(outputs))
         symbolic = self._is_symbolic()
-        # Assertions on unbacked symbols become nodes before unused ones are dropped: they may use a size of their own.
+        # Assertions on unbacked symbols become nodes before unused nodes are dropped, since they may use a size.
         if symbolic:
             draft = torch.fx.GraphModule(self.modules, self.graph)
             torch_internals.forget_text_with(draft)
@@ -449,17 +450,17 @@ class OutputGraph:
         return CapturedGraph(module, self.inputs.for_backend(symbolic), self.fake_mode, name, symbolic)
 
     def only_computes(self) -> bool:
-        """True if the graph can fail and leave nothing behind."""
+        """True if a run of the graph that fails has no side effect."""
         inputs = (node.meta.get(EXAMPLE) for node in self.root.graph.find_nodes(op="placeholder"))
         return not self.modules and self.purity.holds(inputs)
 
     def check_leaves(self, outputs: Sequence[torch.fx.Node]) -> None:
-        """Break if an output depends on a leaf created in the graph: functionalization would lose its gradient.
+        """Break if an output depends on a leaf that the graph creates: functionalization would lose its gradient.
 
-        Nor may an output depend on what can no longer be differentiated after a traced derivative.
+        Break also if an output depends on a value that cannot be differentiated after a traced derivative.
 
         Raises:
-            MustBreakEarlier: it does.
+            MustBreakEarlier: an output does.
         """
         # Autograd frees the tensors that it saved when a derivative is computed inside of the graph. An output that
         # still needs them could not be differentiated by the caller.
@@ -477,22 +478,22 @@ class OutputGraph:
             raise MustBreakEarlier("requires_grad_")
 
     def _is_symbolic(self) -> bool:
-        # A loop's results get symbols below the captured graph, too.
+        # The results of a loop get new symbols also after capture.
         return bool(self.inputs.is_symbolic() or self.shape_env.deferred_runtime_asserts or self.modules) or any(
             "unbacked_bindings" in node.meta or node.target == "item" for node in self.graph.nodes
         )
 
     def _drop_unused_numbers(self) -> None:
-        """Arithmetic on sizes (and items of a sequence) whose result nothing uses."""
+        """Erase arithmetic on sizes, and items of sequences, without users."""
         # From the last node to the first: a node that only an erased node used is unused by then.
         for node in reversed(self.graph.nodes):
             if not node.users and node.op != "placeholder" and _only_computes_a_number(node):
                 self.graph.erase_node(node)
 
     def _drop_modes_without_effect(self) -> None:
-        """Settings of the grad mode that is set already, and changes that are taken back at once."""
-        # Two passes: settings of the mode that is already set go first; of what is left, neighbours alternate, and a
-        # pair with no operator in between cancels.
+        """Erase calls that set the grad mode to its current value, and changes that the next call undoes."""
+        # Two passes: the first erases settings of the current mode. The rest alternate; the second pass erases pairs
+        # with no operator in between.
         #     with no_grad(): pass        set False, set True      both go
         enabled = self.began_with_grad
         for node in list(self.graph.nodes):
@@ -502,7 +503,7 @@ class OutputGraph:
                 enabled = not enabled
         kept: list[torch.fx.Node] = []
         for node in list(self.graph.nodes):
-            if kept and _is_grad(node) and _is_grad(kept[-1]):  # they differ: the second takes the first back
+            if kept and _is_grad(node) and _is_grad(kept[-1]):  # they differ: the second undoes the first
                 self.graph.erase_node(kept.pop())
                 self.graph.erase_node(node)
             else:
@@ -514,7 +515,7 @@ def _is_new_parameter(source: Source) -> bool:
 
 
 def _refuse_outer_level(name: str, graph: torch.fx.Graph) -> None:
-    """Leave to Python what reads or ends the tangents of a level of forward-mode AD that the program entered before."""
+    """Refuse operators that read or end the tangents of a forward-mode AD level which the program entered earlier."""
     entered = torch_internals.entered_forward_levels(graph)
     if name == "_exit_dual_level" and entered < 0:
         raise NotImplementedError("the program's own tensors would lose their tangents in the trace")
@@ -541,9 +542,9 @@ def _only_computes_a_number(node: torch.fx.Node) -> bool:
 
 
 def _refuse_data(result: object) -> None:
-    """Refuse a tensor that is no fake: created past the dispatcher, from the address of a fake tensor's data, say.
+    """Refuse a tensor that is not fake, for example one created from the address of a fake tensor's data.
 
-    A later operator would run on its data, and fake tensors have no data: the process would end.
+    A later operator would read its data, but fake tensors have no data: the process would crash.
     """
     for value in (result,) if isinstance(result, torch.Tensor) else pytree.tree_leaves(result):
         if type(value) in (torch.Tensor, torch.nn.Parameter) and not torch_internals.in_transform():
@@ -551,7 +552,7 @@ def _refuse_data(result: object) -> None:
 
 
 def _refuse_other_memory(function: Callable[..., object], arguments: Any, keywords: dict[str, Any]) -> None:
-    """``out=`` of another size is resized by the call: a graph, its inputs and its guards cannot follow that."""
+    """Refuse an ``out=`` of another size: the call would resize it, which the graph and its guards cannot express."""
     trial = pytree.tree_map_only(torch.Tensor, torch.empty_like, keywords["out"])
     function(*arguments, **{**keywords, "out": trial})
     name = getattr(function, "__name__", str(function))
@@ -574,5 +575,5 @@ def _sets_grad(node: torch.fx.Node, mode: bool) -> bool:
 
 
 def stack_text(stack: tuple[StackLine, ...]) -> str:
-    """A stack in the format of Python's tracebacks, as fx keeps it."""
+    """A stack in the format of Python's tracebacks, as fx stores it."""
     return "".join(f'  File "{each.file}", line {each.line}, in {each.function}\n    {each.code}\n' for each in stack)
