@@ -39,13 +39,13 @@ from nbcompile.support import lazy_import
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = lazy_import.module("networkx")  # 0.1 s, for graphs with gradients alone
+    nx = lazy_import.module("networkx")  # 0.1 s, only for graphs with gradients
 from nbcompile.aot.classified_graph import MAX_RECOMPUTED_CHAIN, ClassifiedGraph, is_size, users
 from nbcompile.aot.saved_views import is_view
 
 aten = torch.ops.aten
 
-# In addition to pointwise operators and views. A reduction is recomputed only if it reads little (REDUCTION_RATIO).
+# In addition to pointwise operators and views. All are recomputed only if they read little (REDUCTION_RATIO).
 RECOMPUTABLE_OPS = frozenset(
     {
         aten.sum, aten.mean, aten.amax, aten.amin, aten.var, aten.var_mean, aten.std, aten.any, aten.argmax,
@@ -58,9 +58,9 @@ RECOMPUTABLE_OPS = frozenset(
 CONCATENATIONS = frozenset({aten.cat, aten.stack})
 """Operators that fuse with the producers of their inputs, although they are not recomputed themselves."""
 REDUCTION_RATIO = 4
-"""A result that has this many times fewer bytes than its operands is saved."""
+"""A value is not recomputed if its operands have more than this many times its bytes."""
 DISTANCE_FACTOR = 1.1
-"""Cost factor per operator of distance to the backward: of values of equal size the one nearest to it is saved."""
+"""Cost factor per operator of distance to the backward: of values of equal size the nearest one is saved."""
 
 Partition = tuple[torch.fx.Graph, torch.fx.Graph, int, int]
 """Forward graph, backward graph, number of saved tensors and of saved sizes."""
@@ -74,8 +74,8 @@ def partition_joint_graph(
     Args:
         joint: its inputs are named ``primals_...`` and ``tangents_...``; its output lists the results of the forward
             pass, then the gradients (None where there is none).
-        outputs: how many results the forward pass has.
-        static_inputs: positions of the inputs that live on in any case (parameters), so that saving them is free.
+        outputs: number of results of the forward pass.
+        static_inputs: positions of the inputs that stay alive in any case (parameters), so that saving them is free.
             None: recompute nothing, and save what eager saves.
 
     Returns:
@@ -89,16 +89,16 @@ def partition_joint_graph(
         if static_inputs is None
         else _min_cut(graph, {graph.inputs[at] for at in static_inputs})
     )
-    # A partition with a saved value that is no tensor (a tuple of results, whose getitems were banned as well)
-    # is given up: autograd keeps tensors for the backward, and AOTAutograd then partitions the graph itself.
+    # A partition with a saved value that is not a tensor (a tuple of results, whose getitems were banned as well) is
+    # discarded: autograd saves only tensors for the backward, so AOTAutograd partitions the graph instead.
     if saved is None or not all(isinstance(node.meta.get("val"), torch.Tensor) for node in saved):
         return None
     saved = saved_views.with_inputs(saved)
     saved += exposed_memory.saved_in_eager_alone(joint, (*graph.inputs, *graph.results), saved)
     sizes = [node for node in graph.inputs if is_size(node)]
     forward = _extract(graph.inputs, [*graph.results, *saved, *sizes], graph.nodes)
-    # What is recomputed is in neither list: ``_extract`` puts it right before
-    # its first use, so that it is live for as short a time as possible.
+    # Recomputed values are in neither list: ``_extract`` inserts each right before its first use, which minimises its
+    # live range.
     derived = [node for node in graph.nodes if node in graph.backward]
     backward = _extract([*sizes, *saved, *graph.tangents], graph.gradients, derived)
     return forward, backward, len(saved), len(sizes)
@@ -109,22 +109,22 @@ def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) ->
 
         source ──∞──> banned.in ──cost──> banned.out ──∞──> x.in ──cost──> x.out ──∞──> backward node ──∞──> sink
 
-    What is on the sink's side is computed by the backward graph. The cut crosses each path once, at the cheapest value:
-    that one is saved, and what is between it and the backward node is recomputed.
+    The backward graph computes the values on the sink's side. The cut crosses each path at the cheapest value: that
+    value is saved, and the values between it and the backward node are recomputed.
     """
     network = nx.DiGraph()
     network.add_nodes_from(("source", "sink"))
     unsaved = exposed_memory.unsaved(graph.joint, graph.results)
     for node in graph.tensors:
         if node in graph.backward:
-            # The backward computes it: what it reads has to be on the sink's side, or be saved.
+            # The backward computes this node: its operands are on the sink's side, or are saved.
             network.add_edge((node, "in"), "sink", capacity=math.inf)
             continue
         cost = 0 if node in static_nodes else _cost(node, graph)
         if exposed_memory.memory(node) in unsaved:
             cost = math.inf
         network.add_edge((node, "in"), (node, "out"), capacity=cost)
-        # An infinite edge cannot be cut: a value that is used after the cut is saved itself, not its uses.
+        # An infinite edge cannot be cut: the cut crosses the value's own edge, not the edges to its users.
         network.add_edges_from((((node, "out"), (user, "in")) for user in users(node)), capacity=math.inf)
         if node in graph.gradients_without_tangent:
             network.add_edge((node, "out"), "sink", capacity=math.inf)
@@ -142,13 +142,16 @@ def _min_cut(graph: ClassifiedGraph, static_nodes: Collection[torch.fx.Node]) ->
 
 
 def _cost(node: torch.fx.Node, graph: ClassifiedGraph) -> float:
-    """Bytes moved to save a node: read once, and written too unless the forward writes it anyway; more if far away."""
+    """Bytes that are moved if a node is saved: one read, and one write unless the forward writes it anyway.
+
+    The cost grows with the distance to the backward.
+    """
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
-        return math.inf  # it is no tensor: a tuple of results is saved by its getitems
+        return math.inf  # no tensor: the getitems of a tuple of results are saved instead
     size = _bytes(value) * DISTANCE_FACTOR ** max(1, min(graph.distance[node], MAX_RECOMPUTED_CHAIN))
-    # Some reader that cannot be in the value's own kernel makes the forward
-    # store it anyway: saving it then costs the backward's read alone.
+    # The forward stores the value anyway if a user cannot be in the value's kernel: saving it then costs only the read
+    # in the backward.
     in_memory = node.op == "placeholder" or not all(_can_fuse(node, user) for user in node.users)
     return size if in_memory else 2 * size
 
@@ -188,14 +191,14 @@ def _is_recomputable(node: torch.fx.Node) -> bool:
     if node.target is operator.getitem or is_view(node):
         return True
     target = node.target
-    # A second draw would give other numbers: the generator has moved on between forward and backward.
+    # A second draw would give other numbers: the generator's state changes between forward and backward.
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded in target.tags:
         return False
     return torch.Tag.pointwise in target.tags or target.overloadpacket in RECOMPUTABLE_OPS
 
 
 def _can_fuse(producer: torch.fx.Node, user: torch.fx.Node) -> bool:
-    """Return whether both can be in one kernel, so that the user does not read the value from memory."""
+    """Return whether both nodes can be in one kernel, so that the user does not read the value from memory."""
     if user.op == "output":
         return False
     joins = isinstance(user.target, torch._ops.OpOverload) and user.target.overloadpacket in CONCATENATIONS
@@ -210,7 +213,7 @@ def _is_fusible(node: torch.fx.Node) -> bool:
 def _is_materialised_in_backward(node: torch.fx.Node, graph: ClassifiedGraph) -> bool:
     """Return whether a kernel of the backward reads the node, perhaps through views, from memory.
 
-    Recomputing it would store it in the backward: saving it costs one store, too, and no computation.
+    A recomputed node would be stored in the backward: saving it also costs one store, but no computation.
     """
     worklist = [node]
     while worklist:
@@ -224,16 +227,16 @@ def _is_materialised_in_backward(node: torch.fx.Node, graph: ClassifiedGraph) ->
 
 
 def _banned_residuals(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> set[torch.fx.Node]:
-    """Residual additions: nodes that join an early value with a later one, as ``x + f(x)`` with a product in ``f``.
+    """Residual additions: nodes that combine an early value with a later one, as ``x + f(x)`` with a product in ``f``.
 
         x1 = x0 + f(x0)      x2 = x1 + f(x1)      x3 = x2 + f(x2)
 
     Recomputing x3 would keep x2 and f(x2) alive, and recomputing x2 in turn x1 and f(x1): the whole residual stream.
-    An edge is a residual edge where its user comes later than the first operator that materialises the value.
+    An edge is a residual edge if its user comes later than the first operator that materialises the value.
     """
     first_materialised: dict[torch.fx.Node, float] = {}
-    """Position of the first operator that reads a value, or what is fused from it, from memory."""
-    # Backwards: the users of a node have their positions before it needs them.
+    """Position of the first operator that reads a value, or a value that is fused with it, from memory."""
+    # In reverse order, so that the positions of a node's users are known.
     for node in reversed(graph.nodes):
         later_users = [user for user in users(node) if user in graph.forward]
         first_materialised[node] = min(
@@ -258,7 +261,7 @@ def _banned_chain_ends(graph: ClassifiedGraph, banned: set[torch.fx.Node]) -> se
         lengths = (length[each] + 1 for each in node.all_input_nodes if each not in banned and _can_fuse(each, node))
         length[node] = max(lengths, default=0)
         if length[node] > MAX_RECOMPUTED_CHAIN and node in graph.forward and not is_view(node):
-            banned_ends.add(node)  # saved: the chain begins anew behind it
+            banned_ends.add(node)  # saved: a new chain begins after it
             length[node] = 0
     return banned_ends
 
@@ -296,8 +299,8 @@ def _ancestors(results: Iterable[torch.fx.Node], inputs: Collection[torch.fx.Nod
 
 
 def _copy(root: torch.fx.Node, graph: torch.fx.Graph, copies: dict[torch.fx.Node, torch.fx.Node]) -> None:
-    # An explicit stack, as a chain of recomputed values may be longer than Python's
-    # recursion limit. A node that two others need is pushed twice, and copied once.
+    # An explicit stack, since a chain of recomputed values may be longer than Python's recursion limit. A node with two
+    # users is pushed twice, and copied once.
     worklist = [] if root in copies else [root]  # a gradient that the forward computed needs nothing else
     while worklist:
         node = worklist[-1]

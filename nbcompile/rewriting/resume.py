@@ -1,8 +1,8 @@
 """Resume functions: the rest of a function, as a function of its live values.
 
-After a graph break the frame continues in a resume function: the original
-bytecode behind a prologue that takes the operand stack and the live locals as
-arguments, restores them, and jumps in.
+After a graph break the frame continues in a resume function. Its prologue takes
+the operand stack and the live locals as arguments and restores them; then the
+original bytecode follows.
 
     def f(x, path):                      torch_dynamo_resume_in_f_at_3(___stack0, y)
         y = x * 2                            LOAD_FAST ___stack0     what save() returned
@@ -10,9 +10,9 @@ arguments, restores them, and jumps in.
         return y + 1                         POP_TOP                 the original from here on
                                              LOAD_FAST y ...
 
-Asking twice for one position gives one code object, since compiled code is attached to
-code objects; and a resume function of a resume function is created from the
-original, so that names and lines never drift.
+A position has one resume function, since compiled code is attached to code
+objects. A resume function of a resume function is created from the original
+code, so that names and lines stay correct.
 
 In torch: torch/_dynamo/resume_execution.py. Read next:
 nbcompile/rewriting/residual.py, which calls what is created here
@@ -44,16 +44,16 @@ from nbcompile.support.process_state import STATE, Lifetime
 
 @dataclass(frozen=True, slots=True)
 class ResumeInfo:
-    """Origin of a resume function. The references are weak, so that a redefined function can be freed."""
+    """Origin of a resume function. References are weak, so that a redefined function can be freed."""
 
     original: weakref.ReferenceType[CodeType]
-    """The user's code object (or, for a break inside a prologue, the resume function it is in)."""
+    """The user's code object (for a break inside of a prologue: the resume function of that prologue)."""
     function: str
     """The name of the user's function."""
     offset: int
     """The offset in the original at which it resumes."""
     line: int
-    """The line of the user's file in its name."""
+    """The line of the user's file that is part of the function's name."""
     stack: tuple[Slot, ...]
     arguments: tuple[str, ...]
     """Positional arguments in order: ``___stack0``..., then live locals."""
@@ -65,7 +65,7 @@ class ResumeInfo:
     parent: weakref.ReferenceType[CodeType] | None
     """The resume function in which the break occurred, if it was one."""
     original_offsets: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
-    """From an offset in the resume function to the offset of the same instruction in the original."""
+    """Map from an offset in the resume function to the offset of the same instruction in the original."""
 
 
 def resume_function_code(
@@ -82,30 +82,31 @@ def resume_function_code(
     It is called with the positional arguments of each slot (OPERANDS) of the
     stack, bottom first, then one for each of ``live``. Its closure holds a
     cell for each of its ``co_freevars``: the frame's own free variables and
-    ``cells``, sorted as CPython's compiler sorts them. Of a generator, which
-    begins at a YIELD_VALUE, a call makes a generator that yields the last
-    operand first, and goes on as the original.
+    ``cells``, sorted as CPython's compiler sorts them. For a generator, which
+    resumes at a YIELD_VALUE, a call returns a generator that first yields the
+    last operand and then continues as the original.
 
     Args:
-        code: the code that was traced; a resume function is fine.
+        code: the code that was traced; it may be that of a resume function.
         offset: of the instruction to run next (``Instruction.offset``).
-        stack: what the operand stack holds there.
-        live: names of the locals that are bound and still needed. Other locals
-            are unbound in the resume function.
+        stack: the layout of the operand stack at that point.
+        live: names of the locals that are bound and live. Other locals are
+        unbound in the resume function.
         cells: names of the frame's cell variables whose cells are passed on.
-            A cell variable that is not named begins as a new, empty cell.
-        line: for the name: the line of the break. Default: of the instruction.
-        end: of an inlined comprehension that begins at ``offset``: return what
-            it built. ``stack`` is then only its iterator.
+            Any other cell variable starts as a new, empty cell.
+        line: the line of the break, for the name. Default: that of the instruction.
+        end: the end of an inlined comprehension that begins at ``offset``: return
+        its result. ``stack`` is then only its iterator.
 
     Raises:
-        CannotResume: coroutines, generators but at a yield, class bodies, a stack of another depth.
+        CannotResume: the code is a coroutine, a class body, or a generator that is not at a yield, or the
+        stack has another depth.
     """
     point = _resume_target(code, offset, stack, live, cells, line, end)
     with _LOCK:
-        # One code object for each point, since cache entries belong to code objects.
+        # One code object per point, since cache entries are attached to code objects.
         known = _CODES.get(point.key())
-        # A dead code object's id may be given to a new one.
+        # A new code object may have the id of a freed one.
         if known is not None and _INFOS[known].original() is point.original:
             return known
         code_object, info = _build(point)
@@ -119,7 +120,7 @@ def resume_info(code: CodeType) -> ResumeInfo | None:
     return _INFOS.get(code)
 
 
-# -- which instruction is meant ----------------------------------------------------------------------------
+# -- the target instruction --------------------------------------------------------------------------------
 
 
 def _resume_target(
@@ -131,18 +132,18 @@ def _resume_target(
     line: int | None,
     end: int | None,
 ) -> ResumeTarget:
-    """Undo resume functions: find the same point in the code that the user wrote."""
-    # A break in a resume function resumes the user's function at a later point, and not a resume function of a resume
-    # function: chains would grow with the number of breaks, and each would carry the prologues of all before it.
+    """Map a point of a resume function to the same point in the user's code."""
+    # A break in a resume function resumes the user's function at a later point. A resume function of a resume function
+    # would contain the prologues of all before it, and the chain would grow with the number of breaks.
     #     f  --break-->  resume_in_f_at_3  --break-->  resume_in_f_at_5, built from f
     info = resume_info(code)
     if info is None:
         return ResumeTarget(code, offset, stack, live, cells, line, code.co_name, None, end)
     original = info.original()
     if original is None or offset not in info.original_offsets:
-        # Inside the prologue, or the user's function is gone: go on from the resume function itself.
+        # The point is inside of the prologue, or the user's code was freed: resume the resume function itself.
         return ResumeTarget(code, offset, stack, live, cells, line or info.line, info.function, code, end)
-    # What came in as a free variable is one in the next resume function too, if it was a cell of the original.
+    # A free variable that is a cell of the original is a free variable of the next resume function, too.
     cells = (*cells, *(name for name in info.cells if name not in cells and name not in live))
     offset, end = info.original_offsets[offset], None if end is None else info.original_offsets[end]
     return ResumeTarget(original, offset, stack, live, cells, line, info.function, code, end)
@@ -154,29 +155,29 @@ def _resume_target(
 def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
     original = point.original
     _refuse_unresumable(original, point.offset)
-    # The tracer has seen superinstructions expanded: an offset may be that of a second half.
+    # The tracer expands superinstructions: the offset may be that of a second half.
     instructions = expand_superinstructions(disassemble(original))
     start = _first_instruction(instructions, point)
     if point.end is not None:
         instructions, start = _comprehension_body(instructions, start, point.end), 0
     line = point.line if point.line is not None else _line(instructions, start, original)
-    # What cannot run any more is left out, and its variables need not be passed.
+    # Unreachable instructions are omitted, and their variables need not be passed.
     kept = reachable(instructions, start)
     target = instructions[start].label or Label()
     instructions[start] = replace(instructions[start], label=target)
     body = [each for index in sorted(kept) for each in _explicit_super(instructions, index, point)]
     layout = layout_of(point, body)
-    # Each ``with`` that is entered again has its handler in the body. The prologue's instructions are protected as the
-    # original's were at the same height of the stack.
+    # The handler of each ``with`` that is entered again is in the body. It protects the prologue's instructions as it
+    # protected the original's at the same depth of the stack.
     protections = [protection_at(instructions, start, height) for height in range(len(point.stack) + 1)]
     prologue = list(prologue_of(point, layout, protections, Position(line, line)))
-    # The kept code may begin with an earlier instruction, for instance in a loop: the target is further down.
+    # The reachable code may begin before the target, for example in a loop.
     if body[0].label is not target:
         prologue.append(Instruction("JUMP_FORWARD", target=target, position=Position(line, line)))
     name = f"{'torch_dynamo_resume' if point.end is None else 'comprehension'}_in_{point.function}_at_{line}"
-    #     prologue        puts back cells, moved variables and the operand stack; enters ``with`` blocks
-    #     JUMP_FORWARD    only if something that can still be reached comes before the target
-    #     body            the instructions of the original that can still be reached, in their order
+    #     prologue        restores cells, moved variables and the operand stack; enters ``with`` blocks
+    #     JUMP_FORWARD    only if reachable instructions come before the target
+    #     body            the reachable instructions of the original, in their order
     code, offsets = assemble_with_offsets(
         [*prologue, *body],
         original,
@@ -189,10 +190,10 @@ def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
         co_cellvars=layout.cellvars,
         co_freevars=tuple(layout.moved.get(name, name) for name in layout.freevars),
         co_firstlineno=line,
-        # All arguments are passed by position: ``*args`` is an ordinary local that holds a tuple by now.
+        # All arguments are positional: ``*args`` is an ordinary local whose value is a tuple.
         co_flags=original.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
     )
-    # The jump at the prologue's end has the offset of its target: a nested call may break before it.
+    # The jump at the prologue's end gets the offset of its target, since a nested call before it may break.
     of_jump = {} if body[0].label is target else {offsets[len(prologue) - 1]: point.offset}
     info = ResumeInfo(
         original=weakref.ref(original),
@@ -211,19 +212,19 @@ def _build(point: ResumeTarget) -> tuple[CodeType, ResumeInfo]:
 
 
 def _original_offsets(body: Sequence[Instruction], offsets: Sequence[int]) -> dict[int, int]:
-    """The offset in the user's code of each instruction that comes from there, by its offset in the resume function."""
+    """Map from offsets in the resume function to offsets in the user's code, for instructions that it contains."""
     pairs = zip(body, offsets, strict=True)
     return {offset: instruction.offset for instruction, offset in pairs if instruction.offset >= 0}
 
 
 def _comprehension_body(instructions: Sequence[Instruction], start: int, end: int) -> list[Instruction]:
-    """The instructions of an inlined comprehension as a body of their own, which returns what was built."""
+    """The instructions of an inlined comprehension as a function body, which returns the result."""
     stop = next(number for number, each in enumerate(instructions) if each.offset == end)
     found = comprehension_at(instructions, start)
     assert found is not None and found.end == stop
     position = instructions[stop].position
     return [
-        # What protects them puts variables back, which are freed here with the frame.
+        # Their exception handler restores variables, which here are freed with the frame.
         *(replace(each, protection=None) for each in instructions[start:stop]),
         Instruction("SWAP", len(found.saved) + 1, label=instructions[stop].label, position=position),
         *(Instruction("STORE_FAST", argval=name, position=position) for name in reversed(found.saved)),
@@ -249,12 +250,12 @@ def _first_instruction(instructions: Sequence[Instruction], point: ResumeTarget)
     if index is None:
         raise CannotResume(f"no instruction begins at offset {point.offset} of {point.original.co_qualname}")
     began = next(number for number, each in enumerate(instructions) if each.opcode == "RESUME")
-    # A resume before the code's own prologue would make its cells twice.
-    index = max(index, began + 1)  # the instructions before RESUME are the original's own prologue
-    # KW_NAMES and PRECALL prepare the CALL behind them and leave the stack alone.
+    # To resume before the code's own prologue would create its cells twice.
+    index = max(index, began + 1)  # the instructions before RESUME are the original's prologue
+    # KW_NAMES and PRECALL prepare the CALL after them and do not change the stack.
     while index and instructions[index].opcode in ("CALL", "PRECALL") and _prepares_call(instructions[index - 1]):
         index -= 1
-    # Arguments and stack are given from outside: check them against the code, since a wrong depth would crash CPython.
+    # Check the layout of the stack against the code, since a wrong depth would crash CPython.
     depth = stack_depth(list(instructions))[index]
     if depth != len(point.stack) and point.end is None:
         raise CannotResume(f"the stack before {instructions[index]} has depth {depth}, not {len(point.stack)}")
@@ -266,25 +267,25 @@ def _prepares_call(instruction: Instruction) -> bool:
 
 
 def _line(instructions: Sequence[Instruction], index: int, code: CodeType) -> int:
-    """The line of an instruction; clean-up code has none, and gets that of the next instruction."""
+    """The line of an instruction; for clean-up code, which has no line, that of the next instruction."""
     lines = (each.line for each in instructions[index:] if each.line is not None)
     return next(lines, code.co_firstlineno)
 
 
 def _explicit_super(instructions: Sequence[Instruction], index: int, point: ResumeTarget) -> Iterator[Instruction]:
-    """``super()`` finds its arguments in the calling frame, where the first is no longer ``self``: pass them."""
+    """Pass ``super()`` its arguments: it would read them from the frame, whose first argument is no longer ``self``."""
     instruction, code = instructions[index], point.original
     if instruction.opcode == "LOAD_SUPER_ATTR":
-        # Its class and self are on the stack; without this bit it asks the frame.
+        # Class and self are on the stack; without this bit the instruction reads them from the frame.
         yield replace(instruction, arg=(instruction.arg or 0) | 2)
         return
     is_method = "__class__" in code.co_freevars and code.co_argcount > 0
     if not is_method or not _calls_bare_super(instructions, index):
         yield instruction
         return
-    # The instruction before is the load of ``super``: from here its two arguments are pushed.
+    # The instruction before is the load of ``super``: the two arguments are pushed after it.
     #     LOAD_GLOBAL super; CALL 0     ->     LOAD_GLOBAL super; LOAD_DEREF __class__; LOAD_FAST self; CALL 2
-    if instructions[index - 1].opcode == "LOAD_GLOBAL":  # not 3.11's CALL behind PRECALL
+    if instructions[index - 1].opcode == "LOAD_GLOBAL":  # not the CALL after a PRECALL (3.11)
         first = code.co_varnames[0]
         if first not in point.live and first not in point.cells:
             raise CannotResume(f"super() in {code.co_qualname} needs {first!r}, which is not passed on")
@@ -303,11 +304,11 @@ def _calls_bare_super(instructions: Sequence[Instruction], index: int) -> bool:
     return callee.opcode == "LOAD_GLOBAL" and callee.argval == "super"
 
 
-# -- remembering ---------------------------------------------------------------------------------------
+# -- cache ---------------------------------------------------------------------------------------------
 
 
 class _ByIdentity:
-    """A dict with weak keys compared by identity: equal code objects of two files are distinct."""
+    """A dict with weak keys that are compared by identity: equal code objects of two files are distinct."""
 
     def __init__(self) -> None:
         self._entries: dict[int, tuple[weakref.ReferenceType[CodeType], ResumeInfo]] = {}
@@ -326,7 +327,7 @@ class _ByIdentity:
 
         def forget(reference: weakref.ReferenceType[CodeType]) -> None:
             entry = self._entries.get(key)
-            # The id may belong to a newer code object by now.
+            # A newer code object may have the id by now.
             if entry is not None and entry[0] is reference:
                 del self._entries[key]
 

@@ -1,7 +1,7 @@
-"""Groups of buffers, and how one more joins: its loops are matched with those of the group.
+"""Groups of buffers; a buffer joins a group if its loops match those of the group.
 
-A group is a set of buffers computed in one kernel: outer loops over rows, and
-(where something is reduced) inner loops over the elements of a row.
+A group is a set of buffers that one kernel computes: outer loops over rows, and
+(if there is a reduction) inner loops over the elements of a row.
 
     buf0[i0]     = max over r0 of x[i0, r0]         row result
     buf1[i0, i1] = exp(x[i0, i1] - buf0[i0])        element; its i1 and buf0's r0 are one loop
@@ -9,8 +9,8 @@ A group is a set of buffers computed in one kernel: outer loops over rows, and
     buf3[i0, i1] = buf1[i0, i1] / buf2[i0]          one group: rows i0, elements i1
 
 Joining is unification: the loops of a new buffer are matched with those of the
-group through what both read and write. It fails with a reason, which goes into
-the fusion log.
+group by the memory that both access. If it fails, the reason is written to the
+fusion log.
 
 In torch: torch/_inductor/scheduler.py (can_fuse_vertical) and codegen/simd.py (can_fuse). Read next:
 nbcompile/scheduling/fuse.py
@@ -32,7 +32,7 @@ MEMBER_LIMIT = 64
 POINTER_LIMIT = 48
 FEW_ROWS = 8
 SERIAL_LIMIT = 1 << 15
-"""A row is walked by one thread: fewer rows than FEW_ROWS, longer than this, are not fused across passes."""
+"""One thread iterates over a row: fewer than FEW_ROWS rows that are longer than this are not fused across passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Group:
     loops: dict[Symbol, Index] = field(default_factory=dict)
     """All loops by variable, in the order of the first member's dimensions."""
     inner: frozenset[Symbol] = frozenset()
-    """The loops over the elements of a row; none while nothing is reduced or repeated along a row."""
+    """The loops over the elements of a row; none if no member reduces or repeats along a row."""
     counter: int = 0
 
     def names(self) -> set[str]:
@@ -67,7 +67,7 @@ class Group:
         return {member.buffer.name for member in self.members}
 
     def from_nodes(self) -> tuple[str, ...]:
-        """The fx nodes that the members compute."""
+        """Names of the fx nodes that the members compute."""
         return tuple(dict.fromkeys(node for member in self.members for node in member.buffer.from_nodes))
 
     def outer_loops(self) -> tuple[Loop, ...]:
@@ -80,7 +80,7 @@ class Group:
 
 
 class Incompatible(Exception):
-    """A buffer cannot join a group, for the reason given."""
+    """The reason why a buffer cannot join a group."""
 
 
 def own_loops(buffer: LoopBuffer) -> tuple[dict[Symbol, Index], dict[Symbol, Index]]:
@@ -99,8 +99,8 @@ def singleton_group(buffer: LoopBuffer) -> Group:
     outer, reduced = own_loops(buffer)
     mapping: dict[Symbol, Index] = {}
     loops: dict[Symbol, Index] = {}
-    # Every buffer calls its loops i0, i1, ... and r0, r1, ...; the group has names of its own, since i0 of one member
-    # may be i1 of the next. The reduced loops come last: they become the inner ones.
+    # In every buffer the loops are named i0, i1, ... and r0, r1, ...; the group has its own names, since i0 of one
+    # member may be i1 of the next. The reduced loops come last: they become the inner loops.
     for variable, size in (*outer.items(), *reduced.items()):
         own_variable = loop_variable(len(loops))
         mapping[variable], loops[own_variable] = own_variable, size
@@ -118,12 +118,13 @@ def join(group: Group, buffer: LoopBuffer) -> Group:
         raise Incompatible(f"the kernel has {MEMBER_LIMIT} buffers already")
     if group.members[0].buffer.device != buffer.device:
         raise Incompatible("another device")
-    # The loops of a product are not ours to match: it can only be the first member, with an epilogue behind it.
+    # The loops of a matrix product are not matched: it can only be the first member, followed by an epilogue.
     if is_product(buffer):
         raise Incompatible("a matrix product begins a kernel of its own")
     outer, reduced = own_loops(buffer)
-    # Steps: match loops through what is read; match or add the rest by size; decide which loops are inner; then check
-    # what the matched loops do not show. Each step raises Incompatible, and nothing was changed in place until then.
+    # Steps: match loops by the memory that is read; match or add the rest by size; decide which loops are inner; then
+    # check what the matched loops do not show. Each step may raise Incompatible; no step changes its arguments in
+    # place.
     mapping = _match_loops(group, buffer, outer | reduced)
     group, mapping = _complete_mapping(group, outer, reduced, mapping)
     inner = _inner_loops_with(group, buffer, outer, reduced, mapping)
@@ -141,11 +142,11 @@ def _match_loops(group: Group, buffer: LoopBuffer, own: dict[Symbol, Index]) -> 
     producers = {member.buffer.name: member.results for member in group.members}
     mapping: dict[Symbol, Index] = {}
     for load in loads(buffer.body):
-        # What a member produces has to be read at the element that the iteration computes, so this match must
-        # succeed. The index of a gather is no loop variable and fails.
+        # The buffer must read a member's result at the element that the iteration computes, so this match must succeed.
+        # It fails for the index of a gather, which is not a loop variable.
         if load.buffer in producers:
             _unify(load.index, producers[load.buffer], own, group.loops, mapping, f"it reads {load.buffer}")
-    # A buffer that both read is loaded once if the loops are matched by their indices into it.
+    # If both read a buffer, and their loops match by the indices into it, it is loaded once.
     for load in loads(buffer.body):
         if load.buffer in producers or load.gathers:
             continue
@@ -186,7 +187,7 @@ def _unify(
 
 
 def _loops_of_length(group: Group) -> list[Symbol]:
-    """The loops of a group that have more than one iteration, in order."""
+    """The loops of a group with more than one iteration, in order."""
     return [variable for variable, size in group.loops.items() if not is_one(size)]
 
 
@@ -205,14 +206,14 @@ def _complete_mapping(
     available = [variable for variable in _loops_of_length(group) if variable not in mapping.values()]
     if not unmatched:
         return group, mapping
-    # The same sizes in the same order: one loop nest serves both, as for two pointwise buffers of one shape.
+    # The same sizes in the same order: both use one loop nest, as do two pointwise buffers of one shape.
     if [own[variable] for variable in unmatched] == [group.loops[variable] for variable in available]:
         return group, mapping | dict(zip(unmatched, available, strict=True))
-    # Otherwise the rest become inner loops, if the group has none, and if all of its loops are matched: as rows.
+    # Otherwise the rest become inner loops, if the group has none and all of its loops are matched (as rows).
     all_are_rows = bool(mapping) and not group.inner and set(group.loops) <= set(mapping.values())
     if not all_are_rows or (reduced and not set(outer) <= set(mapping)):
         raise Incompatible(f"loops over {_format_sizes(own)} and over {_format_sizes(group.loops)}")
-    # The inner loops have to be the last ones: then a row is contiguous, and the vector loop loads it whole.
+    # The inner loops must be the last ones: then a row is contiguous, and the vector loop loads adjacent elements.
     if unmatched != list(own)[-len(unmatched) :]:
         raise Incompatible("its rows would not be contiguous in memory")
     return _with_inner_loops(group, own, unmatched, mapping)
@@ -221,8 +222,8 @@ def _complete_mapping(
 def _with_inner_loops(
     group: Group, own: dict[Symbol, Index], unmatched: list[Symbol], mapping: dict[Symbol, Index]
 ) -> tuple[Group, dict[Symbol, Index]]:
-    """The group with new inner loops for a buffer's loops that match none of its own."""
-    # The group has only loops over rows so far: the new buffer's other loops are nested in them.
+    """The group with new inner loops for a buffer's loops that match no loop of the group."""
+    # The group has only loops over rows so far: the new buffer's other loops are nested inside of them.
     added = {variable: loop_variable(group.counter + at) for at, variable in enumerate(unmatched)}
     loops = group.loops | {added[variable]: own[variable] for variable in unmatched}
     grown = replace(group, loops=loops, inner=frozenset(added.values()), counter=group.counter + len(added))
@@ -245,8 +246,8 @@ def _inner_loops_with(
     inside = frozenset(mapping[variable] for variable in reduced)
     everything = set(_loops_of_length(group))
     inner = group.inner & everything
-    # A kernel is a nest of outer loops with one inner nest: rows of which each is reduced. The first reduction
-    # decides which loops are inner; what comes after must use the same.
+    # A kernel is a nest of outer loops over rows, with one kind of inner nest over the elements of a row. The first
+    # reduction decides which loops are inner; later members must use the same loops.
     #     outer loops = group.loops - inner      one result for each row lives here
     #     inner loops                            elements of a row
     if isinstance(buffer, (Reduction, Scan)):
@@ -285,7 +286,7 @@ def is_product(buffer: LoopBuffer) -> bool:
 
 
 def _check_epilogue(group: Group, newcomer: Member) -> None:
-    """Check that what joins a matrix product is computed of single elements of the result."""
+    """Check that a buffer which joins a matrix product is computed from single elements of the result."""
     if is_product(group.members[0].buffer) and (
         not isinstance(newcomer.buffer, Pointwise) or is_element(group, newcomer)
     ):
@@ -322,8 +323,8 @@ def _check_size(group: Group) -> None:
     pointers = {name for member in group.members for name in (member.buffer.name, *reads(member.buffer))}
     if len(pointers) > POINTER_LIMIT:
         raise Incompatible(f"the kernel would use more than {POINTER_LIMIT} buffers")
-    # Threads share the outer loops: with 2 rows, 2 threads work. A pointwise buffer alone has outer loops only, which
-    # all threads share.
+    # Threads share the outer loops: with 2 rows, 2 threads work. A group of a pointwise buffer has only outer loops,
+    # which all threads share.
     rows = constant(product(loop.size for loop in group.outer_loops()))
     length = constant(product(loop.size for loop in group.inner_loops()))
     order = passes(group).values()
@@ -332,7 +333,7 @@ def _check_size(group: Group) -> None:
 
 
 def passes(group: Group) -> dict[str, int]:
-    """For each member the pass (inner nest 0, 1, ...) that computes it; a value of a row is available after its pass.
+    """For each member the pass (inner nest 0, 1, ...) that computes it; a row's result is available after its pass.
 
     -1: before the first pass.
     """
@@ -344,8 +345,9 @@ def passes(group: Group) -> dict[str, int]:
         for name in reads(member.buffer):
             if name not in producers:
                 continue
-            # A reduction is complete at the end of its pass. What needs it for every element runs in the next pass;
-            # what needs it once for a row runs between the two. An element is there for the pass that computes it.
+            # A reduction is complete at the end of its pass. Members that use it for every element run in the next
+            # pass, members that use it once per row between the two. An element is available in the pass that computes
+            # it.
             row_value = not is_element(group, producers[name])
             at = max(at, found[name] + (1 if row_value and inside else 0))
         found[member.buffer.name] = at
