@@ -4,8 +4,8 @@
     wgmma.mma_async.m64n64k16 {d}, %rd1, ...  128 threads; a and b are in shared memory, as descriptors say
     ldmatrix, stmatrix                        8 x 8 matrices of 16 bits between shared memory and registers
 
-A ``wgmma`` runs while the threads go on: until ``wgmma.wait_group``, its result may not be used and the tiles that it
-reads may not be written to. Both are faults here. Products are added in float32 in an order that no GPU promises.
+A ``wgmma`` is asynchronous: until ``wgmma.wait_group``, its result may not be used and the tiles that it reads may
+not be written to. Both are faults here. Products are added in float32, in an order that no GPU guarantees.
 Not checked: ``fence.proxy.async``. ``tcgen05`` (sm_100) is not simulated.
 
 In torch: nothing. Read next: nbcompile/gpu/simulator.py
@@ -43,12 +43,12 @@ def _shape(instruction: Instruction) -> tuple[int, int, int]:
 
 
 _ELEMENTS = ("f16", "bf16", "tf32", "f64", "s8", "u8")
-"""Types of factors that are simulated; fp8 (``e4m3``) and fewer bits are not."""
+"""Types of factors that are simulated; fp8 (``e4m3``) and smaller types are not."""
 
 
 def _elements(bits: Array, kind: str) -> Array:
-    """Elements of a type out of 32-bit words, in the order of their bits, as numbers to multiply."""
-    if kind == "tf32":  # the lower bits of the fraction are not looked at
+    """Elements of a type that 32-bit words contain, in the order of their bits, as numbers to multiply."""
+    if kind == "tf32":  # the lower bits of the fraction are ignored
         return (bits & np.uint32(0xFFFFE000)).view(np.float32)[..., None]
     parts: Array = np.ascontiguousarray(bits)[..., None].view(UNSIGNED[bits_of(kind)])
     return as_type(parts, kind).astype(np.int32 if kind[0] in "su" else np.float32)
@@ -70,7 +70,7 @@ def expect_supported(instruction: Instruction) -> None:
 
 def _words(blocks: State, operand: str, lanes: int) -> Array:
     """Registers of an operand: ``uint32[groups of lanes, lanes, registers]``."""
-    # All groups are gathered, also those that do not take part: results are written in active threads.
+    # The registers of all groups are gathered, also of inactive ones: only active threads write results.
     words = [np.broadcast_to(blocks.read(name, "b32"), (blocks.count,)) for name in register_names(operand)]
     return np.stack(words, -1).reshape(-1, lanes, len(words))
 
@@ -83,7 +83,7 @@ def _left(words: Array, kind: str, rows: int, depth: int) -> Array:
     # The registers of the left factor are four quarters of 8 rows each, column by column:
     #     r0  r2      rows 0 to 7
     #     r1  r3      rows 8 to 15
-    # Within a quarter a lane has neighbouring elements of its row: as many as fit into 32 bits.
+    # Within a quarter a lane has adjacent elements of its row: as many as fit into 32 bits.
     for at in range(words.shape[-1]):
         column = _QUAD[:, None] * size + np.arange(size) + 4 * size * (at // 2)
         found[:, (_ROW + 8 * (at % 2))[:, None], column] = elements[:, :, at]
@@ -95,7 +95,7 @@ def _right(words: Array, kind: str, depth: int, columns: int) -> Array:
     elements = _elements(words, kind)
     size = elements.shape[-1]
     found = np.zeros((words.shape[0], depth, columns), elements.dtype)
-    # The right factor is held by columns: a lane has elements of one column, r0 above r1.
+    # The right factor is stored by columns: a lane has elements of one column, r0 above r1.
     for at in range(words.shape[-1]):
         row = _QUAD[:, None] * size + np.arange(size) + 4 * size * at
         found[:, row, _ROW[:, None]] = elements[:, :, at]
@@ -111,12 +111,12 @@ def _multiply(blocks: State, instruction: Instruction, active: Array) -> None:
     d, a, b, c = instruction.operands
     one = _left(_words(blocks, a, WARP), left, m, k)
     other = _right(_words(blocks, b, WARP), right, k, n)
-    # A result in float16 has two neighbours of a row in each register, one in float32 has a register.
+    # In float16 a register has two adjacent elements of a row, in float32 one element.
     per = 2 if total == "f16" else 1
     #     element    0, 1: row _ROW        2, 3: row _ROW + 8        columns 2 * _QUAD and the next
     cells = [(_ROW + 8 * (at // 2), 2 * _QUAD + at % 2) for at in range(4)]
     given = as_type(_words(blocks, c, WARP), "f16x2" if per == 2 else total)
-    # NumPy's order of the sum over the depth: a GPU promises none.
+    # The order of the sum over the depth is NumPy's: a GPU guarantees none.
     product = one @ other
     for at, name in enumerate(register_names(d)):
         numbers = []
@@ -150,25 +150,25 @@ _SWIZZLES = {0: 16, 1: 128, 2: 64, 3: 32}
 
 
 def _tile(blocks: State, descriptor: Array, rows: int, depth: int, size: int, transposed: bool) -> Array:
-    """Byte offsets in shared memory of a tile's elements, ``[groups, rows, depth]``; the descriptor arranges it.
+    """Byte offsets in shared memory of a tile's elements, ``[groups, rows, depth]``, as the descriptor gives them.
 
     Args:
-        blocks: They run.
-        descriptor: One of 64 bits for each warp group.
+        blocks: The running blocks.
+        descriptor: 64 bits for each warp group.
         rows: Rows of the left factor, or columns of the right one.
         depth: The dimension that is summed over.
         size: Bytes of an element.
-        transposed: Whether neighbours in memory are neighbours along ``rows``.
+        transposed: Whether elements that are adjacent in memory are adjacent along ``rows``.
     """
     #     bits    0-13 start    16-29 leading offset    32-45 stride    62-63 swizzle
-    # Offsets are in units of 16 bytes, so 14 bits of them reach 256 KiB.
+    # Offsets are in units of 16 bytes, so 14 bits address 256 KiB.
     start = ((descriptor & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)
     leading = ((descriptor >> np.uint64(16) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[:, None, None]
     stride = ((descriptor >> np.uint64(32) & np.uint64(0x3FFF)) << np.uint64(4)).astype(np.int64)[:, None, None]
     width = _SWIZZLES[int(descriptor.flat[0] >> np.uint64(62))]
     row, column = np.arange(rows)[None, :, None], np.arange(depth)[None, None, :]
-    # Along "across" elements are adjacent. A tile is built of strips as wide as the swizzle's row,
-    # and in a strip of groups of eight rows:
+    # Along "across" elements are adjacent. A tile consists of strips as wide as the swizzle's row, and a strip of
+    # groups of eight rows:
     #     strip 0                          strip 1 at + leading
     #     row 0 ... 7    at 0              row 0 ... 7
     #     row 8 ... 15   at + stride       row 8 ... 15
@@ -177,16 +177,16 @@ def _tile(blocks: State, descriptor: Array, rows: int, depth: int, size: int, tr
     found = (
         start[:, None, None] + position // width * leading + position % width + down % 8 * width + down // 8 * stride
     )
-    # Swizzle: in rows of 128 bytes, chunk c (of 16 bytes) of row r is at c ^ (r % 8), so that eight
-    # rows of one column of chunks are in different banks. Bits 7 and up of the offset are the row.
-    # Narrower rows share a line of 128 bytes: then it is the number of the line.
+    # Swizzle: in rows of 128 bytes, chunk c (of 16 bytes) of row r is at c ^ (r % 8), so that eight rows of one column
+    # of chunks are in different banks. Bits 7 and up of the offset are the row, or the line of 128 bytes if several
+    # narrower rows share a line.
     if width > 16:
         found = found ^ ((found >> 7) % (width // 16) << 4)
     return found
 
 
 def _multiply_group(blocks: State, instruction: Instruction, active: Array) -> None:
-    """``wgmma``: products of a warp group, and their groups as those of asynchronous copies."""
+    """``wgmma``: products of a warp group. They are committed and waited for in groups, as asynchronous copies are."""
     match instruction.modifiers[0]:
         case "fence":
             return
@@ -199,7 +199,7 @@ def _multiply_group(blocks: State, instruction: Instruction, active: Array) -> N
 
 
 def _wait(blocks: State, pending: int, active: Array) -> None:
-    # A group of products is done as a whole, for the threads that waited for it.
+    # A group of products completes as a whole, for the threads that waited for it.
     blocks.products = [product for product in blocks.products if not _is_done(blocks, product, pending, active)]
     blocks.registers_in_flight = frozenset().union(*(product.registers for product in blocks.products))
 
@@ -217,12 +217,12 @@ def _start_product(blocks: State, instruction: Instruction, active: Array) -> No
     _count(blocks, instruction, right, int(active.sum()) // WARP_GROUP)
     size = bits_of(right) // 8 if right != "tf32" else 4
     threads = np.nonzero(active)[0]
-    # All threads of a group have the same descriptor: that of the first is used.
+    # All threads of a group have the same descriptor: the first thread's is used.
     first = threads[::WARP_GROUP]
     of_b = _tile(blocks, _descriptors(blocks, b, first), n, k, size, len(flags) > 3 and flags[-1] == "1")
     read = [of_b]
     other = _from_shared(blocks, instruction, of_b, first, right).swapaxes(1, 2)
-    # The left factor may come from registers: each of the four warps has 16 of the 64 rows.
+    # The left factor may be in registers: each of the four warps has 16 of the 64 rows.
     if a.startswith("{"):
         words = _words(blocks, a, WARP)[active.reshape(-1, WARP)[:, 0]]
         one = _left(words, left, 16, k).reshape(-1, m, k)
@@ -230,11 +230,11 @@ def _start_product(blocks: State, instruction: Instruction, active: Array) -> No
         of_a = _tile(blocks, _descriptors(blocks, a, first), m, k, size, len(flags) > 4 and flags[-2] == "1")
         read.append(of_a)
         one = _from_shared(blocks, instruction, of_a, first, left)
-    # Two immediate operands are the signs of the factors, 1 or -1.
+    # Two immediate operands give the signs of the factors, 1 or -1.
     product = one @ other * (int(flags[1]) * int(flags[2]))
     if total != "f32":
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")
-    # The predicate scale-d: false begins a sum, true adds to what the registers hold.
+    # The predicate scale-d: false starts a sum, true adds to the values in the registers.
     keep = np.broadcast_to(blocks.read(flags[0], "pred"), (blocks.count,))
     names = register_names(d)
     lane, warp = threads % WARP, threads % WARP_GROUP // WARP
@@ -249,8 +249,8 @@ def _start_product(blocks: State, instruction: Instruction, active: Array) -> No
         before = np.where(keep, np.broadcast_to(blocks.bits(name).view(np.float32), (blocks.count,)), np.float32(0))
         found[threads] = product[group, row, column] + before[threads]
         blocks.write(name, found, "f32", active)
-    # The result is in the registers already, but nobody may look at it: until the wait it may be
-    # anything on a GPU, and so may what the product reads after the tiles are overwritten.
+    # The result is in the registers already, but may not be read: on a GPU it is undefined until the wait, and so is
+    # the result of a product whose tiles were overwritten.
     offsets = np.unique(np.concatenate([part.reshape(-1) for part in read]))
     blocks.products.append(Product(blocks.products_committed[threads], threads, frozenset(names), offsets))
     blocks.registers_in_flight |= frozenset(names)
@@ -261,12 +261,12 @@ def _descriptors(blocks: State, operand: str, first: Array) -> Array:
 
 
 def _from_shared(blocks: State, instruction: Instruction, offsets: Array, first: Array, kind: str) -> Array:
-    """Elements of a tile; what is not in memory yet, or what another warp may still write, is a fault."""
+    """Elements of a tile; a read of bytes that are not in memory yet, or that another warp may write, is a fault."""
     size = 4 if kind == "tf32" else bits_of(kind) // 8
     if (offsets < 0).any() or (offsets + size > blocks.shared_bytes).any():
         raise Fault(f"{blocks.describe(instruction)}: a tile past the end of shared memory")
-    # The read is noted for the first thread of a group, so that a store of another warp that no
-    # barrier separates is a race.
+    # The read is recorded for the first thread of a group, so that a store of another warp without a barrier in between
+    # is a race.
     flat = (offsets + (blocks.block[first] * blocks.shared_bytes)[:, None, None]).reshape(-1)
     threads = np.repeat(first, offsets[0].size)
     for warp in range(WARP_GROUP // WARP):
@@ -282,10 +282,10 @@ def _from_shared(blocks: State, instruction: Instruction, offsets: Array, first:
 
 
 def expect_not_read(blocks: State, offsets: Array, width: int, threads: Array, what: str) -> None:
-    """Raise if a product that is in flight reads what is about to be written."""
+    """Raise if a product in flight reads bytes that are about to be written."""
     for product in blocks.products:
         mine = np.isin(blocks.block[threads], blocks.block[product.threads])
-        # By words of 4 bytes, as elements may be narrower; of a wide store the first word is looked at.
+        # Words of 4 bytes are compared, since elements may be narrower; of a wide store only the first word.
         if mine.any() and np.isin(offsets[mine] // 4 * 4, product.read // 4 * 4).any():
             raise Fault(f"{what}: written while a wgmma reads it, with no wgmma.wait_group between")
 
@@ -297,7 +297,7 @@ _ROWS, _ROW_BYTES = 8, 16
 
 
 def _load_matrix(blocks: State, instruction: Instruction, active: Array) -> None:
-    """``ldmatrix``: each row of up to four matrices is read by one lane, and each lane gets two neighbours of a row."""
+    """``ldmatrix``: each row of up to four matrices is read by one lane, and each lane gets two adjacent elements."""
     count = _expect_matrices(instruction, active)
     warps = active.reshape(-1, WARP)[:, 0]
     threads = np.nonzero(np.repeat(warps, WARP) & np.tile(_ROWS * count > _LANES, blocks.count // WARP))[0]
@@ -315,7 +315,7 @@ def _load_matrix(blocks: State, instruction: Instruction, active: Array) -> None
 
 
 def _store_matrix(blocks: State, instruction: Instruction, active: Array) -> None:
-    """``stmatrix``: the other way round."""
+    """``stmatrix``: the inverse of ``ldmatrix``."""
     count = _expect_matrices(instruction, active)
     warps = active.reshape(-1, WARP)[:, 0]
     words = np.ascontiguousarray(_words(blocks, instruction.operands[1], WARP)[warps].swapaxes(1, 2))
@@ -328,7 +328,7 @@ def _store_matrix(blocks: State, instruction: Instruction, active: Array) -> Non
 
 
 def _expect_matrices(instruction: Instruction, active: Array) -> int:
-    """Number of matrices moved; whole warps have to be active, with 16-bit elements."""
+    """Number of matrices moved; whole warps must be active, and elements must have 16 bits."""
     spaces = [name.partition("::")[0] for name in instruction.modifiers]
     if instruction.type != "b16" or "m8n8" not in spaces or "shared" not in spaces:
         raise UnsupportedInstruction(f"{instruction.name} in line {instruction.line}")

@@ -5,10 +5,10 @@
     memory.load(address + [0, 4, 8], 4, who, "x1 = tl.load(...)")
     memory.store(address + 4 * n, ...)      Fault: 1 thread outside of every tensor; the first 4 bytes past the end of x
 
-A fault is an access outside of all tensors, an address that is no multiple of the access's width, or a race: two
-threads of different warps use a byte, one of them writes, and no barrier is between (for threads of different
-blocks nothing does). Two writes of the same value are none, nor are two atomic updates; an update races with
-what is not atomic.
+A fault is an access outside of all tensors, an address that is not a multiple of the access's width, or a race: two
+threads of different warps access a byte, at least one of them writes, and no barrier is between the accesses (no
+barrier orders threads of different blocks). Two writes of the same value are no race, nor are two atomic updates; an
+atomic update races with any other access.
 
 In torch: nothing; on a GPU compute-sanitizer finds the same. Read next: nbcompile/gpu/simulator.py
 """
@@ -26,31 +26,31 @@ from nbcompile.gpu.values import Array
 
 
 class Fault(RuntimeError):
-    """A fault of the GPU, or a race whose result is undefined."""
+    """An access that a GPU reports as a fault, or a race whose result is undefined."""
 
 
 class Race(Fault):
-    """Two threads use a byte, in no order, and one of them writes it."""
+    """Unordered accesses of two threads to a byte, one of which is a write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Actors:
-    """Threads of an access: for each its block, its warp in the block, and the number of barriers it has passed."""
+    """Threads of an access: for each its block, its warp in the block, and the number of barriers that it passed."""
 
     block: Array
     warp: Array
     barriers: Array
 
     def key(self) -> Array:
-        """All of it in one number: 32 bits of block, 8 of warp, 24 of barriers."""
+        """The three numbers in one: 32 bits of block, 8 of warp, 24 of barriers."""
         #     63 ... 32   31 ... 24   23 ... 0
         #     block       warp        barriers
-        # A block has 32 warps at most (1024 threads), and a grid less than 2**31 - 1 blocks, so the
-        # numbers for "several" below are nobody's.
+        # A block has at most 32 warps (1024 threads), and a grid fewer than 2**31 - 1 blocks, so no thread has one of
+        # the numbers for "several" below.
         return (self.block.astype(np.int64) << 32) | (self.warp.astype(np.int64) << 24) | self.barriers
 
     def take(self, at: Array) -> Actors:
-        """Subset for some threads."""
+        """The actors at some positions."""
         return Actors(self.block[at], self.warp[at], self.barriers[at])
 
 
@@ -61,8 +61,8 @@ SEVERAL_BLOCKS = 2**31 - 1
 
 def _unordered(before: Array, now: Array) -> Array:
     """Return whether two accesses are unordered: no barrier is between them."""
-    # Within a warp everything is in order: its threads execute one instruction after the other here. Between warps of a
-    # block a barrier orders; between blocks nothing does while a kernel runs.
+    # Accesses of a warp are ordered: here its threads execute one instruction after the other. A barrier orders the
+    # warps of a block; nothing orders blocks while a kernel runs.
     same_block = before >> 32 == now >> 32
     ordered = (before >> 24 == now >> 24) | (before & 0xFFFFFF < now & 0xFFFFFF)
     return (before != NOBODY) & ~(same_block & ordered)
@@ -70,22 +70,22 @@ def _unordered(before: Array, now: Array) -> Array:
 
 @dataclass(slots=True)
 class Bytes:
-    """Some memory with its history."""
+    """Bytes of memory with their last writers and readers."""
 
     content: Array
     check_races: bool = True
-    # One writer and one reader for each byte are enough. A later access has to come after all
-    # earlier ones; those of one warp come one after another, so its last represents all, and of
-    # several warps or blocks it matters only that they were several.
+    # One writer and one reader for each byte are enough. A later access must be ordered after all earlier ones. Those
+    # of one warp are ordered, so the last represents all; of several warps or blocks only their number matters: more
+    # than one.
     writer: Array = field(init=False)
     reader: Array = field(init=False)
     updater: Array | None = field(init=False, default=None)
-    """The last atomic update of each byte; None while there is none."""
+    """The last atomic update of each byte; None before the first."""
     was_read: Array = field(init=False)
     was_written: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        """At the beginning no thread has read or written any byte."""
+        """Start with no reader and no writer of any byte."""
         size = self.content.size if self.check_races else 0
         self.writer = np.full(size, NOBODY, np.int64)
         self.reader = np.full(size, NOBODY, np.int64)
@@ -106,7 +106,7 @@ class Bytes:
             raise Race(f"{what}: {_threads(race)} what another warp or block updates, with no barrier between")
 
     def expect_no_reader(self, offsets: Array, width: int, actors: Actors, what: str) -> None:
-        """Raise if writing here would race with a read: for a write that comes later."""
+        """Raise if a later write to these bytes would race with a read."""
         now = actors.key()[:, None]
         if self.check_races and (race := _unordered(self.reader[offsets[:, None] + np.arange(width)], now)).any():
             raise Race(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
@@ -123,8 +123,9 @@ class Bytes:
             self.updater = np.full(self.content.size, NOBODY, np.int64)
         several = _unordered(self.updater[at], now) & (self.updater[at] >> 32 != now >> 32)
         self.updater[at] = np.where(several, np.int64(SEVERAL_BLOCKS) << 32, now + 0 * at)
-        # Of several threads of this instruction one is left; others of another block make it several. Other warps of
-        # its block are not distinguished: a plain access of the last warp to update would be missed as a race.
+        # If several threads of this instruction update a byte, one is recorded, or "several" if they are of several
+        # blocks. Other warps of a block are not distinguished: a race with a plain access of the warp that updated last
+        # is missed.
         last = self.updater[at]
         self.updater[at[(last != now) & (last >> 32 != now >> 32)]] = np.int64(SEVERAL_BLOCKS) << 32
 
@@ -149,7 +150,7 @@ class Bytes:
         elsewhere = (before >> 32 != now >> 32) & recent
         noted = np.where(elsewhere, np.int64(SEVERAL_BLOCKS) << 32, np.where(recent, several, now + 0 * at))
         self.reader[at] = noted
-        shared = self.reader[at] != noted  # by another thread of this very instruction
+        shared = self.reader[at] != noted  # by another thread of the same instruction
         if shared.any():
             last = self.reader[at]
             blocks = last >> 32 != noted >> 32
@@ -163,12 +164,12 @@ class Bytes:
             self._expect_no_update(at, now, what)
         if self.check_races and (race := _unordered(self.reader[at], now)).any():
             raise Race(f"{what}: {_threads(race)} over what another warp or block read, with no barrier between")
-        # Several warps often store the same value to one address, as Triton does where a block has
-        # fewer elements than threads: whichever comes last, the memory holds that.
+        # Several warps often store the same value to one address: Triton does so if a block has fewer elements than
+        # threads. The memory has this value, whichever store comes last.
         if self.check_races and (race := _unordered(self.writer[at], now) & _differ(self.content[at], values)).any():
             raise Race(f"{what}: {_threads(race)} over what another warp or block wrote, with no barrier between")
-        # Of threads of several warps that write to one address in this instruction the last one
-        # stays: the others find another value there than theirs, and are in a race.
+        # If threads of several warps write to one address in this instruction, the last value remains: the threads that
+        # wrote another value are in a race.
         self.content[at] = values
         self.was_written[at] = True
         if self.check_races:
@@ -178,16 +179,16 @@ class Bytes:
 
 
 def _differ(before: Array, now: Array) -> Array:
-    """Bytes that differ by more than rounding.
+    """Return where bytes differ by more than rounding.
 
-    Triton stores what each warp computed of the same numbers; where ``x * x + y * y`` is one instruction, the rounding
-    depends on which of both the warp has.
+    Several warps may compute and store one value. If the compiler contracts ``x * x + y * y`` to a fused
+    multiply-add, the rounding may differ between warps.
     """
     different = before != now
     if now.shape[1] % 4 or not different.any():
         return different
     old, new = (np.ascontiguousarray(part).view(np.float32) for part in (before, now))
-    # The type is not known here, so whole numbers of some million that differ by one pass, too.
+    # The type is unknown here, so integers of some millions that differ by one are accepted, too.
     close = np.isclose(old, new, rtol=1e-5, atol=0, equal_nan=True)
     return different & ~np.repeat(close, 4, axis=1)
 
@@ -214,18 +215,18 @@ class GlobalMemory:
     names: list[str] = field(default_factory=list)
     contents: list[Bytes] = field(default_factory=list)
     storages: dict[int, int] = field(default_factory=dict)
-    """Positions by the storage's own address: views of one storage share its bytes."""
+    """Positions by the address of the storage: views of one storage share its bytes."""
     watches: dict[int, tiles.Watch] = field(default_factory=dict)
-    """By position: who accesses which elements of a tensor is noted."""
+    """By position: the record of the threads that access the elements of a tensor."""
     scratch: int = -1
-    """Position of scratch memory, which holds no part of a result."""
+    """Position of scratch memory, which is no part of a result."""
 
     def copy_in(self, tensor: torch.Tensor, name: str) -> int:
         """Copy a tensor in; return the address of its first element. Its whole storage is accessible, as on a GPU.
 
         Args:
             tensor: On the CPU, dense or a view.
-            name: For the texts of faults.
+            name: For messages of faults.
         """
         #     storage of x    [ . . x0 x1 x2 x3 . . ]    x and x[1:] are two addresses in one range
         #     start             a multiple of 512, as torch's allocator gives it
@@ -240,14 +241,14 @@ class GlobalMemory:
         return self.starts[at] + int(tensor.storage_offset()) * tensor.element_size()
 
     def take_scratch(self, size: int) -> int:
-        """The address of memory that the programs of one launch need for themselves."""
+        """Return the address of scratch memory for the programs of one launch."""
         self.scratch = self.copy_bytes_in(np.zeros(size, np.uint8), "scratch memory")
         return self.starts[self.scratch]
 
     def copy_bytes_in(self, content: Array, name: str) -> int:
-        """Copy bytes behind all tensors; the position of the new one among them."""
-        # A gap between tensors makes an access past the end a fault, where on a GPU it would mostly
-        # read what happens to be allocated next.
+        """Copy bytes to a new range after all others; return its position."""
+        # With a gap between tensors, an access past the end is a fault. On a GPU it would usually read the next
+        # allocation.
         start = FIRST_ADDRESS if not self.ends else -(-(self.ends[-1] + GAP) // ALIGNMENT) * ALIGNMENT
         self.starts.append(start)
         self.ends.append(start + content.size)
@@ -290,7 +291,7 @@ class GlobalMemory:
         return self.contents[at].exchange(int(offset), width, change, what)
 
     def touched(self) -> int:
-        """Bytes that were read, and bytes that were written, each counted once: what has to be moved at least."""
+        """Bytes that were read, and bytes that were written, each counted once: a lower bound of the traffic."""
         tensors = (content for at, content in enumerate(self.contents) if at != self.scratch)
         return sum(int(content.was_read.sum()) + int(content.was_written.sum()) for content in tensors)
 
@@ -311,7 +312,7 @@ class GlobalMemory:
         ]
 
     def _outside(self, addresses: Array, at: Array, width: int) -> str:
-        """Describe an address out of bounds: the nearest tensor, and on which side of it the address is."""
+        """Describe an address out of bounds: the nearest tensor, and whether the address is before or after it."""
         count, first, index = len(addresses), int(addresses[0]), int(at[0])
         threads = f"{count} thread{'' if count == 1 else 's'} outside of every tensor; the first "
         if index + 1 < len(self.starts) and (index < 0 or self.starts[index + 1] - first < first - self.ends[index]):
