@@ -1,7 +1,7 @@
 """Index expressions: integer formulas over loop variables and sizes that give the position of an element.
 
-Every size, stride, offset and index of the IR is a SymPy expression, also when
-it is a plain number, so that symbolic shapes need no second code path.
+Every size, stride, offset and index of the IR is a SymPy expression, also if it
+is a plain number, so that symbolic shapes need no second code path.
 
     x.t()[1:]          read at (i0, i1)   ->  x at (i1, i0 + 1)
     x of stride (8, 1) read at (i0, i1)   ->  memory offset 8*i0 + i1
@@ -43,14 +43,14 @@ ONE: Index = sympy.Integer(1)
 
 @functools.cache
 def loop_variable(position: int) -> Symbol:
-    """The loop variable of a dimension of a result: ``i0`` of the first, ``i1`` of the second, ..."""
+    """The loop variable of a dimension of a result: ``i0`` for the first, ``i1`` for the second, ..."""
     # The assumptions let SymPy show bounds: i0 + 1 > 0, and 8*i0 + i1 is an integer.
     return sympy.Symbol(f"i{position}", integer=True, nonnegative=True)
 
 
 @functools.cache
 def reduction_variable(position: int) -> Symbol:
-    """The loop variable of a reduced dimension: ``r0`` of the first, ..."""
+    """The loop variable of a reduced dimension: ``r0`` for the first, ..."""
     return sympy.Symbol(f"r{position}", integer=True, nonnegative=True)
 
 
@@ -61,7 +61,7 @@ def gather_variable(number: int) -> Symbol:
 
 
 def is_loop_variable(symbol: Symbol) -> bool:
-    """Return whether a symbol is a loop variable: no size, and no gathered index."""
+    """Return whether a symbol is a loop variable, not a size and not a gathered index."""
     # ShapeEnv's sizes are named s77 and u0, gathered indices g0.
     return symbol.name[0] in "ir" and symbol.name[1:].isdigit()
 
@@ -92,7 +92,7 @@ def product(sizes: Iterable[Index]) -> Index:
 
 
 def constant(expression: Index) -> int | None:
-    """The int, if the expression is constant; None if it is symbolic."""
+    """The value of a constant expression; None if it is symbolic."""
     return int(expression) if isinstance(expression, sympy.Integer) else None
 
 
@@ -129,7 +129,7 @@ def flatten(position: Sequence[Index], size: Sequence[Index]) -> Index:
 def unflatten(linear_index: Index, size: Sequence[Index], ranges: Ranges) -> tuple[Index, ...]:
     """The position of an element, from its linear index; the inverse of :func:`flatten`."""
     if ZERO in size:
-        return (linear_index,) * len(size)  # no element: the index is never computed, and nothing may divide by 0
+        return (linear_index,) * len(size)  # no elements: the index is never computed, and must not divide by 0
     position: list[Index] = []
     #     size (4, 6), linear index n        dimension 1: n // 1 % 6        dimension 0: n // 6
     step: Index = ONE
@@ -156,7 +156,7 @@ def divide(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
     whole, rest = _split(sympy.expand(numerator), divisor)
     if _is_in_range(rest, divisor, ranges):
         return whole
-    # torch's FloorDiv, and not SymPy's floor(a / b): it is exact, and the printers know it.
+    # torch's FloorDiv, not SymPy's floor(a / b): it is exact, and the printers support it.
     quotient: Index = FloorDiv(rest, divisor)
     return whole + quotient
 
@@ -173,7 +173,7 @@ def remainder(numerator: Index, divisor: Index, ranges: Ranges) -> Index:
 
 
 def _split(numerator: Index, divisor: Index) -> tuple[Index, Index]:
-    # numerator == divisor * whole + rest, with every term that the divisor divides in whole.
+    # numerator == divisor * whole + rest; whole has all terms that the divisor divides.
     # Term by term: 8*i0 + 16*i2 + i1 over 8 has the whole part i0 + 2*i2 and the rest i1.
     whole: list[Index] = []
     rest: list[Index] = []
@@ -181,7 +181,7 @@ def _split(numerator: Index, divisor: Index) -> tuple[Index, Index]:
         quotient = _exact_quotient(term, divisor)
         (rest if quotient is None else whole).append(term if quotient is None else quotient)
     total, remainder_sum = sympy.Add(*whole), sympy.Add(*rest)
-    # Only a non-negative rest makes (whole, rest) the quotient and remainder.
+    # (whole, rest) are quotient and remainder only if the rest is non-negative.
     return (total, remainder_sum) if lower_bound(remainder_sum) is not None else (ZERO, numerator)
 
 
@@ -213,7 +213,7 @@ def known_positive(expression: Index) -> bool:
 
 def lower_bound(expression: Index) -> int | None:
     """0 if the expression is known to be non-negative, else None."""
-    # SymPy knows it of sums and products of variables, which are all declared non-negative.
+    # SymPy derives it for sums and products of variables, since all are declared non-negative.
     return 0 if expression.is_nonnegative else None
 
 
@@ -221,7 +221,7 @@ def upper_bound(expression: Index, ranges: Ranges) -> Index | None:
     """The largest value of an expression over the ranges, as an expression over sizes; None if it is unknown."""
     total: Index = ZERO
     for term in sympy.Add.make_args(expression):
-        # A bound of each term bounds the sum, though the terms may not be largest together.
+        # The sum of the terms' bounds is a bound of the sum, although the terms may not be largest together.
         largest = _largest_term(term, ranges)
         if largest is None:
             return None
@@ -239,8 +239,8 @@ def _largest_term(term: Index, ranges: Ranges) -> Index | None:
             case sympy.Integer() if factor < 0:
                 return None
             case sympy.Integer() | sympy.Symbol():
-                # A loop variable without range, or an index from memory. Other symbols are sizes: they
-                # are their own bound.
+                # A loop variable without a range, or an index from memory. Other symbols are sizes, which are their own
+                # bounds.
                 if isinstance(factor, sympy.Symbol) and factor.name[0] in "irg":
                     return None
                 largest = largest * factor
@@ -276,11 +276,11 @@ def simplify(expression: Index, ranges: Ranges) -> Index:
 
     ``8*((8*i0 + i1) // 8) -> 8*i0``; ``8*(i0 // 8) + i0 % 8 -> i0``.
     """
-    # Most indices have neither; SymPy is slow enough to look first.
+    # Most indices have neither a division nor a remainder, and SymPy is slow, so this is checked first.
     if not expression.has(FloorDiv, Mod):
         return expression
     symbols = expression.free_symbols
-    # The ranges of other variables would only make equal questions look different to the cache.
+    # Without the ranges of other variables, equal problems have equal keys in the cache.
     return _simplified(expression, frozenset((name, size) for name, size in ranges.items() if name in symbols))
 
 
@@ -288,8 +288,8 @@ def simplify(expression: Index, ranges: Ranges) -> Index:
 def _simplified(expression: Index, known: frozenset[tuple[Symbol, Index]]) -> Index:
     ranges = dict(known)
     simplified: dict[Index, Index] = {}
-    # Short ones first: a division within another is simplified before it.
-    # Bounds of the variables are facts of the loops around it: i1 // 8 is 0 in a loop of 8, and stays in one of 16.
+    # Short ones first, so that a division inside of another one is simplified before it. The loops give the bounds of
+    # variables: i1 // 8 is 0 in a loop of 8, but not in a loop of 16.
     for division in sorted(expression.atoms(FloorDiv, Mod), key=lambda atom: atom.count_ops()):
         top, bottom = (part.xreplace(simplified) for part in division.args)
         rule = divide if isinstance(division, FloorDiv) else remainder
@@ -313,7 +313,7 @@ def _merge_quotient_and_remainder(expression: Index) -> Index:
 
 def _merge_divisions(top: Index, bottom: Index) -> Index:
     """``(a + x//m) // n`` is ``(m*a + x) // (m*n)``."""
-    # Nested divisions come from views of views; merged, they meet the remainder of the same variables.
+    # Nested divisions come from views of views; once merged, they combine with the remainder of the same variables.
     for term in sympy.Add.make_args(top):
         if isinstance(term, FloorDiv):
             inner, divisor = term.args

@@ -96,10 +96,10 @@ _TABLES = (
     scatter,
     views,
 )
-"""Importing them has filled LOWERINGS."""
+"""Modules whose import fills LOWERINGS."""
 
 
-# Operators that check what FakeTensor has checked already, or are for the tracer.
+# Operators that check what FakeTensor has checked already, or that only the tracer needs.
 _NO_OPS = {aten._assert_tensor_metadata.default, aten.sym_constrain_range.default}
 _COPIES = {aten.clone.default, aten._to_copy.default, aten.contiguous.default, aten.lift_fresh_copy.default,
            aten.copy.default, torch.ops.prims.convert_element_type.default}  # fmt: skip
@@ -119,13 +119,13 @@ def lower(
 
     Args:
         graph_module: the graph.
-        example_inputs: not needed; backends have this signature.
-        keep_sharing: outputs that share a storage according to FakeTensor do so. (Values that a forward graph
-            saves for the backward need not.)
+        example_inputs: unused; part of the signature of backends.
+        keep_sharing: outputs that share a storage according to FakeTensor share it. (Values that a forward graph
+        saves for the backward need not.)
         generate_random: kernels generate random numbers (randomness.py), which differ from eager's.
         device: generate code for this device instead of the CPU.
         refused: nodes that fall back to ATen although they have a lowering, each with the reason.
-        templates: matrix products are kernels, on a GPU (products.py); by node, the number of splits of the reduction.
+        templates: matrix products that become kernels on a GPU (products.py); by node, the splits of the reduction.
 
     Raises:
         UnsupportedGraph: a tensor is not strided or has the negative bit, or a size depends on data.
@@ -143,7 +143,7 @@ _MAY_RETURN_ARGUMENT = {
 
 
 def can_fall_back(node: fx.Node) -> bool:
-    """Return whether an operator with a lowering may fall back to ATen: not where its result is a view."""
+    """Return whether an operator with a lowering may fall back to ATen; it may not if its result is a view."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None or node.target in _MAY_RETURN_ARGUMENT:
         return False
@@ -207,7 +207,7 @@ class _Lowering:
         if isinstance(value, torch.SymInt):
             symbol = index(value)
             if isinstance(symbol, sympy.Symbol):
-                # The argument itself is the best source: it needs no access to a tensor's sizes.
+                # The argument is the best source: it needs no access to a tensor's sizes.
                 self.symbols[symbol] = ir.SymbolSource(symbol, position)
             return symbol
         return value
@@ -216,12 +216,12 @@ class _Lowering:
         numbers = [*value.shape, *value.stride()] if isinstance(value, torch.Tensor) else [value]
         for number in numbers:
             if isinstance(number, torch.SymInt):
-                # The ShapeEnv knows what guards say, e.g. s0 >= 2.
+                # The ShapeEnv has the bounds from guards, e.g. s0 >= 2.
                 self.build.shape_env = number.node.shape_env
 
     def _attribute(self, node: fx.Node) -> Any:
         value = operator.attrgetter(str(node.target))(self.module)
-        # The branches of a control flow operator are modules, which it calls itself.
+        # The branches of a control flow operator are modules, which the operator calls.
         if isinstance(value, torch.nn.Module):
             return ir.ModuleReference(str(node.target))
         if not isinstance(value, torch.Tensor):
@@ -237,13 +237,13 @@ class _Lowering:
 
     def _call(self, node: fx.Node) -> Any:
         predicted = node.meta.get("val")
-        # Arithmetic of sizes is no code of the graph: the result is an expression over the symbols of the inputs.
+        # Arithmetic on sizes generates no code: the result is an expression over the symbols of the inputs.
         if isinstance(predicted, (torch.SymInt, int, float, bool, torch.SymFloat, torch.SymBool)):
             return self._symbolic_value(node, predicted)
         if node.target is operator.getitem and isinstance(node.args[0], fx.Node):
-            return self.values[node.args[0]][node.args[1]]  # of an operator that returns a list of unknown length
+            return self.values[node.args[0]][node.args[1]]  # an item of a list of unknown length
         if kernel_launches.INSIDE in node.meta:
-            return None  # nobody else reads it
+            return None  # no node uses it
         if node in self.build.known:
             return self.build.known[node]
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
@@ -261,7 +261,7 @@ class _Lowering:
         return self._call_operator(node, args, kwargs, predicted)
 
     def _call_operator(self, node: fx.Node, args: Any, kwargs: Any, predicted: Any) -> Any:
-        """The results of an operator, by its lowering or else through ATen."""
+        """The results of an operator, from its lowering or else from ATen."""
         reason = self.refused.get(node.name, "")
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
@@ -270,7 +270,7 @@ class _Lowering:
                 return self._realize_results(node, self._template(node, args, kwargs), predicted)
             except NoLowering as error:
                 reason = str(error)
-        # Fuel counts only decisions that bisection can change: some operators have no fallback.
+        # Bisection counts only decisions that it can change: some operators have no fallback.
         may_be_fallback = node.target in LOWERINGS and not reason and can_fall_back(node)
         if may_be_fallback and not fuel.allows("lowering", f"{node.name} ({node.target})"):
             reason = "bisection: it runs through ATen"
@@ -278,10 +278,10 @@ class _Lowering:
             try:
                 return self._realize_results(node, LOWERINGS[node.target](self.build, *args, **kwargs), predicted)
             except (NoLowering, UnsupportedDtype) as error:
-                # A lowering may have appended buffers before it gave up: nobody reads them, and
-                # they are removed with other dead code.
+                # A lowering may have appended buffers before it failed: nothing reads them, and dead code elimination
+                # removes them.
                 reason = str(error)
-        # What ATen returns is stored in a layout that is known before it runs.
+        # The layout of ATen's results is known before it runs.
         require_known_sizes(node, predicted)
         require_plain_dtype(node)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or fallback_reason(node.target))
@@ -289,7 +289,7 @@ class _Lowering:
         return result
 
     def _template(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
-        """The results of an operator with matrix products inside, in a kernel of ours."""
+        """The results of an operator with matrix products, from a generated kernel."""
         if node.target is convolution.CONVOLUTION:
             return convolution_product.lower_convolution(self.build, node, args)
         if products.TEMPLATE in node.meta:
@@ -314,10 +314,10 @@ class _Lowering:
         return expression
 
     def _realize_results(self, node: fx.Node, result: Any, predicted: Any) -> Any:
-        """Check the results of a lowering against FakeTensor, and realize those that should be."""
+        """Check the results of a lowering against FakeTensor, and realize those that need a buffer."""
         if not isinstance(result, tuple):
             return self._realize_if_needed(node, result, predicted, node)
-        # A result of several is used through getitem, so the users that count are those of that node.
+        # One of several results is used through getitem, so the users of that node count.
         getitems = {user.args[1]: user for user in node.users if user.target is operator.getitem}
         return tuple(
             self._realize_if_needed(node, *pair, getitems.get(at, node))
@@ -325,13 +325,12 @@ class _Lowering:
         )
 
     def _realize_if_needed(self, node: fx.Node, result: Any, predicted: Any, representative: fx.Node) -> Any:
-        """Check and perhaps realize one result of ``node``; ``representative`` is its node in the graph."""
+        """Check one result of ``node``, and realize it if necessary; ``representative`` is the result's own node."""
         if not isinstance(result, Value):
             return result
         result = replace(result, body=with_origin(result.body, (node.name,)))
         size = of_tensor(predicted).size
-        # FakeTensor computed with ATen's own rules: a difference is a mistake of the lowering, and
-        # ATen is right.
+        # FakeTensor uses ATen's own rules: a difference is an error of the lowering.
         if result.dtype != predicted.dtype or len(size) != result.ndim:
             raise NoLowering(
                 f"lowering gives {result.dtype}{result.size} where FakeTensor says {predicted.dtype}{size}"
@@ -340,14 +339,14 @@ class _Lowering:
         if result.size != size:
             # Equal in another form, or not provably equal: FakeTensor's form is used.
             result = replace(result, size=size)
-        # In eager mode y = x.clone() has memory of its own. As long as y stays inside the graph that does not show;
-        # an output must not be x itself, since the user may write to one of them.
+        # In eager mode y = x.clone() has its own memory. That is not visible while y is inside of the graph, but an
+        # output must not be x itself, since the user may write to one of them.
         same = node.target in _COPIES or self._returns_argument(node, result)
         view = self.build.view_of(result)
         is_view = view is not None
         shared = storage_of(representative) in self.shared and not is_view
         needs_buffer = shared or should_realize(result, representative) or (same and reaches_output(representative))
-        # Kernels do not compute with such a type (a complex one), but a view moves no elements.
+        # Kernels do not compute with some types (complex ones), but a view needs no kernel.
         stays_view = view is not None and not needs_buffer and not has_other_strides(view, predicted)
         if not (stays_view or is_computable(result)):
             raise NoLowering(f"{result.dtype} is not computed with")
@@ -356,25 +355,24 @@ class _Lowering:
         return result
 
     def _require_device(self, result: Value, device: torch.device) -> None:
-        """Check that a kernel for the result reads memory of its own device only."""
+        """Check that a kernel for the result reads only memory of its device."""
         tensors = self.build.tensors
-        # In almost every program all buffers are on one device: then no body is looked at.
+        # In almost every program all buffers are on one device, and bodies need not be searched.
         if result.device != device or (
             len(self.build.devices) > 1 and any(tensors[load.buffer].device != device for load in loads(result.body))
         ):
             raise NoLowering(ON_SEVERAL_DEVICES)
 
     def _returns_argument(self, node: fx.Node, result: Value) -> bool:
-        """Return whether a result that is fresh in eager mode gives what an argument has or is calculated from.
+        """Return whether a result that has new memory in eager mode is, after simplification, a view of older memory.
 
-        ``x * 1`` does, and so do ``x.flip(0).flip(0)``, of which the first is no view of ``x``, and
-        ``x.roll(1, 0)[1:]``, a view of what is fresh.
+        Examples are ``x * 1``, ``x.flip(0).flip(0)`` (each flip copies) and ``x.roll(1, 0)[1:]`` (a view of a copy).
         """
         schema = getattr(node.target, "_schema", None)
         view = self.build.view_of(result)
         if view is None or schema is None:
             return False
-        # The base of an _unsafe_view has no other user, so that sharing memory with it does not show.
+        # The base of an _unsafe_view has no other user, so shared memory is not visible.
         is_alias = node.target is aten._unsafe_view.default or any(each.alias_info for each in schema.returns)
         arguments = [value for each in node.all_input_nodes if isinstance(value := self.values.get(each), Value)]
         sources = [each for each in arguments if any(read.buffer == view.buffer for read in loads(each.body))]
@@ -391,10 +389,10 @@ class _Lowering:
             reason = refused or "a copy into a part of a tensor, or from another device"
             result: Value = self.build.extern(node.target, (target, source), {}, node.meta["val"], reason)
             return result
-        # As copy_ does in eager mode, the source is broadcast and converted.
+        # As in eager mode, copy_ broadcasts and converts the source.
         source = convert(self.build, broadcast_to(source, target.size), target.dtype)
-        # x.copy_(x.flip(0)): the loop would read elements that it has overwritten, so the value gets memory
-        # of its own first.
+        # x.copy_(x.flip(0)): the loop would read elements that it has overwritten, so the value is first stored in its
+        # own memory.
         own = [each for each in loads(source.body) if each.buffer == view.buffer]
         if any(each.index != loop_variables(target.ndim) or each.gathers for each in own):
             source = self.build.realize(source)
@@ -406,13 +404,13 @@ class _Lowering:
         call = next((each for each in reversed(self.build.buffers) if isinstance(each, ir.Extern)), None)
         if call is None or not call.mutates:
             return
-        # The call was appended already. The values must be computed before it: its buffers are taken off
-        # and put back behind.
+        # The call is in the list already, but the values must be computed before it: its buffers are removed, and
+        # appended again after them.
         at = self.build.buffers.index(call)
         extern_buffers = self.build.buffers[at:]
         del self.build.buffers[at:]
         for node, value in self.values.items():
-            # A value whose users have all been lowered is not needed any more, or is part of their bodies.
+            # If all users of a value have been lowered, it is dead or part of their bodies.
             if any(user not in self.values for user in node.users):
                 self.values[node] = self._realize_if_mutated(call, value)
         self.build.buffers.extend(extern_buffers)
@@ -451,13 +449,13 @@ class _Lowering:
         view = self.build.as_argument(value, expected, any_stride=False)
         whole = self.build.whole(view.buffer)
         if view.layout.offset == 0 and whole.size == value.size:
-            # Later outputs that are views of this one share its memory.
+            # Later outputs that are views of this output share its memory.
             self.values[node] = value if self.build.view_of(value) else whole
         return view
 
 
 def _to_builtin_containers(value: Any) -> Any:
-    """Fx's immutable containers as tuples, lists and dicts."""
+    """Convert fx's immutable containers to tuples, lists and dicts."""
     if isinstance(value, dict):
         return {key: _to_builtin_containers(each) for key, each in value.items()}
     if isinstance(value, list):

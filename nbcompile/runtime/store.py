@@ -4,16 +4,16 @@
     fetch(key, ".so")                            None: never built here
     add(key, ".so", build)                       /home/me/.cache/nbcompile/9f/9f2c....so
     fetch(key, ".so")                            the same path, in any later process
-    obtain(key, ".so", build)                    fetch, else add; two threads that ask at once share one build
+    obtain(key, ".so", build)                    fetch, else add; two threads that call it at once share one build
 
-An entry is complete or absent. It is built under a temporary name and then renamed,
-which is atomic, so neither Ctrl-C nor a second process building the same kernel
-leaves a partial file (the loser of such a race replaces a file by an equal one, so
-no lock is needed). A file with its checksum is next to it: a damaged entry is not
-mapped into the process, it is built again. What a process leaves that was killed while
-it built is removed by the next process that builds, an hour later.
-What was not used for longest is removed where all entries together are larger than ``config.kernel_store_megabytes``;
-never what this process has used, nor what any process used a minute ago, as it may be about to load it.
+An entry is complete or absent. It is built under a temporary name and then renamed.
+A rename is atomic, so neither Ctrl-C nor a second process that builds the same kernel
+leaves a partial file (the later rename replaces a file by an equal one, so no lock is
+needed). A file next to the entry has its checksum: a damaged entry is not loaded but
+built again. A process that is killed during a build leaves files. After an hour, the
+next process that builds removes them.
+If all entries together are larger than ``config.kernel_store_megabytes``, the least recently used ones are removed,
+except entries that this process has used, or any process within the last minute: it may be about to load them.
 
 In torch: torch/_inductor/codecache.py (CppCodeCache, get_path)
 Read next: nbcompile/runtime/cpp.py
@@ -44,57 +44,57 @@ from nbcompile.support.process_state import STATE, Lifetime
 
 VARIABLE = "NBCOMPILE_CACHE_DIR"
 FORMAT = "2"
-"""Part of every key: raise it when entries of an older nbcompile must not be used."""
+"""Part of every key: increase it if entries of an older nbcompile must not be used."""
 LARGEST = 1 << 30
-"""No entry is longer, in bytes: such a file is not read."""
+"""Largest size of an entry, in bytes: a longer file is not read."""
 DRAFT = ".draft"
-"""The end of the name of a file that is being written."""
+"""Suffix of the name of a file that is being written."""
 UNFINISHED = 3600.0
-"""Seconds after which nobody writes it any more. A clock may jump in both directions."""
+"""Seconds without a write after which a build counts as abandoned. A clock may jump in both directions."""
 
 JUST_USED = 60.0
-"""Seconds after its last use in which no process removes an entry: between finding and loading a file."""
+"""Seconds after its last use in which no process removes an entry, since another may be about to load it."""
 
 #      nbcompile/9f/9f2c....so                     an entry
 #               9f/9f2c....so.sha256               its checksum
-#               9f/9f2c77aa-0123456789abcdef/      a build that goes on, or was killed
+#               9f/9f2c77aa-0123456789abcdef/      a build in progress, or one that was killed
 #               9f/9f2c77aa-x1y2z3ab.draft         a checksum that is being written
 _FOLDER_OF_ENTRIES = re.compile(r"[0-9a-f]{2}")
 _ENTRY_NAME = re.compile(r"([0-9a-f]{40})\.[\w.]+")
 _FOLDER_OF_A_BUILD = r"[0-9a-f]{8}-[0-9a-f]{16}"
 _DRAFT_OF_A_CHECKSUM = rf"[0-9a-f]{{8}}-\w{{8}}{re.escape(DRAFT)}"
 _UNFINISHED_NAME = re.compile(f"{_FOLDER_OF_A_BUILD}|{_DRAFT_OF_A_CHECKSUM}")
-"""Names of what may be removed: whatever has another name is not ours."""
+"""Names of files and folders that may be removed: others do not belong to the store."""
 
 
 def directory() -> Path:
-    """Cache directory: $NBCOMPILE_CACHE_DIR, else the user's; either only if it is safe."""
+    """Cache directory: $NBCOMPILE_CACHE_DIR, else the user's; each only if it is safe."""
     chosen = os.environ.get(VARIABLE)
     return safe(Path(chosen).expanduser() if chosen else user_folders.user_cache_folder())
 
 
 def files(folder: Path) -> Iterator[Path]:
-    """The files below a folder; what another process removes meanwhile is left out, where ``glob`` would raise."""
+    """The files below a folder; files that another process removes meanwhile are skipped (``glob`` would raise)."""
     for inner, _, names in os.walk(folder):
         yield from (Path(inner, name) for name in names)
 
 
 def safe(folder: Path) -> Path:
-    """The folder, if no other user can write into it; else a private one of this process, with a warning."""
+    """The folder, if no other user can write into it; else a private folder of this process, with a warning."""
     reason = _danger(str(folder))
     return _private(str(folder), reason) if reason else folder
 
 
 @functools.cache
 def _danger(folder: str) -> str:
-    """Reason why another user could write code into a directory that would run here; "" if none can. Cached."""
+    """Reason why another user could write code that runs here into a directory; "" if nobody can. Cached."""
     if not hasattr(os, "geteuid"):
         return ""
     try:
         found = os.stat(folder)  # noqa: PTH116 - of what a link leads to: that is what is written and loaded
     except (OSError, ValueError):
-        return ""  # it is created when it is needed
-    # What is in the store is loaded as machine code: who can write there can run anything as this user.
+        return ""  # it is created later
+    # Files of the store are loaded as machine code: a user who can write there can run any code as this user.
     if found.st_uid not in (0, os.geteuid()):
         return "it belongs to another user"
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -103,16 +103,16 @@ def _danger(folder: str) -> str:
 
 
 def is_abandoned(path: Path) -> bool:
-    """True if nobody has written to a file, or into a folder, for so long that nobody will."""
+    """True if nobody has written to a file, or into a folder, for ``UNFINISHED`` seconds."""
     try:
         written = [each.stat().st_mtime for each in (path, *files(path))]
-    except OSError:  # somebody has just renamed it or taken it away
+    except OSError:  # another process has just renamed or removed it
         return False
     return all(abs(time.time() - when) > UNFINISHED for when in written)
 
 
 def unfinished(folder: Path) -> Iterator[Path]:
-    """Leftovers of processes that were killed while they built: folders of builds, drafts of checksums."""
+    """Files of processes that were killed during a build: folders of builds, drafts of checksums."""
     for inner in filter(_FOLDER_OF_ENTRIES.fullmatch, _names(folder)):
         for name in filter(_UNFINISHED_NAME.fullmatch, _names(folder / inner)):
             if is_abandoned(folder / inner / name):
@@ -120,13 +120,13 @@ def unfinished(folder: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Throw away what killed processes left. The folders around it stay: another process may be about to use them."""
+    """Remove the files of killed processes, but not the folders around them: another process may be using them."""
     for path in unfinished(folder):
         discard(path)
 
 
 def discard(path: Path) -> bool:
-    """Remove a file or a folder with all that it holds; True if it is gone."""
+    """Remove a file, or a folder with its contents; True if it no longer exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -137,13 +137,13 @@ def discard(path: Path) -> bool:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return os.listdir(folder)  # noqa: PTH208 - names alone: a store may hold tens of thousands
-    except (OSError, ValueError):  # no folder, or none that may be read
+        return os.listdir(folder)  # noqa: PTH208 - only names: a store may have tens of thousands
+    except (OSError, ValueError):  # no folder, or not readable
         return []
 
 
 def key_of(*parts: str) -> str:
-    """A name for everything that decides what an entry contains."""
+    """The digest of all inputs that determine the content of an entry."""
     return hashlib.sha256("\0".join((FORMAT, *parts)).encode()).hexdigest()[:40]
 
 
@@ -171,8 +171,8 @@ def read(path: Path, most: int) -> bytes:
     """The bytes of a file of the store.
 
     Raises:
-        OSError: it is not there, may not be read, is longer than that, or is no file (a pipe would be waited for).
-        ValueError: there can be no such path.
+        OSError: the file does not exist, is not readable, is longer than that, or is no regular file (a pipe blocks).
+        ValueError: the path is not valid.
     """
     found = path.stat()
     if not stat.S_ISREG(found.st_mode) or found.st_size > most:
@@ -181,24 +181,24 @@ def read(path: Path, most: int) -> bytes:
 
 
 def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
-    """Path of the entry, which is built on a cache miss.
+    """Path of an entry, which is built on a cache miss.
 
-    A thread that needs an entry which another thread is building waits, and shares its path or its exception.
+    If another thread is building the entry, this thread waits and gets the same path or exception.
     """
     found = fetch(key, suffix)
     if found is not None:
         return found
-    # setdefault is one step for all threads: exactly one of them finds its own future there.
+    # setdefault is atomic: exactly one thread gets its own future.
     mine: Future[Path] = Future()
-    # Other processes are not waited for: two may build the same entry, and the later rename wins with equal content.
+    # There is no lock between processes: two may build the same entry, and the later rename has equal content.
     in_progress = _in_progress.setdefault((directory(), key, suffix), mine)
     if in_progress is not mine:
         return in_progress.result()
     try:
-        # Looked up once more: another thread may have finished between the first look and setdefault.
+        # Looked up again: another thread may have finished between the first look-up and setdefault.
         mine.set_result(fetch(key, suffix) or add(key, suffix, build))
     except BaseException as error:
-        # Only this thread received Ctrl-C: the waiting ones get an error.
+        # Only this thread received Ctrl-C: the waiting threads get an error.
         mine.set_exception(error if isinstance(error, Exception) else OSError("the build was interrupted"))
         raise
     finally:
@@ -207,16 +207,16 @@ def obtain(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
 
 
 _in_progress: dict[tuple[Path, str, str], Future[Path]] = STATE.add("runtime.store._in_progress", {}, Lifetime.TASK)
-if hasattr(os, "register_at_fork"):  # the threads that build are not in the child
+if hasattr(os, "register_at_fork"):  # the child process does not have the building threads
     os.register_at_fork(after_in_child=_in_progress.clear)
 
 
 _looked_through: set[Path] = STATE.add("runtime.store._looked_through", set(), Lifetime.PROCESS)
-"""The stores from which this process has removed what killed ones left."""
+"""The stores from which this process has removed the files of killed processes."""
 
 
 _used: set[str] = STATE.add("runtime.store._used", set(), Lifetime.PROCESS)
-"""Keys of the entries that this process has used: they may be loaded."""
+"""Keys of the entries that this process has used: it may have loaded them."""
 _added = STATE.add("runtime.store._added", [0], Lifetime.PROCESS)
 
 
@@ -239,25 +239,25 @@ def used() -> list[Path]:
 
 
 def shrink(folder: Path, limit: int) -> None:
-    """Throw away what was not used for longest, until the rest is within a limit in bytes."""
+    """Remove the least recently used entries until the rest is within a limit in bytes."""
     now, removable = time.time(), []
     for entry in entries(folder):
         if abs(now - entry.used) < JUST_USED or any(file.name[:40] in _used for file in entry.files):
-            limit -= entry.size  # what stays counts as well
+            limit -= entry.size  # entries that stay count, too
         else:
             removable.append(entry)
     least_used.shrink(removable, limit)
 
 
 def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
-    """Make an entry: ``build`` writes the file it is given, which then becomes the entry."""
+    """Add an entry: ``build`` writes the file at the path it is given, which then becomes the entry."""
     path = _path(key, suffix)
     folder = _writable(path.parent)
-    if directory() not in _looked_through:  # once in a process: to look at all folders takes some milliseconds
+    if directory() not in _looked_through:  # once per process: to list all folders takes some milliseconds
         _looked_through.add(directory())
         remove_unfinished(directory())
     drafts = folder / f"{key[:8]}-{secrets.token_hex(8)}"  # named before it exists: Ctrl-C may come in between
-    # Written under another name and renamed at the end: no reader ever sees half of a file.
+    # Written under another name and renamed at the end, so that no reader sees a partial file.
     draft = drafts / f"draft{suffix}"
     try:
         drafts.mkdir(mode=0o700)
@@ -267,7 +267,7 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
     finally:
         try:
             _remove(drafts)
-        finally:  # Ctrl-C came in the line above, and comes once
+        finally:  # in case Ctrl-C came in the line above
             _remove(drafts)
     _used.add(key)
     _added[0] += 1
@@ -277,7 +277,7 @@ def add(key: str, suffix: str, build: Callable[[Path], None]) -> Path:
 
 
 def _remove(drafts: Path) -> None:
-    """Remove the folder of a draft. A compiler that was killed can create no file in it any more."""
+    """Remove the folder of a draft, so that a killed compiler can create no more files in it."""
     for _ in range(ATTEMPTS):
         shutil.rmtree(drafts, ignore_errors=True)
         if not drafts.exists():
@@ -285,7 +285,7 @@ def _remove(drafts: Path) -> None:
 
 
 ATTEMPTS = 3
-"""A file that is created while a folder is removed keeps it."""
+"""Number of attempts: a folder is not removed if a file is created in it at the same time."""
 
 
 def _install(draft: Path, path: Path) -> Path:
@@ -311,7 +311,7 @@ def _writable(folder: Path) -> Path:
     """The directory, created if necessary; a private temporary one for this process if that fails."""
     reason: object = "it cannot be written"
     try:
-        directory().mkdir(parents=True, exist_ok=True, mode=0o700)  # of parents, ``mode`` says nothing
+        directory().mkdir(parents=True, exist_ok=True, mode=0o700)  # ``mode`` does not apply to parents
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if os.access(folder, os.W_OK | os.X_OK):
             return folder
@@ -323,7 +323,7 @@ def _writable(folder: Path) -> Path:
 @functools.cache
 def _private(refused: str, reason: str) -> Path:
     text = f"compiled kernels are not kept in {refused} ({reason}): every process builds its own"
-    # Kernels are built all the same: a store that cannot be used costs time and nothing else.
+    # Kernels are built nevertheless: a store that cannot be used only costs time.
     warnings.warn(text, errors.StoreWarning, stacklevel=2)
     folder = tempfile.mkdtemp(prefix="nbcompile-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

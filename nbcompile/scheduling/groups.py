@@ -123,8 +123,7 @@ def join(group: Group, buffer: LoopBuffer) -> Group:
         raise Incompatible("a matrix product begins a kernel of its own")
     outer, reduced = own_loops(buffer)
     # Steps: match loops by the memory that is read; match or add the rest by size; decide which loops are inner; then
-    # check what the matched loops do not show. Each step may raise Incompatible; no step changes its arguments in
-    # place.
+    # check what the matched loops do not show. Each step may raise Incompatible; none mutates its arguments.
     mapping = _match_loops(group, buffer, outer | reduced)
     group, mapping = _complete_mapping(group, outer, reduced, mapping)
     inner = _inner_loops_with(group, buffer, outer, reduced, mapping)

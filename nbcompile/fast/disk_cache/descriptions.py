@@ -8,12 +8,12 @@
     a Triton kernel            ["kernel", "mine", "scale", digest of its text and of all that it is compiled with]
     a process group            ["processes", "group", "0", rank 1, ranks 0 and 1]; a mesh of devices likewise
 
-An entry of the store holds descriptions, never objects. When it is looked up, the objects that the addresses of
-its guards lead to *now* are described in the same way, and the words compared: an edited function, or a class with
-another method, is another object, wherever it came from.
+An entry of the store contains descriptions, never objects. A look-up describes the objects at the addresses of the
+entry's guards *now*, and compares the descriptions: an edited function, or a class with another method, has another
+description.
 
-A name alone says little, also within torch and Python's library: a factory makes many functions of one name,
-``functools.wraps`` copies names, and somebody may have put another function in a class. So content counts there, too.
+A name does not identify an object, not even in torch or Python's library: a factory creates many functions with one
+name, ``functools.wraps`` copies names, and a class may be patched. So the content is part of their descriptions, too.
 
 In torch: nothing; torch/_dynamo/package.py pickles. Read next: object_lookup.py
 """
@@ -41,45 +41,45 @@ from nbcompile.support.context_variables import bound
 
 Description = list[Any]
 DEPTH = 4
-"""The depth to which functions are described that are defaults, or members of members."""
+"""Depth to which nested functions (defaults, members of members) are described."""
 _MEMBERS_OF_PYTHON = frozenset(
     {"__dict__", "__weakref__", "__doc__", "__annotations__", "__firstlineno__", "__slotnames__", "_abc_impl"}
     | {"___needs_generation_tag_patch"}
 )
-"""Members that change nothing in what a program does, some of which Python makes when it needs them."""
+"""Members that do not affect a program, some of which Python creates on demand."""
 _MATCHED_BY_PATTERNS = 1 << 5 | 1 << 6
-"""Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING, which registering a class sets: ``case [a, b]`` asks for them."""
+"""Py_TPFLAGS_SEQUENCE and Py_TPFLAGS_MAPPING, which ``ABC.register`` sets and ``case [a, b]`` reads."""
 _COMPARED = (bool, int, float, complex, str, bytes)
-"""Constants whose ``repr`` says all."""
+"""Types whose values ``repr`` describes completely."""
 OF_PYTHON = {each.__name__: each for each in vars(types).values() if getattr(each, "__module__", "") == "builtins"}
-"""Classes that say that they are in ``builtins``, and are not: function, method, cell."""
+"""Classes whose ``__module__`` is ``builtins``, although they are not in it: function, method, cell."""
 _C_CALLABLES = types.BuiltinFunctionType | types.MethodDescriptorType | types.WrapperDescriptorType
 _OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator)
 
 
 def is_trusted(module: object) -> bool:
-    """True if a module's name is one of torch's, of ours or of Python's library."""
+    """True if a module's name is one of torch, nbcompile or Python's library."""
     top = str(module).partition(".")[0]
     return top in ("torch", "nbcompile", "builtins") or (top in sys.stdlib_module_names and top != "__main__")
 
 
 def alike(one: Any, other: Any) -> bool:
-    """True if two descriptions say the same: ``==`` takes 1, 1.0 and True for one another, a program does not."""
+    """True if two descriptions are equal with equal types: 1, 1.0 and True are equal, but differ for a program."""
     return one == other and repr(one) == repr(other)
 
 
 def digest_of(parts: Iterable[object]) -> str:
-    """A short name for a sequence of texts and numbers."""
+    """A digest of a sequence of texts and numbers."""
     return hashlib.sha256(repr(list(parts)).encode()).hexdigest()[:24]
 
 
 def code_digest(code: types.CodeType) -> str:
-    """A digest of a function's bytecode and its own line numbers; not of its file, nor its position there.
+    """A digest of a function's bytecode and its relative line numbers, without its file and its position there.
 
     Raises:
-        NotStorable: it holds an object that is no literal.
+        NotStorable: it contains an object that is not a literal.
     """
-    # Not the file and its position there: a notebook cell that runs in another process has another file name.
+    # A notebook cell has another file name in another process, so the file and the position are left out.
     return digest_of(
         (
             code.co_name, code.co_qualname, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
@@ -98,40 +98,40 @@ def _constant(value: object) -> object:
 
 
 _memo: ContextVar[dict[tuple[int, int], tuple[object, Description]] | None] = ContextVar("memo", default=None)
-"""Classes and functions that were described, and how."""
+"""Classes and functions that were described, with their descriptions."""
 
 
 @contextmanager
 def memoized() -> Iterator[None]:
-    """Inside, a class or a function is described once: a model has many objects of few classes.
+    """Describe each class and function only once inside of the block: a model has many objects of few classes.
 
-    For a block in which no code of the program runs, which could change one of them.
+    No code of the program may run in the block, since it could change one of them.
     """
     with bound(_memo, {} if (known := _memo.get()) is None else known):
         yield
 
 
 def describe(value: Any, depth: int = DEPTH) -> Description:
-    """An object in words.
+    """Describe an object.
 
     Raises:
-        NotStorable: there are none that another process would understand.
+        NotStorable: the object has no description that is valid in another process.
     """
     memo = _memo.get()
     if memo is None or not isinstance(value, type | types.FunctionType):
         return _describe(value, depth)
     found = memo.get((id(value), depth))
     if found is None:
-        # In a block without user code an object described once stays as it is.
-        found = memo[id(value), depth] = (value, _describe(value, depth))  # the value lives, so its id is its own
+        # No user code runs in the block, so a described object does not change.
+        found = memo[id(value), depth] = (value, _describe(value, depth))  # the value stays alive: a unique id
     return found[1]
 
 
 def _describe(value: Any, depth: int) -> Description:
-    # Each kind has its own form; anything else must be a literal, or the entry cannot be stored.
+    # Each kind has its own form; any other object must be a literal, or the entry cannot be stored.
     if isinstance(value, types.ModuleType):
         if isinstance(value, torch._ops._OpNamespace) and walk(sys.modules["torch"], value.__name__[6:]) is value:
-            return ["operators", value.__name__]  # torch.ops.aten is in no table of modules
+            return ["operators", value.__name__]  # torch.ops.aten is not in sys.modules
         if is_trusted(value.__name__) and sys.modules.get(value.__name__) is not value:
             raise NotStorable(f"another module than {value.__name__} has its name")
         return ["module", value.__name__]
@@ -157,7 +157,7 @@ def _describe(value: Any, depth: int) -> Description:
 
 
 def _kernel(value: Any, depth: int) -> Description:
-    """A Triton kernel of the user's; Triton runs what it calls while it compiles, and nothing guards that."""
+    """A Triton kernel of the user, with the functions that it calls: no guard checks them."""
 
     def of_others(held: Any) -> object:
         if isinstance(held, types.FunctionType) and not is_trusted(module_of(held)):
@@ -169,7 +169,7 @@ def _kernel(value: Any, depth: int) -> Description:
 
 
 def _of_enum(value: enum.Enum, depth: int) -> Description:
-    """A member by its name; a combination of flags has none of its own and is described by its number."""
+    """A member by its name; a combination of flags, which has no name, by its number."""
     if type(value)._member_map_.get(str(value.name)) is value:
         return ["member", describe(type(value), depth), value.name]
     if isinstance(value, enum.Flag):
@@ -180,8 +180,8 @@ def _of_enum(value: enum.Enum, depth: int) -> Description:
 def _function(value: types.FunctionType, depth: int) -> Description:
     if not depth:
         raise NotStorable(f"functions within functions, down to {value.__qualname__}")
-    # What makes a function what it is: code, defaults, the functions and classes in its closure, and what a program may
-    # read of it (name, doc, annotations).
+    # The parts of a function: its code, its defaults, the functions and classes in its closure, and attributes that a
+    # program may read (name, doc, annotations).
     given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).items()]
     held = [_content(cell, depth - 1) for cell in value.__closure__ or ()]
     digest = digest_of(
@@ -199,7 +199,7 @@ def module_of(function: types.FunctionType) -> str:
 
 
 def _content(cell: types.CellType, depth: int) -> object:
-    # What a closure holds is guarded where it was read; functions and classes in it count here, too.
+    # A trace guards what it read from a closure; functions and classes in the closure are also described.
     try:
         content = cell.cell_contents
     except ValueError:
@@ -219,10 +219,10 @@ def _roughly(value: object, depth: int) -> object:
 
 def _class(value: type, depth: int) -> Description:
     name = [value.__module__, value.__qualname__]
-    # A class in C cannot be changed, so its name says all.
+    # A class in C cannot be changed, so its name is enough.
     if not value.__flags__ & HEAP_TYPE:
         return ["class", *name]
-    # The whole method resolution order, since a look-up goes through it, and the members of each class in it.
+    # The whole method resolution order, which a look-up searches, and the members of each class in it.
     bases = [[each.__module__, each.__qualname__] for each in value.__mro__]
     members = [_members(each, depth) for each in value.__mro__ if each.__flags__ & HEAP_TYPE]
     return ["class", *name, digest_of((bases, members, value.__flags__ & _MATCHED_BY_PATTERNS))]
@@ -232,9 +232,9 @@ def _members(cls: type, depth: int) -> list[object]:
     own = [(key, member) for key, member in vars(cls).items() if key not in _MEMBERS_OF_PYTHON]
     # A class of torch at its usual name is described in outline: it has hundreds of members.
     if is_trusted(cls.__module__) and walk(sys.modules.get(cls.__module__), cls.__qualname__) is cls:
-        return [(key, _outline(member, depth)) for key, member in own]  # in the order of its file
+        return [(key, _outline(member, depth)) for key, member in own]  # in the order of the source file
     said = [_text(vars(cls).get("__doc__")), _annotations(vars(cls).get("__annotations__", {}))]
-    return [*said, *((key, _member(member, depth - 1)) for key, member in own)]  # vars(cls) has an order, too
+    return [*said, *((key, _member(member, depth - 1)) for key, member in own)]  # the order of vars(cls) counts, too
 
 
 def _annotations(annotations: object) -> object:
@@ -255,9 +255,9 @@ def _text(value: object) -> object:
 
 
 def _outline(value: Any, depth: int) -> object:
-    """A member of a class of torch's, which has hundreds: enough to see that another function replaced it.
+    """Short description of a member of a class of torch: enough to detect that another function replaced it.
 
-    What a program reads of values there, it guards.
+    Values that a program reads there are guarded.
     """
     if isinstance(value, types.FunctionType):
         value = without_torchs_compiler(value)
@@ -280,7 +280,7 @@ def _outline(value: Any, depth: int) -> object:
 
 
 def without_torchs_compiler(value: types.FunctionType) -> types.FunctionType:
-    """A method that a real torch.compile in this process has wrapped, as it was before."""
+    """The original of a method that a real torch.compile in this process has wrapped."""
     if module_of(value).split(".")[:2] == ["torch", "_dynamo"]:
         held = [content_of(each) for each in value.__closure__ or ()]
         original = getattr(value, "_torchdynamo_orig_callable", None)
@@ -309,17 +309,17 @@ def _member(value: Any, depth: int) -> object:
 def _of_c(value: Any, depth: int) -> Description:
     owner: Any = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
     if type(owner).__module__ == "pybind11_builtins":
-        owner = None  # a function of its own: what pybind binds it to has no name
+        owner = None  # pybind binds the function to an object without a name
     if isinstance(owner, type):
         if not is_trusted(owner.__module__) and owner.__module__ not in sys.modules:
             raise NotStorable(f"a method of {owner.__qualname__}")
         more = [_class(owner, depth - 1)] if depth and not is_trusted(owner.__module__) else []
         return ["builtin", f"{owner.__module__}:{owner.__qualname__}", value.__name__, *more]
-    named = getattr(value, "__module__", None)  # a slot of a class of pybind's has none
+    named = getattr(value, "__module__", None)  # a slot of a pybind class has none
     module = owner.__name__ if isinstance(owner, types.ModuleType) else named if owner is None else None
     if not isinstance(module, str):
         return _getter_of_pybind(value)
-    # Found by name only if the name leads to this object: a monkey-patched function is another one.
+    # The name is valid only if it leads to this object: a monkey-patched function is another object.
     name: str = value.__name__
     if getattr(sys.modules.get(module), name, None) is not value:
         raise NotStorable(f"{module}.{name} is another function")
@@ -327,7 +327,7 @@ def _of_c(value: Any, depth: int) -> Description:
 
 
 def _getter_of_pybind(value: Any) -> Description:
-    """The function in C++ behind a property: it has no name, but its text has the class in which it is to be found."""
+    """The C++ function of a property: it has no name, but its ``repr`` contains the class that has the property."""
     said = re.search(r"\((?:self|arg0): ([\w.]+)\.(\w+)\)", value.__doc__ or "")
     owner: Any = walk(sys.modules.get(said[1]), said[2]) if said else None
     for name, member in vars(owner).items() if isinstance(owner, type) else ():
@@ -344,12 +344,12 @@ def _operator(value: Any, depth: int) -> Description:
 
 
 def _of_user(operator: Any, depth: int) -> str:
-    """Everything that tracing reads of an operator: its schema and its registrations."""
+    """The attributes of an operator that tracing reads: its schema and its registrations."""
     packet = getattr(operator, "overloadpacket", operator)
     defined = torch._library.custom_ops.OPDEFS.get(packet._qualified_op_name)
     if defined is None:
         raise NotStorable(f"the operator {operator} was not created by torch.library.custom_op")
-    # Rules for tensor classes and autocast are kept in tables by class, which no description covers.
+    # Rules for tensor classes and autocast are in tables by class, which no description covers.
     if defined._torch_dispatch_fns or defined._autocast_dtype:
         raise NotStorable(f"the operator {operator} has rules for classes of tensors, or for autocast")
     rules = [
@@ -361,14 +361,14 @@ def _of_user(operator: Any, depth: int) -> str:
 
 
 def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]:
-    """A function, and what its global names lead to: torch runs it while tracing, and nothing guards it.
+    """A function and the objects of its global names: torch runs it while tracing, and no guard checks it.
 
     Raises:
-        NotStorable: it reads an object that cannot be described.
+        NotStorable: the function reads an object that cannot be described.
     """
     found: list[types.FunctionType] = [function]
     described: list[object] = []
-    # The list grows while it is walked: functions that the described ones call, and those that they call.
+    # The loop appends to the list that it iterates over: the functions that a described function calls, recursively.
     for callee in found:
         names = {name for code in codes_of(callee.__code__) for name in code.co_names}
         for name in sorted(names & callee.__globals__.keys()):
@@ -382,13 +382,13 @@ def _with_all_it_calls(function: types.FunctionType, depth: int) -> list[object]
 
 
 def codes_of(code: types.CodeType) -> list[types.CodeType]:
-    """A code object and all that is nested in it."""
+    """A code object and all code objects that are nested in it."""
     nested = [each for each in code.co_consts if isinstance(each, types.CodeType)]
     return [code, *(below for each in nested for below in codes_of(each))]
 
 
 def tensor_facts(value: torch.Tensor) -> list[Any]:
-    """The facts that a guard on a tensor checks besides its sizes; reading them runs no code of its class."""
+    """The properties except sizes that a guard on a tensor checks; reading them runs no code of its class."""
     keys = torch._C._dispatch_keys(value).raw_repr()
     with torch._C.DisableTorchFunction():
         return [describe(type(value)), str(value.dtype), str(value.device), value.requires_grad, keys]
