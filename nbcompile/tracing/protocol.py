@@ -157,7 +157,7 @@ class Reconstructor(Protocol):
         """Recipe of a value that is created once, also if it is used more than once."""
 
     def first_of(self, tracker: VariableTracker) -> VariableTracker:
-        """Of all trackers of one object, the one whose recipe was requested first."""
+        """The tracker whose recipe was requested first, of all trackers of one object."""
 
     def shows(self, tracker: VariableTracker) -> bool:
         """True if code that runs after the graph may change a container."""

@@ -104,7 +104,7 @@ class Reconstruction:
         return GraphOutput(len(self.outputs) - 1)
 
     def first_of(self, tracker: VariableTracker) -> VariableTracker:
-        """Of all trackers of one object, the one whose recipe was requested first."""
+        """The tracker whose recipe was requested first, of all trackers of one object."""
         return self._first.setdefault(id(tracker.identity()), tracker)
 
     def shared(
