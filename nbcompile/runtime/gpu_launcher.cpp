@@ -264,14 +264,16 @@ int launch_grid(void *given, void **pointers, const int64_t *sizes, const Grid &
     parameters[count++] = &address;
   }
   while (count < kernel->parameters[which]) parameters[count++] = &nothing;
-  int result;
+  /* A launch returns before the kernel runs, so its faults show at a synchronisation: in debug mode at once, with its
+   * name. What failed before, an operator of the library perhaps, is not to have this name. */
+  int result = 0, before = 0;
   Py_BEGIN_ALLOW_THREADS;
-  result = driver.launch(kernel->function[which], (unsigned)grid.blocks[0], (unsigned)grid.blocks[1], (unsigned)grid.blocks[2], kernel->threads[which], 1, 1, kernel->shared[which], state->stream, parameters, nullptr);
-  /* A launch returns before the kernel runs, so its faults show at a synchronisation: in debug mode at once, with
-   * its name. */
-  if (!result && kernel->debug) result = driver.synchronize(state->stream);
+  if (kernel->debug) before = driver.synchronize(state->stream);
+  if (!before) result = driver.launch(kernel->function[which], (unsigned)grid.blocks[0], (unsigned)grid.blocks[1], (unsigned)grid.blocks[2], kernel->threads[which], 1, 1, kernel->shared[which], state->stream, parameters, nullptr);
+  if (!before && !result && kernel->debug) result = driver.synchronize(state->stream);
   Py_END_ALLOW_THREADS;
-  return result ? fail(result, "launch", kernel->name) : 0;
+  if (before) return fail(before, "wait for what runs before", kernel->name);
+  return result ? fail(result, kernel->debug ? "run" : "launch", kernel->name) : 0;
 }
 
 int launch(void *given, void **pointers, const int64_t *sizes, int64_t blocks, const GpuState *state) {

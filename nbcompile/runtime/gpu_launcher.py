@@ -131,7 +131,7 @@ def grid_function(kernel: EmittedKernel) -> Callable[..., int]:
 
 
 def raise_error(result: int, text: str, action: str, kernel: str | None) -> NoReturn:
-    """Raise the exception of a CUresult.
+    """Raise the exception of a CUresult; debug mode, which waits before and after a kernel, has the action "run".
 
     Raises:
         torch.OutOfMemoryError, torch.AcceleratorError, DriverError: as eager mode does.
@@ -153,7 +153,7 @@ def _error(result: int, text: str, action: str, kernel: str | None) -> Exception
     when = (
         ' Launches are asynchronous: an earlier kernel may have failed; options={"debug": True} waits after each, and '
         "names it."
-        if result in OF_KERNELS
+        if result in OF_KERNELS and action != "run"
         else ""
     )
     return _accelerator_error()(f"CUDA error: {text}. {what}{where}.{when}{ended}")

@@ -15,8 +15,9 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._higher_order_ops.effects import with_effects
 
-from nbcompile.ir.buffer import BufferView, Extern, Program, Tensor, operator_name, views_in
+from nbcompile.ir.buffer import BufferView, Extern, ExternOutput, Program, Tensor, operator_name, views_in
 from nbcompile.ir.kernel import Kernel
 from nbcompile.scheduling.dependencies import is_collective, is_wait, waited_for
 
@@ -26,7 +27,7 @@ WAITING = frozenset(
         aten._local_scalar_dense.default, aten.nonzero.default, aten.masked_select.default, aten.equal.default,
         aten.unique_consecutive.default, aten.unique_dim.default, aten._unique2.default, aten.is_nonzero.default,
         aten.repeat_interleave.Tensor, aten.bincount.default, aten._assert_async.msg, aten._assert_scalar.default,
-        aten.segment_reduce.default, aten.multinomial.default,
+        aten.segment_reduce.default, aten.multinomial.default, aten._linalg_check_errors.default,
     }
 )  # fmt: skip
 """Operators of ATen by which the CPU waits for a result, or whose result's size is one."""
@@ -59,6 +60,7 @@ def counts_a_mask(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
 def _words(program: Program, launches: Sequence[Kernel | Extern]) -> Iterator[tuple[str, str]]:
     tensors = program.tensors()
     waits = waited_for(program)
+    results = {buffer.extern: buffer.device for buffer in program.buffers if isinstance(buffer, ExternOutput)}
     by_name = {launch.name: launch for launch in launches}
     # A wait, or a collective, may be in another graph: then it is in no table here.
     position = {name: at for at, name in enumerate(by_name)}
@@ -70,7 +72,7 @@ def _words(program: Program, launches: Sequence[Kernel | Extern]) -> Iterator[tu
         elif is_collective(launch):
             ends = [name for name, begun in waits.items() if launch.name in begun and name in position]
             yield launch.name, _of_collective(launch, sorted(ends, key=position.__getitem__), launches, position)
-        elif words := _of_copy(launch, tensors) or _of_count(launch, tensors):
+        elif words := _of_copy(launch, tensors, results.get(launch.name)) or _of_count(launch, tensors):
             yield launch.name, words
 
 
@@ -101,16 +103,17 @@ def _of_wait(wait: Extern, begun: Sequence[Any], tensors: Mapping[str, Tensor]) 
     return f"between processes: {who.format(what)}"
 
 
-def _of_copy(extern: Extern, tensors: Mapping[str, Tensor]) -> str:
+def _of_copy(extern: Extern, tensors: Mapping[str, Tensor], result: torch.device | None) -> str:
     if extern.target not in COPIES:
         return ""
-    asked = extern.kwargs.get("device")
-    kinds = [tensors[view.buffer].device.type for view in views_in((extern.args, extern.kwargs))]
-    kinds += [torch.device(asked).type] if asked is not None else []
-    if len(kinds) < 2 or "cuda" not in kinds:
+    devices = {tensors[view.buffer].device for view in views_in((extern.args, extern.kwargs))}
+    devices |= {result} if result is not None else set()
+    kinds = {device.type for device in devices}
+    # On one device it is a kernel of the library.
+    if len(devices) < 2 or "cuda" not in kinds:
         return ""
     # From one GPU to another it is ordered on the streams of both.
-    if set(kinds) == {"cuda"}:
+    if kinds == {"cuda"}:
         return "a copy to another device: the CPU goes on"
     # copy_(into, source, non_blocking) has it as an argument.
     given = extern.args[2:3] if extern.target is not aten._to_copy.default else ()
@@ -121,8 +124,10 @@ def _of_copy(extern: Extern, tensors: Mapping[str, Tensor]) -> str:
 
 def _of_count(extern: Extern, tensors: Mapping[str, Tensor]) -> str:
     on_gpu = any(tensors[view.buffer].device.type == "cuda" for view in views_in((extern.args, extern.kwargs)))
-    if not on_gpu or extern.target in DEVICE_CHECKS:
+    # An operator with an effect is called as with_effects(token, operator, ...).
+    target = extern.args[1] if extern.target is with_effects else extern.target
+    if not on_gpu or target in DEVICE_CHECKS:
         return ""
-    if extern.target in WAITING or counts_a_mask(extern, tensors):
+    if target in WAITING or counts_a_mask(extern, tensors):
         return f"{extern.reason}; the CPU waits for the GPU, as it needs a number of the result"
     return ""

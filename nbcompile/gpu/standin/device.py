@@ -187,8 +187,10 @@ class _Operators:
             with warnings.catch_warnings(action="ignore"):  # a torch that was built with CUDA has a kernel
                 aten.impl(name, function)
             torch_internals.hide_from_hook(function.__func__.__code__)  # type: ignore[attr-defined]
+        # A kernel of CUDA's own there. For other devices torch composes it, and reads the sizes of the groups.
+        aten.impl("_grouped_mm", functools.partial(self.fallback, torch.ops.aten._grouped_mm.default))
         if torch.version.cuda is not None:
-            self.libraries += tuple(replaced_kernels.replace_cuda_kernels(self.fallback, named))
+            self.libraries += tuple(replaced_kernels.replace_cuda_kernels(self.fallback, {*named, "_grouped_mm"}))
         for function in (_Operators.fallback, _Operators._new, on_cpu):
             torch_internals.hide_from_hook(function.__code__)
 

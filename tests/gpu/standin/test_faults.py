@@ -81,10 +81,26 @@ def test_debug_names_the_kernel_and_the_line(here):
     here.driver.clear_log()
     compiled(x)
     assert any(line.startswith("synchronize stream") for line in here.driver.log())
-    here.driver.fail("cuStreamSynchronize", 700)
-    with pytest.raises(ACCELERATOR, match=r"illegal memory access.*triton_sin_\w+: .*sin.*test_faults\.py:\d+"):
+    here.driver.fail("cuStreamSynchronize", 700, after=1)
+    with pytest.raises(
+        ACCELERATOR, match=r"illegal memory access.*to run triton_sin_\w+: .*sin.*test_faults\.py:\d+"
+    ) as raised:
         compiled(x)
     here.driver.recover()
+    assert "earlier kernel" not in str(raised.value)
+
+
+def test_debug_blames_no_kernel_for_what_ran_before(here):
+    """An operator of the library that failed, say: the driver is asked before the launch, too, which is left out."""
+    x = torch.randn(8, 32, device="cuda")
+    compiled = nbcompile.compile(plus_one, options={"debug": True})
+    compiled(x)
+    launched = here.driver.launches()
+    here.driver.fail("cuStreamSynchronize", 700)
+    with pytest.raises(ACCELERATOR, match=r"to wait for what runs before triton_sin_\w+: .*an earlier kernel"):
+        compiled(x)
+    here.driver.recover()
+    assert here.driver.launches() == launched
 
 
 @pytest.mark.rotates(4)
@@ -95,9 +111,9 @@ def test_each_result_of_waiting_for_a_kernel_is_one_error(here, result):
     before = x.cpu()
     compiled = nbcompile.compile(plus_one, options={"debug": True})
     expected = compiled(x).cpu()
-    here.driver.fail("cuStreamSynchronize", result)
+    here.driver.fail("cuStreamSynchronize", result, after=1)
     kind = torch.OutOfMemoryError if result == gpu_launcher.OUT_OF_MEMORY else ACCELERATOR
-    with pytest.raises(kind, match=rf"CUDA driver error {result} .*to launch triton_sin_\w+"):
+    with pytest.raises(kind, match=rf"CUDA driver error {result} .*to run triton_sin_\w+"):
         compiled(x)
     here.driver.recover()
     torch.testing.assert_close(x.cpu(), before, rtol=0, atol=0)

@@ -392,10 +392,21 @@ def test_the_record_says_which_copies_the_cpu_waits_for(here):
     assert reasons(lambda x: (x * 2).to("cuda:1") + 1, x) == [copy + ": the CPU goes on"]
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_a_copy_on_one_device_is_none_to_another(here, device):
+    """Complex numbers are the library's: a cast, and a copy into another tensor."""
+    x = torch.randn(8, device="cuda")
+    for function in (lambda x: x.to(device, torch.complex64), lambda x: torch.ones_like(x + 1j).copy_(x * 2j)):
+        found = reasons(function, x)
+        assert found and not any("another device" in reason for reason in found)
+
+
 def test_the_record_says_where_the_cpu_counts(here):
-    """A draw of indices checks its probabilities on the CPU; other calls keep their reason."""
+    """A draw of indices checks its probabilities on the CPU, a factorisation its success; others keep their reason."""
     (draw,) = reasons(lambda x: torch.multinomial(x.exp(), 1), torch.randn(8, device="cuda"))
     assert draw.endswith("; the CPU waits for the GPU, as it needs a number of the result")
+    factors = reasons(lambda x: torch.linalg.cholesky(x @ x.t() + torch.eye(8, device="cuda")), torch.eye(8).cuda())
+    assert ["; the CPU waits for the GPU" in reason for reason in factors] == [False, False, False, True, False]
     (product,) = reasons(lambda x: x @ x, torch.randn(8, 8, device="cuda"))
     assert "waits" not in product
 

@@ -117,6 +117,20 @@ def test_a_result_may_be_the_next_input(here):
         same(found, expected)
 
 
+def test_grouped_products_of_the_library_are_recorded(here):
+    """The sizes of the groups stay on the device: each replay reads them anew."""
+
+    def program(x, w, offsets):
+        return torch._grouped_mm(x, w, offsets).relu() * 2
+
+    x, w = torch.randn(32, 16, device="cuda").bfloat16(), torch.randn(3, 16, 32, device="cuda").bfloat16()
+    compiled = nbcompile.compile(program, mode=MODE)
+    for ends in ([8, 20, 32], [8, 20, 32], [4, 8, 32], [0, 32, 32]):
+        offsets = torch.tensor(ends, dtype=torch.int32).cuda()
+        torch.testing.assert_close(compiled(x, w, offsets), program(x, w, offsets))
+    assert here.driver.live_graphs() == 1
+
+
 def test_inputs_are_returned_as_they_are(here):
     """A result that is an argument, or a view of one, is not a copy."""
 
