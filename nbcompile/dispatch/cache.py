@@ -83,7 +83,7 @@ class Holder:
             extra_state.invalidate(entry, stand_in)
         self.compiled = None
         self._living.pop(id(self), None)
-        # Fast calls hold copies of entries, and would go on running this one.
+        # Fast calls hold copies of entries, and would continue to run this one.
         forget_copies()
 
 

@@ -1,19 +1,19 @@
-"""One small file owns the frame hook: it catches calls, and runs what was compiled for them.
+"""The frame hook: it catches calls, and runs the code that was compiled for them.
 
-CPython asks the hook before it evaluates a frame (PEP 523). torch's C extension
-answers from a list of cache entries kept on the code object: the first one of
-our backend whose guards hold runs instead of the frame. Of our Python only the guard
-on the state of the process takes part in that. Only when none holds is :meth:`FrameCallback.__call__` asked.
+CPython calls the hook before it evaluates a frame (PEP 523). torch's C extension
+searches the cache entries of the code object: the first entry of our backend
+whose guards hold runs instead of the frame. Only the guard on the state of the
+process is Python code. If no entry holds, C calls :meth:`FrameCallback.__call__`.
 
     callback = FrameCallback(compile_frame, backend)
-    callback.call(f, (x,), {})      miss: compile_frame(Frame) -> CompiledFrame, kept and run
+    callback.call(f, (x,), {})      miss: compile_frame(Frame) -> CompiledFrame, cached and run
     callback.call(f, (x,), {})      hit:  guards in C++, then the residual program
     f(x) from the third call on     no hook: fast/call_path.py evaluates the guards as instructions in C, and calls the
-                                    residual program; this file is the slow path of calls that they refuse
+    residual program; this file is the slow path, for calls whose guards fail
 
-The hook belongs to one thread. It is off while guards run and while a frame is
-compiled, and what was installed before (nothing, or a real torch.compile) is put
-back whatever happens.
+The hook is set per thread. It is off while guards run and while a frame is
+compiled. The hook that was set before (none, or that of a real torch.compile) is
+always restored.
 
 In torch: torch/_dynamo/eval_frame.py (set_eval_frame, _TorchDynamoContext) and
 torch/csrc/dynamo/eval_frame_cpp.cpp. Read next: nbcompile/dispatch/cache.py
@@ -52,20 +52,20 @@ _Strategy = eval_frame._FrameExecStrategy
 
 @dataclass(frozen=True, slots=True)
 class SkipFrame:
-    """Run this call eagerly; the functions that it calls are still looked at."""
+    """Run this call eagerly; the hook still sees the functions that it calls."""
 
     reason: str
     code_wide: bool = False
     """Skip this code object: the hook is not called for it again."""
     nested: bool = False
-    """Look at nothing that this call calls either."""
+    """Skip the functions that this call calls, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOnly:
-    """The recompile limit is reached: entries that exist are used, nothing is compiled any more.
+    """The recompile limit is reached: existing entries are used, and nothing more is compiled.
 
-    Holds for every later call of the code, and for what it calls.
+    This holds for every later call of the code, and for the functions that it calls.
     """
 
     reason: str
@@ -78,8 +78,8 @@ CompileFrame = Callable[[Frame], Outcome]
 class BackendKey:
     """Key of a backend: wrappers with equal backends share cache entries.
 
-    A class of its own, so that a real torch.compile with the same backend
-    function never runs an entry of ours, nor we one of its.
+    A separate class, so that a real torch.compile with the same backend
+    function never runs one of our entries, nor do we run one of its.
     """
 
     __slots__ = ("__weakref__", "backend")
@@ -98,7 +98,7 @@ class BackendKey:
 
 
 class IsolatedBackendKey(BackendKey):
-    """Key of a wrapper that shares no entries: equal to itself alone. Used where torch has no regions (before 2.13)."""
+    """Key of a wrapper that shares no entries: equal only to itself. Used where torch has no regions (before 2.13)."""
 
     __slots__ = ("region",)
 
@@ -116,7 +116,7 @@ _keys: WeakValueDictionary[BackendKey, BackendKey] = STATE.add(
 
 
 def backend_key(backend: object) -> BackendKey:
-    """The one key of a backend: with one object for equal backends, C compares addresses only."""
+    """The key of a backend: equal backends share one object, since C compares only addresses."""
     key = BackendKey(backend)
     try:
         return _keys.setdefault(key, key)
@@ -144,14 +144,14 @@ class FrameCallback:
     def call(
         self, function: Callable[..., Result], arguments: tuple[object, ...], keywords: Mapping[str, object]
     ) -> Result:
-        """Call with the hook on. The prior hook is back afterwards, also after Ctrl-C at any instruction."""
-        # Read first: an interrupt between here and ``try`` has nothing to undo. To refer to INSIDE is to be inside.
+        """Call with the hook on. The prior hook is restored afterwards, also after Ctrl-C at any instruction."""
+        # Read first: an interrupt between here and ``try`` has nothing to undo. Frames that refer to INSIDE are inside.
         prior, prior_region, inside = _get_hook(), get_region(), lifetimes.INSIDE
         try:
             set_region(self.region)
             _set_hook(self)
             return function(*arguments, **keywords)
-        finally:  # an interrupt comes after a call: what follows has a ``finally`` of its own
+        finally:  # an interrupt may come after the call: the rest has its own ``finally``
             try:
                 _set_hook(prior)
             finally:
@@ -161,16 +161,16 @@ class FrameCallback:
                 lifetimes.release()
 
     def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _Answer:
-        """No entry holds. Asked by C, with the hook off; what it raises, the call raises."""
+        """Called by C if no entry holds, with the hook off; the call raises the exceptions of this method."""
         code = frame.f_code
-        # Questions about the code come before those about the values: this runs for each frame that no entry matches.
+        # Cheap checks of the code come before those of the values: this runs for each frame that no entry matches.
         if (member := members.replaced_member()) is not None:
             cache.note_skip(code, _replaced(member))
             return _Answer(_SKIP)
         if skipping.imports_modules(code):
             cache.note_skip(code, "the frame imports a module")
             return _Answer(_SKIP_NESTED, code_wide=True)
-        # The locals are copied into a dict only now, since most frames are skipped by their code alone.
+        # The locals are copied into a dict only now, since for most frames the code is enough to skip them.
         caught = as_frame(frame)
         if (reason := _skip_code_wide(caught)) is not None:
             cache.note_skip(code, reason)
@@ -179,18 +179,18 @@ class FrameCallback:
             cache.note_skip(code, reason)
             return _Answer(_SKIP, code_wide=reason is skipping.NO_TENSORS and cache.never_met_tensors(code))
         attempts = cache.state(code).attempts
-        # Other threads wait here. When the lock is free the entry may exist already, and C looked for it before.
+        # Other threads wait here. Once the lock is free, the entry may exist, although C did not find it before.
         with _compiling:
             if cache.state(code).attempts != attempts and cache.accepts(caught, self.key):
                 return _Answer(_SKIP_NESTED)  # another thread compiled it while this one waited: run eagerly, once
             modes = torch_modes.modes()
             try:
                 return _answer(code, self.compile_frame(caught))
-            # An interrupted tracer has modes of torch entered, and this thread goes on: leave them.
-            except BaseException as error:  # Ctrl-C, or what another handler of a signal raises
+            # An interrupted tracer has entered modes of torch: leave them, since this thread continues.
+            except BaseException as error:  # Ctrl-C, or an exception of another signal handler
                 torch_modes.restore_modes(modes)
                 if isinstance(error, errors.NbcompileError) and not config.verbose:
-                    error.__traceback__ = None  # the compiler's own frames say nothing to a user
+                    error.__traceback__ = None  # the compiler's own frames do not help a user
                 raise
 
 
@@ -204,7 +204,7 @@ def _replaced(member: str) -> str:
         _replaced_members.add(member)
         try:
             warnings.warn(text, errors.ReplacedMemberWarning, stacklevel=3)
-        except Warning:  # the user's filters make errors of warnings
+        except Warning:  # the user's filters convert warnings to errors
             raise
         except Exception:  # noqa: BLE001, S110 - Python's own warnings rely on builtins too
             pass
@@ -215,7 +215,7 @@ _replaced_members: set[str] = STATE.add("dispatch.hook._replaced_members", set()
 
 
 def is_off() -> bool:
-    """Return whether no hook looks at the frames of this thread."""
+    """Return whether this thread has no hook."""
     return _get_hook() is None
 
 
@@ -231,25 +231,25 @@ def paused() -> Iterator[None]:
 
 
 def skip_code(code: CodeType, *, nested: bool = False) -> None:
-    """Never look at frames of this code, nor, if nested, at what they call: for our own wrappers."""
+    """Skip all frames of this code and, if nested, the functions that they call: for our own wrappers."""
     eval_frame.set_code_exec_strategy(code, _SKIP_NESTED if nested else _SKIP)
 
 
 def reset_code(code: CodeType) -> None:
-    """Forget every entry and every skip of one code object."""
+    """Remove every entry and every skip of one code object."""
     with _compiling:
         cache.forget(code)
 
 
 @STATE.on_reset
 def reset() -> None:
-    """Forget everything that was compiled or skipped in this process; waits for what is being compiled."""
+    """Remove everything that was compiled or skipped in this process; waits for a running compilation."""
     with _compiling:
         cache.reset()
 
 
 def as_frame(caught: _CaughtFrame) -> Frame:
-    """Torch's view of an interpreter frame -> ours. Free variables are there by content and by cell."""
+    """Convert torch's view of an interpreter frame to ours, which has free variables by content and by cell."""
     code = caught.f_code
     closure = tuple(caught.closure or ())
     cells = dict(zip(code.co_freevars, closure, strict=True))
@@ -269,13 +269,13 @@ _SKIP = _Strategy(_Action.SKIP, _Action.DEFAULT)
 _SKIP_NESTED = _Strategy(_Action.SKIP, _Action.SKIP)
 _RUN_ONLY = _Strategy(_Action.RUN_ONLY, _Action.RUN_ONLY)
 
-# One frame is compiled at a time: the tracer and the record are not written for two.
+# One frame is compiled at a time: the tracer and the record are not thread-safe.
 _compiling = threading.RLock()
 
 
 def _renew_lock() -> None:
-    """Replace the lock in a forked child: the thread that held it does not exist there."""
-    # The lock may be held by a thread that the fork did not copy, and would never be released.
+    """Replace the lock in a forked child: the thread that holds it may not exist there."""
+    # A fork does not copy the other threads: a lock that one of them holds would never be released.
     if not _compiling._is_owned():  # type: ignore[attr-defined]
         _compiling._at_fork_reinit()  # type: ignore[attr-defined]
 
@@ -293,7 +293,7 @@ def compiling() -> Iterator[None]:
 
 @contextmanager
 def not_compiling() -> Iterator[None]:
-    """Inside :func:`compiling`: let them go on."""
+    """Inside of :func:`compiling`: let these calls continue."""
     _compiling.release()
     try:
         yield
@@ -302,7 +302,7 @@ def not_compiling() -> Iterator[None]:
 
 
 class _Answer:
-    """Result of the callback that C reads: a new cache entry, or how to run frames of this code."""
+    """Result of the callback, for C: a new cache entry, or the way to run frames of this code."""
 
     __slots__ = ("apply_to_code", "frame_exec_strategy", "guarded_code")
 
@@ -340,7 +340,7 @@ def _answer(code: CodeType, outcome: Outcome) -> _Answer:
 
 
 def _caller() -> CodeType | None:
-    """The code that called the caught frame (which does not run yet: its caller called ``__call__``)."""
+    """The code that called the caught frame (which does not run yet, so its caller is the caller of ``__call__``)."""
     below = sys._getframe(1).f_back
     return None if below is None else below.f_code
 
