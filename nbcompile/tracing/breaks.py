@@ -1,7 +1,7 @@
 """Graph breaks: the reasons why a graph must end, one row of data for each kind.
 
 A handler that meets something it cannot trace raises :class:`Unsupported` with
-one of these rows; the translator decides whether the frame can go on after it
+one of these rows; the translator decides whether the frame can continue after it
 (a graph break), or must run uncompiled (a skipped frame).
 
     raise Unsupported(DATA_DEPENDENT_JUMP, context="TensorVariable()")
@@ -623,7 +623,7 @@ class Unsupported(Exception):
     stack: tuple[StackLine, ...] = ()
     """The user's stack, outermost first."""
     forbids_resume: bool = False
-    """Nothing can go on after it: the frame runs uncompiled."""
+    """Nothing can continue after it: the frame runs uncompiled."""
     needs_frame: bool = False
     """The function that it is in runs as it is, whole: the call of it is what breaks."""
     is_final: bool = False

@@ -49,7 +49,7 @@ _SAMPLES: dict[type, Callable[[], object]] = {
 def is_taken(kind: type, name: str, operand: type) -> bool:
     """True if a method of a built-in class answers to an operand of another one."""
     # Rather than listing which built-in class accepts which, the method is called with a sample of each and its answer
-    # kept. Errors count as an answer: only NotImplemented goes on to the other operand.
+    # kept. Errors count as an answer: only NotImplemented continues to the other operand.
     method = getattr(kind, name, None)
     if method is None or (kind in _SEQUENCES and name in _OF_SEQUENCES):
         return False

@@ -133,7 +133,7 @@ def _cond(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableT
     if not isinstance(condition, (TensorVariable, SymbolicVariable)):
         raise _misuse("torch.cond", f"the condition is a {condition.type_name()}")
     given = operands.unpack(tracer)
-    # Each branch is traced from the same state into a graph of its own. The operator is one node, so both must return
+    # Each branch is traced from the same state into its own graph. The operator is one node, so both must return
     # tensors of the same structure, and take the same inputs in the same order.
     true, false = (_branch(tracer, each, given) for each in (if_true, if_false))
     if structure(tracer, true.result) != structure(tracer, false.result):

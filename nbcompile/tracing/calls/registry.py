@@ -106,7 +106,7 @@ def disabled(value: FunctionType) -> breaks.Unsupported | None:
 
 
 def is_compiled_wrapper(value: object) -> bool:
-    """True if it is what ``torch.compile`` or ``nbcompile.compile`` returned: tracing goes on into the original."""
+    """True if it is what ``torch.compile`` or ``nbcompile.compile`` returned: tracing continues into the original."""
     members = getattr(value, "__dict__", {})
     return "_nbcompile_original" in members or (
         "_torchdynamo_orig_callable" in members and not members.get("_torchdynamo_disable")

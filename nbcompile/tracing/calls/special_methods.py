@@ -38,7 +38,7 @@ def special(tracer: Tracer, rule: Operator, left: VariableTracker, right: Variab
             if not (result.is_constant() and result.constant() is NotImplemented):
                 return result
         # A class in C, or a tracker's own operator, answers here: the other operand
-        # is not asked any more, and the caller goes on with the values themselves.
+        # is not asked any more, and the caller continues with the values themselves.
         elif takes(owner, name, other):
             return None
     return None
@@ -51,7 +51,7 @@ def _overrides(derived: type, base: type, rule: Operator) -> bool:
 
 
 def has_method(tracer: Tracer, owner: VariableTracker, name: str) -> bool:
-    """True if the program says what an operator does: in a class of its own, named tuples included."""
+    """True if the program says what an operator does: in its own class, named tuples included."""
     if isinstance(owner, ObjectVariable):
         return owner.has_special(tracer, name) and not owner.is_built_in(name)
     return isinstance(owner, TupleVariable) and isinstance(getattr(owner.cls, name, None), types.FunctionType)

@@ -1,4 +1,4 @@
-"""Plan of a graph break: where the graph ends when an instruction cannot be traced, and how the frame goes on.
+"""Plan of a graph break: where the graph ends when an instruction cannot be traced, and how the frame continues.
 
     for step in range(3): print(x)      cannot resume inside of a loop: the whole frame runs uncompiled
     try: print(x)                       nor where a handler would be lost
@@ -65,7 +65,7 @@ class BreakPlanner:
         self.comprehension = None if entered is None else (self.top.steps, entered)
 
     def plan(self, error: breaks.Unsupported) -> BreakPlan:
-        """Decide how the frame goes on after what could not be traced; raises if it cannot."""
+        """Decide how the frame continues after what could not be traced; raises if it cannot."""
         self.note_stack(error)
         error.operands = self.top.operands()
         error.traced = self.interpreter.last_steps()

@@ -59,7 +59,7 @@ Action = BrokenCall | BrokenOperation | BrokenJump | BrokenComprehension | Conti
 
 @dataclass(frozen=True, slots=True)
 class BrokenInstruction:
-    """The broken instruction, its operands not yet turned into recipes."""
+    """The broken instruction; its operands are not yet converted to recipes."""
 
     instruction: Instruction
     slots: int
@@ -268,7 +268,7 @@ def _jump(frame: Translator, instruction: Instruction) -> BrokenInstruction:
 
 
 def _comprehension(frame: Translator, instruction: Instruction) -> BrokenInstruction:
-    """The whole loop is left to Python; the frame goes on where the saved variables are put back."""
+    """The whole loop is left to Python; the frame continues where the saved variables are put back."""
     instructions = frame.view.instructions
     found = comprehension_at(instructions, frame.pc)
     assert found is not None

@@ -33,15 +33,15 @@ def reachable(
     locations: Iterable[tuple[Translator, int]],
     passed: Sequence[VariableTracker] | None = None,
 ) -> set[int]:
-    """Ids of the trackers of all that frames which go on at an instruction can get at, by whatever way.
+    """Ids of the trackers of all that frames which continue at an instruction can get at, by whatever way.
 
     Args:
         tracer: the tracer.
-        locations: frames, and the instructions at which they go on.
+        locations: frames, and the instructions at which they continue.
         passed: of all stacks, these values alone; the others are iterators of loops, whose class nobody can ask for.
             What the loops take from them is found nevertheless.
     """
-    # The roots are the live variables and the stack of each frame that goes on, and what was stored outside.
+    # The roots are the live variables and the stack of each frame that continues, and what was stored outside.
     roots = [*_changed_outside(tracer), *(passed or ())]
     for frame, index in locations:
         roots += _in_frame(frame, index) if passed is None else _by_name(tracer, frame, index)
@@ -67,11 +67,11 @@ def reached_from(tracer: Tracer, roots: Iterable[VariableTracker | None], *, thr
 
 @dataclass(frozen=True, slots=True)
 class SuspendedFrame:
-    """A frame that goes on after a break."""
+    """A frame that continues after a break."""
 
     frame: Translator
     index: int
-    """The instruction at which it goes on."""
+    """The instruction at which it continues."""
     stack: Sequence[VariableTracker]
     """Values that it still has on its operand stack then."""
 
@@ -114,7 +114,7 @@ def _keeps_what_it_holds(value: VariableTracker | None) -> bool:
 
 
 def written(frame: Translator, index: int) -> set[str]:
-    """Variables that a frame may bind again or unbind once it goes on; inner functions may do it with any cell."""
+    """Variables that a frame may bind again or unbind once it continues; inner functions may do it with any cell."""
     instructions = code_view(frame.code).instructions
     accesses = (
         access for at in instructions_reachable(instructions, index) for access in variable_accesses(instructions[at])

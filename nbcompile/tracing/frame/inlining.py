@@ -3,7 +3,7 @@
     def h(a, *rest, k=1): ...         a frame of its own: locals a, rest, k
     h(x, y, k=2)                      {a: x, rest: (y,), k: 2}
 
-The callee's translator runs to its end before the caller goes on; a generator's
+The callee's translator runs to its end before the caller continues; a generator's
 runs as far as its next ``yield`` each time it is asked.
 
 In torch: torch/_dynamo/symbolic_convert.py (InliningInstructionTranslator) and
@@ -50,7 +50,7 @@ CLOSE_RETURNS = sys.version_info >= (3, 13)
 """``generator.close()`` returns what the generator returned."""
 
 RESUMED_IN_YIELD_FROM = 2
-"""The argument of a RESUME, its low two bits, where a frame goes on inside of ``yield from``."""
+"""The argument of a RESUME, its low two bits, where a frame continues inside of ``yield from``."""
 
 
 def inline(
@@ -73,7 +73,7 @@ def inline(
         function.source,
         function,
     )
-    # False for a function that the callee calls in turn without a frame of its own: the ``key`` of ``sorted``.
+    # False for a function that the callee calls in turn without its own frame: the ``key`` of ``sorted``.
     frame.returns_to_call = interpreter.frames[-1].calling is function
     # A generator's frame is created now, and runs only when it is asked for an item, as in CPython.
     interpreter.note_inlined(frame)
@@ -226,11 +226,11 @@ class GeneratorVariable(IteratorVariable):
         self.started = False
         self.finished = False
         self.failed = False
-        """True if an exception left it and it represents an iterator of C, which goes on with its next item."""
+        """True if an exception left it and it represents an iterator of C, which continues with its next item."""
         self.given = 0
         """Number of items so far."""
         self.lives_on = False
-        """True if it was replaced by a real generator, which goes on."""
+        """True if it was replaced by a real generator, which continues."""
 
     def python_type(self) -> type:
         return class_of(self.frame.code)  # of a polyfill: that of the iterator in C
@@ -252,7 +252,7 @@ class GeneratorVariable(IteratorVariable):
         return self.send(ConstantVariable(None))
 
     def send(self, value: VariableTracker) -> VariableTracker | None:
-        """Go on with a value until the next ``yield``; None at the end."""
+        """Continue with a value until the next ``yield``; None at the end."""
         self._expect_idle()
         if self.failed:
             raise breaks.unsupported(breaks.GENERATOR, f"next() after an exception in {self.describe()}")
@@ -338,7 +338,7 @@ class GeneratorVariable(IteratorVariable):
         return handler.opcode != "CALL_INTRINSIC_1"  # 3.12: around every generator, for StopIteration
 
     def _expect_idle(self) -> None:
-        """Raise, in the traced program, if the generator runs right now: its own body asks it to go on."""
+        """Raise, in the traced program, if the generator runs right now: its own body asks it to continue."""
         if any(frame is self.frame for frame in self.interpreter.frames):
             self.interpreter.raise_exception(ValueError, "generator already executing")
 

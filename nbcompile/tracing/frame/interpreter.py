@@ -721,7 +721,7 @@ class Interpreter:
             if following[2].opcode not in ("PRECALL", "CALL") or not isinstance(following[1].argval, str):
                 return False  # a message that is computed
             message = following[1].argval
-        # The operator fails when the graph runs, and tracing goes on as if the assertion held. A jump on the tensor's
+        # The operator fails when the graph runs, and tracing continues as if the assertion held. A jump on the tensor's
         # truth would break the graph.
         self.apply(torch._assert_async, [condition, ConstantVariable(message)])
         frame.pop_raw()

@@ -1,7 +1,7 @@
 """Reconstruction of the iterators of builtins, with their positions, when they outlive the graph.
 
     m = map(f, xs); next(m)        traced as the generator polyfills.map_, which waits at its yield
-    graph_break(); list(m)         Python goes on with  map(f, <the rest of iter(xs)>)
+    graph_break(); list(m)         Python continues with  map(f, <the rest of iter(xs)>)
 
 What is still to come is left to come: it may depend on what happens until then.
 A generator that nothing has asked yet, of the program itself too, is created by the
@@ -99,7 +99,7 @@ def _waiting(generator: GeneratorVariable, reconstruction: Reconstructor) -> Rec
     """A generator of a function that begins at the ``yield`` at which it waits.
 
     Inside of a ``with`` its stack holds the exit function of the manager, which stays entered; inside of a ``try`` the
-    ``yield`` has its handler. A handler has an exception to go on with, whose traceback nothing makes again.
+    ``yield`` has its handler. A handler has an exception to continue with, whose traceback nothing makes again.
     """
     frame = generator.frame
     instructions = frame.view.instructions

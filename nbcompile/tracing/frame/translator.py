@@ -127,7 +127,7 @@ class Translator:
     # -- the loop ------------------------------------------------------------------------
 
     def run(self) -> FrameResult:
-        """Go on until the frame returns or yields; ObservedException if it raises."""
+        """Continue until the frame returns or yields; ObservedException if it raises."""
         while True:
             finished = self.step()
             if finished is not None:
@@ -179,7 +179,7 @@ class Translator:
         set_context(self.interpreter, error, self.interpreter.handled_exception())
 
     def goes_to_handler(self, error: VariableTracker) -> bool:
-        """Go on at the handler that protects the current instruction, if one does."""
+        """Continue at the handler that protects the current instruction, if one does."""
         protection = self.current.protection
         if protection is None:
             return False
@@ -222,7 +222,7 @@ class Translator:
         )
 
     def jump(self, target: Label | None) -> None:
-        """Go on at a label."""
+        """Continue at a label."""
         assert target is not None
         self.pc = self.view.labels[target]
 

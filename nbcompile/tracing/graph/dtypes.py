@@ -5,7 +5,7 @@
     gelu(torch.arange(4))                                        the kernel has no code for int64
 
 Each operator is tried: it runs once, on small tensors of zeros, for each combination of dtypes that is not float32 or
-float64 alone. If it refuses them, the graph breaks and the operator runs in eager mode, where it raises its own error.
+only float64. If it refuses them, the graph breaks and the operator runs in eager mode, where it raises its own error.
 The other way round, real_run.py tries what fake tensors refuse.
 
 In torch: checks in aten/src/ATen/native/LinearAlgebra.cpp and LossNLL.cpp; the meta functions of

@@ -1,7 +1,7 @@
 """Dynamic inputs: the sizes and numbers of the inputs that become symbolic.
 
     first call                          every size is a constant
-    a size differed in a later call     that dim gets a symbol of its own
+    a size differed in a later call     that dim gets its own symbol
     dynamic=True                        all dims do; equal ones share a symbol
     torch._dynamo.mark_dynamic(t, 0)    that dim does, or else it is an error
 
@@ -111,7 +111,7 @@ class Dynamism:
             (differed, "automatic dynamic", SymbolicDim(_MARK_AS[config.automatic_dynamic_shapes_mark_as])),
         ):
             if holds:
-                # For messages: the reason is what a user sees beside the
+                # For messages: the reason is what a user sees next to the
                 # symbol, and the mark decides what it may be guarded on.
                 self.origins[f"{name}.size()[{dim}]"] = origin
                 return marked

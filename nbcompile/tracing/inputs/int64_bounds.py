@@ -20,7 +20,7 @@ LARGEST = 2**62 - 1
 """Largest int that may enter a graph, or leave an operator on ints: with room for a sum."""
 ROOM = 2**63 - 1
 REASON = "an int of the graph is an int64: a larger one is a constant"
-"""The note beside a guard that a symbolic int is not larger."""
+"""The note of a guard that a symbolic int is not larger."""
 SIZE = 2**31
 """No tensor has a dim that is longer."""
 

@@ -65,7 +65,7 @@ def islice(iterable: Iterable[Any], *bounds: int | None) -> Iterator[Any]:
     index = 0
     iterator = iter(iterable)
     # Items are taken up to the stop, also those that the step leaps over,
-    # and none behind it: who goes on with the iterator finds the rest.
+    # and none behind it: who continues with the iterator finds the rest.
     while stop is None or index < stop:
         item = next(iterator, _MISSING)
         if item is _MISSING:
@@ -94,7 +94,7 @@ def accumulate(
 
 def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[tuple[Any, ...]]:
     """``itertools.zip_longest``."""
-    # An iterator that is exhausted becomes None, and is not asked again: one that would go on later must not.
+    # An iterator that is exhausted becomes None, and is not asked again: one that would continue later must not.
     iterators: list[Any] = [iter(each) for each in iterables]
     left = len(iterators)
     while left:

@@ -330,7 +330,7 @@ def realise(tracer: Tracer, tracker: VariableTracker) -> VariableTracker:
 
 
 class NullVariable(VariableTracker):
-    """The NULL that CPython pushes beside a callable."""
+    """The NULL that CPython pushes with a callable."""
 
     def describe(self) -> str:
         return "NullVariable"

@@ -1,4 +1,4 @@
-"""Facts that a class alone gives about its objects: which attributes they have, and its name in an error.
+"""Properties of objects that depend only on their class: which attributes they have, and its name in an error.
 
     has_class_members_only(type(iter([])))    True: hasattr(iter(xs), "keys") is False, whatever it iterates over
     is_class_member(list, "__mro__")          False: list.__mro__ is an attribute of ``type``

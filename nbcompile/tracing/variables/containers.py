@@ -88,7 +88,7 @@ class ContainerVariable(VariableTracker):
         method: Callable[..., VariableTracker | None] | None = getattr(self, f"method_{name}", None)
         if method is None and name in OPERATOR_METHODS and hasattr(self.cls, name):
             # Called as a method, an operator returns NotImplemented; only
-            # the operator itself goes on to ask the other operand.
+            # the operator itself then asks the other operand.
             if len(arguments) == 1 and _returns_not_implemented(
                 self.cls, name, realise(tracer, arguments[0]).python_type()
             ):

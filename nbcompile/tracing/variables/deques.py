@@ -27,7 +27,7 @@ class DequeVariable(ListVariable):
 
     cls: type = collections.deque
     moves = 0
-    """Number of changes that iterators over it refuse to go on after; an item instead of another one is none."""
+    """Number of changes that iterators over it refuse to continue after; an item instead of another one is none."""
 
     def __init__(
         self, items: Sequence[VariableTracker], source: Source | None = None, maxlen: int | None = None

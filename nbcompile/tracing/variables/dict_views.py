@@ -39,7 +39,7 @@ def iterator_over(
     keys = keys[::-1] if backwards else keys
 
     def read(tracer: Tracer, index: int) -> VariableTracker:
-        # A value may be another one by now; the keys are those of before, or it would not go on.
+        # A value may be another one by now; the keys are those of before, or it would not continue.
         value = owner.get_item(tracer, keys[index])
         return value if which == "values" else TupleVariable([realise(tracer, keys[index]), value])
 

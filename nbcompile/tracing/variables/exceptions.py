@@ -287,7 +287,7 @@ class GivenExceptionVariable(ObjectVariable):
     def builtin_method(
         self, tracer: Tracer, cls: type, name: str, arguments: Arguments, keywords: Keywords
     ) -> VariableTracker:
-        # The classes whose text depends on ``args`` alone.
+        # The classes whose text depends only on ``args``.
         if name in ("__str__", "__repr__") and cls in (BaseException, KeyError):
             args = realise(tracer, self.get_attribute(tracer, "args"))
             alike = ExceptionVariable(self.cls, args.unpack(tracer))

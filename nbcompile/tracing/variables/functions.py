@@ -328,7 +328,7 @@ class CachedFunctionVariable(VariableTracker):
 
     def call(self, tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         # The cache is bypassed: while tracing it must get no entry with trackers or fakes in it, and a hit in eager
-        # mode only skips work. That is right for a function without side effects alone.
+        # mode only skips work. That is right only for a function without side effects.
         effects, began = tracer.side_effects, next(creation_order)
         changes, deferred = effects.count(), len(effects.deferred)
         result = tracer.call(self.function, arguments, keywords)

@@ -174,7 +174,7 @@ class ReversedIteratorVariable(SequenceIteratorVariable):
 
 
 class WatchingIteratorVariable(SequenceIteratorVariable):
-    """An iterator over a dict, set or deque, which refuses to go on once that has changed its size.
+    """An iterator over a dict, set or deque, which refuses to continue once that has changed its size.
 
     Once it has refused, it refuses for ever; :attr:`gives_up` and :attr:`asks_always` are the exceptions to that.
     """
@@ -201,7 +201,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         """True where it refuses even at its end."""
 
     def watching(self, contents: Callable[[], Container[object]]) -> WatchingIteratorVariable:
-        """The iterator, which cannot go on over other keys: their position in memory decides what it gives."""
+        """The iterator, which cannot continue over other keys: their position in memory decides what it gives."""
         self.contents, self.contents_before = contents, contents()
         return self
 
@@ -216,7 +216,7 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
         self.is_exhausted |= self.gives_up and self.index >= len(self.sequence.items)
         if self.is_exhausted and not self.asks_always:
             return None
-        # A dict checks its size at each step, and refuses to go on: "dictionary changed size during iteration".
+        # A dict checks its size at each step, and refuses to continue: "dictionary changed size during iteration".
         if self.state() != self.state_before:
             self.is_exhausted |= self.gives_up
             # It is nan, which no state is equal to: from now on each step refuses.
@@ -224,14 +224,14 @@ class WatchingIteratorVariable(SequenceIteratorVariable):
             tracer.raise_exception(RuntimeError, self.message)
         if self.contents is not None and self.version != self.owner.version:
             self.version = self.owner.version
-            # As many keys, and others: CPython goes on, and what it gives depends on the layout of the table.
+            # As many keys, and others: CPython continues, and what it gives depends on the layout of the table.
             if self.contents() != self.contents_before:
                 raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
         item = super().next_item(tracer)
         return item if item is None or self.read is None else self.read(tracer, self.index - 1)
 
     def recipe(self, reconstruction: Reconstructor) -> Recipe:
-        # One over the items as they are now would not see what changes until it goes on.
+        # One over the items as they are now would not see what changes until it continues.
         raise breaks.unsupported(breaks.UNSUPPORTED_VALUE, self.describe(), name=self.type_name())
 
 

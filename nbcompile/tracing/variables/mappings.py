@@ -107,7 +107,7 @@ class DictVariable(ContainerVariable):
         found = looked_up in self.entries
         if self.source is not None and not self.changed:
             if key.is_constant():
-                # A constant key is guarded alone: a dict of settings may get other keys without a recompilation.
+                # A constant key is guarded separately: a dict of settings may get other keys without a recompilation.
                 tracer.guard(self.source, GuardKind.DICT_CONTAINS, (key.constant(), found))
             elif is_class_key(looked_up):
                 # So is a class: registries (of pytrees, say) have more keys in a process that imported more.

@@ -176,7 +176,7 @@ def apply(
     result = as_array(tracer.apply(target, values, named), name)
     if isinstance(result, NdarrayVariable) and isinstance(target, ArrayFunction) and original is not None:
         # ``torch._numpy`` promotes dtypes by its own rules. NumPy itself is asked, with
-        # ones instead of the data, so that the answer depends on dtypes and sizes alone.
+        # ones instead of the data, so that the answer depends only on dtypes and sizes.
         from_numpy = _numpy_result(
             tracer, original, arguments, keywords if original_keywords is None else original_keywords
         )

@@ -1,7 +1,7 @@
 """A value of a class in C that never changes: a decimal number, a date.
 
     PRICE == 2, DAY in holidays, if AMOUNT:     answered while tracing; the value is promised once it is asked
-    DAY.year, WAIT.days                         read while tracing; the attribute alone is guarded
+    DAY.year, WAIT.days                         read while tracing; only the attribute is guarded
 
 What equal values answer alike is known here: comparison, truth, hash. Methods and
 arithmetic (of decimal numbers it goes by the thread's context) are left to Python.

@@ -3,7 +3,7 @@
     a = {1, 9}; a ^= {1.0, 2}    SetTable({1, 9})    change("symmetric_difference_update", ...)    keys: {2, 9}
 
 In which order a set is iterated over depends on the history of its table: how often it grew, and which slots were
-left by members that are gone. So no order can be calculated from the members alone. The table holds the keys by which
+left by members that are gone. So the members are not enough to calculate the order. The table holds the keys by which
 trackers are found; a key whose hash is not the hash of the program's value (an object created while tracing) has no
 position in it, and such a set has no table.
 

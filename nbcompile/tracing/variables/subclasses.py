@@ -6,7 +6,7 @@
 
     torch.sin(x)      Logged.__torch_function__(torch.sin, (Logged,), (x,), {}), traced through
 
-In the graph it is a plain tensor; the class is kept beside it, and what comes out of
+In the graph it is a plain tensor; its tracker has the class, and what comes out of
 the graph becomes one of that class again. The graph runs with overrides switched off.
 
 In torch: torch/_dynamo/variables/torch_function.py (TensorWithTFOverrideVariable).

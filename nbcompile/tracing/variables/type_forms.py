@@ -1,6 +1,6 @@
 """Types as annotations write them: ``list[int]``, ``Optional[Tensor]``, ``int | None``.
 
-They consist of constants alone, so the real ones are created while tracing.
+They consist only of constants, so the real ones are created while tracing.
 
     parts: list[Any] = []      list[Any] is evaluated, as Python does in a function's signature
     list[int]()                calls list

@@ -5,7 +5,7 @@
             return ["inner"], self.scale                       class's own dispatch runs
 
 The whole is an input or output of the graph; AOTAutograd takes it apart. What is
-inside, and what the class says beside it, is guarded.
+inside, and the class's metadata, is guarded.
 
 In torch: TensorVariable and TensorSubclassVariable in torch/_dynamo/variables/tensor.py.
 Read next: nbcompile/aot/compile.py

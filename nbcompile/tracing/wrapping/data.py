@@ -130,7 +130,7 @@ def wrap_tensor(tracer: Tracer, value: torch.Tensor, source: Source | None) -> V
 
 
 def _wrapper(tracer: Tracer, value: Any, source: Source | None) -> VariableTracker:
-    """A tensor that wraps others: each of them is guarded, and what its class says beside them."""
+    """A tensor that wraps others: each of them is guarded, and so is the metadata of its class."""
     if source is None:
         source = tracer.keep(value, "tensor")
     _check_metadata_guard(value)

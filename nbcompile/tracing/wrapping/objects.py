@@ -62,7 +62,7 @@ def wrap_module(tracer: Tracer, value: types.ModuleType, source: Source | None) 
 
 
 def wrap_nn_module(tracer: Tracer, value: torch.nn.Module, source: Source | None) -> VariableTracker:
-    """A module of torch's: it stays an object, with an address of its own."""
+    """A module of torch's: it stays an object, with its own address."""
     if isinstance(value, (torch.nn.RNNBase,)) and not config.allow_rnn:
         raise breaks.unsupported(breaks.RNN, type(value).__name__)
     if not vars(value):
@@ -153,7 +153,7 @@ def _kind_of(tracer: Tracer, value: object, source: Source | None) -> type[Objec
 
 
 def _hides_its_length(value: object) -> bool:
-    """True of a container whose class counts its items in a way of its own: a guard on its length would ask that."""
+    """True of a container whose class counts its items in its own way: a guard on its length would ask that."""
     containers = (list, tuple, set, collections.deque)
     return is_instance(value, containers) and isinstance(class_lookup(type(value), "__len__"), types.FunctionType)
 

@@ -133,7 +133,7 @@ def _send(frame: Translator, instruction: Instruction) -> None:
 
 
 def end_yield_from(frame: Translator, send: Instruction, result: VariableTracker) -> None:
-    """Go on behind a ``yield from`` whose iterator, on top of the stack, is exhausted."""
+    """Continue behind a ``yield from`` whose iterator, on top of the stack, is exhausted."""
     # 3.11 pops the iterator here; later versions leave it below the result, for END_SEND.
     if HERE.send_pops_iterator:
         frame.pop_raw()
@@ -227,7 +227,7 @@ def _matches(frame: Translator, instruction: Instruction) -> None:
     if not all(isinstance(each, type) and BaseException in each.__mro__ for each in classes):
         message = "catching classes that do not inherit from BaseException is not allowed"
         tracer.raise_exception(TypeError, message)
-    # By the order of bases alone: Python asks no ``__subclasscheck__`` of a metaclass here.
+    # Only by the order of bases: Python calls no ``__subclasscheck__`` of a metaclass here.
     frame.push(ConstantVariable(not set(classes).isdisjoint(frame.stack[-1].python_type().__mro__)))
 
 

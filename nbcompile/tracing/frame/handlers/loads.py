@@ -46,7 +46,7 @@ def _load_and_clear(frame: Translator, instruction: Instruction) -> None:
 
 
 def save_and_clear(frame: Translator, name: str) -> None:
-    """An inlined comprehension is about to use a slot: what is in it, local or cell or nothing, goes on the stack."""
+    """An inlined comprehension is about to use a slot: push its content: a local, a cell or nothing."""
     saved = frame.cells.pop(name, None) if name in frame.code.co_cellvars else None
     # The trackers are moved, not copied: the comprehension's own variable of this name begins unbound.
     frame.push(saved or frame.locals.pop(name, None) or NullVariable())
