@@ -78,14 +78,14 @@ def _unroll_factor(kernel: Kernel, count: int | None) -> str:
         isinstance(part, (Accumulate, Carry)) and part.kind.startswith("arg") for nest in nests for part in nest.body
     )
     # Several vectors of accumulators hide the latency of an addition, until the registers are used up (16 with
-    # AVX2) and accumulators spill. An arg reduction carries an index beside each value.
+    # AVX2) and accumulators spill. An arg reduction carries an index with each value.
     if has_indices or body_cost > COSTLY_BODY_COST:
         limit = COLUMN_UNROLL_COSTLY
     elif accumulators <= SIMPLE_ACCUMULATORS and body_cost <= SIMPLE_BODY_COST:
         limit = COLUMN_UNROLL_SIMPLE
     else:
         limit = COLUMN_UNROLL
-    # W is known to the C++ compiler alone, so it computes the factor.
+    # Only the C++ compiler knows W, so it computes the factor.
     return str(limit) if count is None else f"unroll_factor({count}, W, {limit})"
 
 

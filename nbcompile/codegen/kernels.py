@@ -223,7 +223,7 @@ def _kernel_body(emitter: KernelEmitter, tile: TransposeTile | None, panel: Pack
     kernel = emitter.kernel
     # Five forms of a kernel:
     #     panel    lanes along a row whose elements are strided in memory: blocks of rows are packed first
-    #     column   lanes are adjacent outer iterations, each with a reduction of its own
+    #     column   lanes are adjacent outer iterations, each with its own reduction
     #     tile     no reduction; two loops, along each of which some access is contiguous
     #     loop     no reduction; the last loop is vectorised
     #     rows     lanes along a row: the passes over each row are vectorised

@@ -40,7 +40,7 @@ def lane_offsets(vector: Symbol, load: Load, offset: Index, gathered: list[Gathe
         vector: "sequence<i64, W>(0, 1)",
     }
     # Linear in what differs between lanes, with a stride that is the same in all of them; else each
-    # lane is computed alone.
+    # lane is computed separately.
     steps = {symbol: stride_along(offset, symbol) for symbol in moving}
     terms = []
     for symbol, text in moving.items():

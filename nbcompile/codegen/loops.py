@@ -84,7 +84,7 @@ def emit_vector_nest(emitter: KernelEmitter, nest: Nest) -> None:
     *loops, last = nest.loops
     accumulators = [part for part in nest.body if isinstance(part, Accumulate)]
     unroll = accumulator_count(nest) if accumulators else 1
-    # Each lane has a partial result of its own; ``reduce_accumulators`` combines them after the loops.
+    # Each lane has its own partial result; ``reduce_accumulators`` combines them after the loops.
     for accumulator in accumulators:
         declare_accumulators(emitter, accumulator, unroll)
     for part in nest.body:

@@ -1,6 +1,6 @@
 """Transpose tiles: loops whose accesses are contiguous along different variables, W x W elements at a time.
 
-    for i0 < 64, i1 < 56:  y[56*i0 + i1] = x[i0 + 64*i1]        each of W lanes of x is in a cache line of its own
+    for i0 < 64, i1 < 56:  y[56*i0 + i1] = x[i0 + 64*i1]        each of W lanes of x is in its own cache line
     ->  f32 tile1[W*W];
         load_tile_transposed<f32, W>(tile1, in0 + i0_first + 64*i1, 64, lanes, rows);      whole lines of x
         for (i64 row = 0; row < count_of<W>(rows); row++) { ... load<f32, W>(tile1 + row*W, lanes) ... }
@@ -53,8 +53,8 @@ class TransposeTile:
 def choose_vector_loop(kernel: Kernel) -> Kernel:
     """Choose the vectorised side of a kernel's tiles: the cheaper one.
 
-    A value that depends on the row alone (the scale of a channel, its root) is computed for each row of each tile; one
-    that depends on the lanes alone, once per tile. If the sides are swapped, the other accesses are transposed.
+    A value that depends only on the row (the scale of a channel, its root) is computed for each row of each tile; one
+    that depends only on the lanes, once per tile. If the sides are swapped, the other accesses are transposed.
     """
     tile = find_transpose_tile(kernel) if vectorises_outer_loop(kernel) else None
     if tile is None:

@@ -218,7 +218,7 @@ def _emit_parts(kernel: Kernel, schedule: Schedule, writer: SourceWriter, capabi
     #          else:               the third, for program - 52
     first = 0
     for at, (part, (_, programs)) in enumerate(zip(kernel.parts, functions, strict=True)):
-        end = first + int(eval(programs, {"__builtins__": {}}))  # numbers alone: the sizes of these kernels are known
+        end = first + int(eval(programs, {"__builtins__": {}}))  # only numbers: the sizes of these kernels are known
         is_last = at == len(functions) - 1
         writer.line("else:" if is_last else f"{'el' if at else ''}if program < {end}:", part.from_nodes)
         given = ", ".join(pointers[name] for name in _arguments(part))
@@ -331,7 +331,7 @@ def _emit_column_nest(emitter: TritonEmitter, nest: Nest, steps: int, columns: i
     before, loaded = dict(emitter.locals), emitter.loaded
     emitter.loaded = {}  # what one round loads is not what the next one needs
     begin_block(emitter, "inner", length, steps, nest.loops)
-    # What depends on one axis alone is loaded once along the other, under the mask of its own axis.
+    # What depends only on one axis is loaded once along the other, under the mask of its own axis.
     emitter.axes = (outside[3], outside[0]), (emitter.block_variables, emitter.mask)
     emitter.mask = f"({outside[0]} & {emitter.mask})" if outside[0] and emitter.mask else outside[0] or emitter.mask
     emitter.block, emitter.is_tile, emitter.block_mask = "tile", True, emitter.mask

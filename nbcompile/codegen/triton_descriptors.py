@@ -86,7 +86,7 @@ def describe_factor(
 
 def _are_aligned(start: Index, strides: Sequence[Index], size: int) -> bool:
     """Return whether the copy engine takes these strides: 0, as of an expanded dimension, is none of them."""
-    # Known numbers alone: a symbolic stride may be a multiple of 16 bytes in this call, and not in the next one.
+    # Only known numbers: a symbolic stride may be a multiple of 16 bytes in this call, and not in the next one.
     numbers = [indexing.constant(value) for value in (start, *strides)]
     return all(number is not None and number * size % BYTES == 0 for number in numbers) and all(numbers[1:])
 

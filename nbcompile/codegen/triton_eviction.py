@@ -1,7 +1,7 @@
 """Eviction hints of Triton loads: what a GPU's caches should keep, and what they should not.
 
     y[64*i0 + i1] = x[64*i0 + i1] + b[i1]        b is loaded by every row: evict_last
-    s[i0] = sum of x[1000*i0 + r0]               x is loaded once, by a program that goes on: evict_first
+    s[i0] = sum of x[1000*i0 + r0]               x is loaded once, by a program that continues: evict_first
     a long row: max of x, then exp(x - max)      the first loop leaves x to the second: evict_last, then evict_first
 
 A kernel that loads each element once, and stores one for each, has no hint: nothing else wants the cache. Kernels for

@@ -136,7 +136,7 @@ def log_sum_exp(a, b):
 
 @triton.jit
 def next_exponentials(largest, total, x, valid):
-    # The largest number and the sum of exp(x - largest), with one more number. Of -inf alone the sum is 0.
+    # The largest number and the sum of exp(x - largest), with one more number. If all values are -inf, the sum is 0.
     grown = tl.where(valid, nan_maximum(largest, x), largest)
     base = tl.where(grown == float("-inf"), 0.0, grown)
     added = tl.where(valid, tl.exp(x - base), 0.0)

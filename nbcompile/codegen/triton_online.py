@@ -5,7 +5,7 @@
                                                       own so far, and a sum of exp(x - that), scaled when it grows
                                                   m = the largest of them; s = the sum of theirs, scaled to m
 
-    for r0 < n: t += x[r0];  m = t / n            each element has a mean of its own so far, and a sum of squared
+    for r0 < n: t += x[r0];  m = t / n            each element has its own mean so far, and a sum of squared
     for r0 < n: q += (x[r0] - m)**2           ->  distances from it (Welford); these are moved to the mean of all
 
 A row that is too long for registers is read once less.

@@ -182,7 +182,7 @@ def _tile_position(emitter: TritonEmitter, counts: Sequence[int | str], tile: Pr
     #     group 2, 4 x 3 tiles; numbers are programs:
     #           0  2  4        0 and 1 share columns of the right factor, 0 and 2 rows of the left
     #           1  3  5        in row order, 0 1 2 / 3 4 5 / ..., programs that run at once would
-    #           6  8 10        share rows alone
+    #           6  8 10        share only rows
     #           7  9 11
     writer.line(f"first = program // ({tile.group} * {across}) * {tile.group}")
     writer.line(f"height = tl.minimum({down} - first, {tile.group})")
@@ -268,5 +268,5 @@ def _factor(emitter: TritonEmitter, factor: Expr, along: str, shape: tuple[int, 
     # tl.dot needs whole tiles. A factor that does not depend on both sides, such as a vector, has
     # the shape of one row or column.
     full = any(isinstance(node, Load) and all(side & _variables(node) for side in sides) for node in walk(factor))
-    # It has a name of its own, as the variable of the sum changes before the product.
+    # It has its own name, as the variable of the sum changes before the product.
     return assign(emitter, text if full else f"tl.broadcast_to({text}, [{shape[0]}, {shape[1]}])", "f")

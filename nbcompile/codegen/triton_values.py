@@ -277,7 +277,7 @@ def _constant(value: bool | float, dtype: torch.dtype) -> str:
 
 
 def condition_name(emitter: TritonEmitter, condition: Expr) -> str:
-    """Variable of a condition that masks a value; computed once where it depends on indices alone."""
+    """Variable of a condition that masks a value; computed once where it depends only on indices."""
     if not depends_on_indices_alone(condition):
         return assign(emitter, value_text(emitter, condition), "m")
     # The same condition under another mask, or in another loop of the same names, is another variable.
@@ -318,7 +318,7 @@ def _mask_and_shape(emitter: TritonEmitter, load: Load) -> tuple[str, str]:
     What is the same along a dimension of the block is loaded once for it, as Triton broadcasts the value.
     """
     #     block [steps, columns]     x[r0, i1]    its index has the block's shape: no more is needed
-    #                                 b[i1]        [1, columns], mask of the columns alone
+    #                                 b[i1]        [1, columns], mask of only the columns
     #                                 c            one element, no mask
     #                                 under a condition: as large as the block, since the mask is
     own = emitter.block_variables & load.index[0].free_symbols

@@ -226,7 +226,7 @@ def _piecewise_load(
     if straight is not None and straight[0] == 1 and straight[1] % ALIGNED_SIZE == 0:
         address = f"{pointer} + {offset_text(c_index(offset, names))}"
         return f"load<{element}, W>({address}, {mask})"
-    # The uniform part is added to the pointer, so that loads which differ in it alone share the rest.
+    # The uniform part is added to the pointer, so that loads which differ only in it share the rest.
     shared = sum((term for term in sympy.Add.make_args(offset) if scope.vector not in term.free_symbols), ZERO)
     address = pointer if shared == ZERO else f"{pointer} + {offset_text(c_index(shared, names))}"
     lane_offset = c_index(offset - shared, lane_names)
@@ -247,7 +247,7 @@ _ANY = gather_variable(0)
 
 def _gather(scope: Scope, gather: Gather) -> GatheredIndex:
     """Emit an index and its bounds check, once per value, whatever its symbol."""
-    # Every gather has a symbol of its own; two of the same value and size need one check and one error message.
+    # Every gather has its own symbol; two of the same value and size need one check and one error message.
     key = (replace(gather, symbol=_ANY), scope.lanes)
     if key in scope.checked_indices:
         known = scope.checked_indices[key]

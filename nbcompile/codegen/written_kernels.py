@@ -64,7 +64,7 @@ def emit_written(extern: Extern, tensors: Mapping[str, Tensor]) -> EmittedKernel
 def emit_text(
     kernel: WrittenKernel, name: str, types: tuple[str, ...], gpu: int, from_nodes: tuple[str, ...] = ()
 ) -> EmittedKernel:
-    """Emit a kernel under a name of its own."""
+    """Emit a kernel under its own name."""
     header, mark, text = kernel.source.partition("@triton.jit")
     source = mark + text
     lines = tuple(KernelLine(line, from_nodes) for line in range(1, source.count("\n") + 1))

@@ -132,7 +132,7 @@ def _wait(state: State, instruction: Instruction, active: Array) -> None:
     all_of, is_over = state.memory_barriers, np.zeros(state.count, bool)
     for thread, address, parity in _operands(state, instruction, active, 1):
         barrier = _barrier(state, instruction, thread, address)
-        #     phase 0 is in progress: the wait for parity 0 goes on, that for parity 1 is over
+        #     phase 0 is in progress: the wait for parity 0 continues, that for parity 1 is over
         if barrier.phase % 2 == parity % 2:
             _end_phase(state, instruction, barrier)
         is_over[thread] = barrier.phase % 2 != parity % 2
@@ -186,7 +186,7 @@ def note_stores(state: State, at: Array) -> None:
 
 
 def release(state: State) -> None:
-    """Let the blocks go on of which all threads wait at a barrier or have returned.
+    """Resume the blocks whose threads all wait at a barrier or have returned.
 
     Raises:
         Fault: they wait at different ones.
@@ -197,7 +197,7 @@ def release(state: State) -> None:
     if not free.any():
         return
     # A waiting thread is one past its barrier already. Two different positions are two
-    # barriers, where a GPU would hang or go on by chance.
+    # barriers, where a GPU would hang or continue by chance.
     last = np.where(waiting, at, -1).max(1)
     if (free & (np.where(waiting, at, last[:, None]) != last[:, None]).any(1)).any():
         lines = sorted({state.function.instructions[position - 1].line for position in set(state.at[state.waiting])})

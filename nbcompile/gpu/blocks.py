@@ -94,7 +94,7 @@ class Blocks:
 
         thread   0  1  2  3
         at       7  7  4  4      a branch divided them: threads 2 and 3 go first, to 5, 6, 7
-        at       7  7  7  7      and all go on together
+        at       7  7  7  7      and all continue together
         """
         # The threads that are furthest behind go first: those that took another branch meet them again where it ends.
         # A loop ends in a branch to a lower address, so threads that are still in it run first,

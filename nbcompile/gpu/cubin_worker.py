@@ -103,7 +103,7 @@ class OwnFiles(cache.FileCacheManager):
 
 # Triton's own cache keeps every stage of every kernel on disk.
 triton.knobs.cache.manager_class = OwnFiles
-# The key of that cache has the digest of all of Triton, whose library alone has hundreds of megabytes, and of each
+# The key of that cache has the digest of all of Triton, whose library has hundreds of megabytes, and of each
 # function that a kernel calls. Its files are not looked for.
 cache.triton_key = lambda: triton.__version__
 triton_compiler.get_cache_key = lambda *_, **__: ""
@@ -324,7 +324,7 @@ def main() -> None:
         message, numbers, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             break
-        # The child has Triton imported, and memory of its own: what compilations leave behind ends with it.
+        # The child has Triton imported, and its own memory: what compilations leave behind ends with it.
         if not os.fork():
             _forked(control, numbers[0])
         # Else the worker's connection would never be closed: this process would hold the other end.

@@ -3,7 +3,7 @@
     obtain([Request(kernel, "sm_90", aligned=True), ...]) -> [Cubin(Image(entry="kernel0", threads=128, ...), ptx), ...]
 
 An entry's key is the kernel's text and types, the chip, the promise about alignment, Triton's version and its settings
-(triton_settings.py). Triton is imported by the workers alone, and only where an entry is missing.
+(triton_settings.py). Only the workers import Triton, and only if an entry is missing.
 
 In torch: torch/_inductor/async_compile.py. Read next: nbcompile/gpu/cubin_worker.py
 """
@@ -68,7 +68,7 @@ class Request:
 
     @property
     def source(self) -> str:
-        """A module with this kernel alone."""
+        """A module that has only this kernel."""
         return f"{self.kernel.header}\n\n{self.own_source}"
 
     @property

@@ -4,7 +4,7 @@
 
 Every value that holds a pointer comes from others that do: ``tt.addptr`` from its base, the value that a loop carries
 from what it begins with and from what the last round yields, a helper's parameter from all of its calls. An operation
-that is not known to leave memory alone is taken to write through each pointer that it is given; a pointer that was
+that is not known to write nothing is assumed to write through each pointer that it is given; a pointer that was
 loaded from memory, or computed from a number, may be any parameter's.
 
 In torch: identify_accessed_tensors in torch/_higher_order_ops/triton_kernel_wrap.py. Read next:

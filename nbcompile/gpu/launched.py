@@ -3,7 +3,7 @@
     compiled = compile_graph(graph, examples, launcher, compiler, attribute=..., keep_sharing=True)
     compiled.program([x])            a whole graph in one call of C (runtime/launcher.c)
 
-What has no Triton form is called as an operator of ATen instead: that operator alone, with the reason.
+What has no Triton form is called as an operator of ATen instead: only that operator, with the reason.
 
 In torch: torch/_inductor/compile_fx.py. Read next: nbcompile/gpu/loading.py
 """

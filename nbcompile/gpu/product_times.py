@@ -32,7 +32,7 @@ GROUP_ROWS = 64
 STEP_CYCLES = 40
 """Cycles of a step that are neither: addresses, barriers, the wait for the last product. An assumption."""
 OTHER_REGISTERS = 48
-"""Registers of a thread besides the tile of the result. An assumption."""
+"""Registers of a thread in addition to the tile of the result. An assumption."""
 REGISTERS = 255
 """Registers of a thread, at most."""
 

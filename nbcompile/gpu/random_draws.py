@@ -227,7 +227,7 @@ def _fixed(shape: TensorShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _depends(value: Any) -> bool:
-    """Return whether a value is of this call alone."""
+    """Return whether a value belongs only to this call."""
     if isinstance(value, (list, tuple)):
         return any(map(_depends, value))
     return isinstance(value, (AtSlot, RuntimeSize))

@@ -37,10 +37,10 @@ AT_ONCE = 8
 
 
 class Printer:
-    """Prints several kernels side by side, while this process goes on."""
+    """Prints several kernels side by side, while this process continues."""
 
     def __init__(self) -> None:
-        # Threads are enough: each waits for a process of its own. They start with the work, and end with this object.
+        # Threads are enough: each waits for its own process. They start with the work, and end with this object.
         self._threads = ThreadPoolExecutor(AT_ONCE, "nbcompile-sass")
         self._begun: dict[str, Future[dict[int, tuple[str, ...]]]] = {}
 

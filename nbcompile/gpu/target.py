@@ -5,8 +5,8 @@
     compiled.program(x)         eager's results, out of the code for the GPU
 
 Tensors are on the CPU. Lowering and scheduling treat them as tensors on the GPU, so loops are those of
-a GPU. What has no Triton form, or what the simulator cannot run, is called as an operator of ATen instead: that
-operator alone, with the reason.
+a GPU. What has no Triton form, or what the simulator cannot run, is called as an operator of ATen instead: only that
+operator, with the reason.
 
 In torch: nothing. Read next: nbcompile/gpu/simulated.py
 """

@@ -34,7 +34,7 @@ _PLAIN = (type(None), bool, int, float, str, bytes)
 
 
 class _NoKey(Exception):
-    """Something of a kernel is known to this process alone."""
+    """A part of a kernel is known only to this process."""
 
 
 class KernelForm(Protocol):

@@ -96,7 +96,7 @@ def form_of(function: Any, given: Given, is_aligned: Callable[[torch.Tensor], bo
         elif _is_divisible(parameter, value, is_aligned):
             divisible.append(at)
     options = tuple((name, given[name]) for name in OPTIONS if given.get(name) is not None)
-    # Part of the key of compiled forms: equality alone would take 0.0 for -0.0.
+    # Part of the key of compiled forms: 0.0 and -0.0 are equal, but not the same constant.
     texts = tuple(f"{type(value).__name__} {value!r}" for _, value in constants)
     return Form(function, tuple(signature), tuple(constants), tuple(divisible), options, texts)
 

@@ -3,7 +3,7 @@
     EmittedProgram(source="EXPORT i64 kernel0(...", wrapper="def call(args): ...", kernels=(...,), plan=LaunchPlan(...))
 
 Still only data: nothing is built or loaded. The launcher in C runs ``plan``,
-of which ``wrapper`` is printed; a graph that needs Python has the text alone.
+of which ``wrapper`` is printed; a graph that needs Python has only the text.
 
 In torch: torch/_inductor/codegen/wrapper.py (text only). Read next:
 nbcompile/codegen/cpp.py, nbcompile/runtime/program.py
@@ -147,7 +147,7 @@ ViewNumbers = tuple[tuple[Number, ...], tuple[Number, ...], Number]
 
 @dataclass(frozen=True, slots=True)
 class ViewSlot:
-    """A view of a slot's tensor, in a slot of its own."""
+    """A view of a slot's tensor, in its own slot."""
 
     slot: int
     source: int

@@ -221,7 +221,7 @@ class _Machine:
         outer = _loop_sizes(kernel.loops, self.sizes)
         rows = [size for _, size in outer]
         memory = {name: self.memory[name] for name in (*kernel.reads, *kernel.writes)}
-        # All outer iterations run at once here, so that each has a row of its own.
+        # All outer iterations run at once here, so that each has its own row.
         scratch = {
             row.name: uninitialised((*rows, value_of(row.size, self.sizes)), row.dtype) for row in kernel.scratch
         }

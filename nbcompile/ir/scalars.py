@@ -18,7 +18,7 @@ from collections.abc import Hashable
 
 
 def key(value: object) -> Hashable:
-    """Equal for the same numbers alone; any other hashable value with its type."""
+    """Key that is equal only for the same number; any other hashable value is compared with its type."""
     match value:
         case float():
             return type(value), struct.pack("<d", value)

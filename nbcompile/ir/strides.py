@@ -68,7 +68,7 @@ def max_slope(offset: Index, variable: Symbol) -> int | None:
             return max(known)
         case "Mul" if len(known) == 2 and isinstance(offset.args[0], sympy.Integer):
             factor = int(offset.args[0])
-            # A slope bounds rises alone: a Mod falls by up to d - 1, and a negative factor turns the fall into a rise.
+            # A slope bounds only rises: a Mod falls by up to d - 1, and a negative factor turns the fall into a rise.
             return abs(factor) * known[1] if factor > 0 or not offset.has(Mod) else None
         case "FloorDiv" if isinstance(offset.args[1], sympy.Integer):
             divisor = int(offset.args[1])

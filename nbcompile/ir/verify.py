@@ -130,7 +130,7 @@ def _verify_scatter(buffer: Scatter, known: dict[str, Tensor], sizes: set[Symbol
     require(buffer.body.dtype == buffer.dtype, f"{buffer.name}: its body is {buffer.body.dtype}")
     require(len(buffer.position) == len(buffer.layout.size), f"{buffer.name}: an index has too many or few dimensions")
     target = known.get(buffer.into)
-    # Its memory is reused, so it must belong to the scatter alone, and have the same layout.
+    # Its memory is reused, so it must belong only to the scatter, and have the same layout.
     require(isinstance(target, Pointwise), f"{buffer.name} goes into {buffer.into}, which is not computed before")
     assert target is not None
     require((target.dtype, target.layout) == (buffer.dtype, buffer.layout), f"{buffer.name} is not as {buffer.into}")

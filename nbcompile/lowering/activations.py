@@ -183,7 +183,7 @@ def mish(x: Expr) -> Expr:
 @lowering(aten.log_sigmoid_forward.default)
 def log_sigmoid_forward(build: Builder, x: Value) -> tuple[Value, Value]:
     """``log(sigmoid(x))`` without overflow, and the exponential that its backward may use."""
-    # The exponent is never positive: exp(-x) alone is infinite for x = -100.0.
+    # The exponent is never positive: exp(-x) would be infinite for x = -100.0.
     power = elementwise(build, lambda a: apply("exp", -apply("abs", a)), (x,))
     return elementwise(build, lambda a, e: apply("minimum", a, 0.0) - apply("log1p", e), (x, power)), power
 

@@ -138,7 +138,7 @@ class Builder:
         return load(name, tensor.dtype, tensor.device, tensor.layout.size)
 
     def realize(self, value: Value, layout: Layout | None = None, *, copy: bool = False, writes_to: str = "") -> Value:
-        """Store a value in a buffer of its own. A value that is a whole buffer is returned as it is, unless ``copy``.
+        """Store a value in its own buffer. A value that is a whole buffer is returned as it is, unless ``copy``.
 
         In torch: ``TensorBox.realize``.
         """

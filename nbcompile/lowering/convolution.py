@@ -149,7 +149,7 @@ def _with_channels_last(build: Builder, image: Value, weight: Value, bias: Value
     node = build.node
     assert node is not None
     given = build.as_argument(image, channels_last(image.size), any_stride=False)
-    # The library brings the weight into an order of its own in any case, and some of its kernels do so at each call.
+    # The library brings the weight into its own order in any case, and some of its kernels do so at each call.
     elements = [math.prod(int(extent) for extent in each.size) for each in (weight, image)]
     order = channels_last(weight.size) if elements[0] * SMALL_SHARE <= elements[1] else None
     others = [

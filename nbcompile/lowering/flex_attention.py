@@ -108,7 +108,7 @@ def _backward(build: Builder, marked: FlexGradients, node: fx.Node, given: dict[
     results: dict[str, Passed] = {"grad_query": (memory_for(build, of_query), of_tensor(of_query))}
     add_launch(build, marked.of_query, given | results, ("grad_query",), REASON_OF_GRADIENTS)
     for name, fake in (("grad_key", of_key), ("grad_value", of_value)):
-        # Where batches share their keys, each has a gradient of its own, and these are added.
+        # Where batches share their keys, each has its own gradient, and these are added.
         shape = (query.shape[0], *fake.shape[1:])
         is_whole = indices(shape) == indices(fake.shape)
         results[name] = (memory_for(build, fake), of_tensor(fake)) if is_whole else _memory(build, fake, shape)

@@ -37,7 +37,7 @@ KNOWN_LIMIT = 4096
 
 
 def known_index(ids: Value, extent: Index) -> Index | None:
-    """An index tensor that depends on loop variables alone, as a formula: resizing an image loads at ``i0 // 2``."""
+    """An index tensor that depends only on loop variables, as a formula: resizing an image loads at ``i0 // 2``."""
     variables = [loop_variable(at) for at in range(ids.ndim) if not is_one(ids.size[at]) and mentions(ids.body, at)]
     limit, count = known_number(extent), known_number(ids.size[int(variables[0].name[1:])]) if variables else None
     if len(variables) != 1 or limit is None or count is None or not 1 < count <= KNOWN_LIMIT:

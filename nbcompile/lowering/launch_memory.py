@@ -219,7 +219,7 @@ def memory_of(
         known = {node: _replayed(build, level, replayed, group) for node, level in group.rebuilt.items()}
     except (NoLowering, KeyError):
         return None
-    # What is no view of the memory would be stored in memory of its own, where the others do not see what is
+    # What is no view of the memory would be stored in its own memory, where the others do not see what is
     # written to it.
     arguments = (build.as_argument(view, of_tensor(node.meta["val"]), False) for node, view in views.items())
     if any(argument.buffer not in group.buffers for argument in arguments):

@@ -45,7 +45,7 @@ def _powers(
     rows = one_pass.long_rows(build, x, dims)
     if rows is None:
         largest = reduce(build, x, dims, True, "max")
-        # Minus the maximum, no power exceeds 1: exp(1000.0) alone would be infinite.
+        # Minus the maximum, no power exceeds 1: exp(1000.0) would be infinite.
         powers = elementwise(build, lambda a, m: apply("exp", a - m), (x, shifted(build, largest, shift)))
         # softmax multiplies them once more after the sum; they are kept in a scratch row rather
         # than computed twice.

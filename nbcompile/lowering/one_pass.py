@@ -71,7 +71,7 @@ def largest_and_total(build: Builder, rows: LongRows, shift: Callable[[Expr], Ex
     at, dtype = rows.at, rows.value.dtype
     split = parts(rows.value, rows.kept_dims, rows.reduced_dims, rows.number, "max", dtype)
     of_part = build.reduce(split, [at + 1], True, "max", dtype, dtype)
-    # A part may consist of -inf alone; it adds nothing. A larger one may be inf, and the total is nan, or inf.
+    # A part may consist only of -inf; it adds nothing. A larger one may be inf, and the total is nan, or inf.
     finite = build.realize(elementwise(build, lambda m: apply("where", apply("isinf", m), 0.0, m), (of_part,)))
     powers = elementwise(build, lambda a, m: apply("exp", a - m), (split, finite))
     total_of_part = build.reduce(powers, [at + 1], False, "sum", dtype, dtype)

@@ -3,7 +3,7 @@
     relu(addmm(bias, x, w))     ->     buf0[i0, i1] = dot over r0 of x[i0, r0] * w[r0, i1]
                                        buf1[i0, i1] = max(buf0[i0, i1] + bias[i1], 0.0)
 
-A product is a reduction of a kind of its own, so fusion puts what reads its elements into its kernel (the epilogue),
+A product is a reduction of its own kind, so fusion puts what reads its elements into its kernel (the epilogue),
 and a cheap operand is part of its body (the prologue). Whether a kernel of ours or the library's runs is decided later
 (gpu/templates.py); a node that is refused is an extern call.
 

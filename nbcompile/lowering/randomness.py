@@ -6,7 +6,7 @@
 
 ``philox`` scrambles seed and counter into 64 bits (Philox4x32-10, the first
 two of its words: ``tl.rand(seed, counter)`` and ``tl.randn`` give the same
-numbers). Every draw of a graph goes on counting where the one before ended. All
+numbers). Every draw of a graph continues counting where the one before ended. All
 distributions are formulas over these bits, so that a dropout is part of the loop
 around it.
 
@@ -54,7 +54,7 @@ def _bits(build: Builder, generator: Any = None) -> tuple[Expr, torch.Tensor]:
     if predicted.dtype not in SUPPORTED:
         raise NoLowering(f"dtype {predicted.dtype}")
     size = shape_of(predicted)
-    # Each element of each draw has a counter of its own, whatever the order of the loops, so that
+    # Each element of each draw has its own counter, whatever the order of the loops, so that
     # kernels may recompute it.
     #     first draw of 6 numbers    counters 0 ... 5
     #     second draw, of 4          counters 6 ... 9
@@ -169,7 +169,7 @@ def normal(build: Builder, first: Any, *rest: Any, generator: Any = None) -> Val
 
 @lowering(aten.bernoulli.default)
 def bernoulli(build: Builder, probability: Value, *, generator: Any = None) -> Value:
-    """1 with a probability of its own for each element, else 0."""
+    """1 with its own probability for each element, else 0."""
     return _hits(build, probability, generator)
 
 

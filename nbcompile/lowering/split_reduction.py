@@ -51,7 +51,7 @@ MIN_ROW, MIN_COLUMN = 2048, 64
 """Elements of the shortest parts. A part of so many columns' elements is one tile without a loop."""
 MANY_ELEMENTS, MIN_COLUMN_OF_MANY = 1 << 21, 128
 """Elements: from the first number on memory takes longer than the waits of a program. A partial result of a column
-moves a sector of its own, which is few bytes compared with a part of the second length."""
+moves its own sector, which is few bytes compared with a part of the second length."""
 FEW_PARTS = 64
 """Parts of columns that one tile without a loop adds up (codegen/machine_model.py, MOST_STEPS)."""
 SHORT_COLUMN = 128

@@ -5,7 +5,7 @@
                                      buf2[i0, i1] = x[2048*i0] + ... + x[2048*i0 + i1]           512 programs at once
                                      result       = buf2[i0, i1] + (buf1[i0 - 1], or 0 in the first part)
 
-What is scanned is read twice, but one program that scans it alone waits for memory in every step. On a CPU each thread
+What is scanned is read twice, but if one program scans it, it waits for memory in every step. On a CPU each thread
 has rows of its own, so no scan is split there.
 
 In torch: torch/_inductor/ir.py (SplitScan), which lets a program wait for the one before it. Read next:

@@ -108,7 +108,7 @@ class _Builds(threading.local):
         failures: list[Exception] = []
 
         def both() -> None:
-            self.concurrent_task = earlier  # while the task waits for a compiler of its own
+            self.concurrent_task = earlier  # while the task waits for its own compiler
             try:
                 left.pop()()
             except Exception as error:  # noqa: BLE001 - all of them are listed

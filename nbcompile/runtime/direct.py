@@ -64,7 +64,7 @@ def encoded(target: Any, arguments: dict[str, Any]) -> Encoded | None:
     """A call for C; None where the operator's function, or a form for one of its arguments, is missing.
 
     Args:
-        target: an operator that returns new tensors alone.
+        target: an operator that returns only new tensors.
         arguments: all of them, by their names in the schema.
     """
     if config.reference or not _is_supported_here():
@@ -104,7 +104,7 @@ def _library() -> ctypes.CDLL | None:
 
 @functools.lru_cache(maxsize=512)
 def _address(symbol: str) -> int | None:
-    # None, where the library could not be opened, has no such attribute either. ctypes looks up exported symbols alone.
+    # None, where the library could not be opened, has no such attribute either. ctypes looks up only exported symbols.
     function = getattr(_library(), symbol, None)
     return None if function is None else ctypes.cast(function, ctypes.c_void_p).value
 
@@ -149,7 +149,7 @@ def _passed(kind: Kind | str, known: list[str]) -> str:
     if f"{kind} const&" in known:
         return _again(f"{kind} const&", known)
     text = _type(kind, known)
-    # Each part of a type has a number of its own from its end on: the type, its constant, the reference to that.
+    # Each part of a type has its own number from its end on: the type, its constant, the reference to that.
     known += (f"{kind} const", f"{kind} const&")
     return f"RK{text}"
 

@@ -87,7 +87,7 @@ def _arguments(schema: Any, step: Call) -> dict[str, Any] | None:
 
 
 def _is_pure(target: torch._ops.OpOverload, arguments: dict[str, Any]) -> bool:
-    """Return whether a call writes to nothing, draws no random numbers, and returns new tensors alone."""
+    """Return whether a call writes to nothing, draws no random numbers, and returns only new tensors."""
     schema = target._schema
     # Attention is tagged for its dropout: with a probability of 0 it draws nothing.
     draws = torch.Tag.nondeterministic_seeded in target.tags and arguments.get("dropout_p") != 0

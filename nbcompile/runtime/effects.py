@@ -65,7 +65,7 @@ def without_tokens(plan: LaunchPlan, targets: Mapping[str, Any]) -> tuple[tuple[
 
 
 def _are_apart(plan: LaunchPlan, ordered: list[Call], targets: Mapping[str, Any]) -> bool:
-    """Return whether tokens are created and consumed by these calls alone, and for nothing but their order."""
+    """Return whether only these calls create and consume the tokens, and only for their order."""
     tokens = {result.slot for step in ordered for result in step.results if _is_token(targets[step.extern], result)}
     taken = {output.slot for output in plan.outputs}
     given: set[int] = set()

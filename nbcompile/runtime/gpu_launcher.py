@@ -145,7 +145,7 @@ def _error(result: int, text: str, action: str, kernel: str | None) -> Exception
     text = text or "an error that the driver has no text for"
     what = f"CUDA driver error {result} ({text})"
     where = f" to {action}" + (f" {kernel}" if kernel else "")
-    # torch.OutOfMemoryError is what programs catch to go on with a smaller batch.
+    # torch.OutOfMemoryError is what programs catch to continue with a smaller batch.
     if result == OUT_OF_MEMORY:
         return torch.OutOfMemoryError(f"CUDA out of memory: {what}{where}")
     # After such an error each further call of the driver fails, too: the user should restart, and not search further.
@@ -170,7 +170,7 @@ def errors() -> tuple[type[Exception], ...]:
 
 def free_memory() -> None:
     """Free what nobody uses: cycles of Python's, and what torch's allocator keeps for later."""
-    # Tensors in reference cycles are freed by the collector alone.
+    # Only the garbage collector frees tensors in reference cycles.
     gc.collect()
     for release in memory_holders:
         release()

@@ -35,7 +35,7 @@ def load(
 
 
 def load_source(source: str) -> ModuleType:
-    """Generated Triton as a module with a file of its own."""
+    """Generated Triton as a module with its own file."""
     key = store.key_of("triton", source)
     path = store.obtain(key, ".py", lambda draft: _write(draft, source))
     # Triton reads a function's text from its file, so the module needs one.

@@ -202,7 +202,7 @@ def topological_order(names: list[str], needs: dict[str, set[str]]) -> list[str]
             sorted((needed for needed in needs.get(name, ()) if needed in position_of), key=position_of.__getitem__)
         )
 
-    # A depth-first search in the given order, with a path of its own: a chain of buffers may be longer than Python's
+    # A depth-first search in the given order, with its own path: a chain of buffers may be longer than Python's
     # stack. A name is done once all that it needs is; to meet a name that is still on the path closes a cycle.
     for first in names:
         path = [(first, before(first))]

@@ -1,7 +1,7 @@
 """Loop fusion: which buffers share a loop nest.
 
 Buffers are taken in topological order. One joins the latest group that produces what it reads, or else a group that
-reads the same memory, or else begins a group of its own:
+reads the same memory, or else begins its own group:
 
     buf0 = sin(x)                 a group
     buf1 = sum(buf0)              joins: it reads buf0 where it is computed

@@ -4,7 +4,7 @@
     kernel_name(3, cuda, ("softmax",))                       triton_softmax_3
     kernel_name(0, cuda, ("mul", "add_1", "add_2", "relu"))  triton_mul_add_relu_0
 
-A C++ kernel is called by its wrapper alone, and its range in a profile has the operators. The name of a GPU kernel is
+Only its wrapper calls a C++ kernel, and its range in a profile has the operators. The name of a GPU kernel is
 what Nsight and ``torch.profiler`` print.
 
 In torch: torch/_inductor/utils.py (get_fused_kernel_name). Read next: nbcompile/ir/profiler_ranges.py

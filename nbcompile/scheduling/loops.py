@@ -207,7 +207,7 @@ def _vector_variable(kernel: Kernel) -> Symbol | None:
     """The loop whose iterations become the lanes of vectors: the last inner or the last outer one.
 
         for i0:  for r0:  acc += x[8*i0 + r0]      x is contiguous along r0: lanes are r0, added up at the end
-        for i0:  for r0:  acc += x[i0 + 64*r0]     along i0: lanes are i0, each with an accumulator of its own
+        for i0:  for r0:  acc += x[i0 + 64*r0]     along i0: lanes are i0, each with its own accumulator
 
     Each access in memory votes for the loop along which its elements are neighbours.
     """

@@ -7,7 +7,7 @@ is then reused by the next buffer of the same size and device. Outputs have
 memory of their own, and what an ATen operator may return a view of is not reused.
 Nor is what a collective reads or writes before it was waited for.
 
-A tensor that was saved for this graph alone (a donated buffer) is freed after its last read, so that the next
+A tensor that was saved only for this graph (a donated buffer) is freed after its last read, so that the next
 allocation of its size gets its memory from the allocator; if the graph is kept (retain_graph), autograd still owns it.
 
 The free list counts as used memory. It may grow while fewer bytes are live than

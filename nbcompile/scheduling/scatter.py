@@ -55,7 +55,7 @@ def scatter_kernel(name: str, buffer: Scatter, tensors: Mapping[str, Tensor]) ->
 def _parallel_loops(buffer: Scatter, sizes: dict[Symbol, Index], position: Index) -> tuple[list[Symbol], Symbol | None]:
     """The parallel loops, in order, and the one of them that is vectorised."""
     if buffer.device.type == "cuda":
-        # Neighbours load neighbours; where they store is known at run time alone.
+        # Adjacent lanes load adjacent elements; where they store is known only at run time.
         return list(sizes), next(reversed(sizes), None)
     parallel = [variable for variable in sizes if _is_injective(variable, buffer)]
     contiguous = next((variable for variable in reversed(parallel) if stride_along(position, variable) == ONE), None)

@@ -1,8 +1,8 @@
 """Reasons of calls that wait, or are waited for, in words for the record: collectives, copies, operators that count.
 
     extern0 (all_reduce)     between processes: meanwhile triton_exp_1, extern2 (mm); extern1 (wait_tensor) waits for it
-    extern1 (wait_tensor)    between processes: the current stream waits for extern0 (all_reduce), the CPU goes on
-    extern3 (_to_copy)       a copy to another device, non_blocking: the CPU goes on where its side is pinned memory
+    extern1 (wait_tensor)    between processes: the current stream waits for extern0 (all_reduce), the CPU continues
+    extern3 (_to_copy)       a copy to another device, non_blocking: the CPU continues where its side is pinned memory
     extern4 (nonzero)        the CPU waits for the GPU: the size of the result is one
 
 In torch: nothing. Read next: nbcompile/scheduling/collectives.py

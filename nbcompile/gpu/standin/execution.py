@@ -88,7 +88,7 @@ class Executor:
             simulator.run(function, width * height * depth, given, memory, how.shared, width, height)
         except Fault as fault:
             self.reasons.append(str(fault))
-            # The kinds of errors that a GPU tells apart, by the text of the fault.
+            # The kinds of errors that a GPU distinguishes, by the text of the fault.
             return MISALIGNED if "multiple" in str(fault) else ASSERT if "check" in str(fault) else ILLEGAL_ACCESS
         except UnsupportedInstruction as reason:
             self.reasons.append(str(reason))

@@ -2,7 +2,7 @@
 
     group = StreamGroup(here, size=2)
     collective            the group's stream waits for the current one; the collective; an event
-    work.wait()           the current stream waits for that event, and the CPU goes on
+    work.wait()           the current stream waits for that event, and the CPU continues
 
 Every other rank is taken to have this rank's tensors: a sum over two ranks is twice the tensor. What the driver's log
 does not show is when a GPU runs a collective: early (``late=False``: when it is issued) or as late as the waits allow.
@@ -88,7 +88,7 @@ class StreamGroup(dist.ProcessGroup):
         # As NCCL's: a call that is not to return before it is done runs on the current stream.
         stream = self.stream if opts is None or opts.asyncOp else self.current_stream()
         # Two events: the collective begins behind what the current stream was asked for before, and what waits for
-        # the second one goes on when the collective is done.
+        # the second one continues when the collective is done.
         begin, done = torch.Event(device="cuda:0"), torch.Event(device="cuda:0")
         begin.record(self.current_stream())
         stream.wait_event(begin)

@@ -35,7 +35,7 @@ def replace_cuda_kernels(fallback: Callable[..., Any], own: Container[str]) -> l
             namespace, _, name = full_name.partition("::")
             packet, _, overload = name.partition(".")
             operator = getattr(getattr(getattr(torch.ops, namespace), packet, None), overload or "default", None)
-            # An operator of TorchScript's alone has no form in Python, and no program calls it.
+            # An operator that only TorchScript has has no form in Python, and no program calls it.
             if operator is None or (namespace == "aten" and name in own):
                 continue
             if namespace not in libraries:
