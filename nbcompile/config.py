@@ -111,7 +111,7 @@ do_not_emit_runtime_asserts: bool = False
 
 # -- what is traced, and what breaks
 nested_graph_breaks: bool = False
-"""After a break in an inlined function, each frame resumes in a resume function of its own."""
+"""After a break in an inlined function, each frame resumes in its own resume function."""
 rewrite_assert_with_torch_assert: bool = True
 """``assert tensor`` is an operator of the graph; False: a data-dependent jump, which breaks it."""
 dont_skip_tracing: bool = False

@@ -41,7 +41,7 @@ def nothing(*_arguments: Any, **_keywords: Any) -> None:
 
 
 def compile_now(backend: Backend, graph: CapturedGraph, inputs: Sequence[Any]) -> GraphFunction:
-    """Compile a captured graph before the call goes on."""
+    """Compile a captured graph before the call continues."""
     return backend(graph.module, inputs)
 
 

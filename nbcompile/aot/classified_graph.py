@@ -21,7 +21,7 @@ from nbcompile.support import lazy_import
 if TYPE_CHECKING:
     import networkx as nx
 else:
-    nx = lazy_import.module("networkx")  # 0.1 s, for graphs with gradients alone
+    nx = lazy_import.module("networkx")  # 0.1 s, only for graphs with gradients
 
 
 MAX_RECOMPUTED_CHAIN = 100

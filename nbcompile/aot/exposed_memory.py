@@ -64,7 +64,7 @@ def saved_in_eager_alone(
 def shared_with_results(forward: torch.fx.Graph, results: int) -> list[tuple[int, int]]:
     """Positions of saved tensors and of the results in whose memory they are, unless that is an input's.
 
-    A program makes views without autograd, so that each has a version of its own: y, of ``return y.view(-1)``.
+    A program makes views without autograd, so that each has its own version: y, of ``return y.view(-1)``.
     """
     returned = _returned(forward)
     inputs = {memory(node) for node in forward.find_nodes(op="placeholder")}

@@ -4,7 +4,7 @@
         rows = weight[1:]         # requires grad, as its base does, and is a leaf: no gradient of it reaches weight
     return rows                   # AOTAutograd gives a view that autograd recorded
 
-A compiled graph is given such a view once more, without gradients. If the graph goes on computing with it, the
+A compiled graph is given such a view once more, without gradients. If the graph continues to compute with it, the
 gradients are rows.grad in eager mode, which no compiled graph can give: it runs as it was captured.
 
 In torch: nothing; torch.compile's view passes gradients on. Read next: nbcompile/aot/runtime_wrapper.py

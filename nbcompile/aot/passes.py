@@ -89,7 +89,7 @@ def _is_pure(node: torch.fx.Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload):
         return target in NUMBER_OPERATORS
     is_random = torch.Tag.nondeterministic_seeded in target.tags or target.overloadpacket in UNDEFINED_CONTENTS
-    # Each call of nonzero has a symbol of its own for its size: without the call that symbol would be unbound.
+    # Each call of nonzero has its own symbol for its size: without the call that symbol would be unbound.
     unbacked = bool(node.meta.get("unbacked_bindings"))
     return not (is_random or unbacked or target._schema.is_mutable or torch_internals.has_effect(target))
 

@@ -41,5 +41,5 @@ def _returned(node: torch.fx.Node) -> torch.fx.Node | None:
     example = node.meta.get(_EXAMPLE)
     if not node.op.startswith("call_") or not isinstance(example, torch.Tensor) or is_in_place(node):
         return None
-    # The same object: a view, or a copy, has a fake tensor of its own.
+    # The same object: a view, or a copy, has its own fake tensor.
     return next((argument for argument in node.all_input_nodes if argument.meta.get(_EXAMPLE) is example), None)

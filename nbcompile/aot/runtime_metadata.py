@@ -53,7 +53,7 @@ class TrainingMetadata:
     detached_inputs: Sequence[int]
     """Inputs to which autograd's graph should have no edge: the backward program returns no gradient for them.
 
-    Autograd would go on to what an input with history was computed from, and run the hooks of a leaf with None.
+    Autograd would continue to what an input with history was computed from, and run the hooks of a leaf with None.
     """
     view_outputs: Sequence[int]
     """Outputs that are views of a base which nothing outside sees."""

@@ -3,7 +3,7 @@
     forward    y = mm(x, w)      saves t(w)        becomes    saves w
     backward   mm(dy, t_1)                         becomes    t_1 = t(w); mm(dy, t_1)
 
-A program makes views without autograd, so such a view has a version of its own. If ``w`` is overwritten between the
+A program makes views without autograd, so such a view has its own version. If ``w`` is overwritten between the
 call and ``backward()``, autograd compares versions: of ``w`` itself, as in eager mode, it finds that they differ.
 
 In torch: nothing; Inductor's gradient is then silently another one. Read next: nbcompile/aot/partition.py

@@ -83,8 +83,8 @@ class JointGraph:
     def _keeps_edge(self, at: int, example: torch.Tensor) -> bool:
         """Return whether autograd's graph has an edge to an input without a gradient.
 
-        Through an input with history autograd would go on to what computed it. A leaf's hooks run, with None, where
-        an ``autograd.Function`` returns None for it; they do not run where it is used under ``no_grad`` alone.
+        Through an input with history autograd would continue to what computed it. A leaf's hooks run, with None, where
+        an ``autograd.Function`` returns None for it; they do not run where it is used only under ``no_grad``.
         """
         return example.is_leaf and (at in self.reached or not self.with_gradient)
 

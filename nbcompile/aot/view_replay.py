@@ -32,7 +32,7 @@ MODES = ("grad", "inference_mode", "autocast")
 SET_GRAD_MODE = torch._C._set_grad_enabled
 """The one of them that is recorded."""
 GET_DATA = torch._C._autograd._get_data_attr  # type: ignore[attr-defined]
-"""Function of ``x.data``: a detached tensor with a version counter of its own, which no ATen operator makes."""
+"""Function of ``x.data``: a detached tensor with its own version counter, which no ATen operator makes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _split_for_ddp(backend: Compile, graph: CapturedGraph, scope: Scope) -> Comp
 
 
 def guards_of_backend(trace: Trace, options: Options) -> tuple[Guard, ...]:
-    """Guards that compiled code needs beside those of the trace.
+    """Guards that compiled code needs in addition to those of the trace.
 
     Below a transform of torch.func new tensors are wrappers, which the dispatcher makes; compiled code gives plain
     ones. Whether there is a transform, the keys of a tensor among the inputs would tell.

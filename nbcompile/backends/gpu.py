@@ -153,7 +153,7 @@ def generate_for_gpu(
 def _record_choices(
     draft: recorder.FrameDraft | None, stage: str, planned: Schedule, choices: Sequence[templates.Choice]
 ) -> None:
-    """Record the candidates of matrix products, beside the kernel or the call that was chosen."""
+    """Record the candidates of matrix products, with the kernel or the call that was chosen."""
     if draft is None or not choices:
         return
     by_name = choices_of_products.described_steps(planned, choices)

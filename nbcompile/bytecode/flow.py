@@ -206,7 +206,7 @@ def live_locals(instructions: list[Instruction], index: int, every: Sequence[str
 
     Args:
         instructions: the code.
-        index: where execution goes on.
+        index: where execution continues.
         every: the frame's variables, its first argument first (``co_varnames``).
             They are all live if the code calls ``locals()`` or another builtin
             that looks at its caller, and ``super()`` looks at the first. Default:

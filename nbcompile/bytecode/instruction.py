@@ -44,7 +44,7 @@ class Protection:
     """Exception handler of a range of instructions.
 
     The operand stack is cut to ``depth``, the instruction's own index is pushed
-    if ``lasti``, then the exception, and execution goes on at ``target``. The
+    if ``lasti``, then the exception, and execution continues at ``target``. The
     depth is kept as CPython's compiler chose it; it cannot be recovered from
     the depth at the first protected instruction.
     """

@@ -5,7 +5,7 @@
     the result         to_array(graph_out_0)                  in the residual program
 
 Each node's target is a small object that calls that counterpart on tensors and gives
-tensors back, so that the graph as a whole knows tensors alone.
+tensors back, so that the graph as a whole has only tensors.
 
 In torch: torch/_dynamo/utils.py (numpy_to_tensor_wrapper, numpy_method_wrapper,
 numpy_operator_wrapper). Read next: nbcompile/tracing/variables/ndarray.py

@@ -44,7 +44,7 @@ class GuardKind(enum.StrEnum):
     TUPLE_ITERATOR_LEN = "TUPLE_ITERATOR_LEN"  # expected: int
     RANGE_ITERATOR_MATCH = "RANGE_ITERATOR_MATCH"  # expected: (start, stop, step)
     TENSOR_MATCH = "TENSOR_MATCH"  # expected: TensorFacts
-    TENSOR_SUBCLASS_METADATA_MATCH = "TENSOR_SUBCLASS_METADATA_MATCH"  # expected: what __tensor_flatten__ says beside
+    TENSOR_SUBCLASS_METADATA_MATCH = "TENSOR_SUBCLASS_METADATA_MATCH"  # expected: the context of __tensor_flatten__
     TENSOR_PROPERTY = "TENSOR_PROPERTY_MATCH"  # expected: (name, bool); what ``tensor_property`` says
     DIMENSION_MARKING = "DIMENSION_DYNAMIC_MARKING_GUARD"  # expected: TensorMarks
     OBJECT_ALIASING = "OBJECT_ALIASING"  # expected: another Source; value is that value

@@ -1,4 +1,4 @@
-"""The names of what nbcompile writes into ``fx.Node.meta``, beside torch's own entries.
+"""Names of the entries that nbcompile adds to ``fx.Node.meta``, in addition to torch's own.
 
     node.meta[STACK]    who asked for this operator, as tuple[StackLine, ...]
     node.meta[ORIGIN]   ("linear",): the captured nodes that an ATen node was derived from
@@ -16,7 +16,7 @@ ORIGIN = "nbc_from"
 CALLED = "nbc_called"
 """The name of the function or method that the captured node calls."""
 CHANNELS_LAST = "channels_last"
-"""A convolution that takes and gives the channels of a pixel beside each other (nbcompile/aot/channels_last.py)."""
+"""A convolution that takes and gives the channels of a pixel next to each other (nbcompile/aot/channels_last.py)."""
 DONATED = "donated"
 """An input of a backward graph that nobody else needs (nbcompile/aot/donated_buffers.py)."""
 SAVED_IN_EAGER = "nbc_saved_in_eager"

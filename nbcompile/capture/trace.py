@@ -77,7 +77,7 @@ class ResumePoint:
 
 @dataclass(frozen=True, slots=True)
 class Callee:
-    """An inlined frame, as far as going on with it needs it."""
+    """The state of an inlined frame that is needed to continue it."""
 
     code: CodeType
     scope: dict[str, object]
@@ -144,7 +144,7 @@ class Continue:
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:
-    """The graph ended here; Python does one thing and a resume function goes on."""
+    """The graph ended here; Python does one thing and a resume function continues."""
 
     action: BrokenCall | BrokenOperation | BrokenJump | BrokenComprehension | Continue
     resume: tuple[ResumePoint, ...]
@@ -155,7 +155,7 @@ class GraphBreak:
     earlier: tuple[Break, ...] = ()
     """The break that was met first, where ``report`` only says why nothing could resume after it."""
     callers: tuple[ResumePoint, ...] = ()
-    """A break in an inlined function (config.nested_graph_breaks): where each of its callers goes on with what the
+    """A break in an inlined function (config.nested_graph_breaks): where each of its callers continues with what the
     one before returns, innermost first."""
     differentiates: bool = False
     """The action is ``torch.autograd.grad``: it may ask for the derivative of one of the graph's results by another."""

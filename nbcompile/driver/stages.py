@@ -101,7 +101,7 @@ def capture_and_compile(frame: Frame, options: Options, observer: FrameObserver)
     except errors.BackendCompilerFailed as error:
         floats = torch_internals.floats_to_be_constant(error.inner_exception)
         # The backend could do nothing with a float that is a symbol. With floats as constants the frame is traced once
-        # more, and each float value gets a compilation of its own.
+        # more, and each float value gets its own compilation.
         if floats is None:
             raise
     # No second retry: without symbolic floats there is nothing left that the backend could ask for.

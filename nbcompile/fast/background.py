@@ -140,7 +140,7 @@ def _start() -> None:
 
 
 def _serve() -> None:
-    # While the C++ compiler runs, calls that must compile may go on.
+    # While the C++ compiler runs, calls that must compile may continue.
     compiler_processes.builds.around = hook.not_compiling
     while True:
         _queue.get()()

@@ -1,7 +1,7 @@
 """Eligibility for the inference tracer: graphs that need nothing of AOTAutograd but a list of ATen operators.
 
     def forward(x): return x.sin() + 1                       eligible
-    def forward(x): torch._assert(x.sum() > 0, "...")        not: an operator with an effect of its own
+    def forward(x): torch._assert(x.sum() > 0, "...")        not: an operator with its own effect
 
 In torch: nothing. Read next: nbcompile/fast/inference_tracer.py
 """

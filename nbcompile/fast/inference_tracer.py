@@ -192,7 +192,7 @@ class AtenTracer(TorchDispatchMode):
         return changed
 
     def _may_change(self, tensor: torch.Tensor) -> bool:
-        """True for a tensor with memory of its own, or an input of which the graph has no view."""
+        """True for a tensor with its own memory, or an input of which the graph has no view."""
         if _storage(tensor) not in self.owned:
             return True
         # The first holder of an input's memory is the input itself.
@@ -212,7 +212,7 @@ class AtenTracer(TorchDispatchMode):
         return written
 
     def returned(self, outputs: Sequence[Any]) -> list[torch.fx.Node]:
-        """The nodes of the outputs, if each has memory of its own, or is a number."""
+        """The nodes of the outputs, if each has its own memory, or is a number."""
         return [self._returned(each) for each in outputs]
 
     def _returned(self, output: Any) -> torch.fx.Node:

@@ -178,7 +178,7 @@ class GuardTree:
             case CellSource(base, _, index):
                 return self._cell(base, index, about)
             case MethodFunctionSource(base, name):
-                # ``type(x).method``: the step from x to its class has a manager of its own, without a source.
+                # ``type(x).method``: the step from x to its class has its own manager, without a source.
                 cls = type(self._known.value(base))
                 of_type = self.manager(base).type_manager(f"type({self._known.text(base)})", cls, None)
                 return self._class_member(of_type, cls, f"type({self._known.text(base)})", name, 0, about)

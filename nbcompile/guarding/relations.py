@@ -39,7 +39,7 @@ def relation(condition: str, names: Mapping[str, Any]) -> Relation | None:
 
     Args:
         condition: Python text of a comparison.
-        names: global names that it uses, beside ``L``.
+        names: global names that it uses, in addition to ``L``.
     """
     try:
         parsed = ast.parse(condition, mode="eval").body

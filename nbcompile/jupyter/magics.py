@@ -9,7 +9,7 @@
     %compile f                   from now on f is compiled when it is called
 
 A recorder listens while the cell runs. Whatever ends the cell, what was
-recorded until then is shown, and the cell's exception goes on its way.
+recorded until then is shown, and the cell's exception propagates.
 
 In torch: nothing. Read next: nbcompile/jupyter/cell.py, nbcompile/jupyter/session.py
 """

@@ -57,7 +57,7 @@ class DebugFolder:
         return contextlib.nullcontext()
 
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:
-        """Write the files of one frame; a disk that refuses is a warning, and the program goes on."""
+        """Write the files of one frame; a disk that refuses is a warning, and the program continues."""
         # Called at the end of a compile, in the middle of the user's program: nothing of this may stop it.
         try:
             folder = run_folder(os.getpid()) / f"{_file_name(frame.function)}_{_file_name(frame.id)}"

@@ -204,5 +204,5 @@ def events(timings: Sequence[Timing]) -> Iterator[str]:
 
 def _epoch(clock: float) -> float:
     """A time of ``perf_counter`` as seconds since 1970."""
-    # The two clocks differ by their origins alone: what both show now gives the difference.
+    # The two clocks differ only by their origins: what both show now gives the difference.
     return clock + time.time() - time.perf_counter() if clock else time.time()

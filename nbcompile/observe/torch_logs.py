@@ -134,7 +134,7 @@ def _stack_line(frame: traceback.FrameSummary) -> StackLine:
 
 
 def _collapsed(stack: Iterable[StackLine]) -> tuple[StackLine, ...]:
-    """A function and the resume functions that it goes on in as one line each: where it is now."""
+    """A function and the resume functions that it continues in as one line each: where it is now."""
     shown: list[StackLine] = []
     for line in stack:
         found = RESUMED.fullmatch(line.function)

@@ -87,7 +87,7 @@ class _GraphReader:
 
     def _statement(self, statement: ast.stmt) -> Iterator[Node]:
         match statement:
-            # A joint graph takes two lists, and declares the inputs in them by annotations alone.
+            # A joint graph takes two lists, and declares the inputs in them only by annotations.
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=None):
                 yield self._node(name, "placeholder", name, "()", annotation, None)
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):

@@ -221,7 +221,7 @@ class ResumeFunction:
     name: str
     """``torch_dynamo_resume_in_f_at_12`` (torch's spelling)."""
     line: int
-    """The line of the user's file where it goes on."""
+    """The line of the user's file where it continues."""
     carried: tuple[CarriedValue, ...]
     source: str = ""
     """The remaining lines of the user's function."""
@@ -575,7 +575,7 @@ class CompiledFrame:
     called_from: str = ""
     """Compile id of the frame in whose residual program it was called first."""
     resumes: str = ""
-    """For a resume function: compile id of the frame it goes on with."""
+    """For a resume function: compile id of the frame it continues with."""
     place: int = 0
     """Index among that frame's resume functions."""
     failed_guards: tuple[FailedGuard, ...] = ()

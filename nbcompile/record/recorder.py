@@ -268,7 +268,7 @@ def _timed(name: str) -> Iterator[None]:
     phase = Phase(draft.compile_id, str(draft.frame_fields["function"]), name, draft.began)
     for recorder in _recorders.get():
         recorder.active = phase
-    # Stages nest: lowering runs inside of the backend. Sums of times must count the outer ones alone.
+    # Stages nest: lowering runs inside of the backend. Sums of times must count only the outer ones.
     inside = draft.stages[-1] if draft.stages else ""
     draft.stages.append(name)
     try:

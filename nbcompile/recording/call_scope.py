@@ -5,7 +5,7 @@
 
 Guards are evaluated over a scope. So it can be asked which cache entry a call would hit, and no frame has to run.
 
-In torch: nothing; guards see frames alone. Read next: nbcompile/capture/source.py
+In torch: nothing; guards see only frames. Read next: nbcompile/capture/source.py
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Links between frames: the residual program that runs, and the frame that a resume function continues.
 
-    f  "0/0"  ->  torch_dynamo_resume_in_f_at_3  "1/0", called from "0/0", goes on with "0/0"
+    f  "0/0"  ->  torch_dynamo_resume_in_f_at_3  "1/0", called from "0/0", continues with "0/0"
 
-In torch: nothing; TORCH_LOGS tells frames apart by their ids alone. Read next: nbcompile/driver/stages.py
+In torch: nothing; TORCH_LOGS distinguishes frames only by their ids. Read next: nbcompile/driver/stages.py
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def note(residual: Residual, compile_id: str) -> None:
 
 
 def resumes(code: CodeType) -> str:
-    """The compile id of the frame that this resume function goes on with; "" if it is none."""
+    """The compile id of the frame that this resume function continues with; "" if it is none."""
     return _resumed_by.get(code, ("", 0))[0]
 
 

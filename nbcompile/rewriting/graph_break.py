@@ -77,7 +77,7 @@ class GraphBreakWriter:
         # Where the rest of the innermost frame runs as Python, its caller's argument is its result.
         stops = isinstance(end.action, Continue)
         # Chain of resume functions for a break in an inlined function: the innermost rest returns to its caller's rest,
-        # which calls it and goes on with its result.
+        # which calls it and continues with its result.
         callers = [self.carry(point, nested=bool(index) or not stops) for index, point in enumerate(end.callers)]
         action = self.prepare(end)
         self.effects.replay(mutations)

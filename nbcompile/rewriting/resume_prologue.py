@@ -1,4 +1,4 @@
-"""Prologue of a resume function: rebuild the operand stack of the original frame, then go on in its body.
+"""Prologue of a resume function: rebuild the operand stack of the original frame, then continue in its body.
 
     slot of the stack        instructions
     a value                  LOAD_FAST ___stack0

@@ -1,4 +1,4 @@
-"""A Sphinx extension: what our documentation needs beside MyST-NB.
+"""A Sphinx extension: features that our documentation needs in addition to MyST-NB.
 
     extensions = ["myst_nb", "nbcompile.sphinx_ext"]      in conf.py
 

@@ -2,7 +2,7 @@
 
     build/pages/3f2a9c...      `make docs CACHED=1` executes a page again if its cells changed, or a module of ours
 
-MyST-NB compares cells alone; a picture of an older compiler would stay. So the folder's name is a digest of all that
+MyST-NB compares only cells; a picture of an older compiler would stay. So the folder's name is a digest of all that
 a page may show: the package, the programs of the tests that pages list, Python and torch.
 
 In torch: nothing. Read next: conf.py

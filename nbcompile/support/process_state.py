@@ -4,7 +4,7 @@
     STATE.parts()       [StatePart("observe.torch_logs._logged", {...}, Lifetime.RESET), ...]
     STATE.reset()       calls the functions that are marked with @STATE.on_reset; ``nbcompile.reset()`` does this
 
-A module keeps its part under a name of its own, so that a look-up costs what it always did. No other variable of a
+A module keeps its part under its own name, so that a look-up costs what it always did. No other variable of a
 module may change after its import, but for tables that imports fill; tests/test_house.py holds modules to that. What
 ``functools.cache`` keeps is no state: it is a function's result, and the same at each call.
 

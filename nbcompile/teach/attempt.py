@@ -200,7 +200,7 @@ def _where(error: Exception) -> str:
 def trace(
     function: Callable[..., Any], calls: list[tuple[Any, ...]], backend: Any = "eager", **settings: Any
 ) -> Record:
-    """The record of some calls of a function, compiled for them alone.
+    """The record of some calls of a function, compiled only for them.
 
     Raises:
         Refusal: a call raises, though it does not in eager mode.

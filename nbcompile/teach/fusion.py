@@ -134,7 +134,7 @@ def _partitions(names: list[str]) -> Iterator[list[list[str]]]:
     if not names:
         yield []
         return
-    # The first name is in a kernel of its own, or joins one of those that the rest is divided into.
+    # The first name is in its own kernel, or joins one of those that the rest is divided into.
     first, rest = names[0], names[1:]
     for kernels in _partitions(rest):
         yield [[first], *kernels]

@@ -1,4 +1,4 @@
-"""Exercises whose answer is a program: it is run beside the reference, compiled, and its record is read.
+"""Exercises whose answer is a program: it is compiled and compared with the reference, and its record is read.
 
     one graph          no break:                 "it breaks at line 3, `print(x)`, because ..."
     entries            few compilations:         "is compiled 3 times: call 2 failed a guard on `k`, ..."

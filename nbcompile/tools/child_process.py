@@ -1,8 +1,8 @@
-"""Run a command in a process of its own, whatever it does: hang, fork, print without end, crash.
+"""Run a command in a separate process, whatever it does: hang, fork, print without end, crash.
 
     run([sys.executable, "train.py"], seconds=60)     ProcessResult(code=0, output="...", errors="")
 
-At the end of the command, or of its time, its whole process group is ended: children that it forked would go on, and
+At the end of the command, or of its time, its whole process group is ended: children that it forked would continue, and
 keep its output open. Memory is bounded: of the output the beginning is kept, of the errors the end.
 
 In torch: subprocess_run in torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/script.py
@@ -82,7 +82,7 @@ def run(
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that was started in a session of its own, and what it forked."""
+    """End a process that was started in a separate session, and what it forked."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

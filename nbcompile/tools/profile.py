@@ -41,7 +41,7 @@ CALLS = 10
 COPIED = 1 << 26
 """Bytes of the copy that measures the memory: more than a cache holds."""
 MOST_OF_TRACE = 64 << 20
-"""Bytes of a trace that is read again for the curve of its memory; a longer one has marks alone."""
+"""Bytes of a trace that is read again for the curve of its memory; a longer one has only marks."""
 ORDER = 512
 """Rows of the matrices whose product measures the arithmetic."""
 

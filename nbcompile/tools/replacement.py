@@ -8,7 +8,7 @@ torch's functions stay the same objects and get other code, so that ours runs wh
 (``from torch import compile``) or wrapped by a library (Lightning notes the arguments).
 
 A program may choose what only Inductor knows: an option that is not ours has no effect and is named in a warning, once.
-accelerate takes the names of backends from a list of its own, to which ours is added (``EnumFinder``).
+accelerate takes the names of backends from its own list, to which ours is added (``EnumFinder``).
 
 In torch: torch/__init__.py (compile), torch/compiler/__init__.py. Read next: nbcompile/api.py
 """

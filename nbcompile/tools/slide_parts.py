@@ -3,7 +3,7 @@
     <div class=nbc> header, tree, breaks, frame(source, graph, residual)
         ->  header  |  tree  |  breaks  |  frame(source, graph)  |  frame(residual)
 
-Source and graph stay together, since each lights up in the other. A question of `--predict` has a slide of its own,
+Source and graph stay together, since each lights up in the other. A question of `--predict` has its own slide,
 and what it asks about comes after all of them.
 
 In torch: nothing. Read next: nbcompile/views/html.py, which makes the picture
@@ -32,7 +32,7 @@ SIDE_BY_SIDE = ("source", "graph")
 MAX_FOLLOWING_LINES = 6
 """Maximum number of lines of a part that may follow code on the same slide."""
 TOO_LONG = 99
-"""Lines of a part that has a slide of its own."""
+"""Lines of a part that has its own slide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,7 @@ def packaged() -> Path:
 
 
 def execute(source: Path, timeout: int = 900) -> Tour:
-    """Run a MyST notebook in a kernel of its own, in an empty folder."""
+    """Run a MyST notebook in a separate kernel, in an empty folder."""
     notebook = jupytext.read(source, fmt="md:myst")
     left_out = leave_out(notebook)
     began = time.perf_counter()
@@ -107,7 +107,7 @@ def execute(source: Path, timeout: int = 900) -> Tour:
 
 
 def run_cells(notebook: NotebookNode, **options: Any) -> None:
-    """Run a notebook's cells in a kernel of its own; ``options`` are those of ``NotebookClient``.
+    """Run a notebook's cells in a separate kernel; ``options`` are those of ``NotebookClient``.
 
     Jupyter chooses free ports, and the kernel binds them a second later: by then another process may have them, and the
     kernel never answers. Sockets that are files in a new folder have no such race; Windows has none.

@@ -65,7 +65,7 @@ def source_lines(record: Record, frame: CompiledFrame, found: links.FrameLinks) 
     return tuple(
         SourceLine(
             number, text, tuple(notes.get(number, ())), found.by_line.get(number, ()),
-            # Loops make "after the break" undecidable from lines alone; only what ran before is sure.
+            # With loops, lines are not enough to decide "after the break"; only what ran before is sure.
             elsewhere=frame.first_line < number < begins and number not in notes,
         )
         for number, text in code
@@ -141,7 +141,7 @@ def _run_by(frame: CompiledFrame, found: links.FrameLinks, ids: tuple[str, ...])
 
 
 def resumed_frames(record: Record, frame: CompiledFrame) -> tuple[CompiledFrame, ...]:
-    """The frames that go on where a frame ended, each with the one after it; of the same function, in order."""
+    """The frames that continue where a frame ended, each with the one after it; of the same function, in order."""
     found, ends = [], {frame.id}
     for resumed in record.frames:
         if resumed.resumes in ends and resumed.file == frame.file and resumed.first_line == frame.first_line:

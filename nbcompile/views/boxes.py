@@ -88,7 +88,7 @@ def _groups(nodes: Sequence[Node], most: int) -> list[Group]:
         if len(groups) <= most:
             return groups if len(groups) > most // 4 or not finer else _divided(groups, finer, most)
         finer = groups
-    # Not even one box for each outermost module fits: neighbours are put together by number alone.
+    # Not even one box for each outermost module fits: neighbours are combined by number.
     return _chunks(_runs(nodes, module_paths, deepest) if deepest else [Group((node,)) for node in nodes], most)
 
 

@@ -158,7 +158,7 @@ def _kernels(frame: CompiledFrame) -> tuple[model.Kernel, ...]:
 
 
 def is_tree(record: Record) -> bool:
-    """Return whether any frame led to another; recompilations alone make no tree."""
+    """Return whether any frame led to another; recompilations are not enough for a tree."""
     return any(node.children for node in links.resume_tree(record))
 
 

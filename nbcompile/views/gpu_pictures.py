@@ -5,7 +5,7 @@
                       |    /  what memory can bring
                       +------------------------ instructions a byte
 
-Each is an ``<img>`` with a ground of its own, so it is legible on a page of either theme, whatever was stripped.
+Each is an ``<img>`` with its own ground, so it is legible on a page of either theme, whatever was stripped.
 
 In torch: nothing; Nsight Compute draws a roofline of what ran on a GPU. Read next: nbcompile/views/gpu.py
 """
@@ -52,7 +52,7 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 240, 52, 26, 34
 CELL, LINE = 9, 12
 """Width and height of a cell of a grid."""
 ACROSS = 32
-"""Cells of a line of a grid: one of more goes on in the next line."""
+"""Cells of a line of a grid: one of more continues in the next line."""
 LETTER = 6.4
 """Width of a letter, at most on average."""
 NOBODY, SEVERAL = -1, -2

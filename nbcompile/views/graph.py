@@ -145,7 +145,7 @@ def _why_not_drawn(captured: Graph | None, graph: Graph) -> str:
 def _is_one_to_one(captured: Graph, graph: Graph) -> bool:
     """Return whether each captured node became one node, with the same inputs."""
     origin = {node.id: node.from_nodes for node in graph.nodes}
-    # A node that comes of two (after a fusion), or a captured node that became two, needs a picture of its own.
+    # A node that comes of two (after a fusion), or a captured node that became two, needs its own picture.
     if len(graph.nodes) != len(captured.nodes) or any(len(each) > 1 for each in origin.values()):
         return False
     for old, new in zip(captured.nodes, graph.nodes, strict=True):

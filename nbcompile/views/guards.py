@@ -48,7 +48,7 @@ def _marks(frame: CompiledFrame) -> tuple[Guard, ...]:
     return found if len(found) > 1 else ()
 
 
-# A module has hundreds of parameters, each of which may carry marks: rows that differ in a name alone are one row.
+# A module has hundreds of parameters, each of which may carry marks: rows that differ only in a name are one row.
 def _unmarked(guards: tuple[Guard, ...]) -> Markup:
     """The guards on marks in one row."""
     names = facts.shortened(facts.readable(each.source) for each in guards)

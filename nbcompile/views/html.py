@@ -320,7 +320,7 @@ _STATUS = {"compiled": "ok", "skipped": "warn", "failed": "bad"}
 
 
 def _frame(record: Record, frame: CompiledFrame, wanted: tuple[str, ...], limits: Limits, *, opened: bool) -> Markup:
-    """Render one frame; on a wide page its graph is in a column of its own."""
+    """Render one frame; on a wide page its graph is in its own column."""
     found = links.frame_links(frame)
     make = {
         "source": lambda: source.render(record, frame, found, limits),

@@ -9,7 +9,7 @@
 The operator is the one that failed while it was traced, or the one in the kernel that met a wrong index. What to
 change is a table by the exception's class and text; where nothing is known, nothing is said.
 
-In torch: nothing; the traceback alone. Read next: nbcompile/views/story.py
+In torch: nothing; only the traceback. Read next: nbcompile/views/story.py
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def of(record: Record) -> Mistake | None:
         return None
     #     while tracing       the operator, with the shapes of its inputs
     #     in a kernel         the operator that takes indices, if there is one; so where the frame ran as written then
-    #     anywhere else       the line alone
+    #     anywhere else       only the line
     found = _while_traced(record, raised) if raised.error != "RecursionError" else None  # no operator is at fault
     if found is None and raised.stack:
         found = _in_a_kernel(record, raised) or _run_as_written(record, raised) or _elsewhere(record, raised)

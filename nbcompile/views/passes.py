@@ -1,6 +1,6 @@
 """Passes over an ATen graph, each as a diff of the graph before and after.
 
-    joint → forward       the joint graph is cut: what the derivative alone needs is gone
+    joint → forward       the joint graph is cut: nodes that only the derivative needs are gone
     joint → backward      the other half
     traced → inference    a region became one operator
 

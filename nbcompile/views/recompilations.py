@@ -193,7 +193,7 @@ def changes(before: CompiledFrame, after: CompiledFrame) -> list[str]:
     # By condition: guards have no identity from one compilation to the next, only their text.
     guards = [*_missing("-", before, after), *_missing("+", after, before)]
     old, new = ([_without_notes(line) for line in _program(frame)] for frame in (before, after))
-    # Beside lines that differ (``- ``, ``+ ``) ndiff returns equal ones, and hints (``? ``) about letters.
+    # In addition to lines that differ (``- ``, ``+ ``) ndiff returns equal ones, and hints (``? ``) about letters.
     diff = [each for each in difflib.ndiff(old, new) if each[:2] in ("- ", "+ ") and each[2:].strip()]
     graph = [f"{each[0]} {each[2:].strip()}" for each in diff]
     return [*(["guards:", *guards] if guards else []), *(["graph:", *graph] if graph else [])]

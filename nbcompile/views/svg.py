@@ -37,7 +37,7 @@ def draw(shown: tuple[Box, ...], arrangement: Arrangement, names: tuple[str, ...
     """The SVG; ``names[i]`` is the space-separated link ids of box i. What was not compiled is drawn ``pale``."""
     wide, high = math.ceil(arrangement.width + 2 * _MARGIN), math.ceil(arrangement.height + 2 * _MARGIN)
     arrows = [_arrow(curve) for _, _, curve in arrangement.arrows]
-    # All curves are one path and all heads another: no arrow is ever addressed alone, and it is half the size.
+    # All curves are one path and all heads another: no arrow is addressed separately, and it is half the size.
     curves, heads = ("".join(parts) for parts in zip(*arrows, strict=True)) if arrows else ("", "")
     drawn = [_box(*each) for each in zip(shown, arrangement.centres, names, strict=True)]
     size = {"width": wide, "height": high, "viewBox": f"{-_MARGIN} {-_MARGIN} {wide} {high}"}

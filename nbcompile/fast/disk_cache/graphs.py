@@ -99,7 +99,7 @@ def write(artifact: ArtifactBuilder) -> dict[str, Any]:
     if artifact.obstacle:
         raise NotStorable(artifact.obstacle)
     if artifact.parts:
-        # A graph of calls, and each part as if it were a graph of its own.
+        # A graph of calls, and each part as if it were its own graph.
         functions = [part.function for part in artifact.parts]
         return {
             "calls": captured.write(artifact.captured, functions),

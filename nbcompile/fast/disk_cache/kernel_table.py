@@ -21,7 +21,7 @@ from nbcompile.fast.disk_cache.addresses import SourceWriter
 from nbcompile.guarding.accessors import SourceCache
 
 _DTYPE = "dtype"
-"""``tl.float32``: the one object of Triton's that is a constant argument and has a name of its own."""
+"""``tl.float32``: the one object of Triton's that is a constant argument and has its own name."""
 
 
 @dataclass(slots=True)

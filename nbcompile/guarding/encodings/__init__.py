@@ -1,4 +1,4 @@
-"""Encodings of guards: for each kind one row of ``table.py``, which names the functions of the modules beside it.
+"""Encodings of guards: for each kind one row of ``table.py``, which names functions of the other modules.
 
     check           leaves.py, container_leaves.py, tensor_leaves.py, ambient.py    text, predicate, torch's C++ tree
     sentence        in the row; parts of it in sentences.py                         for people

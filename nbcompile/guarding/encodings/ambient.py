@@ -159,7 +159,7 @@ def no_aliasing(guard: Guard, scope: Scope, conditions: Conditions | None) -> Am
         return [group for group in found.values() if len(group) > 1]
 
     # One guard of torch's for all of them: each manager reports its value, and a second report of one address fails. It
-    # compares addresses alone, and so serves objects that are no tensors.
+    # compares only addresses, and so also works for objects that are not tensors.
     def install(tree: GuardTree) -> None:
         managers = [tree.manager(source) for source in sources]
         guards.install_no_tensor_aliasing_guard(managers, names, [text], None)

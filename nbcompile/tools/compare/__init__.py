@@ -4,7 +4,7 @@
     nbcompile.compare(f, further_calls=[(y,)])(x)     a second call, to compare recompilations
     comparison.to_json()                     everything, as data
 
-Each compiler runs in a process of its own, so that neither disturbs the other, nor the notebook.
+Each compiler runs in a separate process, so that neither disturbs the other, nor the notebook.
 
 In torch: nothing compares compilers; torch/_dynamo/debug_utils.py compares results. Read next:
 nbcompile/tools/compare/job.py, processes.py, align.py

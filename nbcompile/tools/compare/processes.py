@@ -1,4 +1,4 @@
-"""Run one job with both compilers, each in a process of its own with a time limit.
+"""Run one job with both compilers, each in a separate process with a time limit.
 
     found = run(jobs.pickle_job(job), ("nbcompile", "torch"), seconds=300)
     found["nbcompile"].record            the record of nbcompile

@@ -92,7 +92,7 @@ class GraphReduction:
         return self.operators(), len(list(self.graph.graph.nodes))
 
     def _take(self, graph: torch.fx.GraphModule, inputs: list[Any]) -> bool:
-        """Go on with a smaller graph, if it is still wrong."""
+        """Continue with a smaller graph, if it is still wrong."""
         graph, inputs = _without_unused(graph, inputs)
         self.trials += 1
         try:

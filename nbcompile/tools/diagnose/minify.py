@@ -127,7 +127,7 @@ def captured(
 
         def call(*inputs: Any) -> Any:
             found.append(without_attributes(own, list(outcome.copied(list(inputs)))))
-            # The program goes on with the right results: a later graph gets the inputs that it has in eager mode.
+            # The program continues with the right results: a later graph gets the inputs that it has in eager mode.
             return graph.forward(*inputs)
 
         return call

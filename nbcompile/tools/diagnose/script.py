@@ -1,4 +1,4 @@
-"""A whole program, run in a process of its own with less of the compiler: for ``ablate``, ``bisect`` and crashes.
+"""A whole program, run in a separate process with less of the compiler: for ``ablate``, ``bisect`` and crashes.
 
     run(Script(Path("train.py"), ("--epochs", "1"), seconds=60), Way(fuel="fusion:0:"))     Run(code=0, output=..., ...)
 

@@ -1,4 +1,4 @@
-"""The smallest wrong graph of a whole program, found in a process of its own.
+"""The smallest wrong graph of a whole program, found in a separate process.
 
     smallest(Script(Path("train.py")), engine="nbcompile")        MinifiedScript(script=..., nodes=(57, 1))
 

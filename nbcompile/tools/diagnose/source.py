@@ -64,10 +64,10 @@ class _SourceReduction:
             if isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try)):
                 inner = [block for name in BLOCKS if (block := getattr(statement, name, None))]
                 if any(self._take(position, at, at + 1, block) for block in inner):
-                    return  # positions have moved; the next round goes on
+                    return  # positions have moved; the next round continues
 
     def _take(self, position: int, begin: int, end: int, replacement: list[ast.stmt]) -> bool:
-        """Go on with a smaller program, if the predicate holds for it."""
+        """Continue with a smaller program, if the predicate holds for it."""
         # By position, as a copy has other nodes.
         tree = copy.deepcopy(self.tree)
         block = self._block(tree, position)

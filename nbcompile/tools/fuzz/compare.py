@@ -2,7 +2,7 @@
 
     compare(expected, found, approximate=False)    Difference("bits", "[0]", "... -0.0", "... 0.0")
 
-A program that calls exact operators alone (a sum of two numbers, a comparison, a copy) is compared by bits: the sign
+A program that calls only exact operators (a sum of two numbers, a comparison, a copy) is compared by bits: the sign
 of a zero counts, and one NaN is as good as another. For others, a distance is allowed; whether a larger one is a
 mistake or rounding that the program magnifies is asked of the program itself (oracle.py).
 

@@ -169,7 +169,7 @@ def _members(program: Program, expected: ObservedRun, found: ObservedRun) -> tup
 
 
 def _is_ended(expected: Observation, found: Observation) -> bool:
-    """An operator fails: a compiler finds that before side effects that came first, and has a class of its own for it.
+    """An operator fails: a compiler finds that before side effects that came first, and has its own class for it.
 
     A graph that fails when it runs raises eager's own error, before the side effects, too (in torch.compile as well).
     """

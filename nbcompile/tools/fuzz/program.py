@@ -8,7 +8,7 @@
         yield g(torch.ones(2))      each value that is yielded is observed
         yield tried(g, None)        what it raises is a value, too
 
-The text alone says everything: a program that was found is a file that anybody can run.
+The text is complete: a program that was found is a file that anybody can run.
 
 In torch: torch/_dynamo/repro/after_aot.py writes graphs that fail into files that run. Read next:
 nbcompile/tools/fuzz/oracle.py

@@ -33,7 +33,7 @@ def cause(program: Program, difference: Difference) -> str:
 
 
 def is_named_by_text(difference: Difference) -> bool:
-    """Return whether a message alone identifies the cause."""
+    """Return whether a message is enough to identify the cause."""
     return difference.aspect in ("internal", "error")
 
 
