@@ -4,9 +4,9 @@
                                                     returns outputs that alias an input as views of that input
     wrap_training(forward, backward, metadata)      an autograd.Function over two programs
 
-AOTAutograd wraps programs as its ``ViewAndMutationMeta`` says. For the common case (no tensor subclass, no
-differentiable outputs that are views of one another, no mutation outside of the graph) its work fits on this page, and
-the runtime metadata is plain data: a later process wraps programs without importing AOTAutograd.
+AOTAutograd wraps programs according to its ``ViewAndMutationMeta``. This module covers the common case: no tensor
+subclass, no differentiable outputs that are views of one another, no mutation outside of the graph. The runtime
+metadata is plain data, so that a later process wraps programs without an import of AOTAutograd.
 
 In torch: torch/_functorch/_aot_autograd/runtime_wrappers.py. Read next: nbcompile/aot/runtime_metadata.py
 """
@@ -50,12 +50,12 @@ def mark_dynamic_outputs(
 def wrap_inference(
     program: BoxedFunction, metadata: RuntimeMetadata, views: BoxedFunction | None = None
 ) -> Callable[..., Sequence[Any]]:
-    """Wrap the program of a graph without gradients; ``views`` makes the outputs that alias an input."""
+    """Wrap the program of a graph without gradients; ``views`` creates the outputs that alias an input."""
     mutated_inputs, dynamic = metadata.mutated_inputs, metadata.dynamic_dims
     run = _without_autograd(unboxed(program), mutated_inputs)
     if views is not None and not any(dynamic):
         joined = getattr(views, "joined", None)
-        if joined is not None:  # generated code does it without a frame of Python
+        if joined is not None:  # generated code joins them without a Python frame
             positions = tuple(alias.output for alias in metadata.aliased_outputs)
             return joined(run, positions, False) if mutated_inputs else joined(unboxed(program), positions, True)
         return _with_views(run, metadata.aliased_outputs, views)
@@ -68,15 +68,15 @@ def wrap_inference(
 
 
 def _without_autograd(run: Callable[..., Sequence[Any]], mutated_inputs: Sequence[int]) -> Callable[..., Sequence[Any]]:
-    """Wrap a program that autograd must not record, as it may call ATen's operators; it says what it writes to."""
+    """Wrap a program so that autograd records none of its ATen operators, and notices the inputs that it mutates."""
 
     def call(*arguments: Any) -> Sequence[Any]:
         was_enabled = torch._C.is_grad_enabled()
         try:  # Ctrl-C may come after any call
             torch._C._set_grad_enabled(False)
             if mutated_inputs:
-                # A kernel writes through a pointer, which no version counter sees: autograd must notice that a tensor
-                # which it saved was overwritten.
+                # A kernel writes through a pointer and increments no version counter. Autograd must notice that a
+                # tensor which it saved was overwritten.
                 torch.autograd.graph.increment_version([arguments[position] for position in mutated_inputs])
             return run(*arguments)
         finally:
@@ -97,7 +97,7 @@ def _with_views(
 
 
 def _joiner(aliases: Sequence[AliasedOutput], views: BoxedFunction | None) -> Join:
-    """Make the function that puts outputs which alias an input instead of what a program returned for them."""
+    """Return the function that replaces results of a program by outputs that alias an input."""
     if views is None:
         return lambda results, arguments: _regenerate_aliases(results, arguments, aliases)
     make_views = unboxed(views)
@@ -117,11 +117,11 @@ def wrap_training(
 ) -> Callable[..., Sequence[Any]]:
     """Wrap a forward and a backward program in an autograd.Function.
 
-    Steps that no call of this graph needs are left out now: most graphs need none, and each costs time per call.
+    Steps that no call of this graph needs are left out here: most graphs need none, and each costs time per call.
     """
     assert metadata.training is not None, "the metadata of an inference graph"
     apply = _autograd_function(unboxed(forward), backward, metadata.training, metadata.aliased_outputs)
-    # Guards on the grad mode hold at each call. Where it is off and something learns, the graph itself switches it on.
+    # Guards check the grad mode at each call. If it is off in a graph with gradients, the graph itself enables it.
     if not torch._C.is_grad_enabled():
         apply = _in_grad_mode(apply)
     detached, dynamic = metadata.training.detached_inputs, metadata.dynamic_dims
@@ -138,7 +138,7 @@ def wrap_training(
         if mutated:
             torch.autograd.graph.increment_version([inputs[position] for position in mutated])
         for position in detached:
-            # The backward returns None for it: autograd would go on through its history all the same.
+            # The backward returns None for it, but autograd would nevertheless continue through its history.
             inputs[position] = inputs[position].detach()
         return _mark_dynamic(join(apply(*inputs), arguments), dynamic)
 
@@ -159,7 +159,7 @@ def _autograd_function(
     metadata: TrainingMetadata,
     aliased_outputs: Sequence[AliasedOutput],
 ) -> Callable[..., Sequence[Any]]:
-    # Locals: a closure reads them faster than fields, and this runs at each call.
+    # Local variables, since this runs at each call and a closure reads them faster than fields.
     checked, unchecked, numbers = metadata.saved_checked, metadata.saved_unchecked, metadata.saved_numbers
     count, views, fixed = metadata.forward_returns, metadata.view_outputs, metadata.non_differentiable_outputs
     aliases, shared = [alias.output for alias in aliased_outputs], metadata.shared_with_outputs
@@ -167,7 +167,7 @@ def _autograd_function(
     has_more = unchecked.start != unchecked.stop or numbers.start != numbers.stop
 
     class CompiledFunction(torch.autograd.Function):
-        """The forward program, and the backward program for the values it saves."""
+        """The forward program, and the backward program for the values that it saves."""
 
         @staticmethod
         def forward(ctx: Any, *arguments: Any) -> Any:
@@ -178,18 +178,18 @@ def _autograd_function(
                 ctx.numbers = results[numbers]
             returned = list(results[:count])
             for position in views:
-                # No view for autograd: it forbids writes to a view that a custom Function returns with others.
+                # Not a view for autograd, which forbids writes to a view that a custom Function returns with others.
                 returned[position] = torch.ops.aten._unsafe_view(returned[position], returned[position].shape)
             ctx.save_for_backward(*(_share_versions(saved, returned, shared) if shared else saved))
             for position in aliases:
-                # A tensor here would become an output of the node, with a gradient of its own; the
-                # alias is created from the user's tensor afterwards.
+                # A tensor here would become an output of the node, with its own gradient. The alias is created from the
+                # user's tensor afterwards.
                 returned[position] = _OpaqueOutput(returned[position])
             if fixed:
                 ctx.mark_non_differentiable(
                     *(returned[position] for position in fixed if isinstance(returned[position], torch.Tensor))
                 )
-                # Else autograd would make zeros for each of them in every backward.
+                # Otherwise autograd would create zeros for each of them in every backward.
                 ctx._materialize_non_diff_grads = False
             return tuple(returned)
 
@@ -203,14 +203,14 @@ def _autograd_function(
 
     def differentiate(saved: list[Any], gradients: Sequence[Any]) -> tuple[Any, ...]:
         saved += [_with_layout(gradients[position], layout) for position, layout in tangent_layouts]
-        # create_graph=True: somebody wants to differentiate the backward.
+        # create_graph=True: the backward itself may be differentiated.
         if torch._C.is_grad_enabled():
             return CompiledFunctionBackward.apply(backward, len(saved), *saved, *_differentiable_input(saved))
         return tuple(backward(saved))
 
     for method in (CompiledFunction.forward, CompiledFunction.backward, differentiate):
         torch_internals.hide_from_hook(method.__code__)
-    # ``Function.apply`` itself first looks for transforms of torch.func, under which no such graph runs.
+    # ``Function.apply`` first checks for transforms of torch.func, under which no such graph runs.
     apply: Callable[..., Sequence[Any]] = super(torch.autograd.Function, CompiledFunction).apply
     return apply
 
@@ -218,7 +218,7 @@ def _autograd_function(
 def _share_versions(
     saved: list[torch.Tensor], returned: Sequence[torch.Tensor], shared: Sequence[tuple[int, int]]
 ) -> list[torch.Tensor]:
-    """Give saved tensors that have the memory of an output, which the user may write to, its version."""
+    """Let saved tensors share the version counter of the output whose memory they have: the user may write to it."""
     for at, position in shared:
         if at < len(saved):  # the others are not checked
             layout = saved[at].size(), saved[at].stride(), saved[at].storage_offset()
@@ -229,7 +229,8 @@ def _share_versions(
 def _saved_values(ctx: Any, has_more: bool) -> list[Any]:
     """Values saved for the backward program, in its order.
 
-    Unless the graph is kept, the list alone owns it from now on, and the program frees each tensor after its last use.
+    Unless the graph is retained, only the list owns them from now on, and the program frees each tensor after its last
+    use.
     """
     #     sizes | saved, checked | saved, unchecked | gradients of the outputs
     more, numbers = (ctx.unchecked, ctx.numbers) if has_more else ((), ())
@@ -241,7 +242,7 @@ def _saved_values(ctx: Any, has_more: bool) -> list[Any]:
 
 
 def unboxed(program: BoxedFunction) -> Callable[..., Sequence[Any]]:
-    """A program that takes its arguments one by one instead of in a list."""
+    """A program that takes separate arguments instead of a list."""
     known: Callable[..., Sequence[Any]] | None = getattr(program, "positional", None)
     if known is not None:
         return known  # generated code has such an entry point
@@ -254,7 +255,7 @@ def unboxed(program: BoxedFunction) -> Callable[..., Sequence[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _OpaqueOutput:
-    """A tensor that an autograd.Function returns without making it an output of its own node."""
+    """A tensor that an autograd.Function returns without registering it as an output of its node."""
 
     tensor: Any
 
@@ -262,9 +263,9 @@ class _OpaqueOutput:
 def _regenerate_aliases(
     results: Sequence[Any], arguments: Sequence[Any], aliases: Sequence[AliasedOutput]
 ) -> Sequence[Any]:
-    """Replace outputs that alias an input by that input, or a view of it, as autograd has to see them.
+    """Replace outputs that alias an input by that input, or by a view of it, for autograd.
 
-    A kernel returns a tensor over the same storage. Autograd's view and version tracking need the user's own base.
+    A kernel returns a tensor with the same storage. Autograd's view and version tracking need the user's own base.
     """
     if not aliases:
         return results
@@ -277,8 +278,8 @@ def _regenerate_aliases(
 
 
 def _alias_of_base(base: torch.Tensor, output: torch.Tensor, requires_grad: bool) -> torch.Tensor:
-    # A view of the user's tensor, which autograd tracks; the program's output is an unrelated tensor
-    # on the same memory.
+    # A view of the user's tensor, which autograd tracks; for autograd the program's output is an unrelated tensor with
+    # the same memory.
     alias = base.as_strided(output.shape, output.stride(), output.storage_offset())
     if base.requires_grad and not requires_grad:
         return alias.detach()
@@ -293,9 +294,9 @@ def _hide_from_hook(call: Any) -> Any:
 
 
 class CompiledFunctionBackward(torch.autograd.Function):
-    """A backward program under ``create_graph=True``: it has no derivative, and says so if it is asked for one.
+    """A backward program under ``create_graph=True``: it has no derivative, and its backward raises.
 
-    Programs see its name, which is torch's, in the ``grad_fn`` of a gradient.
+    Its name, which is torch's, is visible in the ``grad_fn`` of a gradient.
     """
 
     @staticmethod
@@ -310,14 +311,14 @@ class CompiledFunctionBackward(torch.autograd.Function):
 def _differentiable_input(backward_inputs: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     if any(isinstance(each, torch.Tensor) and each.requires_grad for each in backward_inputs):
         return ()
-    # Without an input that requires grad, ``apply`` makes no node, and a second backward would not raise.
+    # Without an input that requires grad, ``apply`` creates no node, and a second backward would not raise.
     return (torch.empty(0, requires_grad=True),)
 
 
 def _detach_views(saved: Sequence[torch.Tensor], inputs: Sequence[Any]) -> list[torch.Tensor]:
-    """Detach tensors to be saved that are views: a view would keep its base alive.
+    """Detach the views among the tensors to save, since a view keeps its base alive.
 
-    Inputs stay as they are: their history is the node's anyway, and a second backward is refused by it.
+    Inputs are not detached: the node has their history anyway, and refuses a second backward.
     """
     return [
         tensor.detach() if tensor._is_view() and not any(tensor is argument for argument in inputs) else tensor
@@ -328,19 +329,19 @@ def _detach_views(saved: Sequence[torch.Tensor], inputs: Sequence[Any]) -> list[
 def donation_is_asked_for() -> bool:
     """Return whether the program itself switched ``torch._functorch.config.donated_buffer`` on.
 
-    It is on by default in torch, since Inductor's backward writes into what was saved. Ours does not, so that a graph
-    may be retained as in eager mode, unless the program asks for torch's contract.
+    It is on by default in torch, where Inductor's backward may overwrite saved tensors. Ours does not by default, so
+    that a graph can be retained as in eager mode, unless the program sets the option.
     """
     settings = torch_internals.functorch_config()
     return bool(settings.donated_buffer) and not settings._is_default("donated_buffer")
 
 
 def _with_layout(gradient: Any, layout: TangentLayout) -> Any:
-    """Copy a gradient to the strides that the backward program was compiled for, if it has others, or bits."""
+    """Copy a gradient to the strides that the backward program expects, and resolve its conj and neg bits."""
     size, stride, memory_format = layout
     if not isinstance(gradient, torch.Tensor):
         return gradient
-    # The program was compiled for plain memory: it would read other signs.
+    # The program reads the memory directly, without the conj and neg bits.
     if gradient.is_neg() or gradient.is_conj():
         gradient = gradient.resolve_conj().resolve_neg()
     if memory_format is not None:
@@ -354,7 +355,7 @@ def _with_layout(gradient: Any, layout: TangentLayout) -> Any:
 def _check_backward_call(metadata: TrainingMetadata) -> None:
     if torch._C._functorch.peek_interpreter_stack() is not None:
         raise RuntimeError("a compiled backward function cannot be called within vmap, grad or vjp")
-    # The other way round is harmless: what was compiled to be deterministic may run in any case.
+    # The opposite case is allowed: a deterministic program may always run.
     if metadata.deterministic is False and torch.are_deterministic_algorithms_enabled():
         raise RuntimeError(
             "This compiled backward function is being run with torch.use_deterministic_algorithms(True), but it was "
@@ -369,7 +370,7 @@ def _check_backward_call(metadata: TrainingMetadata) -> None:
 
 
 def _mark_dynamic(results: Sequence[Any], dynamic: Sequence[Sequence[int] | None]) -> Sequence[Any]:
-    """Mark the dynamic dims of the outputs, so that a graph that takes them is dynamic without a recompile."""
+    """Mark the dynamic dims of the outputs, so that a graph with them as inputs is dynamic without a recompile."""
     for result, dims in zip(results, dynamic, strict=False):
         if dims:
             known: set[int] = getattr(result, "_dynamo_propagated_dynamic_indices", set())

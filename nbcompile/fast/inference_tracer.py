@@ -6,11 +6,10 @@
     captured   p.mul_(0.9)                  a step of an optimizer, say
     traced     aten.mul(p, 0.9), then aten.copy_(p, mul) at the end
 
-AOTAutograd runs a graph twice, once to learn what it mutates and what aliases,
-once to trace it, because it must be right for every graph. A graph that writes to
-whole inputs at most, and for which nobody wants a gradient, can be traced in one
-pass; its sizes may be symbols, whose nodes sizes.py makes. When the tracer meets
-anything else it returns None, and AOTAutograd traces the graph.
+AOTAutograd supports every graph, so it runs a graph twice: once to collect mutations
+and aliases, once to trace. One pass is enough for a graph that needs no gradient and
+that writes at most to whole inputs. Its sizes may be symbols, whose nodes sizes.py
+creates. For any other graph this tracer returns None, and AOTAutograd traces it.
 
 In torch: torch/fx/experimental/proxy_tensor.py (make_fx). Read next:
 nbcompile/aot/sizes.py
@@ -36,8 +35,8 @@ from nbcompile.capture.node_meta import ORIGIN, STACK
 from nbcompile.fast.inference_eligibility import SYMBOLIC, fake_mode_of, is_eligible
 from nbcompile.ir.index import index, indices
 
-# Not functional, although their schemas say so: the first two alias a constant that the graph keeps,
-# the others update running statistics or noise in place.
+# Operators that are not functional, although their schemas say so: the first two alias a constant of the graph, the
+# others update running statistics or noise in place.
 NOT_FUNCTIONAL = frozenset(
     {
         torch.ops.aten.lift,
@@ -58,8 +57,8 @@ def trace(
 
     Args:
         module: the captured graph.
-        example_inputs: of each placeholder.
-        table: operators to be written in terms of simpler ones.
+        example_inputs: one for each placeholder.
+        table: the decomposition of operators.
         allow_mutation: the graph may write to whole inputs.
     """
     # With a gradient to compute, the joint tracer or AOTAutograd traces the graph.
@@ -72,15 +71,16 @@ def trace(
     transforms, grad_mode = torch_internals.transform_state(), torch._C.is_grad_enabled()
     try:
         tracer = AtenTracer(table, fakes, "arg{}_1", first=0, allow_mutation=allow_mutation)
-        # The dispatch mode sees each ATen operator that the captured graph runs, after autograd and functions of
-        # several operators have been resolved.
+        # The dispatch mode sees each ATen operator that the captured graph runs, below autograd and below composite
+        # operators.
         with fake_mode, tracer, torch_internals.rules_in_python(any(isinstance(each, SYMBOLIC) for each in fakes)):
             outputs = Replay(module, tracer).run(*fakes)
         returned = tracer.returned(outputs)
         written = tracer.write_back()
         return InferenceGraph(tracer.module(returned), written)
-    # AOTAutograd can begin anew, where the graph began: it enters and leaves transforms and modes by its nodes.
-    except (NeedsAotAutograd, RuntimeError):  # of the two, AOTAutograd raises the second again, with its own words
+    # Restore the state at the beginning of the graph, whose nodes enter and leave transforms and modes, for
+    # AOTAutograd.
+    except (NeedsAotAutograd, RuntimeError):  # AOTAutograd raises a RuntimeError again, with its own text
         torch_internals.restore_transforms(transforms)
         torch._C._set_grad_enabled(grad_mode)
         torch_internals.forget_new_symbols(fake_mode.shape_env)
@@ -88,7 +88,7 @@ def trace(
 
 
 class NeedsAotAutograd(Exception):
-    """This graph needs AOTAutograd."""
+    """Signal that the graph needs AOTAutograd."""
 
 
 class AtenTracer(TorchDispatchMode):
@@ -109,16 +109,16 @@ class AtenTracer(TorchDispatchMode):
         self.graph = torch.fx.Graph()
         self.sizes = SizeNodes(self.graph)
         self.captured_node: torch.fx.Node | None = None
-        """The node of the captured graph that runs right now."""
+        """The current node of the captured graph."""
         self.nodes: dict[int, torch.fx.Node] = {}
         """The node of each tensor, by the tensor's id."""
-        # An id is the key only as long as the object lives.
+        # An id identifies an object only while the object is alive.
         self.alive: list[torch.Tensor] = []
         """Every tensor in ``nodes``, so that no id is used twice."""
         self.holders: dict[int, list[torch.Tensor]] = {}
-        """The tensors that share a memory."""
+        """The tensors of each storage."""
         self.owned: set[int] = set()
-        """Memory that belongs to an input, or to a result already."""
+        """Storages that belong to an input or to an earlier output."""
         for number, value in enumerate(inputs, start=first):
             if isinstance(value, torch.SymInt):
                 self.sizes.define(value, self.graph.placeholder(names.format(number)))
@@ -127,7 +127,7 @@ class AtenTracer(TorchDispatchMode):
 
     def define(self, value: torch.Tensor, name: str) -> None:
         """Define a tensor from outside as a placeholder."""
-        # One tensor given twice: two placeholders for one value, between which only AOTAutograd can distinguish.
+        # Two placeholders for one tensor: only AOTAutograd can distinguish them.
         if id(value) in self.nodes:
             raise NeedsAotAutograd
         self._remember(value, self.graph.placeholder(name))
@@ -140,11 +140,11 @@ class AtenTracer(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Decompose an operator as the table says, or run it and write it down."""
+        """Decompose an operator by the table, or run it and add a node for it."""
         keywords = kwargs or {}
         if func.namespace == "prim":
-            return func(*args, **keywords)  # asks a tensor for its device; such operators compute nothing
-        # First as few kinds of operators as possible: a rule of the table, or the operator's own decomposition.
+            return func(*args, **keywords)  # for example ``prim.device``; such operators compute nothing
+        # Decompose first, by the table or by the operator's own decomposition, so that few kinds of operators remain.
         simpler = self._decomposed(func, args, keywords)
         if simpler is not NotImplemented:
             return simpler
@@ -152,12 +152,12 @@ class AtenTracer(TorchDispatchMode):
             self._write(func, args, keywords)
             return None
         if func.overloadpacket in NOT_FUNCTIONAL or torch_internals.has_effect(func) or not func._schema.returns:
-            raise NeedsAotAutograd  # what returns nothing is called for what it does
+            raise NeedsAotAutograd  # an operator without results is called for its effect
         if func._schema.is_mutable:
             return self._in_place(func, args, keywords)
         result = func(*args, **keywords)
         if isinstance(result, SYMBOLIC):
-            raise NeedsAotAutograd  # only the run knows it
+            raise NeedsAotAutograd  # known only at run time
         if isinstance(result, torch.Tensor):
             self._remember(result, self._write(func, args, keywords))
         # Several results: one node for the call, and one ``getitem`` for each.
@@ -167,26 +167,26 @@ class AtenTracer(TorchDispatchMode):
             for position, part in enumerate(result):
                 if isinstance(part, torch.Tensor):
                     self._remember(part, self._write(operator.getitem, (whole, position), {}))
-        return result  # neither: a question about a tensor (its device, say), and the answer is a constant
+        return result  # neither: a property of a tensor, which is a constant
 
     def _in_place(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.Tensor:
-        """``y.add_(1)``, where nobody holds a view of y, is another value for y."""
+        """Trace ``y.add_(1)``, if the graph has no view of y, as a new value of y."""
         functional = functional_variant(func)
         changed = args[0] if args else None
         if functional is None or not isinstance(changed, torch.Tensor) or not self._may_change(changed):
             raise NeedsAotAutograd
         holders = self.holders[_storage(changed)]
-        # The functional form: views of y, if there are any, would have to be computed again from the new value.
+        # The functional form: views of y, if any, would have to be computed again from the new value.
         if any(_view_metadata(each) != _view_metadata(changed) for each in holders):
             raise NeedsAotAutograd  # a view would have to be computed again
         args = (*args, *_defaults(func, functional, len(args)))
         result = functional(*args, **keywords)
-        # The in-place operator writes into y's dtype and layout; if the functional one has others, they
-        # are not the same.
+        # The in-place operator keeps y's dtype and layout; if the functional one returns others, they are not
+        # equivalent.
         if _metadata(result) != _metadata(changed):
             raise NeedsAotAutograd  # the operator in place rounds, or keeps a layout
         node = self._write(functional, args, keywords)
-        # All names of the tensor (``y``, ``y.detach()``) have the new value.
+        # All tensors with y's data (``y``, ``y.detach()``) have the new value.
         for holder in holders:
             self._remember(holder, node)
         return changed
@@ -195,7 +195,7 @@ class AtenTracer(TorchDispatchMode):
         """True for a tensor with its own memory, or an input of which the graph has no view."""
         if _storage(tensor) not in self.owned:
             return True
-        # The first holder of an input's memory is the input itself.
+        # The first tensor that uses an input's storage is the input.
         (first, *others) = self.holders[_storage(tensor)]
         return self.allow_mutation and tensor is first and not others
 
@@ -204,7 +204,7 @@ class AtenTracer(TorchDispatchMode):
         placeholders = self.graph.find_nodes(op="placeholder")
         written = []
         for at, (given, placeholder) in enumerate(zip(self.inputs, placeholders, strict=True)):
-            # The input has another node than its placeholder: it was written to.
+            # An input whose node is not its placeholder was written to.
             if isinstance(given, torch.Tensor) and (value := self.node_of(given)) is not placeholder:
                 copy = self.graph.call_function(torch.ops.aten.copy_.default, (placeholder, value))
                 copy.meta.update(value.meta)
@@ -212,25 +212,25 @@ class AtenTracer(TorchDispatchMode):
         return written
 
     def returned(self, outputs: Sequence[Any]) -> list[torch.fx.Node]:
-        """The nodes of the outputs, if each has its own memory, or is a number."""
+        """The nodes of the outputs, if each has its own memory or is a number."""
         return [self._returned(each) for each in outputs]
 
     def _returned(self, output: Any) -> torch.fx.Node:
         if isinstance(output, torch.SymInt):
             node = self.node_of_size(output)
             if isinstance(node, int):
-                raise NeedsAotAutograd  # it is known by now
+                raise NeedsAotAutograd  # its value is known
             return node
-        # An output in memory that an input or an earlier output owns is an alias, which a runtime wrapper must make.
+        # An output in the storage of an input or an earlier output is an alias, which needs a runtime wrapper.
         if not isinstance(output, torch.Tensor) or _storage(output) in self.owned:
             raise NeedsAotAutograd
         self.owned.add(_storage(output))
         return self.node_of(output)
 
     def module(self, outputs: Sequence[torch.fx.Node | None]) -> torch.fx.GraphModule:
-        """The traced graph without dead nodes. Only now is it certain that AOTAutograd need not trace it, too."""
-        # AOTAutograd would ask for the memory format of each tensor, and these questions are guards on sizes. So they
-        # are asked here as well, or one trace would be valid for more sizes than the other.
+        """The traced graph without dead nodes; called once it is certain that AOTAutograd need not trace it."""
+        # AOTAutograd reads the memory format of each tensor, which adds guards on sizes. The same is done here, so that
+        # both traces are valid for the same sizes.
         for tensor in self.alive:
             torch_internals.guard_on_memory_format(tensor)
         self.graph.output(tuple(outputs))
@@ -239,7 +239,7 @@ class AtenTracer(TorchDispatchMode):
 
     def _decomposed(self, func: torch._ops.OpOverload, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         rule = self.table.get(func)
-        # Under the mode again: the simpler operators are recorded in turn.
+        # Under the mode again, so that the simpler operators are traced.
         with self:
             if rule is not None:
                 result = rule(*args, **keywords)
@@ -248,7 +248,7 @@ class AtenTracer(TorchDispatchMode):
             return func.decompose(*args, **keywords)
 
     def _write(self, target: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> torch.fx.Node:
-        # Named as AOTAutograd names them: ``add`` for aten.add.Tensor.
+        # AOTAutograd's names: ``add`` for aten.add.Tensor.
         name = target.overloadpacket.__name__ if isinstance(target, torch._ops.OpOverload) else target.__name__
         node = self.graph.create_node(
             "call_function", target, self._as_nodes(args), self._as_nodes(keywords), name=name
@@ -278,12 +278,12 @@ class AtenTracer(TorchDispatchMode):
             return self.node_of(value)
         if isinstance(value, torch.SymInt):
             return self.node_of_size(value)
-        raise NeedsAotAutograd  # only a trace with proxies knows where a float or a bool comes from
+        raise NeedsAotAutograd  # only a trace with proxies has the node of a float or a bool
 
     def node_of(self, tensor: torch.Tensor) -> torch.fx.Node:
-        """The node that a tensor is the value of."""
+        """The node that computes a tensor."""
         if id(tensor) not in self.nodes:
-            raise NeedsAotAutograd  # a constant that the graph keeps
+            raise NeedsAotAutograd  # a constant of the graph
         return self.nodes[id(tensor)]
 
     def _remember(self, tensor: torch.Tensor, node: torch.fx.Node) -> None:
@@ -296,11 +296,11 @@ class AtenTracer(TorchDispatchMode):
 
 @functools.cache
 def functional_variant(operator: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
-    """``aten.add.Tensor`` for ``aten.add_.Tensor``: the overload with the same arguments that writes nowhere."""
+    """``aten.add.Tensor`` for ``aten.add_.Tensor``: the overload with the same arguments that does not write."""
     schema = operator._schema
     if torch.Tag.inplace_view in operator.tags:
-        return None  # it changes what the tensor is, not what its memory holds
-    # Exactly the first argument is written: ``add_`` and ``add`` then differ in nothing else.
+        return None  # it changes metadata of the tensor, not its data
+    # Only the first argument is written: then ``add_`` and ``add`` do not differ in anything else.
     writes = [each.alias_info is not None and each.alias_info.is_write for each in schema.arguments]
     name = schema.name.partition("::")[2]
     packet = getattr(getattr(torch.ops, operator.namespace), name.removesuffix("_"), None)
@@ -348,7 +348,7 @@ class Replay(torch.fx.Interpreter):
         self.tracer.captured_node = n
         result = super().run_node(n)
         if isinstance(result, torch.SymInt) and n.op != "placeholder":
-            self.tracer.node_of_size(result)  # now, for what is computed here comes from here
+            self.tracer.node_of_size(result)  # now, so that its nodes belong to the current node
         return result
 
 

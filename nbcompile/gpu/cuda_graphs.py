@@ -1,4 +1,4 @@
-"""``mode="reduce-overhead"``: a compiled graph recorded as a CUDA graph, and replayed by one call of the driver.
+"""``mode="reduce-overhead"``: a compiled graph is recorded as a CUDA graph, which one driver call replays.
 
     replayed = ReplayedProgram(program, gpu, facts, log)
     replayed([x, w])      1st call of a size: plain launches     2nd: recorded, and replayed     from then on: replayed
@@ -6,12 +6,12 @@
 An input with the same address in two calls is static and read in place (a parameter, the output of an earlier graph);
 any other input is copied to a static buffer before each replay. A graph is recorded again for other sizes, and if its
 outputs are large and still used; small outputs are copied (runtime/gpu_capture.h). Graphs share their memory
-(graph_pools.py): before a graph runs, the same is done for outputs of other graphs in memory that it may write. So no
-output is overwritten, however long it is kept, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
+(graph_pools.py): before a graph runs, the same is done for outputs of other graphs in memory that it may write. So an
+output is never overwritten, and ``torch.compiler.cudagraph_mark_step_begin`` is not needed.
 
-Of several threads one after the other looks for a recording and replays it (turns.py).
+Only one thread at a time searches for a recording and replays it (turns.py).
 
-Where a graph cannot be recorded, it is launched as without the mode, and the record says why.
+If a graph cannot be recorded, it is launched as without the mode, and the record gives the reason.
 
 In torch: torch/_inductor/cudagraph_trees.py. Read next: nbcompile/runtime/gpu_capture.h
 """
@@ -43,7 +43,7 @@ MAX_GRAPHS = 32
 MAX_GRAPHS_PER_LAYOUT = 4
 """Maximum number of recordings of one layout, if outputs are still used."""
 MAX_LAYOUTS_SEEN_ONCE = 256
-"""Maximum number of layouts that are remembered after one call."""
+"""Maximum number of layouts whose first call is stored."""
 MAX_COPIED_BYTES = 1 << 20
 """Maximum number of bytes of outputs that are copied; for larger outputs another graph is recorded."""
 NO_LIMIT = (1 << 63) - 1
@@ -55,7 +55,7 @@ Log = Callable[[str], None]
 
 @dataclass(slots=True, weakref_slot=True)
 class RecordedGraph:
-    """One executable graph."""
+    """An executable CUDA graph, with its buffers."""
 
     executable: Any
     pool: GraphPool
@@ -75,7 +75,7 @@ class PlainLaunch:
 
 @dataclass(frozen=True, slots=True)
 class LayoutToRecord:
-    """Inputs for which a graph is to be recorded."""
+    """Layout of inputs for which a graph will be recorded."""
 
     layout: tuple[Any, ...]
 
@@ -86,7 +86,7 @@ class ReplayedProgram:
 
     program: LoadedGraph
     recorded_program: LoadedGraph
-    """The program in the form that is recorded: random tensors are its last arguments."""
+    """The recorded form of the program: random tensors are its last arguments."""
     draws: tuple[Draw, ...]
     gpu: GpuLauncher
     device: int
@@ -100,20 +100,20 @@ class ReplayedProgram:
     """Positions of inputs that have had two addresses."""
     noted: set[str] = field(default_factory=set)
     has_drawn: bool = False
-    """True once the replay that runs has drawn its random tensors."""
+    """True once the current replay has drawn its random tensors."""
     _boxed_call: bool = True
 
     def __post_init__(self) -> None:
         _all.add(self)
 
     def __call__(self, inputs: list[Any], /) -> Any:
-        # A replay bypasses the dispatcher: a mode of the user's would see no operator.
+        # A replay bypasses the dispatcher: a mode of the user would see no operator.
         if self.is_off or torch_internals.dispatch_mode_count():
             return self.program(inputs)
         result = self._in_turn(lambda: self._tried(inputs), inputs)
         if type(result) is LayoutToRecord:
             result = self._recorded(inputs, result)
-        # Outside of the turn: operators of the user's may run for long.
+        # Outside of the turn, since operators of the user may take long.
         if type(result) is PlainLaunch:
             return result.program(result.inputs)
         # Boxed call: the caller gave up its references.
@@ -122,7 +122,7 @@ class ReplayedProgram:
 
     def _in_turn(self, attempt: Callable[[], Any], inputs: list[Any]) -> Any:
         with TURNS.lock:
-            # Another thread has turned recordings off; a graph is being recorded; a finalizer during a replay.
+            # Another thread has disabled recordings, a graph is being recorded, or a finalizer runs during a replay.
             if self.is_off or TURNS.is_taken:
                 return PlainLaunch(self.program, inputs)
             TURNS.is_taken = True
@@ -132,35 +132,36 @@ class ReplayedProgram:
                 TURNS.is_taken = False
 
     def _tried(self, inputs: list[Any]) -> Any:
-        """Outputs of a replay, or what else is to be done."""
+        """Outputs of a replay, or a ``PlainLaunch`` or ``LayoutToRecord`` to process instead."""
         addressed, in_use = [], []
         most = 0 if TURNS.are_several() else MAX_COPIED_BYTES
-        # The newest first. A recording that does not run has written nothing, so the next one can be tried.
+        # Newest first. A recording that does not run has written nothing, so the next one can be tried.
         for graph in self.graphs:
             result = self._run(graph, inputs, most)
             if type(result) is not int:
                 return result
-            # The user records a graph: launches become part of it, another graph cannot.
+            # The user records a graph: it can include launches, but not another graph.
             if result == IN_CAPTURE:
                 return PlainLaunch(self.program, inputs)
-            # By reason, for the slower path below: the recording has other addresses, or its outputs are still used and
-            # too large to be copied.
+            # By reason, for the slow path: the recording has other addresses, or its outputs are still used and too
+            # large to be copied.
             addressed += [graph] if result == ADDRESS else []
             in_use += [graph] if result == IN_USE else []
         return self._without_recording(inputs, addressed, in_use)
 
     def positional(self, *inputs: Any) -> Any:
-        """Run, with the inputs as arguments."""
+        """Run with separate arguments."""
         return self(list(inputs))
 
     def release(self) -> None:
         """Free the memory of all recordings; outputs that are still used keep theirs."""
-        # Another thread may be going through the list: it gets no turn here, as it may wait for this one's memory.
+        # Another thread may iterate over the list. No turn is taken here, as that thread may wait for this one's
+        # memory.
         self.graphs = []
         self.previous_addresses = {}
 
     def _run(self, graph: RecordedGraph, inputs: list[Any], most: int) -> Any:
-        """Outputs of a replay, the number of the reason why there was none, or a launch after one that failed."""
+        """Outputs of a replay, the number of the reason why it did not run, or a plain launch after a failure."""
         # Random tensors are filled first, by the function that the recording calls (graph.draw).
         given = [*inputs, *graph.buffers] if graph.buffers else inputs
         self.has_drawn = False
@@ -173,7 +174,7 @@ class ReplayedProgram:
                 raise
             problem = error
         self._stop(f"skipping cudagraphs due to a replay that failed ({_first_line(problem)})")
-        # Memory for an output that is moved is asked for before.
+        # Memory for moved outputs is allocated before the draw: a failed allocation has drawn nothing.
         if graph.draw is not None and not self.has_drawn:
             graph.draw()
         return PlainLaunch(self.recorded_program, list(given))
@@ -184,7 +185,7 @@ class ReplayedProgram:
         #     addresses differ                           update the copied inputs, record again
         #     layout seen for the first time             launch, and remember the addresses
         #     else                                       record, and replay
-        # To record costs more than to launch, so a layout that comes once is never recorded.
+        # Recording costs more than a launch, so a layout that occurs once is never recorded.
         layout = tuple(map(_layout_of, inputs))
         same_layout = [graph for graph in self.graphs if graph.layout == layout]
         if in_use and len(same_layout) >= MAX_GRAPHS_PER_LAYOUT:
@@ -200,12 +201,12 @@ class ReplayedProgram:
         return PlainLaunch(self.program, inputs) if self.is_off else LayoutToRecord(layout)
 
     def _replayed(self, graph: RecordedGraph, inputs: list[Any]) -> Any:
-        # What two threads use is not moved.
+        # Outputs are not moved if several threads use recordings.
         result = self._run(graph, inputs, 0 if TURNS.are_several() else NO_LIMIT)
         return PlainLaunch(self.program, inputs) if type(result) is int else result
 
     def _recorded(self, inputs: list[Any], wanted: LayoutToRecord) -> Any:
-        """Record, and replay that; a plain launch, where there is no recording."""
+        """Record and replay a graph; a plain launch if it cannot be recorded."""
         with TURNS.recording() as allowed:
             graph = self._record(inputs, wanted.layout) if allowed else None
         if graph is None:
@@ -213,15 +214,15 @@ class ReplayedProgram:
         return self._in_turn(lambda: self._replayed(graph, inputs), inputs)
 
     def _remember(self, inputs: list[Any], layout: tuple[Any, ...]) -> None:
-        # Sizes that never repeat would fill memory; to forget the others costs one plain call each.
+        # Layouts that never repeat would fill memory; each layout that is removed costs one plain call.
         if len(self.previous_addresses) >= MAX_LAYOUTS_SEEN_ONCE:
             self.previous_addresses.clear()
         self.previous_addresses[layout] = _addresses(inputs)
 
     def _update_moved_inputs(self, graph: RecordedGraph, inputs: list[Any], same_layout: int) -> None:
-        """Handle changed addresses: outputs of another recording get a recording each, other inputs are copied."""
+        """Handle changed addresses: each output of another recording gets a recording, other inputs are copied."""
         # Outputs of recordings have few addresses (a backward graph reads those of the forward graph's recordings): one
-        # recording for each is better than a copy at each call. A tensor that the caller allocates can have any
+        # recording per address is better than a copy at each call. A tensor that the caller allocates can have any
         # address, so it is copied.
         moved = graph.executable.changed(inputs)
         is_output = self.gpu.module.is_output
@@ -231,7 +232,7 @@ class ReplayedProgram:
         self.previous_addresses[graph.layout] = _addresses(inputs)
 
     def _record(self, inputs: list[Any], layout: tuple[Any, ...]) -> RecordedGraph | None:
-        """A new recording; None, and the reason in the record, where there is none."""
+        """A new recording; None if it fails, with the reason in the record."""
         #     plain call    x at 0x1000    w at 0x8000
         #     now           x at 0x2000    w at 0x8000
         # Then x is copied before each replay, and w is read in place.
@@ -266,7 +267,7 @@ class ReplayedProgram:
         # Inputs of the recording: a static buffer if copied, otherwise the caller's tensor.
         static_inputs = [_buffer_for(value) if at in copied else value for at, value in enumerate(inputs)]
         buffers = tuple(row.buffer() for draw in self.draws for row in draw.results)
-        # A private pool, as a replay writes to the recorded addresses: nothing but graphs may be allocated there.
+        # A private pool, since a replay writes to the recorded addresses: only graphs may allocate there.
         pool = graph_pools.pool_for(module, self.device)
         with _on_error(pool.drop):
             with pool.allocating():
@@ -274,14 +275,14 @@ class ReplayedProgram:
                 try:
                     result = self.recorded_program([*static_inputs, *buffers])
                 except BaseException:
-                    # Torch's current stream is the one that records until then.
+                    # Until then, torch's current stream is the one that records.
                     module.end_capture(False)
                     raise
                 executable = module.end_capture(True)
             given, static = [*inputs, *buffers], [*static_inputs, *buffers]
             recording = module.make_recording(pool.memory, executable, given, static, len(inputs), result)
         graph = RecordedGraph(recording, pool, layout, buffers, self._drawing(buffers) if buffers else None)
-        # Not at exit, when torch's allocator may be gone.
+        # Not at exit, when torch's allocator may be destroyed.
         weakref.finalize(graph, pool.drop).atexit = False
         return graph
 
@@ -292,7 +293,7 @@ class ReplayedProgram:
                 one.fill(tuple(itertools.islice(remaining, len(one.results))))
             self.has_drawn = True
 
-        # It runs at each replay: nothing of the compiler's own is to be compiled.
+        # The function runs at each replay, and is not compiled.
         torch_internals.hide_from_hook(draw.__code__)
         return draw
 
@@ -329,12 +330,12 @@ def _on_error(undo: Callable[[], None]) -> Iterator[None]:
 
 
 def _layout_of(value: Any) -> Any:
-    # A number is an argument of recorded launches, so another number is another layout.
+    # A number is an argument of the recorded launches, so another number means another layout.
     return (value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else value
 
 
 def _addresses(inputs: Sequence[Any]) -> list[int]:
-    """Address of each tensor; 0 for what is none, or empty."""
+    """Address of each tensor; 0 for an empty tensor or another value."""
     return [value.data_ptr() if isinstance(value, torch.Tensor) else 0 for value in inputs]
 
 
