@@ -136,7 +136,7 @@ def _trace_backward(
         as_zeros = context.get_attribute(tracer, "materialize_grads").truth(tracer)
         gradient.may_be_missing = not as_zeros and len(tensors) > 1
     grad_mode = torch._C.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # of the tracer alone: backward runs without gradients anyway
+    torch._C._set_grad_enabled(False)  # only of the tracer: backward runs without gradients anyway
     try:
         traced = trace_body(tracer, owner.get_attribute(tracer, "backward"), [context, *gradients], body=body)
     finally:

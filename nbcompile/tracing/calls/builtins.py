@@ -84,7 +84,7 @@ def _getattr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Variab
         return look_up(tracer, owner, name)
     try:
         return owner.get_attribute(tracer, name)
-    # The default hides AttributeError alone.
+    # The default hides only AttributeError.
     except ObservedException as error:
         if issubclass(error.value.python_type(), AttributeError):
             return realise(tracer, arguments[2])

@@ -109,7 +109,7 @@ def _compare_sets(tracer: Tracer, symbol: str, left: VariableTracker, right: Var
 
 
 def _compares_values(value: VariableTracker) -> bool:
-    """True for the items of a dict: one is found by its key alone, and its value is compared by ``==``."""
+    """True for the items of a dict: one is found only by its key, and its value is compared by ``==``."""
     return isinstance(value, DictViewVariable) and value.which == "items"
 
 

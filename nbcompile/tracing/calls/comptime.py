@@ -241,7 +241,7 @@ def _guard_lines(tracer: Tracer) -> list[str]:
 
 
 def _function(tracer: Tracer, tracker: VariableTracker) -> Callable[[ComptimeContext], object]:
-    """The real function behind a tracker: it runs now, and may read its globals and arguments alone."""
+    """The real function behind a tracker: it runs now, and may read only its globals and arguments."""
     match realise(tracer, tracker):
         case FunctionVariable(function=function):
             return function

@@ -1,7 +1,7 @@
 """Operators on numbers that mean the same in a graph as in Python.
 
     a // k     k is promised not to be zero: a graph does not raise
-    1 / k      ints are promised to be floats without rounding: Python rounds the quotient alone
+    1 / k      ints are promised to be floats without rounding: Python rounds only the quotient
     1 << k     k is promised to be a number of bits that an int of the graph has
     a ** b     a float is promised to be positive: of others Python's power may be complex, or raises
     (k > 3) == 1    a truth value is no number in SymPy, where this is False: it becomes a constant

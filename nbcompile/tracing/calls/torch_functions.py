@@ -146,7 +146,7 @@ folds_of_process(
 )
 folds_as_of_entry(SAVED_HOOKS_ERROR, lambda tracer: tracer.output.hooks_error)
 
-# Answers that the user can change between two calls, and that GLOBAL_STATE does not tell apart.
+# Answers that the user can change between two calls, and that GLOBAL_STATE does not distinguish.
 folds_with_guard(torch.get_float32_matmul_precision, torch._C._get_privateuse1_backend_name)
 
 # Questions about the state of the process, answered as of this point of the trace.

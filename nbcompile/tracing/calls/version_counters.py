@@ -4,7 +4,7 @@
         x.add_(1)                                                 x.add_(1)
                                                                   _unsafe_set_version_counter((x,), (version,))
 
-A graph cannot end inside: the versions that were read are known to it alone.
+A graph cannot end inside: only the graph knows the versions that were read.
 
 In torch: PreserveVersionContextVariable of torch/_dynamo/variables/ctx_manager.py. Read next:
 nbcompile/tracing/variables/contexts.py

@@ -38,7 +38,7 @@ def reachable(
     Args:
         tracer: the tracer.
         locations: frames, and the instructions at which they continue.
-        passed: of all stacks, these values alone; the others are iterators of loops, whose class nobody can ask for.
+        passed: of all stacks, only these values; the others are iterators of loops, whose class nobody can ask for.
             What the loops take from them is found nevertheless.
     """
     # The roots are the live variables and the stack of each frame that continues, and what was stored outside.
@@ -161,7 +161,7 @@ READERS = frozenset(("next", "list", "tuple", "set", "frozenset", "sum", "any", 
 
 
 def _only_iterated(frame: Translator) -> set[str]:
-    """Locals that the code only loops over, or gives alone to one of READERS."""
+    """Locals that the code only loops over, or passes as the only argument to one of READERS."""
     instructions = code_view(frame.code).instructions
     readers = READERS - frame.scope.keys()  # a global of the same name is another function
     accesses: dict[str, bool] = {}

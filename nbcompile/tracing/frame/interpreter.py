@@ -695,8 +695,8 @@ class Interpreter:
         return TupleVariable(items, cls=cls)
 
     def rewrite_assert(self, frame: Translator, jump: Instruction, condition: VariableTracker) -> bool:
-        """``assert tensor`` (or a symbol) as an operator of the graph, not a branch; whether it was one."""
-        # What CPython makes of ``assert x, "text"``; ``frame.pc`` is already behind the jump.
+        """Trace ``assert tensor`` (or a symbol) as an operator, not a branch; return False for any other jump."""
+        # The instructions of ``assert x, "text"``; ``frame.pc`` is already after the jump.
         #     POP_JUMP_IF_TRUE     to the code after the assertion
         #     LOAD_ASSERTION_ERROR
         #     LOAD_CONST, CALL 0   with a message only
@@ -709,8 +709,8 @@ class Interpreter:
         ):
             return False
         if isinstance(condition, SymbolicVariable):
-            # A number known by its symbol needs no operator: it becomes a guard, or an assertion at run time if only
-            # the run knows it (an unbacked symbol).
+            # A condition on symbols needs no operator: it becomes a guard, or an assertion at run time if it has an
+            # unbacked symbol.
             holds = torch_internals.promise(condition.example)
             if holds:
                 frame.pop_raw()
@@ -750,25 +750,25 @@ class Interpreter:
         return text.convert(self, value, conversion)
 
     def join_strings(self, parts: Sequence[VariableTracker]) -> VariableTracker:
-        """The pieces of an f-string as one."""
+        """The string that joins the parts of an f-string."""
         return text.join(self, parts)
 
 
 OURS = (rules.POLYFILLS, rules.ANNOTATIONS)
-"""Files whose frames are no part of the user's stack."""
+"""Files whose frames are not part of the user's stack."""
 TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)
 ANSWERS = frozenset((getattr, operator.eq, operator.ne, torch.broadcast_shapes))
-"""Nodes that stay in the graph, as torch's do, although their result is known: ``x.is_leaf``, ``x == None``."""
+"""Nodes that stay in the graph, as in torch, although their result is known: ``x.is_leaf``, ``x == None``."""
 
 
 def _words_of_division(
     target: Any, arguments: Sequence[VariableTracker], error: ZeroDivisionError
 ) -> tuple[object, ...]:
-    """Arguments of Python's ZeroDivisionError for such numbers: symbols have another text."""
+    """Arguments of Python's ZeroDivisionError for numbers of these classes: symbols raise another text."""
     kinds = [each.python_type() for each in arguments]
     if len(kinds) == 2 and all(each in (bool, int, float) for each in kinds):
-        try:  # symbols have Python's classes of numbers too: the real numbers 1 and 0 get the interpreter's own words
+        try:  # the numbers 1 and 0 of the same Python classes give the interpreter's own text
             target(kinds[0](1), kinds[1](0))
         except ZeroDivisionError as own:
             return own.args
@@ -776,6 +776,6 @@ def _words_of_division(
 
 
 def _may_suppress(manager: VariableTracker) -> bool:
-    """True if leaving a context may end an exception: torch's own end none, nor does most that a generator makes."""
+    """True if a context may suppress an exception: torch's own contexts and most generator contexts do not."""
     cls = manager.python_type()
     return cls is contextlib.suppress or cls.__module__.partition(".")[0] not in ("torch", "contextlib")

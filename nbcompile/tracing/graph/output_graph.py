@@ -1,8 +1,8 @@
-"""The FX graph of one frame while it grows.
+"""The FX graph of one frame, under construction.
 
-Each operator that is traced becomes a node and runs at once on fake tensors, so
-that every later question about its result (shape, dtype, exceptions) has an
-answer. Inputs are added when they are first used and named after their source.
+Each traced operator becomes a node and runs at once on fake tensors, so that the
+shape, dtype and exceptions of its result are known. Inputs are added at their
+first use and named after their source.
 
     L['x'] + 1        placeholder l_x_ ; call_function operator.add (l_x_, 1)
 
@@ -46,7 +46,7 @@ from nbcompile.tracing.inputs.graph_inputs import GraphInputs
 
 @dataclass(frozen=True, slots=True)
 class FailedNode:
-    """An operator that fails on its inputs; kept only where somebody wants to see it."""
+    """An operator that fails on its inputs; saved only for views."""
 
     op: str
     target: str | Callable[..., object]
@@ -68,15 +68,15 @@ class OutputGraph:
         self.options = options
         self.dynamism = dynamism
         self.hooks_error = torch_internals.disabled_hooks_error()
-        """The text of the error of hooks on saved tensors when the frame was entered."""
+        """The error text of hooks on saved tensors at the entry of the frame."""
         self.autocast_dtypes = {device: ask() for device, ask in torch_internals.AUTOCAST_DTYPES.items()}
-        """The dtype of autocast on each type of device when the frame was entered."""
+        """The dtype of autocast on each type of device at the entry of the frame."""
         symbols: dict[object, torch.fx.Node] = {}
         self.root = self.body = Body(None, symbols, may_change=True)
         self.has_bodies = False
-        """True if there is, or was, another body: its values are not to be met outside of it."""
+        """True if another body exists or existed: its values may not be used outside of it."""
         self.modules: dict[str, torch.fx.GraphModule] = {}
-        """The bodies that operators of the graph are given, by name."""
+        """The bodies that are arguments of operators of the graph, by name."""
         self.inputs = GraphInputs(self.root.graph, symbols, options, dynamism)
         self.shape_env = self.inputs.shape_env
         self.fake_mode = self.inputs.fake_mode
@@ -95,9 +95,9 @@ class OutputGraph:
         self.began_with_grad = torch._C.is_grad_enabled()
         self.began_in_inference = torch.is_inference_mode_enabled()
         self.modes: list[object] = []
-        """Inference modes that are entered right now."""
+        """Inference modes that are active now."""
         self.refused: set[str] = set()
-        """Instructions that an earlier attempt traced, and that must break the graph."""
+        """Operations that an earlier attempt traced, and that must break the graph."""
         self.freed_by_gradients: set[Any] = set()
         """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
         self.purity = Purity()

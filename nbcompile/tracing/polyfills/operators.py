@@ -20,7 +20,7 @@ def delitem(container: Any, key: Any) -> None:
 
 
 def concat(left: Any, right: Any) -> Any:
-    """``operator.concat``: sequences alone, though other values have a sum."""
+    """``operator.concat``: only sequences, although other values have a sum."""
     if not hasattr(left, "__getitem__"):
         raise TypeError(f"'{type(left).__name__}' object can't be concatenated")
     return left + right

@@ -277,7 +277,7 @@ WITHOUT_OVERRIDES: Any = torch._C.DisableTorchFunction
 
 
 class WithoutOverridesVariable(ContextVariable):
-    """``torch._C.DisableTorchFunction()``: functions of torch ask nobody; ``...Subclass()``: modes alone."""
+    """``torch._C.DisableTorchFunction()``: functions of torch ask nobody; ``...Subclass()``: only modes."""
 
     keeps_state = False
     keeps_entry = True
