@@ -48,7 +48,7 @@ def installer(
     """
     function, bound, entry_methods = _first_frame(entry)
     # A region keeps its entries apart from those of other wrappers, while a fast call takes entries
-    # by the backend alone.
+    # only by the backend.
     if not isinstance(function, FunctionType) or callback.region != torch_internals.OUR_REGION:
         return None
     return FastCallInstaller(entry, function, bound, entry_methods, callback, slow_path, install)

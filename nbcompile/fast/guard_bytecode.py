@@ -63,7 +63,7 @@ class NotEncodable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ExtraConditions:
-    """Conditions that a fast call needs besides the guards, because it bypasses the frame hook."""
+    """Conditions that a fast call needs in addition to the guards, because it bypasses the frame hook."""
 
     facts: Sequence[Fact] = ()
     empty: Sequence[Any] = ()
@@ -84,7 +84,7 @@ def instructions(
         check: the guards.
         scope: the call.
         tools: torch's numbers for dtypes and devices.
-        extra: conditions besides the guards.
+        extra: conditions in addition to the guards.
 
     Raises:
         NotEncodable: a guard has no instructions.

@@ -2,7 +2,7 @@
 
     L['self']._modules['l']._parameters['weight']     from L['self'] on only through dicts of modules
 
-Such guards read modules, dicts and tensors alone, so whether any of these has
+Such guards read only modules, dicts and tensors, so whether any of these has
 changed since they held can be seen without running them (fast/guard_cache.py). They
 form a guard tree of their own, which the main tree evaluates as one guard.
 

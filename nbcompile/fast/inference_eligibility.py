@@ -78,7 +78,7 @@ def _has_side_effect(node: torch.fx.Node, allow_mutation: bool) -> bool:
 
 
 def sizes_of(value: object) -> Iterable[object]:
-    """Sizes of a tensor; any other value alone."""
+    """Sizes of a tensor; for any other value only the value."""
     return value.shape if isinstance(value, torch.Tensor) else (value,)
 
 

@@ -4,7 +4,7 @@
     ...             the tracer, SymPy and torch's fake tensors are imported: seconds in which the other cores idle
     launcher.extension_module(compiler)      finds it in the store, or waits for what is left of the build
 
-    start(WITH_SYMBOLS)      once a graph is symbolic: beside the build of its kernels
+    start(WITH_SYMBOLS)      once a graph is symbolic: concurrently with the build of its kernels
     start(WITH_MANY_GUARDS)  once a graph has many guards (a module's parameters, say): the same
 
     import_while_building()  at the same call: while this thread waits for the compiler of its first kernels, it imports

@@ -32,7 +32,7 @@ from nbcompile.ir.emitted import (
 from nbcompile.runtime.program import view
 
 LEAST = 2
-"""Launches and calls of a part that is recorded: one alone is launched faster than a recording is replayed."""
+"""Launches and calls of a part that is recorded: a single one is launched faster than a recording is replayed."""
 MOST = 8
 """Parts that are recorded; a graph that would have more is launched as a whole."""
 
@@ -72,7 +72,7 @@ def divide(plan: LaunchPlan, targets: Mapping[str, Any], facts: CaptureFacts) ->
 
 
 class _Apart(Exception):
-    """An operator that cannot be recorded, as a part turned out to need it."""
+    """An operator that a part needs and that cannot be recorded."""
 
     def __init__(self, extern: str) -> None:
         super().__init__(extern)
@@ -156,7 +156,7 @@ class _Divider:
 
     def _drawn(self, plan: LaunchPlan) -> Drawn:
         called = [step for step in plan.steps if isinstance(step, Call)]
-        # Each random call is tried alone, to learn which of them is the obstacle: the plan as a
+        # Each random call is tried separately, to learn which of them is the obstacle: the plan as a
         # whole would only say that there is one.
         for step in called:
             if not random_draws.draws(self.targets[step.extern], step.arguments, dict(step.keywords)):

@@ -6,7 +6,7 @@
 
 A cubin is an ELF file. Its section ``.nv.info.kernel0`` is a list of attributes; one kind of them describes a
 parameter: its ordinal, its offset, its size. Triton adds hidden parameters at the end, as many as its version has; so
-the number is read. ``.nv.info`` has the registers and the stack frame of a thread. A frame alone is no spill: the call
+the number is read. ``.nv.info`` has the registers and the stack frame of a thread. A frame is not yet a spill: the call
 of a failed assertion has one. Registers are spilled where instructions of the kernel access the frame.
 
 In torch: torch/csrc/inductor/static_launcher/cuda.cpp, where the number is known. Read next: nbcompile/gpu/cubins.py

@@ -34,7 +34,7 @@ _HARMLESS = frozenset(
         "llvm.intr.assume",
     }
 )  # fmt: skip
-"""Operations that leave the memory alone that their pointers lead to, or whose result is looked at where it is used."""
+"""Operations that do not write through their pointers, or whose result is checked where it is used."""
 _UNKNOWN = frozenset({"tt.load", "tt.int_to_ptr", "llvm.inttoptr"})
 """Operations whose result, if it is a pointer, may be of any parameter."""
 

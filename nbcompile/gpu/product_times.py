@@ -9,8 +9,8 @@ A multiprocessor goes through the steps of its tiles. A step takes as long as th
     shared memory        the factors, written once and read by each warp (or group of warps) that multiplies them
     latency              a load, divided by the steps that are loaded ahead
 
-All tiles come in rounds of as many as are resident; besides, memory has to move factors, operands and results once, and
-the cache in front of it each tile's own factors. None of it was compared with a clock.
+All tiles come in rounds of as many as are resident. In addition, memory moves factors, operands and results once, and
+the cache in front of it each tile's own factors. None of this was compared with a clock.
 
 In torch: torch/_inductor/analysis/, and benchmarks on the GPU. Read next: nbcompile/gpu/templates.py
 """

@@ -87,7 +87,7 @@ class Candidate:
     """Predicted; or measured, where ``is_measured``."""
     is_measured: bool = False
     rest: float = 0.0
-    """Predicted time of other kernels beside that of the product: the library's for operands and for what follows, ours
+    """Predicted time of other kernels in addition to the product: the library's for operands and for what follows, ours
     where the sum is in parts."""
     parts: int = 1
     """Number of parts of the sum."""

@@ -6,7 +6,7 @@
 
 So a cache miss can be explained as that of any other guard: expected 2, actual 3.
 
-In torch: nothing; the message of torch's guard is the condition alone. Read next: nbcompile/guarding/explain.py
+In torch: nothing; the message of torch's guard is only the condition. Read next: nbcompile/guarding/explain.py
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def _whole(build: Builder, launch: fx.Node, group: Group, values: Mapping[fx.Nod
     if base.target in _MAKES_MEMORY and _is_unread(base, {launch, *group.rebuilt}):
         whole = memory_for(build, base.meta["val"])
     else:
-        # What is computed is stored for this launch alone: other readers compute it themselves. A buffer that is
+        # What is computed is stored only for this launch: other readers compute it themselves. A buffer that is
         # there already may have other readers.
         whole = build.realize(value, of_tensor(base.meta["val"]), copy=build.view_of(value) is not None)
     build.written_by_launches.add(_buffer(whole))

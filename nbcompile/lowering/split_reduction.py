@@ -272,5 +272,5 @@ def of_one_element(body: Expr, kind: str, dtype: torch.dtype) -> Expr:
     if kind.startswith("arg"):
         return constant(0, dtype)
     number = cast(body, compute_dtype(dtype))
-    # A sum starts with 0: that of -0.0 alone is 0.0.
+    # A sum starts with 0: that of only -0.0 is 0.0.
     return number + 0.0 if kind == "sum" and dtype.is_floating_point else number

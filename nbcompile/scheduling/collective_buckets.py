@@ -59,7 +59,7 @@ def bucket_collectives(program: Program) -> Program:
 
 
 def _key(call: Extern, program: Program) -> Hashable | None:
-    """A key that is equal for collectives that may be joined; None for one that is called alone."""
+    """A key that is equal for collectives that may be joined; None for one that is called separately."""
     if operator_name(call.target) not in KINDS or call.kwargs or not isinstance(call.args[0], BufferView):
         return None
     sent, *others = call.args

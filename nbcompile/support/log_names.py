@@ -3,7 +3,7 @@
     python -m nbcompile logs                  the list
     TORCH_LOGS=help python program.py         the list, then torch's own, which ends the program
 
-torch prints its list while it is imported: ours is beside it where nbcompile is imported before torch. The names are
+torch prints its list while it is imported: ours is next to it if nbcompile is imported before torch. The names are
 torch's. This module imports nothing of torch, which cannot be imported with ``TORCH_LOGS=help``.
 
 In torch: torch/_logging/_registrations.py. Read next: nbcompile/observe/artifacts.py

@@ -54,7 +54,7 @@ class _Block:
 
 
 _block: list[_Block | None] = STATE.add("torch_internals.interrupts._block", [None], Lifetime.TASK)
-"""Signals are handled in the main thread alone, so there is one at most."""
+"""Signals are handled only in the main thread, so there is at most one."""
 
 
 @contextmanager

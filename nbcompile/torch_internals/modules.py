@@ -35,7 +35,7 @@ def is_scripted(original: object, function: torch.jit.ScriptFunction) -> bool:
 
 
 def has_effect(operator: torch._ops.OpOverload) -> bool:
-    """True if an operator does something beside its results (it prints, it raises what it found): never left out."""
+    """True if an operator has an effect in addition to its results (it prints, or raises): never left out."""
     return bool(_effects().has_effects(operator))
 
 
@@ -59,7 +59,7 @@ _IMPORTED_WHEN_CALLED = ("IsNonOverlappingAndDenseIndicator", "cast_symbool_to_s
 
 
 def shape_guard_names() -> dict[str, Any]:
-    """Names that ShapeEnv's guard expressions may use besides ``L`` and ``G``."""
+    """Names that ShapeEnv's guard expressions may use in addition to ``L`` and ``G``."""
     functions = {name: functools.partial(_call_shape_function, name) for name in _IMPORTED_WHEN_CALLED}
     return {**functions, "math": math, "torch": torch}
 

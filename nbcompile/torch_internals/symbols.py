@@ -189,7 +189,7 @@ def guard_on_memory_format(tensor: torch.Tensor) -> None:
 
 
 def own_symbol(value: object) -> Any:
-    """The symbol that a symbolic input was created as, also where it turned out to equal something else."""
+    """The symbol that a symbolic input was created as, even if it is equal to another one."""
     return value.node._expr if isinstance(value, (torch.SymInt, torch.SymFloat)) else None
 
 

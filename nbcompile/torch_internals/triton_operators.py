@@ -28,7 +28,7 @@ _launches: contextvars.ContextVar[bool | None] = contextvars.ContextVar("nbcompi
 
 
 def body_of_triton_operator(operator: object) -> FunctionType | None:
-    """The function that ``torch.library.triton_op`` turned into an operator; None for any other operator."""
+    """The function from which ``torch.library.triton_op`` created an operator; None for any other operator."""
     known: Any = sys.modules.get("torch._library.triton")
     if known is None or not isinstance(operator, torch._ops.OpOverload):
         return None

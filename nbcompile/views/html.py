@@ -255,7 +255,7 @@ def _foreign(record: Record, frames: list[CompiledFrame], wanted: tuple[str, ...
 def _further(record: Record, like: dict[str, str], entries: int) -> dict[str, str]:
     """Entries that are named instead of drawn: a map from the id of each to the id of the function's first entry.
 
-    With ``entries`` 1 the first alone is drawn; with 2 the first and the last, or all if there are fewer than
+    With ``entries`` 1 only the first is drawn; with 2 the first and the last, or all if there are fewer than
     SEVERAL_GRAPHS. ``like`` maps entries to others with the same graph.
     """
     found: dict[str, str] = {}
@@ -271,7 +271,7 @@ def _further(record: Record, like: dict[str, str], entries: int) -> dict[str, st
 
 
 SEVERAL_GRAPHS = 5
-"""Number of a function's graphs from which on a summary of its recompilations shows the first and the last alone."""
+"""Number of a function's graphs from which on a summary of its recompilations shows only the first and the last."""
 
 
 def _others(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
@@ -294,7 +294,7 @@ def _listed(frames: list[CompiledFrame]) -> list[Content]:
 
 
 def _repetitions(first: CompiledFrame, others: list[CompiledFrame]) -> Markup:
-    """Summaries that replace entries which differ in their guards alone, or frames skipped for one reason."""
+    """Summaries that replace entries which differ only in their guards, or frames skipped for one reason."""
     if first.status == "skipped":
         said = f" are further calls of {facts.name(first)} that were skipped for the same reason: see the full report."
     else:

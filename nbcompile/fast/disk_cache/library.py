@@ -143,7 +143,7 @@ def _may_define(module: str) -> bool:
 
 @functools.cache
 def _names_that_torch_uses() -> frozenset[str]:
-    """Names in the code of torch's functions: another function under any other name is met by the program alone."""
+    """Names in the code of torch's functions: only the program uses another function under any other name."""
     functions = [
         value
         for name in NAMESPACES

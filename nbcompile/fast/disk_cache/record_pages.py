@@ -1,6 +1,6 @@
 """Records of stored frames: a load shows the record of the compile.
 
-The page of the record is kept beside the entry. It is the same page (graph, guards, kernels, residual program: of
+The page of the record is stored next to the entry. It is the same page (graph, guards, kernels, residual program: of
 what now runs), under this process's compile id, and its cause says that nothing was compiled.
 
 In torch: nothing. Read next: nbcompile/fast/disk_cache/entry.py

@@ -33,7 +33,7 @@ from nbcompile.fast.disk_cache import storage
 from nbcompile.support.process_state import STATE, Lifetime
 
 MAX_DELAY = 5.0
-"""Seconds that a call of a compiled function may continue before entries are written beside it."""
+"""Seconds that a call of a compiled function may continue before entries are written concurrently."""
 POLL_INTERVAL = 0.01
 """Seconds between two looks at whether such a call is over."""
 TIMEOUT = 10.0

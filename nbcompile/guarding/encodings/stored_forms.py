@@ -150,7 +150,7 @@ def _read_shapes(stored: EntryReader) -> ShapeGuards:
 def global_state() -> Any:
     if torch_internals.forward_level() >= 0:
         raise NotStorable("a level of forward-mode AD is active")
-    # The tree compares tensors under the keys of the thread, which alone tell inference_mode from no_grad.
+    # The tree compares tensors under the keys of the thread: only these distinguish inference_mode from no_grad.
     return [torch_internals.guards.GlobalStateGuard().__getstate__(), list(torch_internals.thread_keys())]
 
 

@@ -41,7 +41,7 @@ class MinifiedGraph:
     """Number of operators before and after."""
     trials: int
     script: str
-    """A program that runs alone, and fails."""
+    """A complete program that fails."""
 
     def __str__(self) -> str:
         return self.script
