@@ -51,7 +51,7 @@ from nbcompile.tracing.variables.type_forms import TypeFormVariable
 def compare(
     tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, written: Written | None = None
 ) -> VariableTracker:
-    """``left < right`` and its like; ``==`` of anything."""
+    """``left < right`` and the other order comparisons; ``==`` of any values."""
     rule = COMPARISONS[symbol]
     written = written or (symbol, left, right)
     operate = functools.partial(compare, tracer, symbol, written=written)
@@ -78,7 +78,8 @@ def _compare_in_graph(tracer: Tracer, symbol: str, left: VariableTracker, right:
         if not isinstance(left, GRAPH_VALUES):  # 1 < x is x > 1
             return in_graph(tracer, MIRRORED[function], right, left)
         return in_graph(tracer, function, left, right)
-    # A tensor never equals a string or a list: torch's ``__eq__`` gives up, and Python falls back to identity.
+    # A tensor never equals a string or a list: torch's ``__eq__`` returns NotImplemented, and Python compares by
+    # identity.
     return ConstantVariable(symbol == "!=")
 
 
@@ -97,11 +98,11 @@ def _is_like_a_set(value: VariableTracker) -> bool:
 def _compare_sets(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     if _compares_values(left) or _compares_values(right):
         mine, theirs = len(items_for_set(tracer, left)), len(items_for_set(tracer, right))
-        # `a <= b` for views of items: each item of the smaller one is looked up in the larger one, as CPython does.
+        # `a <= b` for views of items: as in CPython, each item of the smaller view is looked up in the larger one.
         smaller, larger = (right, left) if symbol in (">", ">=") else (left, right)
         holds = COMPARISONS[symbol].function(mine, theirs) and _is_subset(tracer, smaller, larger)
     else:
-        # Sets compare by hash and equality, and the keys of the trackers have both.
+        # Sets compare by hash and equality, which the keys of the trackers implement.
         holds = COMPARISONS[symbol].function(
             *({key for key, _ in hashed_items(tracer, each)} for each in (left, right))
         )
@@ -119,21 +120,21 @@ def _is_subset(tracer: Tracer, smaller: VariableTracker, larger: VariableTracker
 
 def _compare_sequences(tracer: Tracer, symbol: str, left: SequenceVariable, right: SequenceVariable) -> VariableTracker:
     for mine, theirs in zip(left.unpack(tracer), right.unpack(tracer), strict=False):
-        # The first pair of items that differ decides, as for words in a dictionary.
+        # The first pair of different items decides: lexicographical order.
         if not equal_items(tracer, mine, theirs):
             return compare(tracer, symbol, mine, theirs)
     return ConstantVariable(COMPARISONS[symbol].function(len(left.items), len(right.items)))
 
 
 def _dtype_and_class(left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
-    """A dtype of NumPy's and the class that it is equal to, or not: ``np.dtype("float32") == np.float32``."""
+    """A dtype of NumPy and a class to compare with it: ``np.dtype("float32") == np.float32``."""
     one, other = (side.value if isinstance(side, (ConstantVariable, ClassVariable)) else None for side in (left, right))
     pairs = arrays.is_dtype(one) and isinstance(other, type), arrays.is_dtype(other) and isinstance(one, type)
     return (one, other) if any(pairs) else None
 
 
 def _forms_of_types(left: VariableTracker, right: VariableTracker) -> tuple[object, object] | None:
-    """Two forms of types, or one and a class: each subscript makes a new one, and equal ones are equal."""
+    """Two forms of types, or one and a class: each subscript creates a new object, which compares by value."""
     if not any(isinstance(side, TypeFormVariable) for side in (left, right)):
         return None
     if not all(
@@ -145,19 +146,19 @@ def _forms_of_types(left: VariableTracker, right: VariableTracker) -> tuple[obje
 
 
 def _is_plain_class(side: VariableTracker) -> bool:
-    """True of a class whose metaclass has no ``__eq__`` of the program's."""
+    """True for a class whose metaclass has no ``__eq__`` of the program."""
     return isinstance(side, ClassVariable) and type(side.value).__eq__ is type.__eq__
 
 
 def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """``left == right`` where tracing can tell; a break where it cannot.
+    """``left == right`` if tracing knows the result; otherwise a break.
 
-    The order of the cases is that of Python: the first that knows both kinds of values decides.
+    The order of the cases is that of Python: the first case that supports both kinds of values decides.
 
         [a, b] == [a, c]        containers compare item by item, and each pair of items begins here again
-        3 == 3.0                constants: Python itself is asked
+        3 == 3.0                constants: Python compares them
         x == 3, obj == other    values of the graph, and objects: ``__eq__`` is traced, or the built-in part compared
-        f == g                  functions, and whatever has only ``object.__eq__``: identity
+        f == g                  functions, and objects with only ``object.__eq__``: identity
     """
     left, right = behind_proxy(tracer, realise(tracer, left)), behind_proxy(tracer, realise(tracer, right))
     verdict = _equal_containers(tracer, left, right)
@@ -167,7 +168,7 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
         return verdict
     if isinstance(left, GRAPH_VALUES + (ObjectVariable,)) or isinstance(right, GRAPH_VALUES + (ObjectVariable,)):
         return _equal_objects(tracer, left, right)
-    # ``obj.f`` makes a new method at each access: two methods are equal if they have the same object and function.
+    # ``obj.f`` creates a new method at each access: two methods are equal if they have the same object and function.
     if isinstance(left, MethodVariable) and isinstance(right, MethodVariable):
         return identical(left.owner, right.owner) and identical(left.function, right.function)
     if isinstance(left, KnownCallable) and isinstance(right, KnownCallable):
@@ -178,7 +179,7 @@ def equal(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool
 
 
 def _equal_containers(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool | None:
-    """Compare two containers of one kind by their items; None if they are none."""
+    """Compare two containers of one kind by their items; None for other values."""
     if isinstance(left, SequenceVariable) and isinstance(right, SequenceVariable):
         return _equal_sequences(tracer, left, right)
     if isinstance(left, DictVariable) and isinstance(right, DictVariable):
@@ -202,7 +203,7 @@ def equal_items(tracer: Tracer, mine: VariableTracker, theirs: VariableTracker) 
 
 
 def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> bool:
-    # To look at all keys guards them: another entry would be another answer.
+    # To read all keys guards them: another entry would change the result.
     left.keys(tracer), right.keys(tracer)
     ordered = issubclass(left.cls, collections.OrderedDict) and issubclass(right.cls, collections.OrderedDict)
     if ordered and list(left.entries) != list(right.entries):
@@ -213,7 +214,7 @@ def _equal_dicts(tracer: Tracer, left: DictVariable, right: DictVariable) -> boo
 
 
 def _equal_constants(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool | None:
-    """Compare two values that are known while tracing by asking Python; None if one is not known."""
+    """Compare two values that are known while tracing, in Python; None if one is not known."""
     if isinstance(left, IdVariable) and isinstance(right, IdVariable):
         return is_same(tracer, left.value, right.value)
     if left.is_constant() and right.is_constant():
@@ -223,12 +224,12 @@ def _equal_constants(tracer: Tracer, left: VariableTracker, right: VariableTrack
 
 
 def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """Compare values of which one is part of the graph, or an object with a class of the user's."""
+    """Compare two values; at least one is part of the graph or an object of a user's class."""
     if identical(left, right):
         return True
     if not isinstance(left, ObjectVariable) and not isinstance(right, ObjectVariable):
         return compare(tracer, "==", left, right).truth(tracer)
-    # The user's __eq__, traced; else the builtin that the class extends (an int's value, a tuple's items).
+    # The user's __eq__ is traced; otherwise the built-in parts are compared (an int's value, a tuple's items).
     found = special(tracer, COMPARISONS["=="], left, right)
     if found is not None:
         return found.truth(tracer)
@@ -237,25 +238,25 @@ def _equal_objects(tracer: Tracer, left: VariableTracker, right: VariableTracker
 
 
 def _compares_by_identity(left: VariableTracker, right: VariableTracker) -> bool:
-    """True if ``==`` is ``is`` for two values that nothing above compares."""
+    """True if ``==`` means ``is`` for two values that no function above compares."""
     if any(each.is_constant() and each.constant() is None for each in (left, right)):
-        return True  # None has no ``__eq__`` of its own: nothing is equal to it but itself
+        return True  # None has only ``object.__eq__``: it is equal only to itself
     if any(isinstance(each, UntracedMethodVariable) for each in (left, right)):
-        return False  # another object at each look-up
+        return False  # each look-up creates a new object
     kinds = (left.python_type(), right.python_type())
     if kinds[0] is kinds[1] or any(isinstance(each, (UnknownVariable, TextVariable)) for each in (left, right)):
         equalities: list[object] = [each.python_type().__eq__ for each in (left, right) if not each.is_constant()]
         return all(each is object.__eq__ for each in equalities)
-    return True  # what two kinds of Python's own do not know of each other is unequal
+    return True  # values of two unrelated built-in kinds are unequal
 
 
 def missing_gradient() -> breaks.Unsupported:
-    """The break of a backward that asks whether a gradient is there."""
+    """The break of a backward that checks whether a gradient exists."""
     return breaks.unsupported(breaks.AUTOGRAD_FUNCTION, "", problem="its backward tells missing gradients from others")
 
 
 def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """``left is right``, and that two inputs that are different objects stay so."""
+    """``left is right``; a guard says that two different input objects stay different."""
     if any(isinstance(each, SymbolicVariable) for each in (left, right)):
         return _is_same_number(tracer, left, right)
     same = identical(left, right)
@@ -268,26 +269,26 @@ def is_same(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bo
     values = isinstance(left, plain) or isinstance(right, plain)
     if same or values or left.source is None or right.source is None:
         return same
-    # Two trackers may stand for one object: tuples have no identity of theirs. If tracing took the two inputs for two
-    # objects, ``is`` would answer True in a call with one object for both.
+    # Two trackers may represent one object, since trackers of tuples have no identity. Without a guard, the trace would
+    # give the wrong result in a call with one object for both inputs.
     return _is_same_outside(tracer, left.source, right.source)
 
 
 def _is_same_constant(tracer: Tracer, left: ConstantVariable, right: ConstantVariable) -> bool:
-    """``is`` of two constants: those from outside may be equal and one object in this call, and two in the next."""
+    """``is`` of two constants: two from outside may be one object in this call, and two equal objects in the next."""
     same = left.value is right.value
     if left.source is None or right.source is None or left.source == right.source:
-        return same  # whether equal constants of the program are one object is up to CPython
-    # Python keeps one object for each small integer, truth value, empty text, ...: nothing to guard.
+        return same  # CPython decides whether equal constants of the program are one object
+    # Python has one object for each small integer, bool, empty string, ...: no guard is needed.
     if type(left.value) is not type(right.value) or type(left.value) not in (int, float, complex, str, bytes):
         return same
     if (type(left.value) is int and left.value in SMALL) or left.value != right.value:
-        return same  # NaNs have guards already: containers compare them by identity, too
+        return same  # NaNs have guards already, since containers compare them by identity, too
     return _is_same_outside(tracer, left.source, right.source)
 
 
 def _is_same_outside(tracer: Tracer, left: Source, right: Source) -> bool:
-    """``is`` of two values from outside, which stay one object, or two."""
+    """``is`` of two values from outside, with a guard on the result."""
     if tracer.real_value(left) is tracer.real_value(right):
         tracer.guard(left, GuardKind.OBJECT_ALIASING, right)
         return True
@@ -296,7 +297,7 @@ def _is_same_outside(tracer: Tracer, left: Source, right: Source) -> bool:
 
 
 def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracker) -> bool:
-    """``n is 3`` of a symbolic number: Python keeps one object for each small integer and truth value."""
+    """``n is 3`` of a symbolic number: Python has one object for each small integer and bool."""
     kind = left.python_type()
     if left is right or kind is not right.python_type() or kind not in (int, bool, float):
         return left is right
@@ -304,19 +305,19 @@ def _is_same_number(tracer: Tracer, left: VariableTracker, right: VariableTracke
         one, other = left.source, right.source
         return one is not None and other is not None and _is_same_outside(tracer, one, other)
     if kind is bool:
-        return left.truth(tracer) is right.truth(tracer)  # True and False are one object each
+        return left.truth(tracer) is right.truth(tracer)  # True and False are single objects
     if not compare(tracer, "==", left, right).truth(tracer):
         return False
     number = left if isinstance(left, ConstantVariable) else right
     value = number.specialise() if isinstance(number, SymbolicVariable) else number.constant()
-    # Small integers are cached by CPython, and larger ones are new objects at each computation.
+    # CPython caches small integers, and creates a new object for each larger one.
     if value in SMALL or left.source is None or right.source is None:
         return value in SMALL
     return _is_same_outside(tracer, left.source, right.source)
 
 
 SMALL = range(-5, 257)
-"""Integers of which CPython has one object each."""
+"""Integers that CPython caches: one object each."""
 
 
 def identical(left: VariableTracker, right: VariableTracker) -> bool:
@@ -329,18 +330,18 @@ def identical(left: VariableTracker, right: VariableTracker) -> bool:
         case ConstantVariable(), ConstantVariable():
             return left.value is right.value
         case (MethodVariable(), _) | (_, MethodVariable()):
-            return False  # a bound method is created anew by each access
+            return False  # each access creates a new bound method
         case InstanceDictVariable(), InstanceDictVariable():
             return identical(left.owner, right.owner)
         case TupleVariable(), TupleVariable() if left.cls is right.cls is tuple:
-            return not left.items and not right.items  # there is one empty tuple
+            return not left.items and not right.items  # CPython has one empty tuple
         case (ObjectVariable(), _) if left.is_new():
-            return False  # an object that the program created is one tracker, which the first case would have found
+            return False  # an object that the program created has one tracker, and the first case compares these
         case (_, ObjectVariable()) if right.is_new():
             return False
-    # Both may represent one object that existed before: its trackers hold it under one of two names.
+    # Both may represent one object that existed before: its trackers have it under one of two attribute names.
     names = ("value", "function")
     real = [getattr(operand, name) for operand in (left, right) for name in names if hasattr(operand, name)]
-    # A None there is no object: the tracker of a tuple has one only for a class with attributes.
+    # None here means that there is no object: the tracker of a tuple has one only for a class with attributes.
     known = len(real) == 2 and real[0] is not None and real[0] is real[1]
     return known and not isinstance(left, (ConstantVariable, SymbolicVariable))

@@ -92,7 +92,7 @@ def _has_grown(registry: dict[object, object], guard: Guard) -> bool:
 
 
 def expect_attributes(interpreter: Interpreter) -> None:
-    """Promise that what was read of an object, and not looked at, is there: the residual program reads it again."""
+    """Add guards that attributes which were read but not used exist: the residual program may read them again."""
     for unread in interpreter.output.left_unread:
         # An attribute that was passed on unread still must exist, since the residual program reads it again.
         if unread.realised is None and type(unread.source) is AttrSource:

@@ -63,7 +63,7 @@ class OutputGraph:
 
     def __init__(self, frame: Frame, options: Options, dynamism: Dynamism) -> None:
         self.left_unread: list[Any] = []
-        """Attributes of inputs that were read: what nobody looks at must still be there, for it may go out."""
+        """Attributes that were read lazily: also an unused one is guarded to exist, as it may be read again."""
         self.frame = frame
         self.options = options
         self.dynamism = dynamism
