@@ -1,8 +1,8 @@
 """Cache of a code object: its number, its cache entries, and the limits on them.
 
-The entries themselves belong to the code object (torch's C extension keeps the
-list, last used first), so they are freed with it: a superseded notebook cell leaves
-nothing behind. This file asks that list, and adds the accounting.
+The entries belong to the code object (torch's C extension has the list, last used
+first), so they are freed with it, for example when a notebook cell runs again.
+This module reads that list and adds the accounting.
 
     f(ones(3))     number 0, attempt 0   -> "0/0", x is (3,)
     f(ones(4))     entry "0/0" refuses: tensor 'x' size mismatch ... expected 3, actual 4
@@ -44,10 +44,10 @@ RECOMPILES_VERBOSE = artifact_logger("recompiles_verbose")
 
 
 class Holder:
-    """The link from one C cache entry to what we know of it.
+    """The link from a C cache entry to our data about it.
 
     The C side reads ``root`` and ``diff_guard_root``, and writes ``cache_entry``
-    and ``extra_state`` (its own side of the link; None once the entry is gone).
+    and ``extra_state`` (its own side of the link; None once the entry is removed).
     """
 
     cache_entry: Any = None
@@ -67,15 +67,15 @@ class Holder:
             watch(_expiry(ref(self)))
 
     def expire(self, reason: FailedGuard) -> None:
-        """An object that a guard recognises by identity has died: the entry can never hold again."""
+        """Expire the entry, since an object that a guard compares by identity was freed: it can never match again."""
         if self.gone is None:
             self.gone = replace(reason, compile_id=self.compile_id, guard=f"{self.compile_id}{reason.guard}")
             self.withdraw(_Tombstone(self.compile_id, self.gone))
             lifetimes.release()
 
     def withdraw(self, stand_in: object) -> None:
-        """Invalidate the entry; C keeps ``stand_in`` instead. Objects that C may be using stay alive."""
-        code = self._code()  # None: the code is being freed, and its entries with it
+        """Invalidate the entry; C gets ``stand_in`` instead. Objects that C may be using stay alive."""
+        code = self._code()  # None: the code is being freed, with its entries
         backend = None if self.cache_entry is None else self.cache_entry.backend
         lifetimes.keep(self, self.compiled, backend)
         entry, extra_state = self.cache_entry, self.extra_state
@@ -83,13 +83,13 @@ class Holder:
             extra_state.invalidate(entry, stand_in)
         self.compiled = None
         self._living.pop(id(self), None)
-        # Fast calls hold copies of entries, and would continue to run this one.
+        # Fast calls have copies of entries, and would continue to run this one.
         forget_copies()
 
 
 class _Copy(Protocol):
     def forget(self) -> object:
-        """Use no entry any longer."""
+        """Stop using any entry."""
 
 
 _copies: dict[int, ReferenceType[_Copy]] = STATE.add("dispatch.cache._copies", {}, Lifetime.OWNER)
@@ -104,7 +104,7 @@ def add_copy(copy: _Copy) -> None:
 
 def forget_copies() -> None:
     """Invalidate all copies of cache entries, after an entry was removed."""
-    # The token first: a copy that is being written meanwhile compares it at its end (call_path.py).
+    # The token changes first: code that is writing a copy now compares it at its end (call_path.py).
     _forgotten[0] = object()
     for reference in list(_copies.values()):
         copy = reference()
@@ -113,7 +113,7 @@ def forget_copies() -> None:
 
 
 def last_forgotten() -> object:
-    """Token that changes with each :func:`forget_copies`, so that a copy written meanwhile is known to be stale."""
+    """Token that changes with each :func:`forget_copies`, so that a copy written at the same time is stale."""
     return _forgotten[0]
 
 
@@ -140,7 +140,7 @@ class _Tombstone(_StandIn):
 
     @property
     def is_superseded(self) -> bool:
-        """True if a global died: the notebook cell that defines it ran again, so the entry cannot match any more."""
+        """True if a global was freed: the notebook cell that defines it ran again, so the entry cannot match."""
         return self.gone.source.startswith("G[")
 
 
@@ -154,21 +154,21 @@ def _expiry(holder: ReferenceType[Holder]) -> Callable[[FailedGuard], None]:
 
 
 def entries(code: CodeType) -> tuple[CompiledFrame, ...]:
-    """Every entry of a code object that can still hold, last used first."""
+    """Every entry of a code object that can still match, last used first."""
     return tuple(compiled for holder, _ in _holders(code) if (compiled := holder.compiled) is not None)
 
 
 def failures(code: CodeType, scope: Scope, key: object = None) -> tuple[FailedGuard, ...]:
     """First guard that fails in each entry for this call, newest entry first.
 
-    ``key`` is the backend key of the call; an entry that was created with another
-    one refuses for that.
+    ``key`` is the backend key of the call; an entry with another backend key fails
+    for that reason.
     """
     holders = list(_holders(code))
-    # A notebook cell that ran again created new functions, and no call reaches the entries of the old
-    # ones. Only the newest of them explains this recompilation.
+    # A notebook cell that ran again created new functions, and no call reaches the entries of the old functions. Only
+    # the newest of these entries explains this recompilation.
     superseded = [each for each, _ in holders if isinstance(each, _Tombstone) and each.is_superseded]
-    newest = max(superseded, key=_attempt, default=None)  # each of the others was reported when it was the newest
+    newest = max(superseded, key=_attempt, default=None)  # the others were reported when they were the newest
     asked = [each for each in holders if each[0] not in superseded or each[0] is newest]
     found = [_failure(holder, backend_key, scope, key) for holder, backend_key in asked]
     return tuple(failure for failure in found if failure is not None)
@@ -179,7 +179,7 @@ def _attempt(holder: Holder | _Tombstone) -> int:
 
 
 def _lists_every_failure() -> bool:
-    """True if all failing guards of an entry are wanted, not only the first: it takes each of them to be evaluated."""
+    """True if all failing guards of an entry are requested, not only the first: all guards must be evaluated."""
     return config.recompiles_verbose or RECOMPILES_VERBOSE.isEnabledFor(logging.DEBUG)
 
 
@@ -201,7 +201,7 @@ def _failure(holder: Holder | _Tombstone, backend_key: object, scope: Scope, key
 
 
 def entries_of_backend(code: CodeType, key: object) -> list[CompiledFrame]:
-    """The living entries of one backend, last used first."""
+    """The valid entries of one backend, last used first."""
     compiled_frames = (each.compiled for each, backend in _holders(code) if backend is key)
     return [compiled for compiled in compiled_frames if compiled is not None]
 
@@ -213,7 +213,7 @@ def accepts(frame: Frame, key: object) -> bool:
 
 def _holders(code: CodeType) -> Iterator[tuple[Holder | _Tombstone, object]]:
     for entry in cache_entries(code):
-        if isinstance(entry.guard_manager, Holder | _Tombstone):  # before torch 2.13, torch's own are there too
+        if isinstance(entry.guard_manager, Holder | _Tombstone):  # before torch 2.13, the list also has torch's own
             yield entry.guard_manager, entry.backend
 
 
@@ -236,12 +236,12 @@ class CodeState:
 
     code: ReferenceType[CodeType]
     number: int | None = None
-    """The first part of its compile ids, given at the first attempt."""
+    """The first part of its compile ids, assigned at the first attempt."""
     attempts: int = 0
     skip_reason: str = ""
     """Reason why a frame last fell back to eager."""
     without_tensors: int = 0
-    """Number of its frames that had nothing to do with tensors."""
+    """Number of its frames without tensors."""
     is_complete: bool = False
     """True if no entry will be added: the recompile limit is reached."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
@@ -255,14 +255,14 @@ class CodeState:
 
 
 _numbers = STATE.add("dispatch.cache._numbers", [itertools.count()], Lifetime.RESET)
-# By address, not by equality: a notebook cell that runs twice makes two equal code objects.
+# By address, not by equality: a notebook cell that runs twice creates two equal code objects.
 _states: dict[int, CodeState] = STATE.add("dispatch.cache._states", {}, Lifetime.OWNER)
 
 
 def state(code: CodeType) -> CodeState:
     """State of a code object, created on first use; it is freed with the code object."""
     known = _states.get(id(code))
-    # The address may have belonged to a code object that died.
+    # The address may have belonged to a code object that was freed.
     if known is None or known.code() is not code:
         address = id(code)
 
@@ -276,7 +276,7 @@ def state(code: CodeType) -> CodeState:
 
 
 def next_compile_id(code: CodeType) -> str:
-    """``"3/1"``: the fourth code object that was tried, its second attempt. Counts the attempt."""
+    """Count an attempt, and return its id; ``"3/1"`` is the second attempt of the fourth code object."""
     known = state(code)
     if known.number is None:
         known.number = next(_numbers[0])
@@ -285,15 +285,15 @@ def next_compile_id(code: CodeType) -> str:
 
 
 def note_skip(code: CodeType, reason: str) -> None:
-    """Remember why a frame of this code ran eagerly."""
+    """Record why a frame of this code ran eagerly."""
     state(code).skip_reason = reason
 
 
 def never_met_tensors(code: CodeType) -> bool:
-    """Count one more frame without tensors. True if code with so many of them is no longer worth a look.
+    """Count a frame without tensors; return True if the code has had so many that it should be skipped.
 
-    A question at each call costs much: torch saves and restores the state of Python's random numbers around it.
-    Torch gives code up at the first such frame; a function that is first called to set things up is compiled here.
+    A hook at each call is expensive: torch saves and restores the state of Python's random numbers around it.
+    Torch skips the code after the first such frame; here a function whose first calls only set up is still compiled.
     """
     known = state(code)
     known.without_tensors += 1
@@ -304,13 +304,13 @@ def limit_reached(frame: Frame, recompile_limit: int | None = None) -> tuple[str
     """Recompilation limit that is reached for this call: its name in ``config`` and its value; or None."""
     limit = config.recompile_limit if recompile_limit is None else recompile_limit
     accumulated = config.accumulated_recompile_limit
-    # An entry that no call can hit since a global was redefined does not count: a cell may be run any number of times.
+    # An entry that no call can match, since a global was redefined, does not count: a cell may run any number of times.
     kept = [each for each in _holders(frame.code) if not (isinstance(each[0], _Tombstone) and each[0].is_superseded)]
     if len(kept) >= accumulated:
         return "accumulated_recompile_limit", accumulated
     if sum(_about_same_modules(holder, frame) for holder, _ in kept) >= limit:
         return "recompile_limit", limit
-    if state(frame.code).attempts >= accumulated:  # entries that expire make room, not reason, for more
+    if state(frame.code).attempts >= accumulated:  # attempts whose entries expired count, too
         return "accumulated_recompile_limit", accumulated
     return None
 
@@ -329,8 +329,8 @@ def limit_warning(code: CodeType, limit: tuple[str, int], failed: tuple[FailedGu
 
 
 def _about_same_modules(holder: Holder | _Tombstone, frame: Frame) -> bool:
-    # One function called with 64 modules that it recognises by identity has 64
-    # entries without one recompilation: the limit counts entries per module.
+    # A function with 64 modules whose guards compare by identity has 64 entries without a recompilation: the limit
+    # counts entries per module.
     compiled = holder.compiled
     if compiled is None:
         return True
@@ -342,17 +342,17 @@ def _about_same_modules(holder: Holder | _Tombstone, frame: Frame) -> bool:
     return True
 
 
-# -- forgetting ------------------------------------------------------------------------------------------------------
+# -- removal ---------------------------------------------------------------------------------------------------------
 
 
 def known_codes() -> tuple[CodeType, ...]:
-    """Every living code object that was compiled or skipped since it was forgotten."""
+    """Every live code object that was compiled or skipped since its last reset."""
     tried = (each for each in list(_states.values()) if each.number is not None or each.skip_reason or each.living)
     return tuple(code for known in tried if (code := known.code()) is not None)
 
 
 def forget(code: CodeType) -> None:
-    """Forget every entry and every skip of one code object (its number stays: ids are never used twice)."""
+    """Remove every entry and every skip of one code object (its number stays: ids are never used twice)."""
     known = state(code)
     known.skip_reason, known.without_tensors, known.is_complete = "", 0, False
     for reference in list(known.living.values()):
@@ -364,7 +364,7 @@ def forget(code: CodeType) -> None:
 
 
 def reset() -> None:
-    """Forget everything; numbering starts again at 0."""
+    """Remove everything; numbers start again at 0."""
     for code in known_codes():
         forget(code)
     forget_copies()
