@@ -74,6 +74,16 @@ def _has_huge(values: Values) -> bool:
     return any(value.is_floating_point() and not bool((value.abs() < HUGE).all()) for value in values)
 
 
+def _overflows_in_sums(values: Values) -> bool:
+    """Return whether sums of the numbers, or of their squares, may be above the largest number on their way."""
+    floats = [value.detach() for value in values if value.is_floating_point()]
+    return any(bool((value.abs() > torch.finfo(value.dtype).max ** 0.5).any()) for value in floats)
+
+
+def _is_half(values: Values) -> bool:
+    return any(value.dtype in (torch.float16, torch.bfloat16) for value in values)
+
+
 def _has_nan(values: Values) -> bool:
     return any(value.is_floating_point() and bool(value.isnan().any()) for value in values)
 
@@ -111,6 +121,16 @@ TABLE = (
         r"<<|>>|_shift\(",
         _is_boolean,
         "eager shifts bool for a shift by a number; FakeTensor refuses it (torch.compile, too)",
+    ),
+    Exclusion(
+        r"\b(nan)?(sum|mean)\b|avg_pool|\b(std|var)(_mean)?\(|layer_norm",
+        _overflows_in_sums,
+        "terms that overflow or cancel on their way: the order of the additions decides (docs/exactness.md)",
+    ),
+    Exclusion(
+        r"= -?[\d.]+ / ",
+        _is_half,
+        "a reciprocal and a product, which are not rounded between them (docs/exactness.md)",
     ),
     Exclusion(
         r"grid_sampler?",

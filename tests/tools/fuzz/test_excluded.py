@@ -26,3 +26,8 @@ def test_what_is_known_is_not_generated():
     assert excluded("v0 = torch.fmod(g, h)", divided) and excluded("v0 = b % j", known | divided)
     assert not excluded("v0 = torch.fmod(i, h)", divided) and not excluded("v0 = b % h", known | divided)
     assert all(row.reason for row in TABLE)
+    large = {"k": torch.tensor([3.4e38, 1.0]), "l": torch.tensor([3.0, 1.0]), "m": torch.ones(2, dtype=torch.bfloat16)}
+    assert "additions" in excluded("v0 = k.std()", large) and "additions" in excluded("v0 = torch.nansum(k)", large)
+    assert not excluded("v0 = l.std()", large) and not excluded("v0 = k + l", large)
+    assert "reciprocal" in excluded("v0 = 3 / m", large) and not excluded("v0 = 3 / l", large)
+    assert not excluded("v0 = m / 3", large)
