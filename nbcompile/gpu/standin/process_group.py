@@ -99,12 +99,13 @@ class StreamGroup(dist.ProcessGroup):
         return StreamWork(self, done, memory)
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> StreamWork:  # type: ignore[override]
-        """Sum, over the ranks."""
+        """Sum, or another reduction, over the ranks."""
         mine = [on_cpu(tensor) for tensor in tensors]
+        reduced = _reduction("sum" if opts is None else opts.reduceOp.op.name.lower())
 
         def run() -> None:
             for tensor in mine:
-                tensor.mul_(self.world)
+                tensor.copy_(reduced(tensor, self.world))
 
         return self._issue(run, tensors, opts)
 
@@ -125,10 +126,20 @@ class StreamGroup(dist.ProcessGroup):
 
     def _reduce_scatter(self, given: torch.Tensor, operation: str, size: int, name: str) -> torch.Tensor:
         output = given.new_empty(given.shape[0] // size, *given.shape[1:])
-        into, source = on_cpu(output), on_cpu(given)
-        work = self._issue(lambda: into.copy_(source[: into.shape[0]] * self.world), [output, given])
+        into, source, reduced = on_cpu(output), on_cpu(given), _reduction(operation)
+        work = self._issue(lambda: into.copy_(reduced(source[: into.shape[0]], self.world)), [output, given])
         torch._C._distributed_c10d._register_work(output, work)
         return output
+
+
+def _reduction(operation: str) -> Callable[[torch.Tensor, int], torch.Tensor]:
+    """Function of one rank's tensor and their number: what an operation makes of so many equal tensors."""
+    if operation in ("avg", "max", "min"):
+        return lambda tensor, world: tensor
+    functions: dict[str, Callable[..., torch.Tensor]] = {"sum": torch.mul, "product": torch.pow}
+    if operation not in functions:
+        raise NotImplementedError(f"the stand-in process group has no reduction {operation!r}")
+    return functions[operation]
 
 
 def _repeat(into: torch.Tensor, source: torch.Tensor, times: int) -> None:

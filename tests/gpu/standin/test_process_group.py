@@ -430,6 +430,31 @@ def test_a_call_that_does_not_return_before_is_on_the_current_stream(here):
         assert lines(here, "function")[-1].endswith(f" stream {group.stream.stream_id}")
 
 
+@BOTH
+@pytest.mark.parametrize(("operation", "factor"), [("sum", 2), ("avg", 1), ("max", 1), ("min", 1), ("product", None)])
+def test_each_reduction_is_that_of_equal_tensors(here, operation, factor, late):
+    """Of two: twice the tensor, the tensor itself, or its square; compiled as in eager mode."""
+
+    def program(x):
+        return wait(COLLECTIVES.all_reduce(x + 1, operation, "0")), wait(
+            COLLECTIVES.reduce_scatter_tensor(x + 1, operation, 2, "0")
+        )
+
+    (x,) = inputs((4, 8))
+    one = x + 1
+    expected = one * factor if factor else one.square()
+    with StreamGroup(here, late=late).installed():
+        for function in (program, nbcompile.compile(program)):
+            same(function(x), (expected, expected[:2]))
+
+
+def test_an_unknown_reduction_is_an_error(here):
+    """No wrong numbers."""
+    (x,) = inputs((4, 8))
+    with StreamGroup(here).installed(), pytest.raises(NotImplementedError, match="no reduction 'bxor'"):
+        COLLECTIVES.reduce_scatter_tensor(x, "bxor", 2, "0")
+
+
 def test_a_synchronisation_ends_all_that_was_asked_for(here):
     """Of the event, of the stream, and of the device."""
     (x,) = inputs((8,))
