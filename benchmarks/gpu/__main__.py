@@ -110,11 +110,10 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
             print(f"{name}: its time is up; run the command again to go on")
         written = folder / f"{name}.jsonl"
         rows = [json.loads(line) for line in written.read_text().splitlines()] if written.exists() else []
-        # A part that failed is done again by the next run.
         done.write_text(
             json.dumps(
                 {
-                    "key": "" if error else key,
+                    "key": key,
                     "rows": rows,
                     "error": error,
                     "cut_off": cut_off,
@@ -122,7 +121,7 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
                 }
             )
         )
-    found = {name: json.loads(path.read_text()) for name in SHARES if (path := folder / f"{name}.json").exists()}
+    found = parts_of_key(folder, key)
     command = "make gpu STANDIN=1" if standin else "make gpu"
     (folder / "gpu.json").write_text(json.dumps({"date": datetime.now(UTC).isoformat(), "parts": found}, indent=1))
     target = folder / "page.md" if standin else ROOT / "docs" / "measured_on_gpu.md"
@@ -140,12 +139,18 @@ def run_all(names: Any, standin: bool, again: bool, seconds: float, folder: Path
     return 1 if wrong or failed else 0
 
 
+def parts_of_key(folder: Path, key: str) -> dict[str, Any]:
+    """What the parts found; those of another GPU, of other versions or of other files are left out."""
+    found = {name: json.loads(path.read_text()) for name in SHARES if (path := folder / f"{name}.json").exists()}
+    return {name: part for name, part in found.items() if part["key"] == key}
+
+
 def is_done(path: Path, key: str) -> bool:
-    """Return whether a part came to its end, with what it depends on as it is now."""
+    """Return whether a part came to its end without an error, with what it depends on as it is now."""
     if not path.exists():
         return False
     last = json.loads(path.read_text())
-    return last["key"] == key and not last.get("cut_off")
+    return last["key"] == key and not last.get("cut_off") and not last["error"]
 
 
 def _run_part(name: str, standin: bool, seconds: float) -> tuple[str, bool]:

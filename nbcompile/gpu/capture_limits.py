@@ -23,7 +23,7 @@ from nbcompile.gpu import random_draws
 from nbcompile.ir.buffer import COLLECTIVES, BufferView, Extern, Tensor, operator_name
 from nbcompile.ir.emitted import CaptureFacts, EmittedProgram
 from nbcompile.ir.kernel import Kernel, Schedule
-from nbcompile.scheduling.waiting import INDEXED, WAITING, counts_a_mask
+from nbcompile.scheduling.waiting import INDEXED, WAITING, counts_a_mask, looks_for_range
 
 aten = torch.ops.aten
 UNSAFE = getattr(torch.Tag, "cudagraph_unsafe", None)
@@ -98,7 +98,7 @@ def _is_apart(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
     if UNSAFE in getattr(target, "tags", ()):
         return True
     # The count is the size of the result.
-    return counts_a_mask(extern, tensors)
+    return counts_a_mask(extern, tensors) or looks_for_range(extern)
 
 
 def obstacle(graph_module: torch.fx.GraphModule, emitted: EmittedProgram, unread: Container[torch.fx.Node] = ()) -> str:

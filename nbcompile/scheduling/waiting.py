@@ -57,6 +57,12 @@ def counts_a_mask(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
     )
 
 
+def looks_for_range(extern: Extern) -> bool:
+    """Return whether a histogram has no range of its own: the CPU asks for the least and the largest number."""
+    limits = (*extern.args[2:4], 0, 0)[:2]
+    return extern.target is aten.histc.default and limits[0] == limits[1]
+
+
 def _words(program: Program, launches: Sequence[Kernel | Extern]) -> Iterator[tuple[str, str]]:
     tensors = program.tensors()
     waits = waited_for(program)
@@ -128,6 +134,6 @@ def _of_count(extern: Extern, tensors: Mapping[str, Tensor]) -> str:
     target = extern.args[1] if extern.target is with_effects else extern.target
     if not on_gpu or target in DEVICE_CHECKS:
         return ""
-    if target in WAITING or counts_a_mask(extern, tensors):
+    if target in WAITING or counts_a_mask(extern, tensors) or looks_for_range(extern):
         return f"{extern.reason}; the CPU waits for the GPU, as it needs a number of the result"
     return ""

@@ -46,6 +46,15 @@ def test_a_part_that_is_done_is_not_done_again(ran, tmp_path):
     assert (tmp_path / "page.md").read_text() == "doctor checks"
 
 
+def test_parts_of_another_compiler_are_not_on_the_page(ran, tmp_path, monkeypatch):
+    """The page of one part, run with another torch, would show what the parts before found as its own."""
+    assert command.run_all(["doctor", "checks", "launches"], True, False, 480, tmp_path) == 1
+    monkeypatch.setattr(command, "key_of_all", lambda: "another torch")
+    assert command.run_all(["launches"], True, False, 480, tmp_path) == 0
+    assert (tmp_path / "page.md").read_text() == "launches"
+    assert list(json.loads((tmp_path / "gpu.json").read_text())["parts"]) == ["launches"]
+
+
 def test_a_part_that_was_cut_off_is_run_again(ran, tmp_path, capsys):
     """Until it comes to its end; meanwhile it is no failure, and the page says it."""
     assert command.run_all(["doctor", "kernels"], True, False, 480, tmp_path) == 0

@@ -71,3 +71,11 @@ def test_what_waits_for_nobody_keeps_its_reason():
 def test_what_the_cpu_waits_for_exists_in_torch(target):
     """Each has a schema, and a result or an effect that needs a number."""
     assert isinstance(target, torch._ops.OpOverload)
+
+
+@pytest.mark.parametrize(("limits", "asked"), [((), True), ((0, 0), True), ((2, 2), True), ((0, 1), False)])
+def test_a_histogram_without_a_range_asks_for_the_numbers(limits, asked):
+    """Equal limits stand for the least and the largest number, for which the CPU waits."""
+    histogram = Extern("extern0", torch.ops.aten.histc.default, (None, 10, *limits), {}, "")
+    assert waiting.looks_for_range(histogram) is asked
+    assert not waiting.looks_for_range(Extern("extern0", torch.ops.aten.clamp.default, (None, 0, 0), {}, ""))
