@@ -144,6 +144,8 @@ class _Callbacks:
     """The compiled forward and backward graphs."""
     inputs_without_gradient: list[int] = field(default_factory=list)
     shared_with_outputs: list[tuple[int, int]] = field(default_factory=list)
+    joint_results: list[int] = field(default_factory=list)
+    """The number of results of the joint graph, tokens included."""
     """Positions of saved tensors, and of the outputs in whose memory they are."""
 
     def inference(self, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
@@ -172,7 +174,10 @@ class _Callbacks:
             return None
         without_gradient = None if self.inference_programs else self.inputs_without_gradient
         edges = graph_calls.has_own_derivative(self.module)
-        return runtime_metadata_of(aot_metadata, without_gradient, self.inputs, edges, self.shared_with_outputs)
+        # The joint graph returns the tokens of effects before its other results; the programs return none.
+        tokens = next(iter(self.joint_results), 0) - aot_metadata.num_forward_returns
+        shared = [(at, position - tokens) for at, position in self.shared_with_outputs if position >= tokens]
+        return runtime_metadata_of(aot_metadata, without_gradient, self.inputs, edges, shared)
 
     def partition(self, joint: torch.fx.GraphModule, *arguments: Any, **keywords: Any) -> Any:
         """Cut the joint graph into a forward and a backward graph."""
@@ -196,6 +201,7 @@ class _Callbacks:
         provenance.copy_origins_to_backward(joint.graph, backward.graph)
         saved_views.save_inputs(forward.graph, backward.graph, keywords["num_fwd_outputs"])
         donated_buffers.mark(forward.graph, backward.graph, keywords["num_fwd_outputs"])
+        self.joint_results.append(keywords["num_fwd_outputs"])
         self.shared_with_outputs.extend(exposed_memory.shared_with_results(forward.graph, keywords["num_fwd_outputs"]))
         (output,) = backward.graph.find_nodes(op="output")
         # None in the output of the backward graph is an input that needs no gradient.

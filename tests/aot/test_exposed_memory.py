@@ -137,3 +137,22 @@ def test_marks_are_on_all_views_of_a_memory():
     exposed_memory.mark_saved(graph, 1, {x, view, result})
     assert [node.name for node in graph.nodes if SAVED_IN_EAGER in node.meta] == ["x", "t_default"]
     assert exposed_memory.unsaved(graph, [result]) == {exposed_memory.memory(result)}
+
+
+@pytest.mark.parametrize("write", [lambda y: None, lambda y: y.mul_(2)], ids=["read", "written"])
+def test_a_check_in_the_graph_is_no_result(write):
+    """The graph of ``solve`` returns the token of its check before its result, which it saves for the backward pass."""
+
+    def seen(function):
+        torch.manual_seed(0)
+        a, b = torch.randn(3, 3, requires_grad=True), torch.randn(3, requires_grad=True)
+        y = function(a, b)
+        with torch.no_grad():
+            write(y.detach())
+        try:
+            y.sum().backward()
+        except RuntimeError as error:
+            return "modified by an inplace operation" in str(error)
+        return [each.grad.numpy().round(4).tolist() for each in (a, b)]
+
+    assert seen(nbcompile.compile(torch.linalg.solve, fullgraph=True)) == seen(torch.linalg.solve)
