@@ -128,8 +128,8 @@ gpu:  ## Check and measure all on the CUDA GPU that is here: at most 8 minutes (
 BARE := .venv-bare-gpu
 gpu-bare:  ## make gpu STANDIN=1 on torch 2.11, Triton 3.6 and Python 3.12, without platformdirs, IPython and Graphviz (5 GB)
 	@$(BARE)/bin/python -c '' 2>/dev/null || $(call find,python3.12) -m venv --clear $(BARE)
-	@$(BARE)/bin/python -c 'import torch, triton, numpy' 2>/dev/null || \
-	  $(BARE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.11.0 triton==3.6.0 numpy
+	@$(BARE)/bin/python -c 'import torch, triton, numpy, pygments' 2>/dev/null || \
+	  $(BARE)/bin/python -m pip install -qq --disable-pip-version-check torch==2.11.0 triton==3.6.0 numpy pygments
 	$(MAKE) --no-print-directory gpu STANDIN=1 GPU_PYTHON=$(BARE)/bin/python PARTS="$(PARTS)"
 
 bench: $(STAMP)  ## Measure against eager and torch.compile, write docs/benchmarks.md

@@ -1,7 +1,7 @@
 """Processor time of tests: which ones are slow, and how much of the suite they are.
 
     pytest --times build/times.tsv tests          seconds of processor time, a tab, the test; a line for each test
-    python -m tests.timing build/times.tsv        the lines of tests/slow_tests.txt: what rotation.py lets rotate
+    python -m tests.timing build/times.tsv        the lines of tests/slow_tests.txt, which rotation.py reads
 
 Time of the processor and not of the clock: two workers share two cores, and other programs may run beside them. The
 time of a child counts for the test that waits for its end.

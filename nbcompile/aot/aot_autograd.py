@@ -144,9 +144,9 @@ class _Callbacks:
     """The compiled forward and backward graphs."""
     inputs_without_gradient: list[int] = field(default_factory=list)
     shared_with_outputs: list[tuple[int, int]] = field(default_factory=list)
+    """Positions of saved tensors, and of the outputs in whose memory they are."""
     joint_results: list[int] = field(default_factory=list)
     """The number of results of the joint graph, tokens included."""
-    """Positions of saved tensors, and of the outputs in whose memory they are."""
 
     def inference(self, graph: torch.fx.GraphModule, examples: Sequence[Any]) -> BoxedFunction:
         """Compile a graph that no gradient flows through."""

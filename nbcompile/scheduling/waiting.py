@@ -3,7 +3,7 @@
     extern0 (all_reduce)     between processes: meanwhile triton_exp_1, extern2 (mm); extern1 (wait_tensor) waits for it
     extern1 (wait_tensor)    between processes: the current stream waits for extern0 (all_reduce), the CPU continues
     extern3 (_to_copy)       a copy to another device, non_blocking: the CPU continues where its side is pinned memory
-    extern4 (nonzero)        the CPU waits for the GPU: the size of the result is one
+    extern4 (nonzero)        ...; the CPU waits for the GPU, as it needs a number of the result
 
 In torch: nothing. Read next: nbcompile/scheduling/collectives.py
 """
@@ -30,7 +30,7 @@ WAITING = frozenset(
         aten.segment_reduce.default, aten.multinomial.default, aten._linalg_check_errors.default,
     }
 )  # fmt: skip
-"""Operators of ATen by which the CPU waits for a result, or whose result's size is one."""
+"""Operators of ATen for which the CPU waits: it reads a number that the GPU computes, often the size of the result."""
 INDEXED = frozenset(
     {aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default}
 )
@@ -41,7 +41,7 @@ COPIES = frozenset({aten._to_copy.default, aten.copy_.default, aten.copy.default
 
 
 def with_waits_in_words(program: Program, launches: Sequence[Kernel | Extern]) -> list[Kernel | Extern]:
-    """The launches, of which those that wait, or are waited for, say so in their reasons."""
+    """The launches; the reason of a call says whether it waits, and which call waits for it."""
     words = dict(_words(program, launches))
     return [
         replace(launch, reason=words[launch.name]) if isinstance(launch, Extern) and launch.name in words else launch
@@ -58,7 +58,7 @@ def counts_a_mask(extern: Extern, tensors: Mapping[str, Tensor]) -> bool:
 
 
 def looks_for_range(extern: Extern) -> bool:
-    """Return whether a histogram has no range of its own: the CPU asks for the least and the largest number."""
+    """Return whether a histogram has no range: the CPU reads the least and the largest number."""
     limits = (*extern.args[2:4], 0, 0)[:2]
     return extern.target is aten.histc.default and limits[0] == limits[1]
 
@@ -105,7 +105,7 @@ def _of_collective(
 def _of_wait(wait: Extern, begun: Sequence[Any], tensors: Mapping[str, Tensor]) -> str:
     what = ", ".join(map(_named, begun)) or "a collective that was begun outside of the graph"
     on_gpu = any(tensors[view.buffer].device.type == "cuda" for view in views_in(wait.args))
-    who = "the current stream waits for {}, the CPU goes on" if on_gpu else "the CPU waits for {}"
+    who = "the current stream waits for {}, the CPU continues" if on_gpu else "the CPU waits for {}"
     return f"between processes: {who.format(what)}"
 
 
@@ -120,11 +120,11 @@ def _of_copy(extern: Extern, tensors: Mapping[str, Tensor], result: torch.device
         return ""
     # From one GPU to another it is ordered on the streams of both.
     if kinds == {"cuda"}:
-        return "a copy to another device: the CPU goes on"
+        return "a copy to another device: the CPU continues"
     # copy_(into, source, non_blocking) has it as an argument.
     given = extern.args[2:3] if extern.target is not aten._to_copy.default else ()
     if extern.kwargs.get("non_blocking") or (given and given[0]):
-        return "a copy to another device, non_blocking: the CPU goes on where its side is pinned memory"
+        return "a copy to another device, non_blocking: the CPU continues where its side is pinned memory"
     return "a copy to another device: the CPU waits for it"
 
 

@@ -70,7 +70,7 @@ static CUresult injected(const char *name) {
   if (ends_the_context(fault.result)) lost = fault.result;
   return fault.result;
 }
-#define MAY_FAIL(name) do { CUresult created = injected(name); if (created) return created; } while (0)
+#define MAY_FAIL(name) do { CUresult failure = injected(name); if (failure) return failure; } while (0)
 
 void standin_fail(const char *name, CUresult result, int after) {
   snprintf(fault.name, NAME, "%s", name);

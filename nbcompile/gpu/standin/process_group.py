@@ -14,7 +14,7 @@ In torch: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp. Read next: nbcompile
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FunctionType
 from typing import Any
 
@@ -38,7 +38,7 @@ class StreamWork(dist.distributed_c10d.Work):
     def wait(self, timeout: Any = None) -> bool:
         """Make the current stream wait."""
         self.group.current_stream().wait_event(self.done)
-        # Behind the wait, torch's allocator may give their memory to whatever this stream is asked for next.
+        # After the wait, torch's allocator may give their memory to whatever this stream is asked for next.
         self.held = ()
         return True
 
@@ -78,7 +78,7 @@ class StreamGroup(dist.ProcessGroup):
         operators.impl("all_gather_into_tensor", self._all_gather)
         operators.impl("reduce_scatter_tensor", self._reduce_scatter)
         try:
-            with self.here.driver.held(self.stream.stream_id) if self.late else _nothing():
+            with self.here.driver.held(self.stream.stream_id) if self.late else nullcontext():
                 yield self
         finally:
             operators._destroy()
@@ -87,7 +87,7 @@ class StreamGroup(dist.ProcessGroup):
     def _issue(self, run: Callable[[], object], tensors: Tensors, opts: Any = None) -> StreamWork:
         # As NCCL's: a call that is not to return before it is done runs on the current stream.
         stream = self.stream if opts is None or opts.asyncOp else self.current_stream()
-        # Two events: the collective begins behind what the current stream was asked for before, and what waits for
+        # Two events: the collective begins after all earlier work of the current stream, and what waits for
         # the second one continues when the collective is done.
         begin, done = torch.Event(device="cuda:0"), torch.Event(device="cuda:0")
         begin.record(self.current_stream())
@@ -144,11 +144,6 @@ def _reduction(operation: str) -> Callable[[torch.Tensor, int], torch.Tensor]:
 
 def _repeat(into: torch.Tensor, source: torch.Tensor, times: int) -> None:
     into.view(times, -1).copy_(source.flatten().expand(times, -1))
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 # They run within compiled calls: nothing of them is to be compiled.

@@ -74,8 +74,8 @@ def _has_huge(values: Values) -> bool:
     return any(value.is_floating_point() and not bool((value.abs() < HUGE).all()) for value in values)
 
 
-def _overflows_in_sums(values: Values) -> bool:
-    """Return whether sums of the numbers, or of their squares, may be above the largest number on their way."""
+def _may_overflow_in_sums(values: Values) -> bool:
+    """Return whether a partial sum of the numbers, or of their squares, may be above the largest number."""
     floats = [value.detach() for value in values if value.is_floating_point()]
     return any(bool((value.abs() > torch.finfo(value.dtype).max ** 0.5).any()) for value in floats)
 
@@ -124,13 +124,13 @@ TABLE = (
     ),
     Exclusion(
         r"\b(nan)?(sum|mean)\b|avg_pool|\b(std|var)(_mean)?\(|layer_norm",
-        _overflows_in_sums,
-        "terms that overflow or cancel on their way: the order of the additions decides (docs/exactness.md)",
+        _may_overflow_in_sums,
+        "a partial sum overflows: the order of the additions decides (docs/exactness.md)",
     ),
     Exclusion(
         r"= -?[\d.]+ / ",
         _is_half,
-        "a reciprocal and a product, which are not rounded between them (docs/exactness.md)",
+        "a reciprocal and a product, without rounding between the two (docs/exactness.md)",
     ),
     Exclusion(
         r"grid_sampler?",

@@ -60,8 +60,8 @@ SILENT = frozenset(("as_subclass", "__iter__"))
 """Methods that ask nobody themselves."""
 
 
-def _modes_are_as_at_first(tracer: Tracer) -> bool:
-    """Return whether a view that is created now requires grad like one that is created behind the graph."""
+def _modes_are_unchanged(tracer: Tracer) -> bool:
+    """Return whether the modes are those of the call: a view requires grad alike after the graph."""
     output = tracer.output
     return (
         torch._C.is_grad_enabled() is output.began_with_grad
@@ -195,7 +195,7 @@ class TensorVariable(VariableTracker):
         return None if function is None else tracer.ask(function, [self, *arguments], keywords or {})
 
     def _attribute_of_input(self, tracer: Tracer, result: VariableTracker, name: str) -> VariableTracker:
-        if isinstance(result, TensorVariable) and self.source is not None and _modes_are_as_at_first(tracer):
+        if isinstance(result, TensorVariable) and self.source is not None and _modes_are_unchanged(tracer):
             result.node.meta[ATTRIBUTE] = AttrSource(self.source, name), result.example.requires_grad
         return result
 
@@ -297,7 +297,7 @@ class TensorVariable(VariableTracker):
             return FromSource(self.source)
         owner = reconstruction.tracer.side_effects.changed(self)
         attributes = None if owner is None else lambda: reconstruction.attributes(owner)
-        source = _attribute_source(self.node) if _modes_are_as_at_first(reconstruction.tracer) else None
+        source = _attribute_source(self.node) if _modes_are_unchanged(reconstruction.tracer) else None
         if source is not None:  # each reading makes a new tensor: one for all trackers of this tensor
             return reconstruction.shared(owner or reconstruction.first_of(self), lambda: FromSource(source), attributes)
         if owner is None:

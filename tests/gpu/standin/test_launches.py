@@ -384,12 +384,12 @@ def test_the_record_says_which_copies_the_cpu_waits_for(here):
     here.driver.set_devices(2)
     x, other = torch.randn(8, device="cuda"), torch.randn(8)
     copy, waits = "a copy to another device", ": the CPU waits for it"
-    not_blocking = ", non_blocking: the CPU goes on where its side is pinned memory"
+    not_blocking = ", non_blocking: the CPU continues where its side is pinned memory"
     assert reasons(lambda x: (x * 2).cpu(), x) == [copy + waits]
     assert reasons(lambda x: (x * 2).to("cpu", non_blocking=True), x) == [copy + not_blocking]
     assert reasons(lambda x, other: x + other.to("cuda"), x, other) == [copy + waits]
     assert reasons(lambda x, other: x + other.to("cuda", non_blocking=True), x, other) == [copy + not_blocking]
-    assert reasons(lambda x: (x * 2).to("cuda:1") + 1, x) == [copy + ": the CPU goes on"]
+    assert reasons(lambda x: (x * 2).to("cuda:1") + 1, x) == [copy + ": the CPU continues"]
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:0"])

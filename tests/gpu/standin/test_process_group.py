@@ -233,7 +233,7 @@ def test_the_record_says_what_runs_beside_it(here):
     beside_it = ", ".join(kernel.name for kernel in compiled.kernels if "softmax" in kernel.name)
     assert reasons["all_reduce"] == f"between processes: meanwhile {beside_it}; extern1 (wait_tensor) waits for it"
     assert reasons["wait_tensor"] == (
-        "between processes: the current stream waits for extern0 (all_reduce), the CPU goes on"
+        "between processes: the current stream waits for extern0 (all_reduce), the CPU continues"
     )
     assert f"# extern0: _c10d_functional.all_reduce.default; {reasons['all_reduce']}" in compiled.wrapper
 

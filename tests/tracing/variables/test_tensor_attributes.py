@@ -199,7 +199,7 @@ def facts(result, given):
 @pytest.mark.parametrize("requires_grad", [False, True])
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_of_an_input_is_one_tensor_under_all_its_names(name, requires_grad, around, backend):
-    """It is read again behind the graph: once, and only where that gives what was computed in the graph."""
+    """It is read again after the graph: once, and only where that gives what was computed in the graph."""
 
     def seen(function):
         given = torch.arange(7.0, dtype=torch.float64).reshape(1, 7).requires_grad_(requires_grad)
