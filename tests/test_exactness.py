@@ -93,18 +93,20 @@ def hyperbolic():
 
 
 def equal_rows():
-    """Of numbers of several sizes and rows of several lengths."""
-    for width in (7, 64, 333):
-        value = torch.tensor([0.1, 1.0, 3.3, -1234.567])
-        found, _ = run(lambda x, width=width: F.layer_norm(x, (width,)), value[:, None].repeat(1, width))
-        unit = torch.nextafter(value.abs(), torch.tensor(torch.inf)) - value.abs()
-        assert (found.abs() <= 2 * unit[:, None] / 1e-5**0.5).all()
-        spread, _ = run(lambda x: x.var(1, correction=0), value[:, None].repeat(1, width))
-        assert (spread <= (2 * unit) ** 2).all()
-    for number in (0.1, 0.3, -7.77):
-        x = torch.full((4000,), number)
-        unit = torch.nextafter(x[0].abs(), torch.tensor(torch.inf)) - x[0].abs()
-        assert run(lambda x: x.var(correction=0), x)[0] <= (16 * unit) ** 2
+    """Of numbers of several sizes and rows of several lengths, along rows, columns and several dimensions."""
+    values = torch.tensor([0.1, 1.0, 3.3, -1234.567, 1e6 + 0.3, 1e-20])
+    for width in (7, 64, 333, 10_000):
+        x = values[:, None].repeat(1, width)
+        norm, spread = run(lambda x, width=width: (F.layer_norm(x, (width,)), x.var(1, correction=0)), x)[0]
+        assert (norm == 0).all()
+        assert (spread == 0).all()
+    for number in (0.1, -7.77, 1e6 + 0.3):
+        x = torch.full((8, 6, 15, 15), number)
+        for images in (x, x.to(memory_format=torch.channels_last)):
+            norms, _ = run(lambda x: (F.batch_norm(x, None, None, training=True), F.group_norm(x, 3), x.std(0)), images)
+            assert all((norm == 0).all() for norm in norms)
+        x = torch.full((1_000_000,), number)
+        assert run(lambda x: x.var(correction=0), x)[0] <= 1e-12 * number**2
     assert torch.full((4, 7), 0.1).var().item() == pytest.approx(2.3e-16, rel=0.01)
 
 

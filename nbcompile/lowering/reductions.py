@@ -187,15 +187,44 @@ def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value
     wide = build.realize_if_costly(convert(build, x, compute_dtype(x.dtype)))
     # One pass over x and x * x would be cheaper, but mean(x * x) - mean(x) ** 2 cancels where the mean is large.
     rows = one_pass.long_rows(build, wide, all_dims(x, dim))
-    if rows is None:
-        average = build.realize(mean(build, wide, dim, keepdim=True))
-        squares = elementwise(build, lambda a, m: (a - m) * (a - m), (wide, average))
-        total = reduce(build, squares, dim, True, "sum")
-    else:
+    if rows is not None:
         average, total = one_pass.mean_and_squares(build, rows)
+    elif build.device is None:
+        average, total = corrected_moments(build, wide, dim)
+    else:
+        average = build.realize(mean(build, wide, dim, keepdim=True))
+        total = reduce(build, elementwise(build, _square_of_distance, (wide, average)), dim, True, "sum")
     count = product(x.size[at] for at in all_dims(x, dim))
     freedom = functools.partial(_freedom, count, 1 if correction is None else correction)
     return elementwise(build, lambda s: s / freedom(s.dtype), (total,)), average
+
+
+def corrected_moments(build: Builder, x: Value, dim: Dims) -> tuple[Value, Value]:
+    """The mean, and the sum of the squares of the distances from it, corrected by the sum of these distances.
+
+    The first mean ``m`` has a rounding error, which the sum of the distances from it gives:
+
+        d = x - m;  s = sum(d);  mean = m + s / n;  sum((x - mean)**2) = sum(d * d) - s * (s / n)
+
+    Both sums are computed in one pass. Where all numbers are equal, each ``d`` is a few units in the last place, so
+    that both are exact: the mean is the number itself, and the variance is 0. (The corrected two-pass algorithm of
+    Chan, Golub and LeVeque.)
+    """
+    count = product(x.size[at] for at in all_dims(x, dim))
+    first = build.realize(mean(build, x, dim, keepdim=True))
+    distances = elementwise(build, lambda a, m: a - m, (x, first))
+    squares = reduce(build, elementwise(build, _square_of_distance, (x, first)), dim, True, "sum")
+    error = reduce(build, distances, dim, True, "sum")
+    average = build.realize(elementwise(build, lambda m, s: m + s / number(count, s.dtype), (first, error)))
+    # No variance is negative, whatever was rounded; NaN stays NaN.
+    total = elementwise(
+        build, lambda q, s: apply("maximum", q - s * (s / number(count, s.dtype)), 0.0), (squares, error)
+    )
+    return average, total
+
+
+def _square_of_distance(a: Expr, m: Expr) -> Expr:
+    return (a - m) * (a - m)
 
 
 def _freedom(count: Index, correction: Any, dtype: torch.dtype) -> Expr:
