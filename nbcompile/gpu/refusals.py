@@ -13,7 +13,7 @@ import torch.fx
 
 from nbcompile.ir.buffer import Extern
 from nbcompile.ir.kernel import Kernel, Schedule
-from nbcompile.lowering.graph import can_fall_back
+from nbcompile.lowering.extern import can_fall_back
 from nbcompile.lowering.grouped_products import GroupedLaunch
 from nbcompile.lowering.kernel_launches import INSIDE, KERNEL
 
@@ -30,7 +30,7 @@ def _product(kernel: Kernel, planned: Schedule) -> tuple[str, ...]:
 
 def apart(graph_module: torch.fx.GraphModule, planned: Schedule, refusals: Refusals) -> Iterator[tuple[str, str]]:
     """Operators to run as extern calls: those that need the missing operation, else all of the kernel's."""
-    # Only these can be called through ATen instead (lowering/graph.py).
+    # Only these can be called through ATen instead (lowering/extern.py).
     able = {node.name for node in graph_module.graph.nodes if can_fall_back(node)}
     for kernel in planned.kernels():
         if kernel.name in refusals:

@@ -12,8 +12,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import fx
 
 from nbcompile.ir.buffer import COLLECTIVES, operator_name
+
+aten = torch.ops.aten
 
 _FAMILIES: dict[str, str] = {
     "matrix product: a tuned library comes near the hardware's limit": (
@@ -90,3 +93,18 @@ def fallback_reason(target: Any) -> str:
     if namespace != "aten":
         return f"a custom operator of {namespace}"
     return REASONS.get(name, "no lowering for this operator yet")
+
+
+_MAY_RETURN_ARGUMENT = {
+    aten._unsafe_view.default, aten.reshape.default, aten.contiguous.default, aten.detach.default,
+    aten.lift_fresh_copy.default,
+}  # fmt: skip
+"""Operators that may return their argument although their schema does not say so."""
+
+
+def can_fall_back(node: fx.Node) -> bool:
+    """Return whether an operator with a lowering may fall back to ATen; it may not if its result is a view."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or node.target in _MAY_RETURN_ARGUMENT:
+        return False
+    return node.target is aten.copy_.default or all(each.alias_info is None for each in schema.returns)

@@ -27,27 +27,26 @@ from nbcompile import torch_internals
 from nbcompile.capture.node_meta import DONATED
 from nbcompile.ir import buffer as ir
 from nbcompile.ir.expr import UnsupportedDtype
-from nbcompile.ir.index import Symbol, index, loop_variables
+from nbcompile.ir.index import Symbol, index
 from nbcompile.ir.layout import of_tensor
 from nbcompile.ir.traversal import loads, with_origin
 from nbcompile.lowering import (
     activations,
     addmm_epilogue,
     convolution,
-    convolution_product,
     creation,
     division,
     dtype_cast,
-    flex_attention,
     foreach,
     grouped_products,
     indexing,
     kernel_launches,
+    kernel_templates,
     linear_cross_entropy,
+    mutation,
     normalisation,
     pointwise,
     pooling,
-    products,
     randomness,
     reductions,
     resizing,
@@ -58,8 +57,8 @@ from nbcompile.lowering import (
     views,
 )
 from nbcompile.lowering.builder import Builder, PhiloxState
-from nbcompile.lowering.dtype_cast import convert, is_castable, is_computable
-from nbcompile.lowering.extern import fallback_reason
+from nbcompile.lowering.dtype_cast import is_computable
+from nbcompile.lowering.extern import can_fall_back, fallback_reason
 from nbcompile.lowering.output_storages import (
     as_distinct_tensors,
     has_other_strides,
@@ -70,7 +69,7 @@ from nbcompile.lowering.output_storages import (
 from nbcompile.lowering.realization import is_extern_operand_or_output, should_realize
 from nbcompile.lowering.registry import LOWERINGS, ON_SEVERAL_DEVICES, NoLowering, UnsupportedGraph
 from nbcompile.lowering.requirements import require_known_sizes, require_plain_dtype, require_strided
-from nbcompile.lowering.value import Value, broadcast_to, is_free
+from nbcompile.lowering.value import Value
 from nbcompile.support import fuel
 
 aten = torch.ops.aten
@@ -130,24 +129,8 @@ def lower(
     Raises:
         UnsupportedGraph: a tensor is not strided or has the negative bit, or a size depends on data.
     """
-    products.mark(graph_module.graph, device, refused or {}, templates)
-    convolution_product.mark(graph_module.graph, device, refused or {}, templates)
+    kernel_templates.mark(graph_module.graph, device, refused or {}, templates)
     return _Lowering(graph_module, keep_sharing, generate_random, device, refused or {}).run()
-
-
-_MAY_RETURN_ARGUMENT = {
-    aten._unsafe_view.default, aten.reshape.default, aten.contiguous.default, aten.detach.default,
-    aten.lift_fresh_copy.default,
-}  # fmt: skip
-"""Operators that may return their argument although their schema does not say so."""
-
-
-def can_fall_back(node: fx.Node) -> bool:
-    """Return whether an operator with a lowering may fall back to ATen; it may not if its result is a view."""
-    schema = getattr(node.target, "_schema", None)
-    if node.op != "call_function" or schema is None or node.target in _MAY_RETURN_ARGUMENT:
-        return False
-    return node.target is aten.copy_.default or all(each.alias_info is None for each in schema.returns)
 
 
 class _Lowering:
@@ -250,14 +233,14 @@ class _Lowering:
         args, kwargs = _to_builtin_containers(args), _to_builtin_containers(kwargs)
         if torch_internals.is_kernel_launch(node.target):
             written = user_kernels.lower_launch(self.build, node, kwargs, self.values)
-            self._realize_before_mutation()
+            mutation.realize_before_mutation(self.build, self.values)
             return written
         if predicted is None and isinstance(node.target, torch._ops.HigherOrderOperator):
             raise UnsupportedGraph(f"the results of {node.target} are only known when it runs")
         if node.target in _NO_OPS:
             return None
         if node.target is aten.copy_.default:
-            return self._lower_copy_(node, *args)
+            return mutation.lower_copy(self.build, node, args[0], args[1], self.refused.get(node.name, ""))
         return self._call_operator(node, args, kwargs, predicted)
 
     def _call_operator(self, node: fx.Node, args: Any, kwargs: Any, predicted: Any) -> Any:
@@ -265,9 +248,11 @@ class _Lowering:
         reason = self.refused.get(node.name, "")
         if not reason and addmm_epilogue.can_unfuse_bias(self.build, node) and not is_extern_operand_or_output(node):
             return self._realize_results(node, addmm_epilogue.unfuse_bias(self.build, args, predicted), predicted)
-        if products.TEMPLATE in node.meta or kernel_launches.KERNEL in node.meta:
+        if kernel_templates.is_marked(node):
             try:
-                return self._realize_results(node, self._template(node, args, kwargs), predicted)
+                return self._realize_results(
+                    node, kernel_templates.lower_marked(self.build, node, args, kwargs, self.values), predicted
+                )
             except NoLowering as error:
                 reason = str(error)
         # Bisection counts only decisions that it can change: some operators have no fallback.
@@ -285,23 +270,8 @@ class _Lowering:
         require_known_sizes(node, predicted)
         require_plain_dtype(node)
         result = self.build.extern(node.target, args, kwargs, predicted, reason or fallback_reason(node.target))
-        self._realize_before_mutation()
+        mutation.realize_before_mutation(self.build, self.values)
         return result
-
-    def _template(self, node: fx.Node, args: Any, kwargs: Any) -> Any:
-        """The results of an operator with matrix products, from a generated kernel."""
-        if node.target is convolution.CONVOLUTION:
-            return convolution_product.lower_convolution(self.build, node, args)
-        if products.TEMPLATE in node.meta:
-            return products.lower_product(self.build, node, args, kwargs)
-        marked = node.meta[kernel_launches.KERNEL]
-        if isinstance(marked, str):
-            raise NoLowering(marked)
-        if isinstance(marked, grouped_products.GroupedLaunch):
-            return grouped_products.lower_grouped_product(self.build, node, marked, self.values)
-        if isinstance(marked, linear_cross_entropy.CrossEntropyLaunch):
-            return linear_cross_entropy.lower_linear_cross_entropy(self.build, node, marked, self.values)
-        return flex_attention.lower_flex_attention(self.build, node, marked, self.values)
 
     def _symbolic_value(self, node: fx.Node, predicted: Any) -> Any:
         if isinstance(predicted, (torch.SymFloat, torch.SymBool)):
@@ -377,51 +347,6 @@ class _Lowering:
         arguments = [value for each in node.all_input_nodes if isinstance(value := self.values.get(each), Value)]
         sources = [each for each in arguments if any(read.buffer == view.buffer for read in loads(each.body))]
         return any(not is_alias or self.build.view_of(each) is None for each in sources)
-
-    def _lower_copy_(self, node: fx.Node, target: Value, source: Value, *_: Any) -> Value:
-        """Lower ``x.copy_(y)`` at the end of a graph: the result is stored in the argument's memory."""
-        view = self.build.view_of(target)
-        whole = view is not None and self.build.realize(target) is target
-        refused = self.refused.get(node.name, "")
-        same_device = source.device == target.device
-        is_cast = same_device and all(is_castable(end.dtype, end.device) for end in (source, target))
-        if refused or view is None or not whole or not is_cast:
-            reason = refused or "a copy into a part of a tensor, or from another device"
-            result: Value = self.build.extern(node.target, (target, source), {}, node.meta["val"], reason)
-            return result
-        # As in eager mode, copy_ broadcasts and converts the source.
-        source = convert(self.build, broadcast_to(source, target.size), target.dtype)
-        # x.copy_(x.flip(0)): the loop would read elements that it has overwritten, so the value is first stored in its
-        # own memory.
-        own = [each for each in loads(source.body) if each.buffer == view.buffer]
-        if any(each.index != loop_variables(target.ndim) or each.gathers for each in own):
-            source = self.build.realize(source)
-        layout = self.build.tensors[view.buffer].layout
-        return self.build.realize(source, layout, writes_to=view.buffer)
-
-    def _realize_before_mutation(self) -> None:
-        """Realize, before an extern call that mutates buffers, the lazy values that load their old content."""
-        call = next((each for each in reversed(self.build.buffers) if isinstance(each, ir.Extern)), None)
-        if call is None or not call.mutates:
-            return
-        # The call is in the list already, but the values must be computed before it: its buffers are removed, and
-        # appended again after them.
-        at = self.build.buffers.index(call)
-        extern_buffers = self.build.buffers[at:]
-        del self.build.buffers[at:]
-        for node, value in self.values.items():
-            # If all users of a value have been lowered, it is dead or part of their bodies.
-            if any(user not in self.values for user in node.users):
-                self.values[node] = self._realize_if_mutated(call, value)
-        self.build.buffers.extend(extern_buffers)
-
-    def _realize_if_mutated(self, call: ir.Extern, value: Any) -> Any:
-        """Realize a value if it loads a buffer that the call mutates."""
-        if isinstance(value, tuple):
-            return tuple(self._realize_if_mutated(call, each) for each in value)
-        if not isinstance(value, Value) or is_free(value):
-            return value
-        return self.build.realize(value) if any(each.buffer in call.mutates for each in loads(value.body)) else value
 
     # -- outputs ----------------------------------------------------------------------------------
 

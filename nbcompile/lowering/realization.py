@@ -77,7 +77,7 @@ def is_extern_operand_or_output(node: fx.Node) -> bool:
                 )
             )
             and user.target is not operator.getitem
-            # copy_ to an input has no lowering in the table, but is a kernel of ours (_lower_copy_).
+            # copy_ to an input has no lowering in the table, but is a kernel of ours (mutation.py).
             and user.target is not aten.copy_.default
         )
         or (user.target in ALIASING and is_extern_operand_or_output(user))

@@ -24,40 +24,6 @@ def test_an_operator_is_lowered_once():
     assert LOWERINGS[aten.add.Tensor].__name__ == "add"
 
 
-def copied(function, *inputs):
-    """A graph that ends in aten.copy_ to its first argument."""
-
-    def run(*args):
-        result, new = function(*args)
-        args[0].copy_(new)
-        return result
-
-    graph = make_fx(run, tracing_mode="fake")(*inputs)
-    return lower(graph, inputs), run
-
-
-MUTATIONS = {
-    "element": lambda x: (x * 2, x + 1),
-    "row": lambda x: (x.sum(1), torch.softmax(x, 1)),
-    "moved": lambda x: (x.exp(), x.flip(0)),
-    "reduced": lambda x: (x + 1, x.sum(0, keepdim=True).expand(8, 8) + x.t()),
-    "late reader": lambda x: (x.t() * 3, x - 1),
-    "constant": lambda x: (x.clone(), torch.zeros(8, 8)),
-}
-
-
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_an_input_is_overwritten_after_its_old_value_is_read(name):
-    """copy_ at the end of a graph: results use the old value, the argument holds the new one."""
-    start = torch.randn(8, 8)
-    program, run = copied(MUTATIONS[name], start.clone())
-    for stage in (program, schedule(program)):
-        mine, theirs = start.clone(), start.clone()
-        found = evaluate.run(stage, [mine])
-        torch.testing.assert_close(found[0], run(theirs))
-        torch.testing.assert_close(mine, theirs)
-
-
 def test_every_other_operator_runs_through_aten_with_a_reason():
     """A sort is a call of ATen, and says why."""
     program, _ = check(lambda x: torch.sort(x + 1)[0] * 2, torch.randn(5), allow_extern=True)
