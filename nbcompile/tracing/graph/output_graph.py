@@ -14,15 +14,14 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.fx
-import torch.utils._pytree as pytree
 
-from nbcompile import annotations as marks, errors, torch_internals
+from nbcompile import annotations as marks, torch_internals
 from nbcompile.capture import nested_regions, operator_warnings
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import Guard, GuardKind
@@ -33,13 +32,14 @@ from nbcompile.capture.trace import CapturedGraph
 from nbcompile.options import Options
 from nbcompile.record import recorder
 from nbcompile.record.model import StackLine
-from nbcompile.torch_internals import interrupts, operators
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
-from nbcompile.tracing.graph import autograd_graph, dtypes, real_run
+from nbcompile.tracing.graph import autograd_graph
 from nbcompile.tracing.graph.body import EXAMPLE, Body, Value
+from nbcompile.tracing.graph.fake_run import FakeRun
 from nbcompile.tracing.graph.module_calls import ModuleCalls
 from nbcompile.tracing.graph.purity import Purity
+from nbcompile.tracing.graph.unused_nodes import drop_modes_without_effect, drop_unused_numbers
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.inputs.graph_inputs import GraphInputs
 
@@ -101,6 +101,7 @@ class OutputGraph:
         self.freed_by_gradients: set[Any] = set()
         """Nodes of autograd's graph whose saved tensors a traced derivative frees."""
         self.purity = Purity()
+        self.fake_run = FakeRun(self.inputs, self.purity, self.warnings)
         self.is_caught = False
         """True if the operator is inside a ``try`` of the program."""
         self.new_leaves: list[torch.fx.Node] = []
@@ -227,7 +228,7 @@ class OutputGraph:
         try:
             if example is None:
                 before = self.purity.operators
-                example = self._run(op, target, arguments, keywords)
+                example = self.fake_run.run(node, arguments, keywords)
                 self.purity.note_call(target, keywords, self.purity.operators - before)
             else:
                 self.purity.computes = False  # it did not run here
@@ -256,108 +257,6 @@ class OutputGraph:
         # An interrupt or a RecursionError may occur anywhere: the operator is not the cause.
         if recorder.draft() is not None and isinstance(inner, Exception) and not isinstance(inner, RecursionError):
             self.failed = FailedNode(op, target, node.args, node.kwargs, self.names(), node.meta[STACK], inner)
-
-    def _run(
-        self,
-        op: str,
-        target: str | Callable[..., object],
-        arguments: Sequence[Any],
-        keywords: Mapping[str, Any],
-        in_python: bool = False,
-    ) -> object:
-        """Run an operator on the fake values; ``in_python``: composite operators run by their definitions in Python."""
-        fake_arguments = torch.fx.map_arg(tuple(arguments), lambda node: node.meta[EXAMPLE])
-        fake_keywords = torch.fx.map_arg(dict(keywords), lambda node: node.meta[EXAMPLE])
-        name = target if isinstance(target, str) else getattr(target, "__name__", str(target))
-        try:
-            if name in ("_unpack_dual", "_exit_dual_level"):
-                _refuse_outer_level(name, self.graph)
-            # The contexts, outermost first: warnings of the operator are collected; a KeyboardInterrupt is delayed,
-            # since C++ may call Python that must not raise; tensors are fake; each ATen operator inside is tried on
-            # real tensors of its dtypes; sizes stay symbolic.
-            with (
-                operator_warnings.collected(self.warnings, __file__, self.stack()),
-                interrupts.deferred(),
-                self.fake_mode,
-                dtypes.DtypeTrial(self.purity.see),
-                self._dispatch(in_python),
-                torch_internals.wrappers_asked((*fake_arguments, *fake_keywords.values())),
-            ):
-                if "out" in fake_keywords and callable(target):
-                    _refuse_other_memory(target, fake_arguments, fake_keywords)
-                if op == "call_method":
-                    assert isinstance(target, str)
-                    result = getattr(fake_arguments[0], target)(*fake_arguments[1:], **fake_keywords)
-                else:
-                    assert callable(target)
-                    result = target(*fake_arguments, **fake_keywords)
-                _refuse_data(result)
-                return result
-        except RecursionError:  # the tracer's frames fill the stack, too
-            raise
-        except Exception as error:
-            # The definition in Python omits the checks of data in C++ (istft: of its window); aot/checks.py has them.
-            if not in_python and self._reads_data_in_cpp(error, target):
-                return self._run(op, target, arguments, keywords, in_python=True)
-            # No local variable refers to the exception: its traceback refers to this frame, and the frame to the
-            # arguments.
-            raise self._failure(error, name, target, fake_arguments, fake_keywords) from error
-
-    def _failure(
-        self, error: Exception, name: str, target: str | Callable[..., object], arguments: Any, keywords: Any
-    ) -> Exception:
-        """The exception for an operator that fails on fake tensors."""
-        explained = self._explain(error, name)
-        if isinstance(explained, errors.TorchRuntimeError) and real_run.runs_on_data(target, arguments, keywords):
-            # For example an index of uint8: Python runs it.
-            return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
-        return explained
-
-    def _dispatch(self, in_python: bool) -> AbstractContextManager[object]:
-        # Composite operators in C++ would specialise symbolic sizes; the definitions in Python do not.
-        return torch._C._EnablePythonDispatcher() if in_python or self.shape_env.var_to_range else nullcontext()
-
-    @staticmethod
-    def _reads_data_in_cpp(error: Exception, target: str | Callable[..., object]) -> bool:
-        """Return whether an operator of torch failed as it reads data; a function of the user is not called twice."""
-        data_dependent = torch_internals.fake_tensor().DataDependentOutputException
-        return isinstance(error, data_dependent) and real_run.is_of_torch(target)
-
-    def _explain(self, error: Exception, name: str) -> Exception:
-        fakes = torch_internals.fake_tensor()
-        # Some errors break the graph; others are the program's own. The order matters: many are RuntimeErrors, too.
-        #     the fake run lacks data or a kernel      break: Python runs the operator
-        #     NotImplementedError, TypeError, ...      break: the fake tensors may be the cause, the real call decides
-        #     RuntimeError, ValueError, AssertionError the operator fails on these inputs
-        match error:
-            case fakes.DataDependentOutputException():
-                return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, str(error.func), name=error.func)
-            case fakes.DynamicOutputShapeException():
-                return breaks.unsupported(breaks.DYNAMIC_SHAPE_OPERATOR, str(error.func), name=error.func)
-            case fakes.UnsupportedOperatorException():
-                return breaks.unsupported(breaks.NO_FAKE_KERNEL, f"unsupported operator: {error.func}", name=error.func)
-            # For example the result is a quantized tensor: torch has no fake tensors of this kind.
-            case fakes.UnsupportedFakeTensorException():
-                return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error.reason), name=name, error=error.reason)
-            # OverflowError: the number is too large for an operator. Warning: the program's filter raises warnings.
-            case NotImplementedError() | OverflowError() | Warning():
-                return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
-            # The forward-mode derivative of a norm creates tensors that are not fake: no error in eager mode.
-            case AssertionError() if str(error).startswith("Please convert all Tensors to FakeTensors first"):
-                return breaks.unsupported(breaks.FAKE_NOT_IMPLEMENTED, str(error), name=name, error=error)
-            case TypeError():
-                return breaks.unsupported(breaks.FAKE_TYPE_ERROR, f"TypeError {error}", error=error)
-            case breaks.Unsupported():
-                return error
-        if torch_internals.is_data_dependent_guard(error):
-            return breaks.unsupported(
-                breaks.DATA_DEPENDENT_EXPRESSION, str(error), expression=str(error).partition("\n")[0]
-            )
-        if torch_internals.needs_data(error):
-            return breaks.unsupported(breaks.DATA_DEPENDENT_OPERATOR, name, name=name)
-        if isinstance(error, (RuntimeError, ValueError, AssertionError)):
-            return errors.TorchRuntimeError(name, error, self.stack())
-        return error
 
     def erase(self, node: torch.fx.Node) -> None:
         """Erase a node whose result is a constant."""
@@ -431,7 +330,7 @@ class OutputGraph:
         """The graph with its outputs; None where it has no operator. Unused inputs are dropped."""
         if not self.has_operators():  # only side effects or constants are left: nothing to compile
             return None
-        self._drop_modes_without_effect()
+        drop_modes_without_effect(self.graph, self.began_with_grad)
         self.graph.output(tuple(outputs))
         symbolic = self._is_symbolic()
         # Assertions on unbacked symbols become nodes before unused nodes are dropped, since they may use a size.
@@ -439,7 +338,7 @@ class OutputGraph:
             draft = torch.fx.GraphModule(self.modules, self.graph)
             torch_internals.forget_text_with(draft)
             torch_internals.insert_runtime_asserts(draft, self.shape_env, name)
-        self._drop_unused_numbers()
+        drop_unused_numbers(self.graph)
         self.inputs.drop_unused()
         if self.inputs.has_draws():  # the compilers of the graph read the numbers, too
             torch_internals.allow_scalar_outputs(self.shape_env)
@@ -483,95 +382,14 @@ class OutputGraph:
             "unbacked_bindings" in node.meta or node.target == "item" for node in self.graph.nodes
         )
 
-    def _drop_unused_numbers(self) -> None:
-        """Erase arithmetic on sizes, and items of sequences, without users."""
-        # From the last node to the first: a node that only an erased node used is unused by then.
-        for node in reversed(self.graph.nodes):
-            if not node.users and node.op != "placeholder" and _only_computes_a_number(node):
-                self.graph.erase_node(node)
-
-    def _drop_modes_without_effect(self) -> None:
-        """Erase calls that set the grad mode to its current value, and changes that the next call undoes."""
-        # Two passes: the first erases settings of the current mode. The rest alternate; the second pass erases pairs
-        # with no operator in between.
-        #     with no_grad(): pass        set False, set True      both go
-        enabled = self.began_with_grad
-        for node in list(self.graph.nodes):
-            if _sets_grad(node, enabled):
-                self.graph.erase_node(node)
-            elif _sets_grad(node, not enabled):
-                enabled = not enabled
-        kept: list[torch.fx.Node] = []
-        for node in list(self.graph.nodes):
-            if kept and _is_grad(node) and _is_grad(kept[-1]):  # they differ: the second undoes the first
-                self.graph.erase_node(kept.pop())
-                self.graph.erase_node(node)
-            else:
-                kept.append(node)
-
 
 def _is_new_parameter(source: Source) -> bool:
     return isinstance(source, ParameterSource)
 
 
-def _refuse_outer_level(name: str, graph: torch.fx.Graph) -> None:
-    """Refuse operators that read or end the tangents of a forward-mode AD level which the program entered earlier."""
-    entered = torch_internals.entered_forward_levels(graph)
-    if name == "_exit_dual_level" and entered < 0:
-        raise NotImplementedError("the program's own tensors would lose their tangents in the trace")
-    if name == "_unpack_dual" and not entered and not torch_internals.in_transform():
-        raise NotImplementedError("fakes of tensors with a tangent have none")
-
-
 def _has_gradient(node: torch.fx.Node) -> bool:
     example = node.meta.get(EXAMPLE)
     return isinstance(example, torch.Tensor) and example.requires_grad
-
-
-def _only_computes_a_number(node: torch.fx.Node) -> bool:
-    if node.target in operators.transform_steps():
-        return False
-    if node.target is operator.getitem or torch_internals.is_size_accessor(node):
-        return True
-    numbers = (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
-    operands = [
-        argument.meta.get(EXAMPLE) if isinstance(argument, torch.fx.Node) else argument
-        for argument in (*node.args, *node.kwargs.values())
-    ]
-    return node.op == "call_function" and all(isinstance(each, numbers) for each in (node.meta.get(EXAMPLE), *operands))
-
-
-def _refuse_data(result: object) -> None:
-    """Refuse a tensor that is not fake, for example one created from the address of a fake tensor's data.
-
-    A later operator would read its data, but fake tensors have no data: the process would crash.
-    """
-    for value in (result,) if isinstance(result, torch.Tensor) else pytree.tree_leaves(result):
-        if type(value) in (torch.Tensor, torch.nn.Parameter) and not torch_internals.in_transform():
-            raise NotImplementedError("it returns a tensor that is no fake tensor")
-
-
-def _refuse_other_memory(function: Callable[..., object], arguments: Any, keywords: dict[str, Any]) -> None:
-    """Refuse an ``out=`` of another size: the call would resize it, which the graph and its guards cannot express."""
-    trial = pytree.tree_map_only(torch.Tensor, torch.empty_like, keywords["out"])
-    function(*arguments, **{**keywords, "out": trial})
-    name = getattr(function, "__name__", str(function))
-    for before, after in zip(pytree.tree_leaves(keywords["out"]), pytree.tree_leaves(trial), strict=True):
-        if before is None:
-            continue
-        if before.shape != after.shape:
-            sizes = {"given": list(before.shape), "wanted": list(after.shape)}
-            raise breaks.unsupported(breaks.OUT_SIZE, f"fn={name}", name=name, **sizes)
-        if not before.is_contiguous():
-            raise breaks.unsupported(breaks.OUT_STRIDES, f"fn={name}", name=name)
-
-
-def _is_grad(node: torch.fx.Node) -> bool:
-    return node.target is torch._C._set_grad_enabled
-
-
-def _sets_grad(node: torch.fx.Node, mode: bool) -> bool:
-    return _is_grad(node) and node.args == (mode,)
 
 
 def stack_text(stack: tuple[StackLine, ...]) -> str:

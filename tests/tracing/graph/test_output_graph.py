@@ -2,50 +2,22 @@
 
 from __future__ import annotations
 
-import builtins
 import operator
 
 import pytest
 import torch
 
 from nbcompile import errors
-from nbcompile.capture.frame import Frame
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import LocalSource
-from nbcompile.options import Options
 from nbcompile.record.model import StackLine
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import MustBreakEarlier
 from nbcompile.tracing.graph.body import EXAMPLE, Body
-from nbcompile.tracing.graph.output_graph import OutputGraph, stack_text
-from nbcompile.tracing.inputs.dynamism import Dynamism
+from nbcompile.tracing.graph.output_graph import stack_text
+from tests.tracing.graph.growing import call, growing, targets
 
 X = LocalSource("x")
-
-
-def growing(*tensors):
-    """A graph, and an input for each tensor."""
-
-    def f(x):
-        return x
-
-    frame = Frame(f.__code__, {"x": tensors[0] if tensors else None}, globals(), vars(builtins))
-    output = OutputGraph(frame, Options(), Dynamism())
-    nodes = []
-    for at, tensor in enumerate(tensors):
-        node = output.root.placeholder(f"x{at}", output.fake_mode.from_tensor(tensor))
-        nodes.append(node)
-    return output, *nodes
-
-
-def call(output, function, *arguments, **keywords):
-    """A node that calls a function."""
-    return output.apply("call_function", function, arguments, keywords)
-
-
-def targets(output):
-    """What the nodes of the graph call."""
-    return [node.target for node in output.graph.nodes if node.op.startswith("call")]
 
 
 def test_an_operator_runs_on_fakes_at_once():
@@ -62,25 +34,6 @@ def test_an_operator_that_fails_leaves_no_node():
     with pytest.raises(errors.TorchRuntimeError):
         call(output, torch.add, x, y)
     assert targets(output) == [] and not output.has_operators()
-
-
-FAILING = {
-    "data": (lambda x: bool(x.sum() > 0), breaks.Unsupported),
-    "type": (lambda x: torch.add(x, "text"), breaks.Unsupported),
-    "not implemented": (lambda x: (_ for _ in ()).throw(NotImplementedError("later")), breaks.Unsupported),
-    "value": (lambda x: (_ for _ in ()).throw(ValueError("the program's own")), errors.TorchRuntimeError),
-    "other": (lambda x: {}["missing"], KeyError),
-    "recursion": (lambda x: (_ for _ in ()).throw(RecursionError()), RecursionError),
-}
-
-
-@pytest.mark.parametrize("name", FAILING)
-def test_errors_are_the_programs_or_a_break(name):
-    """A fake may be at fault for a TypeError: the graph breaks; a ValueError is what eager mode raises."""
-    function, expected = FAILING[name]
-    output, x = growing(torch.ones(3))
-    with pytest.raises(expected):
-        call(output, function, x)
 
 
 def test_a_minus_is_written_as_python_reads_it():
@@ -138,33 +91,6 @@ def test_a_finished_graph_has_its_outputs():
     graph.output((doubled,))
     (result,) = torch.fx.GraphModule({}, graph)(torch.ones(3))
     assert torch.equal(result, torch.full((3,), 2.0))
-
-
-GRAD = torch._C._set_grad_enabled
-
-
-@pytest.mark.parametrize(
-    ("modes", "left"),
-    [
-        ((True,), []),
-        ((False, True), []),
-        ((False, "sin", True), [GRAD, torch.sin, GRAD]),
-        ((True, False, False, "sin", True, True), [GRAD, torch.sin, GRAD]),
-        ((False,), [GRAD]),
-    ],
-)
-def test_modes_without_effect_are_dropped(modes, left):
-    """What is set already, and what is taken back before any operator ran."""
-    output, x = growing(torch.ones(3))
-    with torch.enable_grad():
-        output.began_with_grad = True
-        for mode in modes:
-            if mode == "sin":
-                call(output, torch.sin, x)
-            else:
-                output.state_call(GRAD, (mode,))
-        output._drop_modes_without_effect()
-    assert targets(output) == left
 
 
 def test_a_mode_is_entered_now_and_in_the_graph():
