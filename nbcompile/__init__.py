@@ -43,7 +43,6 @@ with importing():
         leaf_function,
         nonstrict_trace,
         patch_dynamo_config,
-        set_stance,
         skip_frame,
         step_unsupported,
         substitute_in_graph,
@@ -61,6 +60,7 @@ with importing():
     from nbcompile.observe.metrics import metrics, prometheus
     from nbcompile.options import Options
     from nbcompile.record.model import Record
+    from nbcompile.stance import set_stance
     from nbcompile.support import lazy_import
     from nbcompile.tools.report import report
     from nbcompile.torch_internals import set_logs

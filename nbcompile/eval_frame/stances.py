@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from types import CodeType
 
-from nbcompile import annotations as marks, errors, torch_internals
+from nbcompile import errors, stance as process_stance, torch_internals
 from nbcompile.capture.frame import Frame
 from nbcompile.capture.source import LocalSource
 from nbcompile.dispatch import cache, observed_values
@@ -32,7 +32,7 @@ _seen: WeakIdentityDict[CodeType, bool] = STATE.add("eval_frame.stances._seen", 
 """The functions that ran once under a stance ``..._then_compile``; ``reset()`` does not forget them, as in torch."""
 
 
-def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> FrameCallback:
+def callback(options: Options, stance: process_stance.Stance, code: CodeType | None) -> FrameCallback:
     """The hook for a call of a compiled function under a stance.
 
     Raises:
@@ -58,7 +58,7 @@ def callback(options: Options, stance: marks.Stance, code: CodeType | None) -> F
             if code is not None:
                 _seen[code] = True
             return compiling(replace(options, backend="aot_eager", mode=None) if first else options)
-    raise errors.InvalidStance(name, marks.STANCES)
+    raise errors.InvalidStance(name, process_stance.STANCES)
 
 
 def compiling(options: Options) -> FrameCallback:

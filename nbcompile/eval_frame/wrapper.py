@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from nbcompile import annotations as marks, config, errors, hooks
+from nbcompile import config, errors, hooks, stance as process_stance
 from nbcompile.dispatch import hook, library_calls, skipping, tracebacks
 from nbcompile.eval_frame import stances
 from nbcompile.eval_frame.compiled_autograd import Region
@@ -65,7 +65,7 @@ def wrap(
 ) -> Callable[..., Any]:
     """A function that looks like ``original`` and calls ``first_function`` with the hook on, in a region if given."""
     callback = stances.compiling(options)
-    call, stance, default = callback.call, marks.stance, marks.DEFAULT
+    call, stance, default = callback.call, process_stance.stance, process_stance.DEFAULT
     listeners = hit_log.listeners
 
     def slow_path(arguments: Any, keywords: Any) -> Any:
@@ -117,7 +117,7 @@ def _inside(region: Region, call: Callable[..., Any]) -> Callable[..., Any]:
 def _under_stance(
     original: Callable[..., Any], first_function: Callable[..., Any], options: Options, arguments: Any, keywords: Any
 ) -> Any:
-    stance = marks.stance()
+    stance = process_stance.stance()
     if stance[0] == "force_eager":
         with hook.paused():
             return original(*arguments, **keywords)

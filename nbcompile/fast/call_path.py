@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import torch
 
-from nbcompile import annotations as marks, config, torch_internals
+from nbcompile import config, stance, torch_internals
 from nbcompile.capture.compiled import CompiledFrame
 from nbcompile.capture.resolution import Scope
 from nbcompile.dispatch import cache, hook
@@ -177,7 +177,7 @@ class FastCallInstaller:
     ) -> None:
         try:
             with torch._C.DisableTorchFunction():  # looking at a tensor is not for its class
-                extra = guard_bytecode.ExtraConditions(marks.still_default(), recorder.watching, self.entry_methods)
+                extra = guard_bytecode.ExtraConditions(stance.still_default(), recorder.watching, self.entry_methods)
                 check_in_c = tools.check(*guard_bytecode.instructions(check, scope, tools, extra))
         except (guard_bytecode.NotEncodable, ValueError):
             return

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nbcompile import annotations as marks, config
+from nbcompile import config, stance
 from nbcompile.jupyter.wrapping import WrappedFunction
 from nbcompile.record.model import Record
 from nbcompile.views import story
@@ -37,7 +37,7 @@ def _sentences(record: Record, wrapped: Sequence[WrappedFunction], *, names_only
     if config.disable:
         yield "Nothing was compiled: compilation is switched off (config.disable)."
         return
-    if marks.stance()[0] == "force_eager":
+    if stance.stance()[0] == "force_eager":
         yield 'Nothing was compiled: the stance is "force_eager" (set_stance), so that everything ran eagerly.'
         return
     if record.calls:

@@ -26,7 +26,7 @@ from nbcompile.capture.libraries import SKIPPED_PACKAGES
 
 TORCH = os.path.dirname(torch.__file__) + os.sep
 NBCOMPILE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-ANNOTATIONS = os.path.join(NBCOMPILE, "annotations.py")
+ANNOTATIONS = tuple(os.path.join(NBCOMPILE, name) for name in ("annotations.py", "stance.py"))
 COMPILERS_OF_TORCH = (os.path.join(TORCH, "_dynamo") + os.sep, os.path.join(TORCH, "_inductor") + os.sep)
 POLYFILLS = os.path.join(NBCOMPILE, "tracing", "polyfills") + os.sep
 STDLIB = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
@@ -120,7 +120,7 @@ def skip_reason(filename: str) -> str | None:
     """Reason why the code of a file is not inlined; None if it is."""
     # Polyfills are traced as if the program had them; nothing else of the compiler may get into a user's graph.
     if filename.startswith(NBCOMPILE):
-        return None if filename.startswith((POLYFILLS, ANNOTATIONS)) else "the compiler itself"
+        return None if filename.startswith((POLYFILLS, *ANNOTATIONS)) else "the compiler itself"
     if config.dont_skip_tracing and not filename.startswith(COMPILERS_OF_TORCH):
         return None
     if filename.startswith(TORCH):

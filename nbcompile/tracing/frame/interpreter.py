@@ -754,7 +754,7 @@ class Interpreter:
         return text.join(self, parts)
 
 
-OURS = (rules.POLYFILLS, rules.ANNOTATIONS)
+OURS = (rules.POLYFILLS, *rules.ANNOTATIONS)
 """Files whose frames are not part of the user's stack."""
 TAKE_ARRAYS = (arrays.ArrayFunction, arrays.ArrayMethod)
 MAKE_TENSORS = (torch.as_tensor, torch.tensor, torch.asarray)

@@ -122,7 +122,7 @@ class Translator:
 
     def __post_init__(self) -> None:
         self.view = code_view(self.code)
-        self.is_polyfill = self.code.co_filename.startswith((rules.POLYFILLS, rules.ANNOTATIONS))
+        self.is_polyfill = self.code.co_filename.startswith((rules.POLYFILLS, *rules.ANNOTATIONS))
 
     # -- the loop ------------------------------------------------------------------------
 
