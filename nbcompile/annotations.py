@@ -6,7 +6,7 @@
 
 The names are torch's. torch's own annotations are honoured as well, wherever
 they are found; these do not import half of torch. In eager mode all of them do
-nothing. What a function was marked as is remembered here, by the function.
+nothing. Marks are stored here, by the address of the function.
 
 In torch: torch/_dynamo/decorators.py and torch/compiler/__init__.py. Read next:
 nbcompile/tracing/calls/annotations.py, which acts on them, and nbcompile/stance.py
@@ -48,7 +48,7 @@ def step_unsupported(msg: str = "") -> None:
 # -- marks on functions --------------------------------------------------------------------------
 
 _marks: dict[int, tuple[object, str, str]] = STATE.add("annotations._marks", {}, Lifetime.PROCESS)
-"""By address: the function, kept so that the address stays its own, its mark, and what torch's was at that time."""
+"""By address: the function (referenced, so that no other object gets the address), its mark, and torch's mark then."""
 _substitutes: dict[int, tuple[object, types.FunctionType]] = STATE.add("annotations._substitutes", {}, Lifetime.PROCESS)
 """C functions, by address, and the Python functions that are traced instead."""
 
@@ -67,7 +67,7 @@ def mark_of(function: object) -> str:
 
 
 def is_marked(value: object) -> bool:
-    """Return whether an object that may be no function is in a table of marks; it is not asked for an attribute."""
+    """Return whether an object is in a table of marks. It may be no function, so that no attribute of it is read."""
     if id(value) in _marks:
         return True
     tables = sys.modules.get("torch._dynamo.trace_rules")
@@ -91,8 +91,8 @@ _TORCH_TABLES = {
 
 
 def _mark_of_torch(function: object) -> str:
-    """The same mark, by torch's own functions: they keep it in attributes and tables."""
-    of_class = vars(function) if isinstance(function, type) else None  # what is said of a base is not inherited
+    """The mark that torch's own decorators set: they store it in attributes and in tables."""
+    of_class = vars(function) if isinstance(function, type) else None  # a mark of a base class is not inherited
     for mark, attribute in _TORCH_ATTRIBUTES.items():
         if (getattr(function, attribute, False) if of_class is None else of_class.get(attribute)) is True:
             return mark
@@ -103,12 +103,12 @@ def _mark_of_torch(function: object) -> str:
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """A call is one node of the graph: the tracer does not look into it, the backend does."""
+    """Make a call one node of the graph: the tracer does not trace into it, the backend does."""
     return [allow_in_graph(each) for each in fn] if isinstance(fn, (list, tuple)) else _mark(fn, "allow_in_graph")
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """A call of an operator of torch breaks the graph.
+    """Make a call of an operator of torch break the graph.
 
     Raises:
         RuntimeError: it is no operator, so that it is in no graph anyway.
@@ -126,12 +126,12 @@ def disallow_in_graph(fn: Any) -> Any:
 
 
 def forbid_in_graph(fn: Function) -> Function:
-    """Tracing a call is an error."""
+    """Make it an error to trace a call."""
     return _mark(fn, "forbid_in_graph")
 
 
 def assume_constant_result(fn: Function) -> Function:
-    """Called once, while tracing; the result is taken for a constant ever after.
+    """Call the function once, while it is traced; the result is a constant from then on.
 
     Raises:
         errors.NotCallable: it is no callable.
@@ -140,7 +140,7 @@ def assume_constant_result(fn: Function) -> Function:
 
 
 def nonstrict_trace(traceable_fn: Function) -> Function:
-    """A call is one node; inputs and outputs may be any pytree, and modules.
+    """Make a call one node; inputs and outputs may be any pytree, and modules.
 
     Raises:
         errors.NotCallable: no function.
@@ -170,7 +170,7 @@ def _exclusive(function: Any, other: str, mark: str) -> None:
 
 
 def leaf_function(fn: Any = None, *, mutates_args: Iterable[str] = ()) -> Any:
-    """Opaque to the tracer and to the backend: its Python runs at each call of the graph.
+    """Make a function opaque to the tracer and to the backend: its Python runs at each call of the graph.
 
     It needs a fake implementation that computes the shapes: ``@fn.register_fake``.
 
@@ -225,7 +225,7 @@ def substitute_in_graph(
     skip_signature_check: bool = False,
     is_embedded_type: bool = False,
 ) -> Callable[[Function], Function]:
-    """A decorator: the Python function below is traced instead of a C function, or of a class in C if that is said.
+    """Decorate a Python function that is traced instead of a C function, or with ``is_embedded_type`` of a class in C.
 
     Raises:
         TypeError: one of the two is no function, or their signatures differ.
@@ -252,7 +252,7 @@ def substitute_in_graph(
 def _check_signatures(original: Callable[..., Any], traceable: Callable[..., Any]) -> None:
     try:
         expected = inspect.signature(original)
-    except ValueError:  # most C functions tell nothing
+    except ValueError:  # most C functions have no signature
         return
     given = inspect.signature(traceable)
     takes_anything = _how_called(inspect.signature(lambda *args, **kwargs: None))
@@ -305,7 +305,7 @@ _state = STATE.add("annotations._state", _State(), Lifetime.PROCESS)
 
 
 def errors_on_break() -> bool:
-    """True if a break is an error in code that is compiled now: what was said last, by ours or by torch's manager."""
+    """True if a break is an error in code that is compiled now: by our manager, else by torch's."""
     if _state.errors_on_break is not None:
         return _state.errors_on_break
     torchs = sys.modules.get("torch._dynamo.decorators")

@@ -56,11 +56,11 @@ class BackendOptions:
     simulation_seconds: float = 60.0
     """With a target: a call whose simulation would take longer runs through ATen."""
     simulated_programs: int = 0
-    """With a target: of a launch that would take longer, so many programs are simulated once, for its figures alone."""
+    """With a target: of a launch that would take longer, so many programs are simulated once, only for its figures."""
     debug: bool = False
     """On a GPU: wait after each launch, so that an error names its kernel (slow)."""
     max_autotune: bool = False
-    """On a GPU: kernels of ours are candidates beside the library's, for matrix products."""
+    """On a GPU: for matrix products, kernels of ours are candidates as well as the library's."""
     max_autotune_gemm: bool = False
     """On a GPU: kernels of ours are candidates for matrix products."""
     max_autotune_gemm_backends: str = "ATEN,TRITON,CPP"

@@ -60,7 +60,7 @@ def compile_aten_graph(
         if isinstance(reason, NoCodeGenerator):
             _warn_once(f"{reason}: graphs run through ATen, operator by operator")
         compiled = run_through_aten(graph_module, example_inputs, stage)
-    except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program goes on
+    except Exception as error:  # noqa: BLE001  whatever our mistake is, the user's program continues
         text = f"code generation failed ({_summary(error)}): the {stage} graph runs through ATen"
         note(text)
         warnings.warn(errors.GeneratedCodeWarning(text), stacklevel=2)

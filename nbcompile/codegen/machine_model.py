@@ -61,7 +61,7 @@ NON_TEMPORAL_TILE_BYTES = 1 << 22
 """Bytes: the same for scattered stores of tiles and panels: above it, write-allocate costs more than re-reading.
 Measured: docs/design/kernels.md, "Transposed accesses go through tiles in registers"."""
 PREFETCH_ROWS, PREFETCH_ROW_BYTES, PREFETCH_MIN_BYTES = 2, 1 << 16, 1 << 22
-"""Rows, bytes, bytes: prefetch distance; longer rows do not fit in L2 beside the present one, smaller arrays are in a
+"""Rows, bytes, bytes: prefetch distance; longer rows do not fit in L2 with the present one, smaller arrays are in a
 cache already. Measured: docs/design/kernels.md, "Large results are stored non-temporally"."""
 
 # --- transposed accesses ---------------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ def declare(emitter: TritonEmitter, second: Second, block: int) -> None:
 
 
 def combine(emitter: TritonEmitter, first: Accumulate, second: Second, value: str, block: int) -> None:
-    """In the loop, instead of the first reduction alone: one more block of values."""
+    """In the loop, instead of only the first reduction: one more block of values."""
     emitter.origin = emitter.origins.get(second.part.name, ())
     total, largest, mask = accumulator_name(second.part), accumulator_name(first), emitter.mask
     valid = mask or f"tl.full([{block}], 1, tl.int1)"

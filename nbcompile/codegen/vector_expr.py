@@ -65,7 +65,7 @@ def _value(scope: Scope, body: Expr) -> Value:
     if found is None:
         found = scope.computed[key] = _named(scope, body, _attributed(scope, body, _compute(scope, body)))
     elif found.line is not None:
-        # The value was computed for another node: its line now belongs to this one, too.
+        # The value was computed for another node: its line now has this one as an origin, too.
         found.line.extend(scope.origin)
     scope.origin = outer_origin
     return found
@@ -136,7 +136,7 @@ def _divisor(scope: Scope, text: str, is_vector: bool) -> str:
 
 
 def _approximated(scope: Scope, body: Expr) -> Expr:
-    """Replace a function from bfloat16 to bfloat16 by its approximation: five digits are enough."""
+    """Replace a function from bfloat16 to bfloat16 by an approximation: the type has fewer than five digits."""
     match body:
         case Apply(op, (Apply("cast", (given,)),)) if op in APPROXIMATE and given.dtype == torch.bfloat16:
             # A value with a second user may be needed in float32: it is computed exactly, once for both.

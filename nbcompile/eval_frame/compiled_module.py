@@ -73,7 +73,7 @@ class CompiledModule(torch.nn.Module):
 
     @property
     def __class__(self) -> Any:
-        """The class that ``isinstance`` sees beside the type: torch's own, once it is loaded and may be asked for."""
+        """The class that ``isinstance`` accepts as well as the type: torch's own, once it is loaded."""
         return getattr(sys.modules.get("torch._dynamo.eval_frame"), "OptimizedModule", type(self))
 
     @__class__.setter

@@ -1,7 +1,7 @@
 """``disable``: functions that are never compiled.
 
     @nbcompile.disable                       neither this function nor what it calls
-    @nbcompile.disable(recursive=False)      this function alone: what it calls is compiled
+    @nbcompile.disable(recursive=False)      only this function: what it calls is compiled
     def log(x): ...
 
 In torch: torch/_dynamo/decorators.py (disable), torch/_dynamo/eval_frame.py (DisableContext). Read next:

@@ -39,7 +39,7 @@ from triton.compiler import ASTSource, code_generator, compiler as triton_compil
 from triton.runtime import cache
 
 NOT_READ = (".source", ".ttir", ".ttgir", ".llir")
-"""Texts that Triton keeps between its passes and nobody reads here: to print one takes as long as a pass."""
+"""Texts that Triton prints between its passes and that are not read here: printing one takes as long as a pass."""
 
 SHORT_MATHEMATICS = (
     "atan", "atan2", "ceil", "copysign", "cos", "erf", "exp", "exp2", "fabs", "floor", "log", "log2", "rsqrt", "sin",
@@ -70,13 +70,13 @@ PASSES_OF_LOOPS = {
 }  # fmt: skip
 """Passes of Triton that change loops, branches, and the copies that they make ahead of a loop's steps."""
 COMPARED = "3.9."
-"""Triton whose machine code was compared with and without them: elsewhere a pass of that name may do something else."""
+"""Versions of Triton whose machine code was compared with and without the passes; others keep all passes."""
 BETWEEN_COLLECTIONS = 32
-"""Kernels that a process compiles before it looks for garbage: each leaves 1.2 MB in cycles of references."""
+"""Number of kernels that a process compiles before it collects garbage: each leaves 1.2 MB in reference cycles."""
 
 
 class OwnFiles(cache.FileCacheManager):
-    """Files of one compilation: what is kept is in nbcompile's store, so there is no need to look or to be careful."""
+    """Files of one compilation. nbcompile's store has the results, so that no file is looked up or locked here."""
 
     def __init__(self, key: str, override: bool = False, dump: bool = False) -> None:
         self.is_plain = not (override or dump)
@@ -129,7 +129,7 @@ def short_library() -> tuple[str, frozenset[str]]:
     declared = libtriton.ir.parse_mlir_module(file_in_memory(f"module {{\n{wanted}}}\n".encode()), context)
     libtriton.llvm.init_targets()
     module = libtriton.llvm.to_module(declared, of_llvm)
-    # Of a library the linker takes what is declared, and what that calls.
+    # The linker takes the functions that are declared from a library, and the functions that these call.
     libtriton.llvm.link_extern_libs(module, [dict(nvidia.CUDAOptions().extern_libs)["libdevice"]])
     names = frozenset(one.name for one in module.get_functions() if not one.is_declaration())
     # Triton makes what it linked invisible outside of the module, where the next linker would not find it.
@@ -138,7 +138,7 @@ def short_library() -> tuple[str, frozenset[str]]:
 
 
 def link_from_short_library() -> None:
-    """Have Triton link functions of libdevice from its short part, where that has all that a kernel calls."""
+    """Make Triton link libdevice functions from the short part if it has all functions that a kernel calls."""
     path, names = short_library()
     link_all = libtriton.llvm.link_extern_libs
 
@@ -150,12 +150,12 @@ def link_from_short_library() -> None:
 
 
 def _nothing(*_: Any) -> None:
-    """A pass that is left out."""
+    """A pass that does nothing."""
 
 
 @contextlib.contextmanager
 def without(names: dict[str, tuple[str, ...]]) -> Iterator[None]:
-    """Leave out these passes, by their module."""
+    """Replace these passes, by their module, by one that does nothing."""
     of_all, of_nvidia = nvidia.passes, nvidia.nvidia.passes
     modules = {
         "ttir": of_all.ttir, "ttgpuir": of_all.ttgpuir, "ttnvgpuir": of_nvidia.ttnvgpuir, "hopper": of_nvidia.hopper,
@@ -177,7 +177,7 @@ def only_needed_passes(text: str) -> contextlib.AbstractContextManager[None]:
 
 
 def look_for_loops() -> None:
-    """Have Triton leave out the passes for loops where a kernel has neither a loop, a branch nor a call."""
+    """Make Triton skip the passes for loops if a kernel has no loop, no branch and no call."""
     make = nvidia.CUDABackend.make_ttgir
 
     def make_without(module: Any, metadata: Any, options: Any, capability: int) -> Any:
@@ -192,7 +192,7 @@ def look_for_loops() -> None:
 
 
 def module_of(name: str, text: str, known: dict[str, Any]) -> types.ModuleType:
-    """A module with this text: Triton reads the text of a function by way of ``linecache``."""
+    """A module with this source text: Triton reads the source of a function from ``linecache``."""
     module = types.ModuleType(name)
     path = f"<{name}>"
     linecache.cache[path] = (len(text), None, text.splitlines(keepends=True), path)
@@ -204,7 +204,7 @@ def module_of(name: str, text: str, known: dict[str, Any]) -> types.ModuleType:
 
 @functools.cache
 def header_of(text: str) -> types.ModuleType:
-    """Functions that many kernels call: Triton tokenises each as it is decorated, so that is done once."""
+    """Functions that many kernels call. Triton tokenises a function when it is decorated: once in each process."""
     # Its name is in the machine code, which is the same in each process.
     return module_of(f"header_{hashlib.sha256(text.encode()).hexdigest()[:16]}", text, {})
 
@@ -221,11 +221,11 @@ def kernel_of(request: dict[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def own_folder(folders: list[str]) -> Iterator[None]:
-    """Have a folder for all temporary files, Triton's and those of its tools, which is removed with what is in it.
+    """Create a folder for all temporary files of Triton and its tools, and remove it with its contents.
 
     It is in the list from before it is created until it is removed.
     """
-    # Its name is known before it is there: a signal may come right after it was created.
+    # Its name is known before it exists, since a signal may come right after it was created.
     folder = os.path.join(tempfile.gettempdir(), f"nbcompile-triton-{secrets.token_hex(8)}")  # noqa: PTH118
     folders.append(folder)
     os.mkdir(folder, 0o700)  # noqa: PTH102  another one's, or a link, is refused
@@ -238,7 +238,7 @@ def own_folder(folders: list[str]) -> Iterator[None]:
 
 
 def remove_folders(folders: list[str]) -> None:
-    """Remove what is left of a compilation."""
+    """Remove the files that a compilation left."""
     while folders:
         shutil.rmtree(folders[-1], ignore_errors=True)
         folders.pop()
@@ -291,13 +291,13 @@ def serve(connection: socket.socket, folders: list[str]) -> None:
 
 
 def _end(*_: object) -> None:
-    # The folder is removed now, which a second signal must not end.
+    # The folder is being removed, and a second signal must not interrupt that.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit()
 
 
 def _forked(control: socket.socket, number: int) -> None:
-    # Python ends at once where a signal has no handler, and the folder of a compilation would stay.
+    # Python ends at once at a signal without a handler, and the folder of a compilation would stay.
     signal.signal(signal.SIGTERM, _end)
     folders: list[str] = []
     try:
@@ -308,7 +308,7 @@ def _forked(control: socket.socket, number: int) -> None:
             # The signal may have come where own_folder had begun to make its folder, or to remove it.
             remove_folders(folders)
         finally:
-            os._exit(0)  # whatever went wrong: the rest of the stack is that of the process that forks
+            os._exit(0)  # after any error: the rest of the stack belongs to the process that forks
 
 
 def main() -> None:
@@ -317,17 +317,17 @@ def main() -> None:
     with contextlib.suppress(Exception):  # another version of Triton: it links all of libdevice
         link_from_short_library()
     look_for_loops()
-    # Python would look through all of Triton for garbage with each kernel, which takes 5 % of it.
+    # With each kernel Python would search all objects of Triton for garbage, which takes 5 % of its time.
     gc.freeze()
     gc.disable()
     while True:
         message, numbers, _, _ = socket.recv_fds(control, 1, 1)
         if not message:
             break
-        # The child has Triton imported, and its own memory: what compilations leave behind ends with it.
+        # The child has Triton imported, and its own memory, which is freed when it ends.
         if not os.fork():
             _forked(control, numbers[0])
-        # Else the worker's connection would never be closed: this process would hold the other end.
+        # Otherwise the worker's connection would never be closed, since this process would hold the other end.
         os.close(numbers[0])
         with contextlib.suppress(ChildProcessError):
             # One ended worker is reaped for each that is started: their number stays small.

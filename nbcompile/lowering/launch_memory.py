@@ -4,7 +4,7 @@
     kernel(x), x an input           the launch writes x itself, where nothing reads its old content any more; so
                                     do all launches of a chain of which the last one's result is put into x
 
-So a parameter sees what is written by way of another one, of another type, too; and what a kernel writes beside a view
+So a parameter sees what is written by way of another one, of another type, too; and what a kernel writes outside a view
 is in the base. The traced graph puts what was written back into the base (``slice_scatter``): those nodes have nothing
 to do here.
 

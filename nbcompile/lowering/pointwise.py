@@ -287,7 +287,7 @@ def _squared(base: Expr, exponent: int) -> Expr:
 
 
 def _bounded(op: str, x: Expr, bound: Expr) -> Expr:
-    # Of two zeros the second is taken: as in eager the value's own beside a number, the bound's beside a tensor.
+    # Of two zeros the second is taken: as in eager the value's own if the bound is a number, else the bound's.
     return arithmetic(op, bound, x) if isinstance(bound, Constant) else arithmetic(op, x, bound)
 
 

@@ -2,7 +2,7 @@
 
     bisect(function, is_right)      BisectionResult(backend="inductor", subsystem="lowerings", bisect_number=3, ...)
 
-torch.compile asks the bisector for its backend, and each subsystem of Inductor asks it whether it may go on. Its state
+torch.compile asks the bisector for its backend, and each subsystem of Inductor whether it may continue. Its state
 is a folder of files, so a program that runs in a process of its own can take part.
 
 In torch: torch/_inductor/compiler_bisector.py. Read next: nbcompile/tools/diagnose/bisect.py

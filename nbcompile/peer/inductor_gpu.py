@@ -113,7 +113,7 @@ def generate(graph_module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Inductor's own, and those that it has for a GPU alone, or for another overload of the operator."""
+    """Inductor's own, and those that it has only for a GPU, or for another overload of the operator."""
     table = dict(select_decomp_table())
     bilinear = table[aten.upsample_bilinear2d.vec]
 

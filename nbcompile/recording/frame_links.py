@@ -17,7 +17,7 @@ from nbcompile.support.weak_identity_dict import WeakIdentityDict
 _resumed_by: WeakIdentityDict[CodeType, tuple[str, int]] = STATE.add(
     "recording.frame_links._resumed_by", WeakIdentityDict(), Lifetime.OWNER
 )
-"""The code of each resume function: the compile id of the frame that it goes on with, and which of its resume functions
+"""The code of each resume function: the compile id of the frame that it resumes, and which of its resume functions
 it is."""
 _residuals: WeakIdentityDict[CodeType, str] = STATE.add(
     "recording.frame_links._residuals", WeakIdentityDict(), Lifetime.OWNER

@@ -2,7 +2,7 @@
 
     docs/recompilation: ClaimFailed: one entry: `len(entries) == 1` does not hold: left = 2, right = 1
 
-MyST-NB warns of a page that fails, with the whole traceback, and goes on to the next. Here the build ends after all of
+MyST-NB warns of a page that fails, with the whole traceback, and runs the next one. Here the build ends after all of
 them were read, also without ``-W``: no page is written, and the lines are together.
 
 In torch: nothing. Read next: nbcompile/tools/claims.py

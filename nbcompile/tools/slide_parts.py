@@ -85,7 +85,7 @@ def split_text(source: str) -> Iterator[Slide]:
 
 def _text(blocks: list[str]) -> Slide:
     content, lines = prose("\n\n".join(blocks)), sum(map(lines_of, blocks))
-    if lines > MAX_LINES:  # code alone, since other blocks would have a slide of their own
+    if lines > MAX_LINES:  # only code, since other blocks would have a slide of their own
         content = Markup(str(content).replace("<pre>", '<pre class="two-columns">'))
     return Slide(content, lines)
 

@@ -127,7 +127,7 @@ def register_fake_forms(operator: object) -> None:
     """Import what an operator does with fake tensors: without, tracing a collective would issue it."""
     if isinstance(operator, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         name = operator._schema.name if isinstance(operator, torch._ops.OpOverload) else operator._qualified_op_name
-        # Torch's own compiler imports it, so that it is missing only beside ours.
+        # Torch's own compiler imports it, so that it is missing only in a process without it.
         module = _FAKE_FORMS.get(name.partition("::")[0])
         if module is not None:
             importlib.import_module(module)

@@ -225,7 +225,7 @@ def _tones(tiles: Sequence[GpuTile]) -> dict[int, str]:
 
 
 def _neighbours(tiles: Sequence[GpuTile]) -> dict[int, set[int]]:
-    """The programs that are drawn, each with the others beside, above and below it."""
+    """The programs that are drawn, each with its neighbours left, right, above and below."""
     adjacent: dict[int, set[int]] = {program: set() for tile in tiles for program in tile.programs if program >= 0}
     for tile in tiles:
         lines = _lines(tile)

@@ -95,7 +95,7 @@ def render(
 
 
 def _page(record: Record, wanted: tuple[str, ...], body: Markup, *, assets: bool) -> str:
-    """The fragment. Its class marks it for older or newer scripts on the same page: each leaves the others' alone."""
+    """The fragment. Its class marks it for older or newer scripts on the same page: each ignores the others'."""
     inside = tag("div", body, class_="nbc")
     if not assets:
         return encodable(str(inside))

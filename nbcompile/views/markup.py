@@ -221,7 +221,7 @@ def listing(
     #     line 3   n4   surrounds  ─┬─ one element: a brace and the lines around what it computes
     #     line 4   n4   surrounds  ─┘
     #     line 5   n4              ─── its own: it computes n4, and is selected by itself
-    # A line that lacks one of the two has its own number as its key, and stays alone.
+    # A line that lacks one of the two has its own number as its key, and has a line of its own.
     for _, run in itertools.groupby(range(len(lines)), lambda index: marks[index] if all(marks[index]) else index):
         first, *rest = run
         linked, look = marks[first]

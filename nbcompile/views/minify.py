@@ -62,7 +62,7 @@ _BEFORE_BLOCKS = (";", "{", "}", ")", "=>", "else", "try", "catch", "")
 
 
 def _tell_keys(words: list[Word]) -> None:
-    """Mark the keys of object literals: before a colon it is not a variable; alone, it is both."""
+    """Mark the keys of object literals: before a colon it is not a variable; without one, it is both."""
     # `{` begins an object where an expression is expected, and a block after a statement, an arrow or a keyword.
     brackets: list[str] = []
     before = ""

@@ -56,7 +56,7 @@ _VALUES = re.compile(r"expected (?P<expected>.*?),? (?:actual|but got|got) (?P<a
 def refusal(record: Record, failed: FailedGuard) -> Refusal:
     """Split a failed guard's reason into the expected and the actual value."""
     # Reasons of dtypes and sizes are sentences of torch: the aspect comes first, and both values follow. Other
-    # reasons are written with the values beside them, or are a flag whose two values are implied.
+    # reasons are written with the values next to them, or are a flag whose two values are implied.
     mismatch, values = _MISMATCH.match(failed.reason), _VALUES.search(failed.reason)
     guard = guard_of(record, failed)
     return Refusal(

@@ -238,7 +238,7 @@ def load(frame: Frame, options: Options, with_page: bool) -> Found | None:
         # None of these is an error: the entry is of other values, other libraries or another state.
         except (Unreadable, NotStorable, GuardsDoNotHold):
             continue
-        except Exception as error:  # noqa: BLE001 - whatever is in a file, the call goes on
+        except Exception as error:  # noqa: BLE001 - whatever is in a file, the call continues
             storage.warn("unreadable", f"{path} cannot be used ({type(error).__name__}: {error})")
             continue
         storage.touch(path)

@@ -1,4 +1,4 @@
-// The theme's buttons that unfold the pages below a page hold an arrow alone: screen readers need a name.
+// The theme's buttons that unfold the pages below a page show only an arrow: screen readers need a name.
 document.addEventListener("DOMContentLoaded", () => {
   for (const summary of document.querySelectorAll("nav details > summary")) {
     const link = summary.closest("li")?.querySelector("a");

@@ -1,4 +1,4 @@
-"""The smallest graph and inputs with which something is still wrong, as a file that runs alone.
+"""The smallest graph and inputs with which something is still wrong, as a file that runs by itself.
 
     smallest = nbcompile.minify(f)(x)
     print(smallest)                    a program: the graph, its inputs by seed, both results, an assertion
@@ -76,7 +76,7 @@ def minify(
 
 
 def ends_in_fork(wrong: GraphPredicate, seconds: float) -> GraphPredicate:
-    """The predicate for a graph at which the process ends, or goes on for ever: that it does so in a fork."""
+    """The predicate for a graph at which the process ends, or never ends: whether it does so in a fork."""
 
     def ends(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
         return isolated.ending(lambda: wrong(graph, inputs), seconds)

@@ -1,4 +1,4 @@
-"""A graph and its inputs as a program that runs alone and fails.
+"""A graph and its inputs as a program that runs by itself and fails.
 
     def graph(x):
         return (torch.ops.aten.relu.default(x),)

@@ -119,7 +119,7 @@ def last_error(errors: str) -> str:
     _, found, traceback = errors.rpartition(TRACEBACK)
     lines = [line for line in (traceback if found else errors).splitlines() if line.strip()]
     if found:
-        # After the last traceback, the first line that is not indented is the exception; its message may go on below.
+        # After the last traceback, the first line that is not indented is the exception; its message may be longer.
         lines = [line for line in lines if not line[0].isspace()][:1]
     return lines[-1][:MOST_ERROR] if lines else ""
 
@@ -158,7 +158,7 @@ def main(arguments: list[str]) -> None:
     if by_torch or order["replace"] or order["backend"] == EAGER:
         torch.compile = chosen
     path = Path(order["path"])
-    # As ``python train.py`` would: the program finds its arguments and the modules beside it.
+    # As ``python train.py`` would: the program finds its arguments and the modules in its folder.
     sys.argv, sys.path[0] = [str(path), *arguments[1:]], str(path.parent)
     runpy.run_path(str(path), run_name="__main__")
 

@@ -44,7 +44,7 @@ Captured = tuple[torch.fx.GraphModule, list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class MinifiedScript:
-    """The smallest graph of a program, as a program that runs alone."""
+    """The smallest graph of a program, as a program that runs by itself."""
 
     difference: str
     script: str

@@ -20,7 +20,7 @@ Predicate = Callable[[str], bool]
 
 
 def reduce(text: str, holds: Predicate) -> str:
-    """A program for which the predicate holds, and none of whose statements can be left out alone.
+    """A program for which the predicate holds, and none of whose statements can be removed by itself.
 
     Raises:
         SyntaxError: the text is no program.

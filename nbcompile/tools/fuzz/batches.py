@@ -53,7 +53,7 @@ def halves(program: Program) -> Iterator[Program]:
 
 
 def members(program: Program, numbers: Iterable[int]) -> Iterator[Program]:
-    """Programs of a batch, alone."""
+    """Programs of a batch, one by one."""
     yield from _batches(program, [(number,) for number in numbers])
 
 

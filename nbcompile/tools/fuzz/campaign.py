@@ -5,7 +5,7 @@
 Torch, the database of operators and the compiler's modules take ten seconds to import. This process imports them once
 and forks a process for each unit of programs, which sends back one line of counts and ends: what it left in memory ends
 with it, and one that crashes or hangs costs its unit, which is a finding itself. Kinds take turns by processor time.
-``state-SEED.json`` in the folder says how far each kind came, so that a later run of the same seed goes on from there;
+``state-SEED.json`` in the folder says how far each kind came, so that a later run of the same seed continues there;
 ``causes/`` holds one small program for each cause.
 
 In torch: nothing. Read next: nbcompile/tools/fuzz/units.py

@@ -259,7 +259,7 @@ def _entries(value: dict[object, object] | types.MappingProxyType[object, object
 
 
 def _attribute_names(value: object) -> list[str]:
-    """The names of an object's own attributes in their order; private ones of the program's own classes alone."""
+    """The names of an object's own attributes in their order; private ones only of the program's own classes."""
     names = dict.fromkeys(getattr(value, "__dict__", ()))
     for base in type(value).__mro__:
         slots = base.__dict__.get("__slots__", ())

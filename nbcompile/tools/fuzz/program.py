@@ -60,7 +60,7 @@ class Program:
     """True if it calls operators that are inexact in the last digits."""
 
     def text(self) -> str:
-        """The file that runs alone."""
+        """The file that runs by itself."""
         settings = {name: getattr(self, name) for name in ("kind", "seed", "backend", "dynamic", "stored", "size")}
         settings["approximate"] = self.approximate
         first = "# fuzz: " + " ".join(f"{name}={value}" for name, value in settings.items())

@@ -5,7 +5,7 @@
                          w.grad = new, or w.grad.add_(new)          without gradients
 
 The derivative is one node, which runs on the fake tensors like any other. The graph of autograd that it walks must
-begin in the traced code: what an input was computed from is known to a call alone. It may not be walked again by who
+begin in the traced code: what an input was computed from is only known at a call. It may not be walked again by who
 gets a result, as its saved tensors are freed then; where it would be, the graph ends before the derivative.
 
 In torch: method_backward of torch/_dynamo/variables/tensor.py and handle_autograd_grad of variables/torch.py. Read

@@ -67,7 +67,7 @@ def _best_by_key(tracer: Tracer, symbol: str, items: list[VariableTracker], key:
 
 def _extreme_of_tensors(tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker) -> VariableTracker:
     """Choose one of two tensors with one element each, or end the graph where the choice decides more than a value."""
-    # Python asks `right > left`, and keeps the first otherwise: so it does of two equal ones, and beside a NaN.
+    # Python asks `right > left`, and keeps the first otherwise: so it does of two equal ones, and if one is NaN.
     # torch.maximum gives a NaN, either zero, and half of a gradient to each of two equal ones.
     is_better = comparisons.compare(tracer, symbol, right, left)
     if not _are_alike(left, right):

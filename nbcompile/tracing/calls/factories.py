@@ -72,7 +72,7 @@ def _legacy(cls: type) -> None:
 def _reads_numbers(tracer: Tracer, function: object, data: VariableTracker) -> bool:
     """True if torch's own definition must replace a factory function: it would read numbers that only a run knows.
 
-    Those are symbolic numbers and tensors of one number, alone or in a list; a list with larger tensors is an error
+    Those are symbolic numbers and tensors of one number, also in a list; a list with larger tensors is an error
     in eager mode. Only ``torch.tensor`` reads them all: ``as_tensor`` accepts all but symbolic bools.
     """
     if isinstance(data, TensorVariable) or function is torch.scalar_tensor:

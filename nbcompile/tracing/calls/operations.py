@@ -87,7 +87,7 @@ def _binary_of_values(
     tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker, written: Written
 ) -> VariableTracker:
     """An operation that no method of the operands answered: on tensors, containers and types."""
-    # A tensor beside anything else that has not answered yet: the operator becomes a node, and torch itself refuses.
+    # A tensor, and an operand without a method for it: the operator becomes a node, and torch itself raises.
     if isinstance(left, GRAPH_VALUES) or isinstance(right, GRAPH_VALUES):
         result = in_graph(tracer, BINARY[symbol].function, left, right)
         repeated = next((part for part in (left, right) if isinstance(part, SequenceVariable)), None)

@@ -98,7 +98,7 @@ class BreakPlanner:
     def _nested_path(self, error: breaks.Unsupported) -> tuple[tuple[int, ...], bool]:
         """Positions of the frames that resume, down to the deepest that can end there; and True if that one resumes.
 
-        The frames above it go on with what their call returns. Of a deepest frame that cannot resume after the broken
+        The frames above it resume with what their call returns. Of a deepest frame that cannot resume after the broken
         instruction, what came before the last point where it could stop is compiled, and Python runs the rest.
         """
         found: tuple[tuple[int, ...], bool] = ((), False)

@@ -1,11 +1,12 @@
 """Objects of user classes: Python's data model in one module.
 
 Attribute look-up follows ``object.__getattribute__``: data descriptors of the
-class, the instance's dict, the rest of the class, ``__getattr__``. What is found
-is guarded at its own address; what was stored while tracing is found first.
+class, the instance's dict, the rest of the class, ``__getattr__``. The attribute
+that is found is guarded at its own address; a value that was stored while tracing
+is found before it.
 
     account.rate       L['account'].rate
-    account.rate = 2   noted in side_effects, replayed after the graph
+    account.rate = 2   recorded in side_effects, replayed after the graph
 
 In torch: torch/_dynamo/variables/user_defined.py. Read next: nn_module.py
 """
@@ -78,7 +79,7 @@ class ObjectVariable(VariableTracker):
     """An object of a user's class: from outside (``value``) or created by the traced code."""
 
     has_fixed_class = False
-    """True of a tracker for objects of certain classes, which would not fit an object of another class."""
+    """True if the tracker is for objects of certain classes, so that an object of another class needs another one."""
 
     def __init__(self, cls: type, value: object = MISSING, source: Source | None = None) -> None:
         self.cls = cls
@@ -91,7 +92,7 @@ class ObjectVariable(VariableTracker):
         self.has_new_class = False
         """True once the traced code assigned to ``__class__``: the class at ``source`` is another one."""
         self.seen: dict[str, VariableTracker] = {}
-        """Attributes that were read, still unguarded where nothing looked at them."""
+        """Attributes that were read; one whose value was not used is not guarded yet."""
 
     def python_type(self) -> type:
         return self.cls
@@ -144,7 +145,7 @@ class ObjectVariable(VariableTracker):
 
     def generic_attribute(self, tracer: Tracer, name: str) -> VariableTracker | None:
         """``object.__getattribute__``; None where it raises AttributeError because nothing is found."""
-        # The steps of ``object.__getattribute__``, whose order decides what hides what:
+        # The steps of ``object.__getattribute__``, whose order decides which attribute hides another one:
         #     1. a data descriptor of the class (property, slot)      hides the instance's dict
         #     2. the instance's dict                                  hides methods and class variables
         #     3. anything else of the class (methods, class variables)
@@ -179,7 +180,7 @@ class ObjectVariable(VariableTracker):
         return self._lazy(tracer, name, members[name]) if name in members else None
 
     def _lazy(self, tracer: Tracer, name: str, value: object) -> VariableTracker:
-        """An attribute that is looked at when it is used: the same tracker each time."""
+        """A lazy attribute, which is guarded when it is used: the same tracker each time."""
         # One tracker for each attribute, however often it is read: a list read twice is one list, also after a change.
         if self.source is None:
             return tracer.wrap(value, None)
@@ -200,7 +201,9 @@ class ObjectVariable(VariableTracker):
     def _not_shadowed(self, tracer: Tracer, name: str) -> None:
         if self.source is None or self.is_new() or not has_dict(self.value):
             return
-        if tracer.side_effects.is_deleted(self, name):  # by the program itself: that it was there is no obstacle
+        if tracer.side_effects.is_deleted(
+            self, name
+        ):  # by the program itself, so that the entry does not hide anything
             return
         if keeps_dict_elsewhere(self.cls):
             tracer.guard(AttrSource(self.source, "__dict__"), GuardKind.DICT_CONTAINS, (name, False))
@@ -222,7 +225,7 @@ class ObjectVariable(VariableTracker):
             case _ if isinstance(found, BINDS):
                 return MethodVariable(tracer.wrap(found, source), self)
             case _ if isinstance(found, INSTANCE_METHOD):
-                # What the class has is promised already.
+                # A guard on the members of the class exists already.
                 bound = None if self.source is None else AttrSource(self.source, name)
                 return MethodVariable(tracer.wrap(getattr(self.cls, name), None), self, bound)
             case staticmethod():
@@ -294,7 +297,7 @@ class ObjectVariable(VariableTracker):
 
     def _fallback(self, tracer: Tracer, name: str) -> VariableTracker:
         getter = self.on_class(tracer, "__getattr__")
-        # ``__getattr__`` is asked only if normal lookup fails, so what makes it fail is guarded: neither the instance
+        # ``__getattr__`` is called only if normal lookup fails, so that its failure is guarded: neither the instance
         # nor the class has the name.
         if isinstance(getter, types.FunctionType):
             self._not_shadowed(tracer, name)
@@ -303,7 +306,7 @@ class ObjectVariable(VariableTracker):
         self.missing(tracer, name)
 
     def _guard_absence(self, tracer: Tracer, source: Source, name: str) -> None:
-        if self._has_getattr():  # hasattr would ask it, too
+        if self._has_getattr():  # hasattr would call it, too
             # Guards must not run the program's own code: ``hasattr`` calls ``__getattr__`` and ``__getattribute__``.
             self._not_shadowed(tracer, name)
         elif self._has_getattribute() or self.has_new_class:
@@ -552,7 +555,7 @@ class ObjectVariable(VariableTracker):
             if issubclass(error.value.python_type(), TypeError):  # whatever it says
                 tracer.raise_exception(TypeError, REFUSALS["__contains__"].format(self.type_name()))
             raise
-        while (found := iterator.next_item(tracer)) is not None:  # no further than needed
+        while (found := iterator.next_item(tracer)) is not None:  # only as many as are needed
             if tracer.equal_items(realise(tracer, found), item):
                 return True
         return False
@@ -653,7 +656,7 @@ def _get(tracer: Tracer, owner: ObjectVariable, name: VariableTracker) -> Variab
 
 
 def _initialise(tracer: Tracer, owner: ObjectVariable, *arguments: VariableTracker) -> VariableTracker:
-    # Of arguments that nobody takes it complains where ``__init__`` is the class's own, or ``__new__`` is not.
+    # It raises for arguments that no one accepts if the class defines ``__init__`` or does not define ``__new__``.
     own = class_lookup(owner.cls, "__init__") is not vars(object)["__init__"]
     if arguments and (own or class_lookup(owner.cls, "__new__") is vars(object)["__new__"]):
         name = "object" if own else owner.cls.__name__
@@ -676,7 +679,7 @@ def _hash(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
 
 def _text(tracer: Tracer, owner: ObjectVariable) -> VariableTracker:
     if not owner.has_special(tracer, "__repr__"):
-        owner.no_method("__repr__")  # it tells the address
+        owner.no_method("__repr__")  # the text has the address
     return tracer.call_special(owner, "__repr__", [])
 
 

@@ -5,7 +5,7 @@
 
 What a generator does on the way (a draw, a seed, a state that is set) is written
 down in its order and done in that order by the generator itself, once per call:
-its state goes on as in eager, and one entry serves every draw. The number is a
+its state advances as in eager mode, and one entry serves every draw. The number is a
 symbol that has no value before the run.
 
 In torch: RandomVariable (torch/_dynamo/variables/misc.py), which draws from a copy

@@ -2,7 +2,7 @@
 
     triton_kernel_wrapper_mutation(kernel_idx=0, constant_args_idx=0, grid=[(3, 1, 1)], kwargs={"x": l_x_, "out": out})
 
-Tensors and symbolic numbers are the node's arguments; all others are kept beside it, in torch's table of kernels. The
+Tensors and symbolic numbers are the node's arguments; all others are stored in torch's table of kernels. The
 functions of ``triton.heuristics`` and of the grid are traced. A kernel that is tuned has a grid for each configuration.
 
 In torch: torch/_higher_order_ops/triton_kernel_wrap.py (TritonHOPifier), TritonKernelVariable in

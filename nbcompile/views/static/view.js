@@ -108,7 +108,7 @@ const setUpLinks = (root, status) => {
   };
 };
 
-// --- keys: each pane is one tab stop, arrows go on from there ---------------------------------------
+// --- keys: each pane is one tab stop, arrows move from there ---------------------------------------
 
 const PANES = ".n-code,svg,tbody";
 const stops = pane => all(pane, "[data-n]").filter(each => !each.hidden);
