@@ -540,8 +540,24 @@ def parameters_differ(text: str, function: ast.FunctionDef) -> bool:
     return own[: len(positional)] != positional or (not is_open and len(positional) < required)
 
 
+NO_RESULT = {"Any", "Callable", "Iterator", "Sequence", "str"}
+"""Names in an annotation that say nothing about which stage's type it is."""
+
+
+def results_missing(text: str, function: ast.FunctionDef) -> list[str]:
+    """The types in a function's return annotation, and None, that a description of its result does not name."""
+    nodes = [node for node in ast.walk(function.returns) if node is not None]
+    names = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    modules = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    names |= {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in modules}
+    said = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    missing = sorted(names - NO_RESULT - {"fx"} - said)
+    may_be_none = any(isinstance(node, ast.Constant) and node.value is None for node in nodes)
+    return [*missing, "None"] if may_be_none and "None" not in text else missing
+
+
 def test_contracts_are_those_of_the_code():
-    """Each function in the table of contracts exists, has these parameters in this order, and is in the file beside it."""
+    """Each function in the table exists, has these parameters in this order, returns these types, and is in this file."""
     page = (ROOT / "docs" / "design" / "contracts.md").read_text()
     rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| `")]
     found = [
@@ -549,6 +565,8 @@ def test_contracts_are_those_of_the_code():
     ]
     assert len(found) > 15
     assert [name for name, text in found if parameters_differ(text, function_at(name))] == []
+    results = [(name, row[3]) for row in rows for name, _ in A_CONTRACT.findall(row[0]) if name != "api.explain"]
+    assert [(name, missing) for name, text in results if (missing := results_missing(text, function_at(name)))] == []
     folders = [row[1].strip() for row in rows]
     assert [folder for folder in folders if not (PACKAGE / folder).exists()] == []
 
@@ -558,6 +576,14 @@ def test_the_rule_about_contracts_can_fail():
     function = ast.parse("def f(a, b, c=1, *, d=2): pass").body[0]
     assert not any(parameters_differ(text, function) for text in ("a, b", "a, ...", "a, b, c", "a, b, d="))
     assert all(parameters_differ(text, function) for text in ("b, a", "a", "a, x", "a, b, e="))
+
+
+def test_the_rule_about_results_can_fail():
+    """A type that the description does not name, or names only in a sentence, is found; so is a None."""
+    function = ast.parse("def f() -> Callable[..., ir.Program] | None: pass").body[0]
+    assert results_missing(" `ir.buffer.Program`, or None", function) == []
+    assert results_missing("a Program, or None", function) == ["Program"]
+    assert results_missing("`Schedule`", function) == ["Program", "None"]
 
 
 NO_PROSE = re.compile(r"#\s*(?:--|type:|noqa|fmt:|ruff|mypy|pragma)")
