@@ -26,6 +26,8 @@ class Frame:
     closure: tuple[CellType, ...] = ()
     cells: dict[str, CellType] = field(default_factory=dict)
     """The cell behind each free variable, by name."""
+    handled: BaseException | None = None
+    """The exception that a caller is handling: ``sys.exception()`` at the call."""
 
     def scope(self) -> Scope:
         """The scope in which the sources of this frame are resolved."""

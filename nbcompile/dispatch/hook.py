@@ -253,7 +253,7 @@ def as_frame(caught: _CaughtFrame) -> Frame:
     code = caught.f_code
     closure = tuple(caught.closure or ())
     cells = dict(zip(code.co_freevars, closure, strict=True))
-    return Frame(code, dict(caught.f_locals), caught.f_globals, caught.f_builtins, closure, cells)
+    return Frame(code, dict(caught.f_locals), caught.f_globals, caught.f_builtins, closure, cells, sys.exception())
 
 
 class _CaughtFrame(Protocol):

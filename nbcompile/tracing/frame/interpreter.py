@@ -57,7 +57,7 @@ from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.polyfills import builtins as polyfills
-from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
 from nbcompile.tracing.variables.contexts import ExitVariable
@@ -79,6 +79,8 @@ from nbcompile.tracing.wrapping.kinds import has_own_hash
 from nbcompile.tracing.wrapping.table import wrap
 
 Keywords = Mapping[str, VariableTracker]
+HANDLED = NoArgsCallSource(AttrSource(ModuleSource("sys"), "exception"))
+"""Exception that a caller of the frame is handling; guards and the compiled code ask for it at each call."""
 LAST_STEPS = 20
 """Number of instructions before a break that ``config.verbose`` prints."""
 
@@ -139,6 +141,7 @@ class Interpreter:
         self._recorded: set[object] = set()
         """Guards and nodes that a step is known to have added."""
         self._scope = frame.scope()
+        self.handled_by_caller = LazyVariable(frame.handled, HANDLED)
 
     # -- frames --------------------------------------------------------------------------
 
@@ -478,8 +481,14 @@ class Interpreter:
         return realise(self, cell.content), realise(self, owner)
 
     def handled_exception(self) -> VariableTracker | None:
-        """The exception that the traced program is handling right now."""
-        return next((frame.handled[-1] for frame in reversed(self.frames) if frame.handled), None)
+        """The exception that the traced program, or its caller, is handling right now."""
+        handled = realise(self, self.context_of_raise())
+        return None if handled.is_constant() else handled
+
+    def context_of_raise(self) -> VariableTracker:
+        """The exception that is being handled; that of the caller is not looked at, and may be None."""
+        own = (frame.handled[-1] for frame in reversed(self.frames) if frame.handled)
+        return next(own, self.handled_by_caller)
 
     # -- attributes ----------------------------------------------------------------------
 

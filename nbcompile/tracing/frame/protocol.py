@@ -30,6 +30,9 @@ class FrameInterpreter(Tracer, Protocol):
     generic_contexts: list[VariableTracker]
     """Context managers of user classes that are active: nothing can resume under them."""
 
+    def context_of_raise(self) -> VariableTracker:
+        """The exception that is being handled; that of the caller is not looked at, and may be None."""
+
     def before_step(self, frame: Translator) -> None:
         """End the graph here if that was planned."""
 

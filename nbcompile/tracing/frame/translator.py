@@ -176,7 +176,7 @@ class Translator:
 
     def _note_context(self, error: VariableTracker) -> None:
         """``__context__``: what was being handled, here or by a caller, when the exception was raised."""
-        set_context(self.interpreter, error, self.interpreter.handled_exception())
+        set_context(self.interpreter, error, self.interpreter.context_of_raise())
 
     def goes_to_handler(self, error: VariableTracker) -> bool:
         """Continue at the handler that protects the current instruction, if one does."""

@@ -18,7 +18,7 @@ from nbcompile.capture.recipe import Build, Call, Constant, Mutation, Recipe, Se
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
-from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
+from nbcompile.tracing.variables.base import Arguments, Keywords, LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import class_lookup
@@ -298,9 +298,17 @@ class GivenExceptionVariable(ObjectVariable):
 AnyException = ExceptionVariable | GivenExceptionVariable
 
 
-def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracker | None) -> None:
+def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracker) -> None:
     """Note what is being handled while an exception is raised; none becomes part of its own context."""
-    if handling is None or handling is error or not isinstance(error, AnyException):
+    if not isinstance(error, AnyException):
+        return
+    if isinstance(handling, LazyVariable):  # of the caller
+        # Most exceptions are new and caught at once: nobody asks for their context, and no guard is needed.
+        if isinstance(error, ExceptionVariable) and error.context is None and handling.realised is None:
+            error.context = handling
+            return
+        handling = handling.realise(tracer)
+    if handling is error or handling.is_constant():
         return
     passed: set[int] = set()
     above: VariableTracker | None = handling
@@ -314,8 +322,6 @@ def set_context(tracer: Tracer, error: VariableTracker, handling: VariableTracke
 
 
 def _context(tracer: Tracer, error: AnyException) -> VariableTracker | None:
-    if isinstance(error, ExceptionVariable):
-        return error.context
     context = realise(tracer, error.get_attribute(tracer, "__context__"))
     return None if context.is_constant() else context
 
