@@ -12,6 +12,8 @@ Read next: nbcompile/guarding/check.py
 
 from __future__ import annotations
 
+import abc
+import contextlib
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -39,6 +41,7 @@ class GuardKind(enum.StrEnum):
     SET_CONTAINS = "SET_CONTAINS"  # expected: (item, bool)
     SET_MEMBERS = "SET_MEMBERS"  # expected: frozenset of constants of DISTINCT; a set of many items has no others
     SET_ORDER = "SET_ORDER"  # expected: tuple of constants of DISTINCT, the items of a set in order
+    SUBCLASSES = "SUBCLASSES"  # expected: tuple of (class, abstract class, bool); value is ``abc.get_cache_token()``
     HASATTR = "HASATTR"  # expected: (name, bool)
     NOT_IN_GENERIC_DICT = "NOT_PRESENT_IN_GENERIC_DICT"  # expected: name; not in value.__dict__
     TUPLE_ITERATOR_LEN = "TUPLE_ITERATOR_LEN"  # expected: int
@@ -57,6 +60,19 @@ class GuardKind(enum.StrEnum):
     DEFAULT_DEVICE = "DEFAULT_DEVICE"  # expected: None
     TRANSFORMS = "FUNCTORCH_STACK_MATCH"  # expected: tuple of (name, level); the active transforms of torch.func
     SAVED_TENSORS_HOOKS = "AUTOGRAD_SAVED_TENSORS_HOOKS"  # expected: None; hooks that are graphs are the same
+
+
+def answers_of_classes(asked: Iterable[tuple[object, object, bool]]) -> tuple[tuple[type, type, bool], ...]:
+    """Answers of abstract classes about the classes of values (or classes), where that is the whole answer."""
+    answers: dict[tuple[type, type, bool], None] = {}
+    for value, wanted, answer in asked:
+        subject = value if isinstance(value, type) else type(value)
+        if isinstance(wanted, abc.ABCMeta):
+            # A protocol with data refuses, and asks the object; other guards cover what it finds.
+            with contextlib.suppress(Exception):
+                if issubclass(subject, wanted) is answer:
+                    answers[subject, wanted, answer] = None
+    return tuple(answers)
 
 
 DISTINCT = frozenset((int, str, bytes, bool, type(None)))

@@ -84,6 +84,23 @@ class ExpectedKey(ExpectedObject):
         return super().get(), self.contains
 
 
+class ExpectedAnswers(ExpectedObject):
+    """Answers of abstract classes about classes. None is kept alive: a guard on the class expires the entry."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, answers: Sequence[tuple[type, type, bool]]) -> None:
+        super().__init__(None)
+        self._answers = [(weakref.ref(subject), weakref.ref(cls), answer) for subject, cls, answer in answers]
+
+    def get(self) -> tuple[tuple[type, type, bool], ...]:
+        """The classes that are still alive, with what was answered."""
+        known = [(subject(), cls(), answer) for subject, cls, answer in self._answers]
+        return tuple(
+            (subject, cls, answer) for subject, cls, answer in known if subject is not None and cls is not None
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class TensorTraits:
     """Expected properties of a tensor, except for sizes and strides."""

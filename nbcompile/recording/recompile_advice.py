@@ -356,6 +356,7 @@ _IN_WORDS: dict[GuardKind, str] = {
     GuardKind.DICT_LENGTH: _SAME_LENGTH,
     GuardKind.DICT_KEYS: _SAME_KEYS,
     GuardKind.DICT_CONTAINS: _SAME_KEYS,
+    GuardKind.SUBCLASSES: "register classes with abstract ones (``A.register(B)``) before the first call",
     GuardKind.SHAPE_ENV: "move the branch out of the function, or use torch.cond: the program compares ({reason})",
     GuardKind.TENSOR_PROPERTY: "ask {name} for it outside of the compiled function, and pass the answer",
     GuardKind.DIMENSION_MARKING: "mark {name} before the first call",

@@ -325,6 +325,8 @@ def another(kind, value, expected):
             return _lookalike(value)
         case GuardKind.FUNCTION_MATCH, types.MethodType():
             return types.MethodType(another_code, value.__self__)
+        case GuardKind.SUBCLASSES, _:
+            raise Cannot("a class that is registered stays registered")
         case GuardKind.TYPE_MATCH, _:
             return _of_another_class(value)
         case GuardKind.ID_MATCH, _:

@@ -8,6 +8,7 @@ import gc
 import math
 import types
 import weakref
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -211,6 +212,7 @@ CASES: list[tuple[GuardKind, object, object, list[object], list[object]]] = [
         [frozenset((True, "a", None)), {1, "a", None}, frozenset((1, "a"))],
     ),
     (K.SET_ORDER, (8, 0), {8, 0}, [{8, 0}], [{0, 8}, {8}, {8, False}, frozenset((8, 0)), [8, 0]]),
+    (K.SUBCLASSES, ((dict, Mapping, True), (int, Mapping, False)), 5, [6, None], []),
     (K.HASATTR, ("x", True), Point(1), [Point(2), FarPoint(1)], [3, Point, Touchy()]),
     (K.HASATTR, ("y", False), Point(1), [3, Point], []),
     (K.HASATTR, ("y", False), Point(1), [Point(2)], [with_own(Point(1), "y")]),
@@ -269,7 +271,7 @@ def test_each_kind(kind, expected, traced, good, bad):
 
 PROMISES_NO_CLASS = {
     K.HASATTR, K.NOT_IN_GENERIC_DICT, K.DIMENSION_MARKING, K.DICT_LENGTH, K.DICT_KEYS, K.FUNCTION_MATCH,
-    K.TENSOR_PROPERTY,
+    K.TENSOR_PROPERTY, K.SUBCLASSES,
 }  # fmt: skip
 KINDS_THAT_READ_THE_VALUE = {
     K.SEQUENCE_LENGTH, K.DICT_CONTAINS, K.SET_CONTAINS, K.SET_MEMBERS, K.SET_ORDER, K.TUPLE_ITERATOR_LEN, K.RANGE_ITERATOR_MATCH, K.TENSOR_MATCH,

@@ -3,6 +3,7 @@
 import enum
 import types
 import weakref
+from collections.abc import Hashable
 
 import pytest
 import torch
@@ -106,6 +107,7 @@ PROGRAMS = {
     "NO_OBJECT_ALIASING": (two_lists, (ONES, [], [1]), K.NO_OBJECT_ALIASING),
     "DIMENSION_DYNAMIC_MARKING_GUARD": (plain, (ONES,), K.DIMENSION_MARKING),
     "tensor property": (lambda x: x.detach() + x.is_leaf, (ONES,), K.TENSOR_PROPERTY),
+    "answers of abstract classes": (lambda x, v: x + isinstance(v, Hashable), (ONES, Point()), K.SUBCLASSES),
     "float nan": (lambda x, k: x * k, (ONES, float("nan")), K.NAN_MATCH),
 }  # fmt: skip
 """By torch's name: a program, its arguments, and our kind."""

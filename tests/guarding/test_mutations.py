@@ -188,6 +188,7 @@ def reached(source, scope):
 UNBREAKABLE = {
     "the attribute is what it is as long as its owner is": "a method's function, what a property computes, a tensor's "
     "facts: the guards of the owner are violated instead",
+    "a class that is registered stays registered": "SUBCLASSES: tests/tracing/test_registered_classes.py registers new ones",
     "a class written in C stays as it is": "nothing can be put into its table",
     "a size is a part of its tensor, which is guarded": "TENSOR_MATCH and SHAPE_ENV are about it",
     "an attribute of a class written in C stays": "group.exceptions is read-only, and deleting error.strerror leaves None",

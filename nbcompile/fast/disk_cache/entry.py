@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
 
@@ -23,7 +23,7 @@ import torch
 from nbcompile import torch_internals
 from nbcompile.capture import operator_warnings
 from nbcompile.capture.frame import Frame
-from nbcompile.capture.guard import Guard
+from nbcompile.capture.guard import Guard, GuardKind, answers_of_classes
 from nbcompile.capture.literals import NotStorable, Unreadable, decode, encode
 from nbcompile.capture.source import Source
 from nbcompile.capture.trace import Assumptions, Trace
@@ -255,8 +255,12 @@ def _read(content: dict[str, Any], frame: Frame) -> tuple[Residual | None, guard
     known = SourceCache(frame.scope())
     sources = addresses.read(content["addresses"], known)
     _expect(content["assumed"], sources, known)
-    _expect_answers(content["assumed"], sources, known)
-    guards = stored_guards.read(content["guards"], sources, known)
+    subclasses = _expect_subclasses(content["assumed"], sources, known)
+    _expect_answers(content["assumed"])
+    guards = tuple(
+        replace(guard, expected=subclasses) if guard.kind is GuardKind.SUBCLASSES else guard
+        for guard in stored_guards.read(content["guards"], sources, known)
+    )
     check = _check(guards, frame)
     if "skip_reason" in content:
         return None, check
@@ -283,7 +287,11 @@ def _expect(assumed: dict[str, Any], sources: list[Source], known: SourceCache) 
         object_lookup.expect_code(expected)
 
 
-def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: SourceCache) -> None:
+def _expect_subclasses(
+    assumed: dict[str, Any], sources: list[Source], known: SourceCache
+) -> tuple[tuple[type, type, bool], ...]:
+    """Answers of abstract classes, if they answer the same here, about the classes alone."""
+    asked = []
     for subject, known_class, answer in assumed["subclasses"]:
         cls: Any = (
             known.value(sources[known_class]) if isinstance(known_class, int) else object_lookup.find(known_class)
@@ -292,9 +300,15 @@ def _expect_answers(assumed: dict[str, Any], sources: list[Source], known: Sourc
             value = known.value(sources[subject])
             now = issubclass(value, cls) if isinstance(value, type) else isinstance(value, cls)
         else:
-            now = issubclass(object_lookup.find(subject), cls)
+            value = object_lookup.find(subject)
+            now = issubclass(value, cls)
         if now is not answer:
             raise Unreadable(f"{cls.__qualname__} answers otherwise what is one of it")
+        asked.append((value, cls, answer))
+    return answers_of_classes(asked)
+
+
+def _expect_answers(assumed: dict[str, Any]) -> None:
     # The library function is called here again, with the same arguments: its answer about this process
     # must be the same.
     for described, arguments, named, known_class in assumed["answers"]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 from nbcompile import torch_internals
 from nbcompile.capture.guard import Guard
 from nbcompile.capture.resolution import remaining
-from nbcompile.guarding.prepared import ExpectedObject, Leaf
+from nbcompile.guarding.prepared import ExpectedAnswers, ExpectedObject, Leaf
 from nbcompile.guarding.values import Predicate, has_equal_lookalike, is_same_value, never_raising
 
 
@@ -127,6 +127,25 @@ def nan_match(guard: Guard, name: str, value: object) -> Leaf:
 
 def _is_nan(value: object) -> bool:
     return type(value) is float and math.isnan(value)
+
+
+def subclasses(guard: Guard, name: str, value: object) -> Leaf:
+    """Guard on what abstract classes answer; the value is the token that changes when a class is registered."""
+    expected = ExpectedAnswers(cast("tuple[tuple[type, type, bool], ...]", guard.expected))
+    text = f"___subclass_answers({name})"
+    # The classes are asked at the first check, and only then again if any class was registered anywhere since.
+    known: list[object] = [None]
+
+    def holds(token: object) -> bool:
+        if token == known[0]:
+            return True
+        if not all(issubclass(subject, cls) is answer for subject, cls, answer in expected.get()):
+            return False
+        known[0] = token
+        return True
+
+    safe = never_raising(holds)
+    return Leaf(replace(guard, expected=expected), text, safe, lambda m: m.add_lambda_guard(safe, [text], None))
 
 
 def has_attribute(guard: Guard, name: str, value: object) -> Leaf:

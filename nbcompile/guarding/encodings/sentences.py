@@ -40,3 +40,11 @@ def presence(what: str) -> dict[bool, str]:
 def sources(found: Iterable[Source]) -> str:
     """Sources as a user writes them, one after another."""
     return ", ".join(shortened(expression(source)) for source in found)
+
+
+def subclasses(answers: tuple[tuple[type, type, bool], ...]) -> str:
+    """Answers of abstract classes, in words."""
+    word = {True: "is", False: "is not"}
+    return " and ".join(
+        f"{subject.__qualname__} {word[answer]} a subclass of {cls.__qualname__}" for subject, cls, answer in answers
+    )

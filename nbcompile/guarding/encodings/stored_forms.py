@@ -181,6 +181,8 @@ KEY = Form(
 )
 """Form of a key, which may be a class, and whether it is there."""
 KEYS = Form(lambda guard, written: [written.describe(key) for key in cast("Any", guard.expected)], _read_keys)
+SUBCLASSES = Form(lambda guard, written: None, lambda stored: ())
+"""Form of what abstract classes answer: the assumptions of the entry have it, whose reader completes the guard."""
 SOURCES = Form(
     lambda guard, written: [written.number_of(source) for source in cast("tuple[Source, ...]", guard.expected)],
     lambda stored: tuple(stored.sources[at] for at in stored.data),

@@ -171,6 +171,13 @@ LEAVES: dict[GuardKind, LeafEncodings] = {
         ASKED,
         stored.KEYS,
     ),
+    K.SUBCLASSES: LeafEncodings(
+        leaves.subclasses,
+        lambda _, answers: f"{sentences.subclasses(answers)}",
+        BY_PREDICATE,
+        ASKED,
+        stored.SUBCLASSES,
+    ),
     K.HASATTR: LeafEncodings(
         leaves.has_attribute,
         lambda name, pair: f"{name} {sentences.presence(f'an attribute {pair[0]!r}')[pair[1]]}",

@@ -151,7 +151,7 @@ def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
     cls, classes = value.python_type(), class_values(tracer, wanted)
     # Abstract classes and protocols: their answer depends on registrations, which no guard reads. The process remembers
     # them for itself, and the disk cache asks again.
-    for candidate in _flat(classes):
+    for candidate in _asked_classes(classes):
         if answers_by_itself(candidate) and candidate not in cls.__mro__:
             address = wanted.source if classes is candidate else None
             if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
@@ -206,6 +206,11 @@ def _parts(classes: object) -> Iterator[object]:
         yield classes
 
 
+def _asked_classes(classes: object) -> list[type]:
+    """The classes among what is given, those of a union included."""
+    return [part for part in _parts(classes) if isinstance(part, type) and not isinstance(part, types.GenericAlias)]
+
+
 def _forms(classes: object) -> tuple[object, ...]:
     """Arguments that are no classes, but represent one: ``typing.Sized``."""
     if isinstance(classes, tuple):
@@ -241,7 +246,7 @@ def _issubclass(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
         )
     cls, classes = class_values(tracer, subject), class_values(tracer, wanted)
     answer = tracer.evaluate(issubclass, (cls, classes))
-    for candidate in _flat(classes):
+    for candidate in _asked_classes(classes):
         if isinstance(cls, type) and answers_by_itself(candidate) and candidate not in cls.__mro__:
             address = wanted.source if classes is candidate else None
             tracer.assume_subclass(

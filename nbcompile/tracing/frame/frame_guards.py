@@ -11,15 +11,23 @@ Read next: nbcompile/capture/guard.py
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import torch
 
 from nbcompile import torch_internals
-from nbcompile.capture.guard import Guard, GuardKind, TensorMarks
+from nbcompile.capture.guard import Guard, GuardKind, TensorMarks, answers_of_classes
 from nbcompile.capture.resolution import Scope, resolve
-from nbcompile.capture.source import ArraySource, AttrSource, GlobalSource, ModuleSource, ParameterSource, Source
+from nbcompile.capture.source import (
+    ArraySource,
+    AttrSource,
+    GlobalSource,
+    ModuleSource,
+    NoArgsCallSource,
+    ParameterSource,
+    Source,
+)
 from nbcompile.tracing.frame.dict_guards import guard_dicts
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.inputs.dynamism import is_module_state
@@ -36,6 +44,9 @@ MARKS = (
     "_dynamo_static_indices",
 )
 """Attributes that mark_dynamic, mark_static and their siblings leave on a tensor."""
+
+TOKEN = NoArgsCallSource(AttrSource(ModuleSource("abc"), "get_cache_token"))
+"""Token that changes whenever a class is registered with an abstract one."""
 
 
 def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
@@ -58,7 +69,18 @@ def frame_guards(interpreter: Interpreter) -> tuple[Guard, ...]:
     )
     levels = torch_internals.transform_levels()
     transforms = [Guard(None, GuardKind.TRANSFORMS, levels)] if levels else []
-    return (*process_guards, *transforms, *output.guards_on_members())
+    return (*process_guards, *transforms, *output.guards_on_members(), *_guards_on_answers(interpreter))
+
+
+def _guards_on_answers(interpreter: Interpreter) -> Iterator[Guard]:
+    """One guard on all that abstract classes answered: a class may be registered between two calls."""
+
+    def real(value: object) -> object:
+        return value if isinstance(value, type) else interpreter.real_value(cast("Source", value))
+
+    asked = [(real(value), real(cls), answer) for value, cls, answer in interpreter.assumed.subclasses]
+    if answers := answers_of_classes(asked):
+        yield Guard(TOKEN, GuardKind.SUBCLASSES, answers)
 
 
 def registries_grew(guards: Iterable[Guard], scope: Scope) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbcompile.bytecode.dialects import HERE, INTRINSICS
 from nbcompile.bytecode.instruction import Instruction
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.comparisons import missing_gradient
 from nbcompile.tracing.frame.instruction_table import HANDLERS, handles
@@ -303,16 +305,23 @@ def _get_len(frame: Translator, instruction: Instruction) -> None:
 
 @handles("MATCH_SEQUENCE")
 def _match_sequence(frame: Translator, instruction: Instruction) -> None:
-    cls = realise(frame.interpreter, frame.stack[-1]).python_type()
-    # Bit 5 is Py_TPFLAGS_SEQUENCE, which list, tuple, range and registered classes have, and str and bytes do not.
-    frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 5))))
+    _match_flag(frame, 1 << 5, Sequence)  # Py_TPFLAGS_SEQUENCE
 
 
 @handles("MATCH_MAPPING")
 def _match_mapping(frame: Translator, instruction: Instruction) -> None:
-    cls = realise(frame.interpreter, frame.stack[-1]).python_type()
-    # Bit 6 is Py_TPFLAGS_MAPPING.
-    frame.push(ConstantVariable(bool(cls.__flags__ & (1 << 6))))
+    _match_flag(frame, 1 << 6, Mapping)  # Py_TPFLAGS_MAPPING
+
+
+def _match_flag(frame: Translator, flag: int, abstract: type) -> None:
+    """Ask the class of the subject for a flag, which a registration with an abstract class sets."""
+    subject = realise(frame.interpreter, frame.stack[-1])
+    cls = subject.python_type()
+    answer = bool(cls.__flags__ & flag)
+    if cls.__flags__ & HEAP_TYPE and issubclass(cls, abstract) is answer:
+        is_old = isinstance(subject, ObjectVariable) and not subject.is_new()
+        frame.interpreter.assume_subclass((is_old and subject.source) or cls, abstract, answer)
+    frame.push(ConstantVariable(answer))
 
 
 @handles("MATCH_KEYS")
