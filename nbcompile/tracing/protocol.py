@@ -189,6 +189,8 @@ class Tracer(Protocol):
 
     output: OutputGraph
     overrides: OverrideState[VariableTracker]
+    represented: list[VariableTracker]
+    """The containers and objects whose ``repr`` is being found: one that is met again is ``...``."""
 
     @property
     def side_effects(self) -> Effects:

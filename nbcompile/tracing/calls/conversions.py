@@ -10,6 +10,7 @@ In torch: torch/_dynamo/variables/builtin.py. Read next: extremes.py
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -27,10 +28,13 @@ from nbcompile.tracing.variables.base import (
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
+from nbcompile.tracing.variables.exceptions import ExceptionVariable
+from nbcompile.tracing.variables.known_callables import BuiltinVariable
 from nbcompile.tracing.variables.known_values import whole
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
+from nbcompile.tracing.variables.representations import representation
 from nbcompile.tracing.variables.strings import TextVariable
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
@@ -111,12 +115,23 @@ def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
                 return tracer.call_special(value, name, [])
     if isinstance(value, ClassVariable):
         return ConstantVariable(repr(value.value))
+    if (shown := representation(tracer, value)) is not None:
+        return shown
     if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
         return ConstantVariable(repr(known[0]))
+    if isinstance(value, ExceptionVariable):
+        return value.call_method(tracer, "__repr__" if conversion == "r" else "__str__", [], {})
+    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+        return ConstantVariable(repr(value.specialise()))
     if isinstance(value, MappingProxyVariable):
         inside = to_text(tracer, value.mapping, "r")
         if inside.is_constant():
             return ConstantVariable(f"mappingproxy({inside.constant()})") if conversion == "r" else inside
+    # A function of a module: one that is bound to an object tells the object's address.
+    if isinstance(value, BuiltinVariable) and isinstance(getattr(value.value, "__self__", None), types.ModuleType):
+        return ConstantVariable(repr(value.value))
+    if isinstance(value, TextVariable) and not conversion:
+        return value
     if isinstance(value, TensorVariable) or (isinstance(value, SymbolicVariable) and value.is_read_later()):
         return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())

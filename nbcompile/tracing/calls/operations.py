@@ -21,6 +21,7 @@ from nbcompile.tracing import breaks
 from nbcompile.tracing.calls import deque_copies, dict_union, numbers
 from nbcompile.tracing.calls.built_in_answers import takes
 from nbcompile.tracing.calls.operator_table import BINARY, COMPARISONS, UNARY, Operator
+from nbcompile.tracing.calls.percent_format import filled
 from nbcompile.tracing.calls.sequence_errors import refuse_sequences
 from nbcompile.tracing.calls.special_methods import TYPES, behind_proxy, has_method, has_torch_function, special
 from nbcompile.tracing.protocol import Tracer
@@ -39,6 +40,7 @@ from nbcompile.tracing.variables.observed import ObservedException
 from nbcompile.tracing.variables.sequences import ListVariable, SequenceVariable, TupleVariable
 from nbcompile.tracing.variables.sets import SetVariable, set_from
 from nbcompile.tracing.variables.slices import SliceVariable, index_of
+from nbcompile.tracing.variables.strings import TextVariable, join
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -78,6 +80,8 @@ def binary(
         found := by_method(tracer, rule, left, right, functools.partial(binary, tracer, symbol, written=written))
     ) is not None:
         return found
+    if symbol == "+" and all(isinstance(part, TEXTS) and part.python_type() is str for part in (left, right)):
+        return join([left, right])
     if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
         return _text(tracer, left, right)
     return _binary_of_values(tracer, symbol, left, right, written)
@@ -143,11 +147,16 @@ def unsupported(tracer: Tracer, symbol: str, left: VariableTracker, right: Varia
     )
 
 
+TEXTS = (ConstantVariable, TextVariable)
+
+
 def _text(tracer: Tracer, template: ConstantVariable, right: VariableTracker) -> VariableTracker:
-    """``"%d of %s" % values``, where all of them are known (symbolic numbers are specialised)."""
+    """``"%d of %s" % values``: those of a ``%d`` are known (symbolic numbers are specialised)."""
     if isinstance(right, TupleVariable):
         right = TupleVariable([_specialised(value) for value in right.unpack(tracer)])
     known = whole(tracer, _specialised(right))
+    if known is None and (written := filled(tracer, template.value, right)) is not None:
+        return written
     if known is None:  # what ``str`` or a format makes of a value that is not known, Python finds out
         raise breaks.unsupported(
             breaks.UNSUPPORTED_OPERATOR,

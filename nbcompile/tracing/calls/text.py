@@ -20,7 +20,7 @@ from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
-from nbcompile.tracing.variables.strings import TextVariable, joined
+from nbcompile.tracing.variables.strings import TextVariable, join
 from nbcompile.tracing.variables.symbolic import SymbolicVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
@@ -58,13 +58,6 @@ def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
     return to_text(tracer, value, "r" if conversion in "ra" else "")
 
 
-def join(tracer: Tracer, parts: Sequence[VariableTracker]) -> VariableTracker:
-    """All parts as one string."""
-    if any(isinstance(each, TextVariable) for each in parts):
-        return joined(parts)
-    return ConstantVariable("".join(str(each.constant()) for each in parts))
-
-
 def format_string(
     tracer: Tracer, template: str, arguments: Sequence[VariableTracker], keywords: Mapping[str, VariableTracker]
 ) -> VariableTracker:
@@ -86,7 +79,7 @@ def format_string(
             inner = re.sub(r"{}", lambda _: f"{{{next(positions)}}}", specification or "")
             specified = format_string(tracer, inner, arguments, keywords) if inner else ConstantVariable("")
             pieces.append(format_value(tracer, convert(tracer, value, conversion or ""), specified))
-    return join(tracer, pieces)
+    return join(pieces)
 
 
 def _parsed(tracer: Tracer, template: str) -> list[tuple[str, str | None, str | None, str | None]]:

@@ -41,6 +41,7 @@ from nbcompile.tracing.variables.iterators import IteratorVariable
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.observed import ObservedException
+from nbcompile.tracing.variables.representations import RECURSIVE_REPR, represented
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def inline(
     """The result of a Python function, by running its body symbolically."""
     # A coroutine runs when something awaits it, which no frame of the trace does.
     code = function.code
+    if code in RECURSIVE_REPR and len(arguments) == 1 and not keywords:
+        return represented(interpreter, function, arguments[0])
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         broken = breaks.unsupported(breaks.GENERATOR, function.describe())
         if interpreter.frames[-1].code.co_filename.startswith(rules.NBCOMPILE):  # it is what the user compiles

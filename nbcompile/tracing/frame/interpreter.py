@@ -57,6 +57,7 @@ from nbcompile.tracing.graph.override_state import OverrideState
 from nbcompile.tracing.inputs.dynamism import Dynamism
 from nbcompile.tracing.inputs.graph_inputs import EXAMPLE
 from nbcompile.tracing.polyfills import builtins as polyfills
+from nbcompile.tracing.variables import strings
 from nbcompile.tracing.variables.base import LazyVariable, VariableTracker, realise
 from nbcompile.tracing.variables.classes import ClassVariable
 from nbcompile.tracing.variables.constant import ConstantVariable, is_constant_value
@@ -127,6 +128,7 @@ class Interpreter:
         self.output.names = self.names
         self.side_effects = SideEffects()
         self.frames: list[Translator] = []
+        self.represented: list[VariableTracker] = []
         self.generic_contexts: list[VariableTracker] = []
         """Context managers of user classes that are active: nothing can resume under them."""
         self.generators: list[GeneratorVariable] = []
@@ -760,7 +762,7 @@ class Interpreter:
 
     def join_strings(self, parts: Sequence[VariableTracker]) -> VariableTracker:
         """The string that joins the parts of an f-string."""
-        return text.join(self, parts)
+        return strings.join(parts)
 
 
 OURS = (rules.POLYFILLS, *rules.ANNOTATIONS)

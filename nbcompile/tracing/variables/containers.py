@@ -137,6 +137,12 @@ class ContainerVariable(VariableTracker):
     def method___contains__(self, tracer: Tracer, item: VariableTracker) -> VariableTracker:
         return ConstantVariable(self.contains(tracer, item))
 
+    def method___repr__(self, tracer: Tracer) -> VariableTracker:
+        return tracer.call(tracer.wrap(repr, None), [self])
+
+    def method___str__(self, tracer: Tracer) -> VariableTracker:
+        return tracer.call(tracer.wrap(str, None), [self])
+
     def method___len__(self, tracer: Tracer) -> VariableTracker:
         return self.length(tracer)
 

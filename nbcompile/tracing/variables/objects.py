@@ -64,6 +64,7 @@ from nbcompile.tracing.variables.lookup import (
 )
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.observed import ObservedException
+from nbcompile.tracing.variables.representations import representation
 from nbcompile.tracing.variables.sequences import TupleVariable
 
 DEQUE_COPIES: dict[str, Callable[..., object]] = {
@@ -493,12 +494,11 @@ class ObjectVariable(VariableTracker):
 
     def _text_of_base(self, tracer: Tracer, cls: type) -> VariableTracker:
         """``__repr__`` in C of a container: that of a list, tuple or dict does not name the class, the others do."""
-        text = realise(tracer, tracer.call(tracer.wrap(repr, None), [self.base_items]))  # type: ignore[list-item]
-        if cls in (list, tuple, dict) or not text.is_constant():
-            return text
-        plain = str(text.constant())
-        arguments = f"({plain})" if plain.startswith("{") else plain[plain.index("(") :]
-        return ConstantVariable(f"{self.cls.__name__}{arguments}")
+        assert self.base_items is not None
+        text = representation(tracer, self.base_items, cls, self.cls.__name__)
+        if text is None:
+            self.no_method("__repr__")
+        return text
 
     def _special(self, tracer: Tracer, name: str, arguments: Arguments, keywords: Keywords) -> VariableTracker:
         return tracer.call(self._special_method(tracer, name), arguments, keywords)

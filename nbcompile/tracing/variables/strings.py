@@ -17,6 +17,7 @@ from nbcompile.capture.recipe import Call, Constant, Recipe
 from nbcompile.tracing import breaks
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import VariableTracker
+from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.tensor import TensorVariable
 
 
@@ -47,6 +48,13 @@ class TextVariable(VariableTracker):
 
 def _version(value: VariableTracker) -> int:
     return value.example._version if isinstance(value, TensorVariable) else 0
+
+
+def join(parts: Sequence[VariableTracker]) -> VariableTracker:
+    """All parts as one string."""
+    if any(isinstance(part, TextVariable) for part in parts):
+        return joined(parts)
+    return ConstantVariable("".join(str(part.constant()) for part in parts))
 
 
 def joined(parts: Sequence[VariableTracker]) -> TextVariable:

@@ -1,0 +1,62 @@
+"""``"%s of %r" % values`` where not all values are known while tracing.
+
+    "%r: %d" % (P(1), 2)      what P.__repr__ returns, ": 2"
+    "loss %s" % x             x a tensor: a text that is created after the graph has run
+
+In torch: torch/_dynamo/variables/builtin.py. Read next: text.py
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Sequence
+
+from nbcompile.tracing.protocol import Tracer
+from nbcompile.tracing.variables.base import VariableTracker, realise
+from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.sequences import TupleVariable
+from nbcompile.tracing.variables.strings import TextVariable, join
+
+FIELD = re.compile(r"%([-#0 +]*[0-9]*(?:\.[0-9]+)?[a-zA-Z%])")
+"""One conversion of a template: no name, and no ``*``."""
+
+
+def filled(tracer: Tracer, template: object, right: VariableTracker) -> VariableTracker | None:
+    """The text; None where Python has to find out (names, a number from a tensor, a wrong number of values)."""
+    if not isinstance(template, str):
+        return None
+    values = right.unpack(tracer) if isinstance(right, TupleVariable) else [right]
+    literals, fields = FIELD.split(template)[::2], FIELD.findall(template)
+    # "%5%" is left to Python.
+    if any(field.endswith("%") and field != "%" for field in fields):
+        return None
+    wanted = [field for field in fields if field != "%"]
+    if len(wanted) != len(values) or any("%" in literal for literal in literals):
+        return None
+    return _joined(tracer, literals, fields, values)
+
+
+def _joined(
+    tracer: Tracer, literals: Sequence[str], fields: Sequence[str], values: Sequence[VariableTracker]
+) -> VariableTracker | None:
+    left = iter(values)
+    pieces: list[VariableTracker] = [ConstantVariable(literals[0])]
+    for field, literal in zip(fields, literals[1:], strict=True):
+        text = ConstantVariable("%") if field == "%" else _written(tracer, field, realise(tracer, next(left)))
+        if text is None:
+            return None
+        pieces += [text, ConstantVariable(literal)]
+    return join(pieces)
+
+
+def _written(tracer: Tracer, field: str, value: VariableTracker) -> VariableTracker | None:
+    """One value by its conversion."""
+    if value.is_constant():
+        return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field}", (value.constant(),))))
+    if field[-1] not in "sr":
+        return None
+    text = realise(tracer, tracer.call(tracer.wrap(str if field[-1] == "s" else repr, None), [value]))
+    if text.is_constant():
+        return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field[:-1]}s", (text.constant(),))))
+    return text if isinstance(text, TextVariable) and len(field) == 1 else None
