@@ -113,28 +113,36 @@ def to_text(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
         for name in ("__repr__",) if conversion == "r" else ("__str__", "__repr__"):
             if value.has_special(tracer, name):
                 return tracer.call_special(value, name, [])
-    if isinstance(value, ClassVariable):
-        return ConstantVariable(repr(value.value))
-    if (shown := representation(tracer, value)) is not None:
-        return shown
-    if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
-        return ConstantVariable(repr(known[0]))
+    if (text := representation(tracer, value)) is not None:
+        return text
+    if (known := _known_text(tracer, value, conversion)) is not None:
+        return ConstantVariable(known)
     if isinstance(value, ExceptionVariable):
         return value.call_method(tracer, "__repr__" if conversion == "r" else "__str__", [], {})
-    if isinstance(value, SymbolicVariable) and not value.is_read_later():
-        return ConstantVariable(repr(value.specialise()))
-    if isinstance(value, MappingProxyVariable):
-        inside = to_text(tracer, value.mapping, "r")
-        if inside.is_constant():
-            return ConstantVariable(f"mappingproxy({inside.constant()})") if conversion == "r" else inside
-    # A function of a module: one that is bound to an object tells the object's address.
-    if isinstance(value, BuiltinVariable) and isinstance(getattr(value.value, "__self__", None), types.ModuleType):
-        return ConstantVariable(repr(value.value))
     if isinstance(value, TextVariable) and not conversion:
         return value
+    # The text of a tensor is created after the graph has run.
     if isinstance(value, TensorVariable) or (isinstance(value, SymbolicVariable) and value.is_read_later()):
         return TextVariable("{!r}" if conversion == "r" else "{!s}", [value])
     raise breaks.unsupported(breaks.BUILTIN_OPERATOR, f"str({value.describe()})", name="str", types=value.type_name())
+
+
+def _known_text(tracer: Tracer, value: VariableTracker, conversion: str) -> str | None:
+    """The text of a value that is known while tracing; None for any other one."""
+    if isinstance(value, ClassVariable):
+        return repr(value.value)
+    if isinstance(value, ContainerVariable) and (known := whole(tracer, value)) is not None:
+        return repr(known[0])
+    if isinstance(value, SymbolicVariable) and not value.is_read_later():
+        return repr(value.specialise())
+    if isinstance(value, MappingProxyVariable):
+        inside = to_text(tracer, value.mapping, "r")
+        if inside.is_constant():
+            return f"mappingproxy({inside.constant()})" if conversion == "r" else str(inside.constant())
+    # A function of a module: one that is bound to an object has the object's address in its text.
+    if isinstance(value, BuiltinVariable) and isinstance(getattr(value.value, "__self__", None), types.ModuleType):
+        return repr(value.value)
+    return None
 
 
 @handles(repr)

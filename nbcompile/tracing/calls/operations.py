@@ -80,11 +80,21 @@ def binary(
         found := by_method(tracer, rule, left, right, functools.partial(binary, tracer, symbol, written=written))
     ) is not None:
         return found
+    if (text := _text_operation(tracer, symbol, left, right)) is not None:
+        return text
+    return _binary_of_values(tracer, symbol, left, right, written)
+
+
+def _text_operation(
+    tracer: Tracer, symbol: str, left: VariableTracker, right: VariableTracker
+) -> VariableTracker | None:
+    """``text + text`` and ``template % values``; None for anything else."""
+    # Two constants are computed before: here at least one of the texts has a slot for a tensor.
     if symbol == "+" and all(isinstance(part, TEXTS) and part.python_type() is str for part in (left, right)):
         return join([left, right])
-    if isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)) and symbol == "%":
+    if symbol == "%" and isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)):
         return _text(tracer, left, right)
-    return _binary_of_values(tracer, symbol, left, right, written)
+    return None
 
 
 def _binary_of_values(

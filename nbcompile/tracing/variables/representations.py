@@ -34,7 +34,7 @@ Pieces = list[VariableTracker] | None
 """The parts of a text, in order; None for a value whose text is not known here."""
 SETS = (set, frozenset)
 CURLY_ORDERED = repr(collections.OrderedDict(a=1)).startswith("OrderedDict({")
-"""Whether an OrderedDict shows a dict (Python 3.12 and later) or pairs."""
+"""True where an OrderedDict is written as a dict (Python 3.12 and later), not as pairs."""
 
 
 def representation(
@@ -48,7 +48,7 @@ def representation(
     pieces = next((pieces for kind, pieces in _KINDS.items() if isinstance(value, kind)), None)
     if pieces is None:
         return None
-    shown = _Shown(tracer, value, cls, name or cls.__name__)
+    shown = _ReprTarget(tracer, value, cls, name or cls.__name__)
     if any(running is value for running in tracer.represented):
         return join(shown.recursive())
     # The method of a named tuple is written in Python, which looks for no recursion.
@@ -62,7 +62,7 @@ def representation(
 
 
 @dataclasses.dataclass
-class _Shown:
+class _ReprTarget:
     """A container, and as what it is shown."""
 
     tracer: Tracer
@@ -97,12 +97,12 @@ class _Shown:
         return [ConstantVariable(before), *pieces, ConstantVariable(after)]
 
 
-def _sequence(shown: _Shown) -> Pieces:
+def _sequence(shown: _ReprTarget) -> Pieces:
     items = shown.value.unpack(shown.tracer)
     return shown.within("[", shown.listed(items), "]")
 
 
-def _tuple(shown: _Shown) -> Pieces:
+def _tuple(shown: _ReprTarget) -> Pieces:
     value: TupleVariable = shown.value
     items = value.unpack(shown.tracer)
     fields = getattr(shown.cls, "_fields", None)
@@ -116,13 +116,13 @@ def _tuple(shown: _Shown) -> Pieces:
     return shown.within("(", shown.listed(items), ",)" if len(items) == 1 else ")")
 
 
-def _deque(shown: _Shown) -> Pieces:
+def _deque(shown: _ReprTarget) -> Pieces:
     value: DequeVariable = shown.value
     after = "])" if value.maxlen is None else f"], maxlen={value.maxlen})"
     return shown.within(f"{shown.name}([", shown.listed(value.unpack(shown.tracer)), after)
 
 
-def _set(shown: _Shown) -> Pieces:
+def _set(shown: _ReprTarget) -> Pieces:
     value: SetVariable = shown.value
     items = value.unpack(shown.tracer)
     if len(items) > 1 and not all(item.is_constant() for item in items):
@@ -134,7 +134,7 @@ def _set(shown: _Shown) -> Pieces:
     return shown.within(f"{shown.name}({{", shown.listed(items), "})")
 
 
-def _entries(shown: _Shown) -> list[VariableTracker]:
+def _entries(shown: _ReprTarget) -> list[VariableTracker]:
     """A dict in curly brackets."""
     pieces: list[VariableTracker] = []
     for key, item in zip(shown.value.keys(shown.tracer), shown.value.values(shown.tracer), strict=True):
@@ -143,7 +143,7 @@ def _entries(shown: _Shown) -> list[VariableTracker]:
     return shown.within("{", pieces, "}")
 
 
-def _dict(shown: _Shown) -> Pieces:
+def _dict(shown: _ReprTarget) -> Pieces:
     value: DictVariable = shown.value
     if shown.cls is dict:
         return _entries(shown)
@@ -159,16 +159,16 @@ def _dict(shown: _Shown) -> Pieces:
     return shown.within(f"{shown.name}([", shown.listed(map(TupleVariable, pairs)), "])")
 
 
-def _with_factory(shown: _Shown, entries: Sequence[VariableTracker]) -> list[VariableTracker]:
+def _with_factory(shown: _ReprTarget, entries: Sequence[VariableTracker]) -> list[VariableTracker]:
     factory = shown.text(shown.value.default or ConstantVariable(None))
     return shown.within(f"{shown.name}(", [factory, ConstantVariable(", "), *entries], ")")
 
 
-def _view(shown: _Shown) -> Pieces:
+def _view(shown: _ReprTarget) -> Pieces:
     return shown.within(f"{shown.name}([", shown.listed(shown.value.unpack(shown.tracer)), "])")
 
 
-def _partial(shown: _Shown) -> Pieces:
+def _partial(shown: _ReprTarget) -> Pieces:
     value: PartialVariable = shown.value
     tracer = shown.tracer
     pieces = shown.listed([value.function, *value.arguments.unpack(tracer)])
@@ -179,7 +179,7 @@ def _partial(shown: _Shown) -> Pieces:
     return shown.within("functools.partial(", pieces, ")")
 
 
-_KINDS: Mapping[type[VariableTracker], Callable[[_Shown], Pieces]] = {
+_KINDS: Mapping[type[VariableTracker], Callable[[_ReprTarget], Pieces]] = {
     DequeVariable: _deque,  # before lists: a deque is one of them
     ListVariable: _sequence,
     TupleVariable: _tuple,
@@ -197,7 +197,7 @@ RECURSIVE_REPR = frozenset(
 
 
 def represented(tracer: Tracer, function: BaseFunctionVariable, owner: VariableTracker) -> VariableTracker:
-    """What ``reprlib.recursive_repr`` returns: the method's result, or the filling for an object inside of itself."""
+    """Result of ``reprlib.recursive_repr``: the method's result, or the filling for an object inside of itself."""
     # The wrapper asks for the number of the thread, which no guard may compare: other threads call the code, too.
     cells = dict(zip(function.code.co_freevars, function.closure_cells(tracer), strict=True))
     owner = realise(tracer, owner)
