@@ -30,7 +30,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.containers import ContainerVariable
 from nbcompile.tracing.variables.exceptions import ExceptionVariable
 from nbcompile.tracing.variables.known_callables import BuiltinVariable
-from nbcompile.tracing.variables.known_values import whole
+from nbcompile.tracing.variables.known_values import has_text_of_its_own, whole
 from nbcompile.tracing.variables.mapping_proxy import MappingProxyVariable
 from nbcompile.tracing.variables.ndarray import NdarrayVariable
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -148,7 +148,9 @@ def _known_text(tracer: Tracer, value: VariableTracker, conversion: str) -> str 
 @handles(repr)
 def _repr(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
     value = realise(tracer, arguments[0])
-    return ConstantVariable(repr(value.constant())) if value.is_constant() else to_text(tracer, value, "r")
+    if value.is_constant() and not has_text_of_its_own(value):
+        return ConstantVariable(repr(value.constant()))
+    return to_text(tracer, value, "r")
 
 
 @handles(format)

@@ -52,7 +52,8 @@ def _joined(
 
 def _written(tracer: Tracer, field: str, value: VariableTracker) -> VariableTracker | None:
     """One value by its conversion."""
-    if value.is_constant():
+    # A tuple of constants may be one of a subclass, with a text of its own.
+    if isinstance(value, ConstantVariable):
         return ConstantVariable(tracer.evaluate(operator.mod, (f"%{field}", (value.constant(),))))
     if field[-1] not in "sr":
         return None

@@ -18,6 +18,7 @@ from nbcompile.tracing.calls.conversions import to_text
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
+from nbcompile.tracing.variables.known_values import has_text_of_its_own
 from nbcompile.tracing.variables.lookup import class_lookup
 from nbcompile.tracing.variables.objects import ObjectVariable
 from nbcompile.tracing.variables.strings import TextVariable, join
@@ -52,7 +53,7 @@ def convert(tracer: Tracer, value: VariableTracker, conversion: str) -> Variable
     """``!s``, ``!r``, ``!a`` or nothing."""
     if not conversion:
         return value
-    if value.is_constant():
+    if value.is_constant() and not has_text_of_its_own(value):
         function = {"s": str, "r": repr, "a": ascii}[conversion]
         return ConstantVariable(tracer.evaluate(function, (value.constant(),)))
     return to_text(tracer, value, "r" if conversion in "ra" else "")

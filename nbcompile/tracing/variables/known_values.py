@@ -26,6 +26,8 @@ from nbcompile.tracing.variables.sets import SetVariable
 def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
     """The real value of a container of constants (also nested ones), in a tuple; None if something is not known."""
     value = realise(tracer, value)
+    if has_text_of_its_own(value):
+        return None
     if value.is_constant():
         return (value.constant(),)
     for kind, copied in _CONTAINERS.items():
@@ -35,7 +37,7 @@ def whole(tracer: Tracer, value: VariableTracker) -> tuple[object] | None:
 
 
 def _whole_sequence(tracer: Tracer, value: ListVariable | TupleVariable) -> tuple[object] | None:
-    if (isinstance(value, ListVariable) and value.cls is not list) or _has_methods_in_python(value.cls):
+    if (isinstance(value, ListVariable) and value.cls is not list) or has_methods_in_python(value.cls):
         return None
     parts = [whole(tracer, item) for item in value.unpack(tracer)]
     items = [part[0] for part in parts if part is not None]
@@ -44,8 +46,15 @@ def _whole_sequence(tracer: Tracer, value: ListVariable | TupleVariable) -> tupl
     return (copy,) if len(items) == len(parts) else None
 
 
+def has_text_of_its_own(value: VariableTracker) -> bool:
+    """True for a tuple that has, or contains, a named tuple with a method of the program's."""
+    return isinstance(value, TupleVariable) and (
+        has_methods_in_python(value.cls) or any(map(has_text_of_its_own, value.items))
+    )
+
+
 @functools.cache
-def _has_methods_in_python(cls: type) -> bool:
+def has_methods_in_python(cls: type) -> bool:
     """True for a named tuple with a special method of the program's: C would call it on the copy, while tracing."""
     members = [(name, member) for base in cls.__mro__ for name, member in vars(base).items()]
     methods = [(name, member) for name, member in members if isinstance(member, types.FunctionType)]

@@ -24,6 +24,7 @@ from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.deques import DequeVariable
 from nbcompile.tracing.variables.dict_views import DictViewVariable
 from nbcompile.tracing.variables.functions import BaseFunctionVariable
+from nbcompile.tracing.variables.known_values import has_methods_in_python
 from nbcompile.tracing.variables.mappings import DictVariable
 from nbcompile.tracing.variables.partial import PartialVariable
 from nbcompile.tracing.variables.sequences import ListVariable, TupleVariable
@@ -106,7 +107,9 @@ def _tuple(shown: _ReprTarget) -> Pieces:
     value: TupleVariable = shown.value
     items = value.unpack(shown.tracer)
     fields = getattr(shown.cls, "_fields", None)
-    if fields is not None and "__repr__" in vars(shown.cls):
+    if has_methods_in_python(shown.cls):
+        return None  # a text of the program's own, which Python asks for after the graph
+    if fields is not None:
         parts: list[VariableTracker] = []
         for field, item in zip(fields, items, strict=True):
             parts += [ConstantVariable(", " * bool(parts) + f"{field}="), shown.text(item)]
