@@ -15,6 +15,7 @@ In torch: nothing. Read next: tests/fast/disk_cache/changes.py
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import importlib
@@ -282,13 +283,16 @@ def main():
     first, every = map(int, arguments.programs.split("/"))
     picks = share(part, of)
     matrix, end = Matrix(), time.monotonic() + arguments.seconds
-    for name in wanted[first::every]:
-        if time.monotonic() > end:
-            break
-        before = len(matrix.wrong)
-        matrix.program(name, lambda one, change: change in asked if asked else picks(one, change), arguments.compile)
-        for one, change, told in matrix.wrong[before:]:
-            print(f"WRONG {one} | {change}", *told[:4], sep="\n    ", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):  # what was counted until then is printed
+        for name in wanted[first::every]:
+            if time.monotonic() > end:
+                break
+            before = len(matrix.wrong)
+            matrix.program(
+                name, lambda one, change: change in asked if asked else picks(one, change), arguments.compile
+            )
+            for one, change, told in matrix.wrong[before:]:
+                print(f"WRONG {one} | {change}", *told[:4], sep="\n    ", flush=True)
     print(matrix.text(), flush=True)
     return bool(matrix.wrong)
 
