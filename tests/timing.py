@@ -40,6 +40,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)  # type: ignore[return-value]
     finally:
         if file:
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
             # One write of one line at the end of the file: the lines of two workers do not mix.
             with Path(file).open("a") as out:
                 out.write(f"{seconds() - before:.3f}\t{item.nodeid}\n")
