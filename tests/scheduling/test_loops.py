@@ -19,10 +19,11 @@ WALKS = {
 @pytest.mark.parametrize("name", WALKS)
 def test_what_walks_memory_from_end_to_end_is_one_loop(name, dynamic):
     """Whatever the order of its dimensions, and though only a call knows their sizes."""
-    _, plan = programs(WALKS[name], torch.randn(6, 24, 34), dynamic=dynamic)
+    # Positive numbers: a sum of randn may be near 0, where no relative tolerance holds.
+    _, plan = programs(WALKS[name], torch.rand(6, 24, 34), dynamic=dynamic)
     (kernel,) = plan.kernels()
     assert len(loops_of(kernel)) == 1, kernel
-    check(WALKS[name], torch.randn(6, 24, 34), dynamic=dynamic)
+    check(WALKS[name], torch.rand(6, 24, 34), dynamic=dynamic)
 
 
 def loops_of(kernel: Kernel):
