@@ -189,7 +189,7 @@ def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value
     rows = one_pass.long_rows(build, wide, all_dims(x, dim))
     if rows is not None:
         average, total = one_pass.mean_and_squares(build, rows)
-    elif build.device is None:
+    elif wide.device.type == "cpu":
         average, total = corrected_moments(build, wide, dim)
     else:
         average = build.realize(mean(build, wide, dim, keepdim=True))

@@ -173,7 +173,7 @@ LEAVES: dict[GuardKind, LeafEncodings] = {
     ),
     K.SUBCLASSES: LeafEncodings(
         leaves.subclasses,
-        lambda _, answers: f"{sentences.subclasses(answers)}",
+        lambda _, answers: sentences.subclasses(answers),
         BY_PREDICATE,
         ASKED,
         stored.SUBCLASSES,
