@@ -323,7 +323,9 @@ KNOWN: dict[tuple[str, str], str] = {
     **_known(
         "statistics_of_numbers", "details reasons", "torch breaks at itertools.groupby with a key; here it is traced"
     ),
-    ("numbers_in_texts", "reasons"): "a text of a symbolic number with a specification breaks in both, in other words",
+    **_known(
+        "numbers_in_texts", "graphs details reasons", "torch breaks at `%` of a text and a number; here it is traced"
+    ),
     ("texts_are_taken_apart", "reasons"): "torch breaks at str.maketrans; here it is computed",
     **_known(
         "templates_and_paragraphs", "graphs details reasons", "torch skips the frame where it cannot rebuild a method"
@@ -541,10 +543,11 @@ KNOWN: dict[tuple[str, str], str] = {
         "graphs details reasons",
         "torch fails to build the text of a symbolic number and compiles up to there",
     ),
-    (
+    **_known(
         "text_by_str_format_and_percent_of_a_tensor",
-        "reasons",
-    ): "`%` of a text and a tensor is no operator of the graph here",
+        "graphs details reasons",
+        "torch breaks at `%` of a text and a tensor; here the text is made after the graph",
+    ),
     (
         "operator_error_is_caught",
         "reasons",
