@@ -63,7 +63,12 @@ def _isinstance(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> Var
 def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTracker, classes: object) -> bool:
     """Answer of ``isinstance`` for a value whose ``__class__`` is its type."""
     cls, candidates = value.python_type(), _flat(classes)
+    if cls not in candidates and _meets_protocol(tracer, value, wanted):
+        return True
     _assume_answers(tracer, value, wanted)
+    if isinstance(value, ObjectVariable) and any(map(instances.is_protocol, candidates)):
+        candidates = [candidate for candidate in candidates if instances.is_nominal(cls, candidate)]
+        classes = tuple(part for part in _parts(classes) if not isinstance(part, type) or part in candidates)
     if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
         return bool(tracer.evaluate(isinstance, (asked, classes)))
     if instances.meets_one(tracer, value, candidates):
@@ -146,6 +151,30 @@ def _metaclass_answer(
     return None
 
 
+def _meets_protocol(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> bool:
+    """Ask the protocols among the classes about an object. What they find is guarded: no registry knows of it."""
+    if not isinstance(value, ObjectVariable):
+        return False
+    classes = class_values(tracer, wanted)
+    for candidate in _parts(classes):
+        if isinstance(candidate, types.GenericAlias):
+            break  # refused below
+        if not isinstance(candidate, type) or not instances.is_protocol(candidate):
+            continue
+        address = wanted.source if classes is candidate else None
+        answer = candidate in value.cls.__mro__
+        # As in typing: the class first, whose answer ABCMeta remembers, and then the object.
+        if not answer and instances.has_methods_only(candidate):
+            answer = bool(tracer.evaluate(issubclass, (value.cls, candidate)))
+            _assume_of_class(tracer, value.cls, candidate, address)
+        answer = answer or instances.meets(tracer, value, candidate)
+        if value.source is not None and not instances.is_changed(tracer, value):
+            tracer.assume_subclass(value.source, address or candidate, answer)
+        if answer:
+            return True
+    return False
+
+
 def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTracker) -> None:
     """Note what each class with an answer of its own says of a value: a registry is nothing that a guard reads."""
     cls, classes = value.python_type(), class_values(tracer, wanted)
@@ -153,6 +182,8 @@ def _assume_answers(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
     # them for itself, and the disk cache asks again.
     for candidate in _asked_classes(classes):
         if answers_by_itself(candidate) and candidate not in cls.__mro__:
+            if isinstance(value, ObjectVariable) and instances.is_protocol(candidate):
+                continue  # answered already
             address = wanted.source if classes is candidate else None
             if isinstance(value, ObjectVariable) and not value.is_new() and value.source is not None:
                 answer = bool(tracer.evaluate(isinstance, (value.value, candidate)))  # it may be an error

@@ -73,6 +73,15 @@ def is_protocol(cls: type) -> bool:
     return bool(getattr(cls, "_is_protocol", False) and getattr(cls, "_is_runtime_protocol", False))
 
 
+def has_methods_only(cls: type) -> bool:
+    """True for a protocol without data, of which ``issubclass`` is answered."""
+    return all(callable(getattr(cls, name, None)) for name in _members(cls))
+
+
+def _members(cls: type) -> Collection[str]:
+    return typing._get_protocol_attrs(cls)  # type: ignore[attr-defined, no-any-return]
+
+
 def is_nominal(subclass: type, cls: type) -> bool:
     """True if ``issubclass`` may be asked: a protocol with attributes refuses, and ``meets`` has answered for it."""
     return not is_protocol(cls) or cls in subclass.__mro__
@@ -99,8 +108,7 @@ def meets(tracer: Tracer, value: VariableTracker, cls: type) -> bool:
     """True if a class is a protocol and a value has its attributes, as the traced code left them."""
     if not is_protocol(cls):
         return False
-    names: Collection[str] = typing._get_protocol_attrs(cls)  # type: ignore[attr-defined]
-    return all(_has(tracer, value, name, callable(getattr(cls, name, None))) for name in sorted(names))
+    return all(_has(tracer, value, name, callable(getattr(cls, name, None))) for name in sorted(_members(cls)))
 
 
 def _has(tracer: Tracer, value: VariableTracker, name: str, is_method: bool) -> bool:
