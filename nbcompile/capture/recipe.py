@@ -229,6 +229,8 @@ class StoreItems:
     stack: tuple[StackLine, ...] = ()
     plain: type | None = None
     """Use this class's own methods: the target's class overrides them, and they were traced through."""
+    removed: tuple[Recipe, ...] = ()
+    """Keys that are deleted first, of an OrderedDict."""
 
 
 @dataclass(frozen=True, slots=True)

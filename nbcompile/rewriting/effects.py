@@ -12,7 +12,6 @@ nbcompile/rewriting/graph_break.py
 from __future__ import annotations
 
 import ast
-import collections
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -109,6 +108,8 @@ class EffectReplay:
 
     def store_items(self, mutation: recipes.StoreItems) -> None:
         owner = self.values.settled(mutation.target)
+        for key in mutation.removed:
+            self.call_method(mutation.target, "__delitem__", self.values.make(key), plain=mutation.plain)
         for key, value in mutation.pairs:
             if mutation.plain is not None:
                 setter = ast.Attribute(
@@ -139,22 +140,11 @@ class EffectReplay:
             return
         #     items = {...}; d.clear(); d.update(items)
         name = self.body.fresh("items")
-        one_by_one = mutation.plain is collections.OrderedDict  # whose update calls methods of the class
         content: ast.expr = (
-            ast.Dict(list(items[::2]), items[1::2])
-            if mutation.kind == "dict" and not one_by_one
-            else ast.List(items, ast.Load())
+            ast.Dict(list(items[::2]), items[1::2]) if mutation.kind == "dict" else ast.List(items, ast.Load())
         )
         self.body.statements.append(assign(name, content))
         self.call_method(mutation.target, "clear", plain=mutation.plain)
-        if one_by_one:
-            parts: list[ast.expr] = [
-                ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(index), ast.Load())
-                for index in range(len(items))
-            ]
-            for key, value in zip(parts[::2], parts[1::2], strict=True):
-                self.call_method(mutation.target, "__setitem__", key, value, plain=mutation.plain)
-            return
         filling = "extend" if mutation.kind in ("deque", "list") else "update"
         self.call_method(mutation.target, filling, ast.Name(name, ast.Load()), plain=mutation.plain)
 
@@ -215,9 +205,9 @@ def _with_values(mutation: Mutation, settle: Callable[[Recipe], Recipe]) -> Muta
         case recipes.ReplaceItems(target, _, items):
             return replace(mutation, target=settle(target), items=tuple(map(settle, items)))
         case recipes.StoreItems(target, pairs):
-            return replace(
-                mutation, target=settle(target), pairs=tuple((settle(key), settle(value)) for key, value in pairs)
-            )
+            removed = tuple(map(settle, mutation.removed))
+            settled = tuple((settle(key), settle(value)) for key, value in pairs)
+            return replace(mutation, target=settle(target), pairs=settled, removed=removed)
         case recipes.SetGlobal(name, value, globals_of, stack):
             return recipes.SetGlobal(name, None if value is None else settle(value), globals_of, stack)
         case recipes.SetCell(cell, value, name, stack):

@@ -24,7 +24,7 @@ from nbcompile import config
 from nbcompile.capture import recipe as recipes
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Constant, GraphOutput, Mutation, Recipe, SharedValue
-from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource, ValueSource
+from nbcompile.capture.source import AttrSource, ItemSource, KeySource, LocalSource
 from nbcompile.tracing import breaks
 from nbcompile.tracing.graph.body import EXAMPLE
 from nbcompile.tracing.protocol import Change, Fill, GlobalChange, Tracer
@@ -324,28 +324,26 @@ class Reconstruction:
         return recipes.ReplaceItems(target, kind, tuple(map(self.recipe, tracker.items)), change.stack, plain)  # type: ignore[arg-type]
 
     def _entries(self, tracker: DictVariable, target: Recipe, change: Change) -> Mutation:
-        assert tracker.source is not None
         plain = plain_class(tracker.cls, dict)
-        real: Any = self.tracer.real_value(tracker.source)
-        # The class may have its own ``__iter__``.
-        base: Any = plain or tracker.cls
-        before = list(base.__iter__(real))
-        keys = [key for key, _ in tracker.as_inserted()]
         # A dict keeps the order of its insertions. If no earlier key was deleted or moved, stores of the new values
-        # give the same order; otherwise the dict is cleared and filled again.
-        if len(keys) < len(before) or not all(map(_is_key, keys, before)):
+        # give the same order; otherwise the dict is cleared and filled again. An OrderedDict is not: nothing guards in
+        # which order the keys were inserted that it keeps.
+        is_ordered = issubclass(tracker.cls, collections.OrderedDict)
+        if not is_ordered and not self._keeps_keys(tracker, plain or tracker.cls):
             return recipes.ReplaceItems(target, "dict", tuple(tracker.entry_recipes(self)), change.stack, plain)
-        # A value that the dict already has under its key needs no store.
+        removed = {hashed: key for hashed, key in tracker.removed.items() if key is not None}
         pairs = [
-            (self.recipe(key), self.recipe(value))
-            for key, value in tracker.entries.values()
-            if value.source is None
-            or (
-                not (key.is_constant() and value.source == ItemSource(tracker.source, key.constant()))
-                and not isinstance(value.source, ValueSource)
-            )
+            tuple(map(self.recipe, tracker.entries[hashed]))
+            for hashed in tracker.insertions()
+            if hashed in removed or not tracker.was_there(*tracker.entries[hashed])
         ]
-        return recipes.StoreItems(target, tuple(pairs), change.stack, plain)
+        return recipes.StoreItems(target, tuple(pairs), change.stack, plain, tuple(map(self.recipe, removed.values())))
+
+    def _keeps_keys(self, tracker: DictVariable, base: Any) -> bool:
+        assert tracker.source is not None
+        before = list(base.__iter__(self.tracer.real_value(tracker.source)))  # the class may have its own ``__iter__``
+        keys = [key for key, _ in tracker.as_inserted()]
+        return len(keys) >= len(before) and all(map(_is_key, keys, before))
 
 
 def _is_key(tracker: VariableTracker, key: object) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable
 
 from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.recipe import Build, Call, Constant, Evaluate, Mutation, Recipe, StoreItems
-from nbcompile.capture.source import Source
+from nbcompile.capture.source import ItemSource, Source, ValueSource
 from nbcompile.tracing.polyfills.builtins import fromkeys
 from nbcompile.tracing.protocol import Reconstructor, Tracer
 from nbcompile.tracing.variables.base import Arguments, Keywords, VariableTracker, realise
@@ -61,6 +61,8 @@ class DictVariable(ContainerVariable):
         self.changed = False
         self.inserted: dict[Hashable, None] = {}
         """Keys in the order of their insertion, from the time when one is moved: ``dict.keys`` of an OrderedDict."""
+        self.removed: dict[Hashable, VariableTracker | None] = {}
+        """Keys of an OrderedDict from outside: which of them the traced code removed, be it for a while; else None."""
 
     def describe(self) -> str:
         return f"ConstDictVariable(length={len(self.entries)})"
@@ -96,6 +98,8 @@ class DictVariable(ContainerVariable):
 
     def mark_mutated(self, tracer: Tracer) -> None:
         self._know_all(tracer)
+        if not self.changed and issubclass(self.cls, collections.OrderedDict):
+            self.removed = dict.fromkeys(self.entries)
         self.changed = True
         super().mark_mutated(tracer)
 
@@ -163,6 +167,8 @@ class DictVariable(ContainerVariable):
 
     def _drop(self, key: Hashable) -> Entry:
         self.inserted.pop(key, None)
+        if key in self.removed and self.removed[key] is None:
+            self.removed[key] = self.entries[key][0]
         return self.entries.pop(key)
 
     def keys(self, tracer: Tracer) -> list[VariableTracker]:
@@ -291,15 +297,15 @@ class DictVariable(ContainerVariable):
 
     def method_clear(self, tracer: Tracer) -> None:
         self.mark_mutated(tracer)
-        self.entries.clear()
-        self.inserted = {}
+        for key in list(self.entries):
+            self._drop(key)
 
     def method_move_to_end(self, tracer: Tracer, key: VariableTracker, last: VariableTracker | None = None) -> None:
         hashed = key.hash_key(tracer)
         if not self._has(tracer, key, hashed):
             self._missing(tracer, key)
         self.mark_mutated(tracer)
-        self.inserted = self.inserted or dict.fromkeys(self.entries)
+        self.inserted |= dict.fromkeys(self.entries)
         entry = self.entries.pop(hashed)
         if last is None or last.truth(tracer):
             self.entries[hashed] = entry
@@ -333,8 +339,18 @@ class DictVariable(ContainerVariable):
 
     def as_inserted(self) -> list[Entry]:
         """The entries in the order of ``dict``'s own methods, whatever was moved since."""
-        moved = [self.entries[key] for key in self.inserted]
-        return [*moved, *(entry for key, entry in self.entries.items() if key not in self.inserted)]
+        return [self.entries[key] for key in self.insertions()]
+
+    def was_there(self, key: VariableTracker, value: VariableTracker) -> bool:
+        """True of a value that the dict had under its key before the call."""
+        if value.source is None or self.source is None:
+            return False
+        at_key = key.is_constant() and value.source == ItemSource(self.source, key.constant())
+        return at_key or isinstance(value.source, ValueSource)
+
+    def insertions(self) -> list[Hashable]:
+        """The hashes of all keys in that order; those that an OrderedDict from outside had are not told apart."""
+        return list(self.inserted | dict.fromkeys(self.entries))
 
     def moves(self, reconstruction: Reconstructor, target: Recipe) -> tuple[Mutation, ...]:
         """Calls that move the keys of an OrderedDict to where they are now."""
