@@ -116,9 +116,9 @@ LOUD = {
     "store": (dict, ("__setitem__",), {"a": 1}, recipes.StoreItems(X, (constants("b", 2),), (), dict)),
     "ordered": (
         collections.OrderedDict,
-        ("clear", "update", "__setitem__"),
+        ("__delitem__", "__setitem__"),
         (),
-        recipes.ReplaceItems(X, "dict", constants("b", 2, "a", 1), (), collections.OrderedDict),
+        recipes.StoreItems(X, (constants("b", 2), constants("a", 1)), (), collections.OrderedDict),
     ),
     "deque": (
         collections.deque,

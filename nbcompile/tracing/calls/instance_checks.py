@@ -66,9 +66,9 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
     if cls not in candidates and _meets_protocol(tracer, value, wanted):
         return True
     _assume_answers(tracer, value, wanted)
-    if isinstance(value, ObjectVariable) and any(map(instances.is_protocol, candidates)):
-        candidates = [candidate for candidate in candidates if instances.is_nominal(cls, candidate)]
-        classes = tuple(part for part in _parts(classes) if not isinstance(part, type) or part in candidates)
+    if isinstance(value, ObjectVariable):
+        classes = _nominal(cls, classes)
+        candidates = _flat(classes)
     if (asked := _asked_by_hook(tracer, value, candidates)) is not MISSING:
         return bool(tracer.evaluate(isinstance, (asked, classes)))
     if instances.meets_one(tracer, value, candidates):
@@ -78,9 +78,14 @@ def _answer_of_type(tracer: Tracer, value: VariableTracker, wanted: VariableTrac
         return is_instance or _is_of_a_form(tracer, value, _forms(classes))
     if issubclass(cls, torch.Tensor) and any(instances.is_marked(tracer, value, candidate) for candidate in candidates):
         return True
-    if any(map(instances.is_protocol, candidates)):
-        classes = tuple(candidate for candidate in candidates if instances.is_nominal(cls, candidate))
-    return any(_is_of_part(tracer, cls, part) for part in _parts(classes))
+    return any(_is_of_part(tracer, cls, part) for part in _parts(_nominal(cls, classes)))
+
+
+def _nominal(cls: type, classes: object) -> object:
+    """The classes without the protocols, which have answered about a value of class ``cls``."""
+    if not any(map(instances.is_protocol, _asked_classes(classes))):
+        return classes
+    return tuple(part for part in _parts(classes) if not isinstance(part, type) or instances.is_nominal(cls, part))
 
 
 def _is_of_part(tracer: Tracer, cls: type, part: object) -> bool:

@@ -79,7 +79,7 @@ def has_methods_only(cls: type) -> bool:
 
 
 def _members(cls: type) -> Collection[str]:
-    return typing._get_protocol_attrs(cls)  # type: ignore[attr-defined, no-any-return]
+    return typing._get_protocol_attrs(cls)  # type: ignore[attr-defined]
 
 
 def is_nominal(subclass: type, cls: type) -> bool:

@@ -333,9 +333,9 @@ class Reconstruction:
             return recipes.ReplaceItems(target, "dict", tuple(tracker.entry_recipes(self)), change.stack, plain)
         removed = {hashed: key for hashed, key in tracker.removed.items() if key is not None}
         pairs = [
-            tuple(map(self.recipe, tracker.entries[hashed]))
-            for hashed in tracker.insertions()
-            if hashed in removed or not tracker.was_there(*tracker.entries[hashed])
+            (self.recipe(key), self.recipe(value))
+            for hashed, (key, value) in tracker.insertions()
+            if hashed in removed or not tracker.was_there(key, value)
         ]
         return recipes.StoreItems(target, tuple(pairs), change.stack, plain, tuple(map(self.recipe, removed.values())))
 

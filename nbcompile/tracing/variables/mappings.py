@@ -339,7 +339,7 @@ class DictVariable(ContainerVariable):
 
     def as_inserted(self) -> list[Entry]:
         """The entries in the order of ``dict``'s own methods, whatever was moved since."""
-        return [self.entries[key] for key in self.insertions()]
+        return [entry for _, entry in self.insertions()]
 
     def was_there(self, key: VariableTracker, value: VariableTracker) -> bool:
         """True of a value that the dict had under its key before the call."""
@@ -348,9 +348,9 @@ class DictVariable(ContainerVariable):
         at_key = key.is_constant() and value.source == ItemSource(self.source, key.constant())
         return at_key or isinstance(value.source, ValueSource)
 
-    def insertions(self) -> list[Hashable]:
-        """The hashes of all keys in that order; those that an OrderedDict from outside had are not told apart."""
-        return list(self.inserted | dict.fromkeys(self.entries))
+    def insertions(self) -> list[tuple[Hashable, Entry]]:
+        """The entries in that order, with the hashes of their keys; of keys from outside it may be another one."""
+        return [(hashed, self.entries[hashed]) for hashed in self.inserted | dict.fromkeys(self.entries)]
 
     def moves(self, reconstruction: Reconstructor, target: Recipe) -> tuple[Mutation, ...]:
         """Calls that move the keys of an OrderedDict to where they are now."""
