@@ -203,10 +203,15 @@ class TensorVariable(VariableTracker):
         stored = tracer.side_effects.attribute(self, "grad")  # what the traced code stored
         if stored is not None:
             return stored
+        real = self.example if self.source is None else tracer.real_value(self.source)
+        assert isinstance(real, torch.Tensor)
+        # Eager warns at each read, under the filters of that moment: it is read between two graphs. Where only one
+        # graph is wanted, as in a body, nothing warns.
+        may_break = tracer.output.body is tracer.output.root and not tracer.output.options.fullgraph
+        if may_break and real.requires_grad and not real.is_leaf and not real.retains_grad:
+            raise breaks.unsupported(breaks.GRAD_FN, "var_getattr grad")
         if self.source is None:
             return ConstantVariable(None)
-        real = tracer.real_value(self.source)
-        assert isinstance(real, torch.Tensor)
         return tracer.wrap(real.grad, AttrSource(self.source, "grad"))
 
     def _grad_fn(self, tracer: Tracer) -> VariableTracker:
