@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import collections
 
+import torch
+
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.objects import ObjectVariable
@@ -24,11 +26,11 @@ def refuse_sequences(tracer: Tracer, symbol: str, left: VariableTracker, right: 
     if symbol in ("+", "+=") and own is not None:
         name = own.__name__
         other = right.error_name()
-        message = (
-            f"can't concat {other} to bytes"
-            if own is bytes
-            else f'can only concatenate {name} (not "{other}") to {name}'
-        )
+        message = f'can only concatenate {name} (not "{other}") to {name}'
+        if own is bytes:
+            message = f"can't concat {other} to bytes"
+        elif kinds[0] is torch.Size:
+            message = f"can only concatenate tuple (not {other}) to torch.Size"
         tracer.raise_exception(TypeError, message)
     if symbol not in ("*", "*="):
         return

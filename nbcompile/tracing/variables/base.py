@@ -19,6 +19,7 @@ from typing import NoReturn, Self
 
 from nbcompile.capture.recipe import FromSource, Recipe
 from nbcompile.capture.source import AttrSource, Source
+from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.support.real_class import class_is_computed
 from nbcompile.tracing import breaks
 from nbcompile.tracing.exceptions import Unhashable
@@ -157,8 +158,10 @@ class VariableTracker:
 
     def delete_item(self, tracer: Tracer, key: VariableTracker) -> None:
         """``del value[key]``."""
-        if key.is_constant() and isinstance(key.constant(), int) and self.lacks("__delitem__"):
-            tracer.raise_exception(TypeError, f"'{self.type_name()}' object doesn't support item deletion")
+        cls = self.python_type()
+        is_sequence = cls.__flags__ & HEAP_TYPE or hasattr(cls, "__len__")
+        if is_sequence and issubclass(key.python_type(), int) and self.lacks("__delitem__"):
+            tracer.raise_exception(TypeError, f"'{self.error_name()}' object doesn't support item deletion")
         self._refuse(tracer, "__delitem__")
 
     def cannot_be_iterated(self) -> bool:

@@ -33,3 +33,59 @@ def test_the_message_is_pythons(function, left, right):
     result, message = nbcompile.compile(function, fullgraph=True)(x, left, right)
     assert torch.equal(result, x + 1)
     assert message == expected
+
+
+def deleted(x, value, index):
+    try:
+        del value[index]
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("index", [0, 9, "a"])
+@pytest.mark.parametrize("value", [(1, 2), torch.Size([1]), "ab", 3.5, None, frozenset((1,)), torch.float32, Plain()])
+def test_items_that_cannot_be_deleted(value, index):
+    """The words depend on whether the class is a sequence."""
+    x = torch.ones(2)
+    _, expected = deleted(x, value, index)
+    for dynamic in (False, True):
+        result, message = nbcompile.compile(deleted, backend="eager", dynamic=dynamic)(x, value, index)
+        assert torch.equal(result, x + 1)
+        assert message == expected
+
+
+@pytest.mark.parametrize("other", [1, None, [1], "a"])
+def test_a_size_names_itself(other):
+    """``torch.Size`` has words of its own, for its sum with what is no tuple."""
+    x = torch.ones(2)
+    own = lambda x, other: joined(x, x.shape, other)
+    result, message = nbcompile.compile(own, fullgraph=True)(x, other)
+    assert torch.equal(result, x + 1)
+    assert message == joined(x, x.shape, other)[1]
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("index", [5, -7])
+def test_an_index_of_a_size_in_a_function_that_breaks(shape, dynamic, index):
+    """The error speaks of a tuple, as eager's, before and after the break."""
+
+    def program(x):
+        size, texts = x.shape, []
+        for _ in range(2):
+            try:
+                size[index]
+            except IndexError as error:
+                texts.append(str(error))
+            print(end="")
+        return texts, (x + 1).shape[index]
+
+    compiled = nbcompile.compile(program, backend="eager", dynamic=dynamic)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="^tuple index out of range$"):
+            compiled(torch.ones(shape))
