@@ -81,7 +81,7 @@ DIFFERENCES = (
     Difference(
         "equal_rows", "`var`, `std`, `var_mean`, `layer_norm`, `group_norm` and `batch_norm` of numbers that are equal",
         "0 or noise: the square of the rounding error of the mean (`var` of 28 times 0.1: 2.3e-16)",
-        "0, for up to 10,000 numbers; the variance of a million is at most 1e-12 of their square; on a GPU noise",
+        "0, for up to 10,000 numbers; the variance of a million is at most 1e-12 of their square",
         "the exact answer is 0; the pass over the squares also sums the distances from the mean, which corrects it",
     ),
     Difference(

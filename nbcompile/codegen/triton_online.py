@@ -7,6 +7,7 @@
 
     for r0 < n: t += x[r0];  m = t / n            each element has its own mean so far, and a sum of squared
     for r0 < n: q += (x[r0] - m)**2           ->  distances from it (Welford); these are moved to the mean of all
+                e += x[r0] - m                    e, which corrects m and q, is summed over their means, too
 
 A row that is too long for registers is read once less.
 
@@ -35,6 +36,8 @@ class Second:
 
     nest: Nest
     part: Accumulate
+    error: Accumulate | None
+    """The sum of the distances, beside that of their squares."""
     kind: str
     """``exponentials`` or ``squares``."""
     center: str
@@ -47,17 +50,35 @@ def find(body: Sequence[Statement], at: int) -> Second | None:
     first, following = body[at], _next_nest(body, at)
     if not isinstance(first, Nest) or following is None or following.loops != first.loops:
         return None
-    one, other = _single(first), _single(following)
-    if one is None or other is None or not one.value.dtype.is_floating_point or other.kind != "sum":
+    one, others = _reductions(first), _reductions(following)
+    if len(one) != 1 or not one[0].value.dtype.is_floating_point or any(part.kind != "sum" for part in others):
         return None
     between = [part for part in body[at + 1 : body.index(following)] if isinstance(part, Let)]
+    found = (_pair(first, following, one[0], part, error, between) for part, error in _pairs(others))
+    return next((second for second in found if second is not None), None)
+
+
+def _pairs(sums: Sequence[Accumulate]) -> list[tuple[Accumulate, Accumulate | None]]:
+    """The sums that may be that of the squares, with the one beside it."""
+    if len(sums) == 1:
+        return [(sums[0], None)]
+    return [(sums[0], sums[1]), (sums[1], sums[0])] if len(sums) == 2 else []
+
+
+def _pair(
+    first: Nest, following: Nest, one: Accumulate, other: Accumulate, error: Accumulate | None, between: Sequence[Let]
+) -> Second | None:
+    """The reduction of a following nest and the sum of the distances beside it, if they fit the first reduction."""
     length = indexing.product([loop.size for loop in first.loops])
-    kind, center = _relation(one, _expanded(first, one), _expanded(following, other))
+    x = _expanded(first, one)
+    kind, center = _relation(one, x, _expanded(following, other))
     if kind == "exponentials":
-        fits = _is(Local(center, one.value.dtype), Local(one.name, one.value.dtype), between)
+        fits = error is None and _is(Local(center, one.value.dtype), Local(one.name, one.value.dtype), between)
     else:
         fits = kind == "squares" and _is_mean(center, one, between, length)
-    return Second(following, other, kind, center, length) if fits else None
+    if fits and error is not None:
+        fits = _expanded(following, error) == Apply("sub", (x, Local(center, x.dtype)), x.dtype)
+    return Second(following, other, error, kind, center, length) if fits else None
 
 
 def _relation(one: Accumulate, x: Expr, y: Expr) -> tuple[str, str]:
@@ -76,12 +97,11 @@ def _next_nest(body: Sequence[Statement], at: int) -> Nest | None:
     return next((part for part in body[at + 1 :] if isinstance(part, Nest)), None)
 
 
-def _single(nest: Nest) -> Accumulate | None:
-    """The one reduction of a nest that does nothing else."""
-    found = [part for part in nest.body if isinstance(part, Accumulate)]
+def _reductions(nest: Nest) -> list[Accumulate]:
+    """The reductions of a nest that does nothing else."""
     # A nest that stores, too, stays as it is.
     others = [part for part in nest.body if not isinstance(part, (Accumulate, Let))]
-    return found[0] if len(found) == 1 and not others else None
+    return [] if others else [part for part in nest.body if isinstance(part, Accumulate)]
 
 
 def _expanded(nest: Nest, part: Accumulate) -> Expr:
@@ -155,4 +175,8 @@ def finish(emitter: TritonEmitter, first: str, second: Second, block: int) -> No
             f"{count} = (({length} + {block - 1} - tl.arange(0, {block})) // {block}).to({TYPES[part.value.dtype]})"
         )
         emitter.line(f"{part.name} = tl.sum({total} + {count} * ({mean} - {center}) * ({mean} - {center}), 0)")
+        if second.error is not None:
+            error = second.error.name
+            emitter.line(f"{error} = tl.sum({count} * ({mean} - {center}), 0)")
+            emitter.locals[error] = error
     emitter.locals[part.name] = part.name

@@ -87,25 +87,59 @@ def largest_and_total(build: Builder, rows: LongRows, shift: Callable[[Expr], Ex
 
 
 def mean_and_squares(build: Builder, rows: LongRows) -> tuple[Value, Value]:
-    """The mean of each row, and the sum of the squares of the distances from it, both with ``keepdim``."""
+    """The mean of each row, and the sum of the squares of the distances from it, both with ``keepdim``.
+
+    Both means are corrected by the sum of the distances from them, as `corrected_moments` does it: of equal numbers the
+    mean of each part is the number itself, and so is that of the row.
+    """
     at, dtype = rows.at, rows.value.dtype
     split = parts(rows.value, rows.kept_dims, rows.reduced_dims, rows.number, "sum", dtype)
     count = replace(split, body=_count(rows, dtype), size=(*split.size[:-1], ONE))
     sum_of_part = build.reduce(split, [at + 1], True, "sum", dtype, dtype)
-    mean_of_part = build.realize(elementwise(build, lambda s, n: s / n, (sum_of_part, count)))
-    squares = elementwise(build, lambda a, m: (a - m) * (a - m), (split, mean_of_part))
-    # Beyond the end of the last part numbers are 0 for the sum, but their distance from the mean is not.
-    if rows.length % rows.number:
-        inside = in_part(at, rows.length, rows.number)
-        squares = replace(squares, body=Masked(inside, squares.body, constant(0, squares.body.dtype)))
-    squares_of_part = build.reduce(squares, [at + 1], False, "sum", dtype, dtype)
-    total = build.reduce(_without_last(sum_of_part), [at], True, "sum", dtype, dtype)
-    average = build.realize(elementwise(build, lambda s: s / constant(rows.length, s.dtype), (total,)))
+    first = build.realize(elementwise(build, lambda s, n: s / n, (sum_of_part, count)))
+    distances = _inside(rows, elementwise(build, lambda a, m: a - m, (split, first)))
+    squares = _inside(rows, elementwise(build, lambda a, m: (a - m) * (a - m), (split, first)))
+    error = build.reduce(distances, [at + 1], True, "sum", dtype, dtype)
+    squares_of_first = build.reduce(squares, [at + 1], True, "sum", dtype, dtype)
+    #     x                rows, parts, numbers of a part
+    #     mean_of_part     rows, parts                       stored, as is squares_of_part
+    #     average          rows, 1
+    numbers, columns = _without_last(count), (first, error, count)
+    mean_of_part = _stored(build, elementwise(build, lambda m, s, n: m + s / n, columns))
+    # No sum of squares is negative, whatever was rounded; NaN stays NaN.
+    corrected = lambda q, s, n: apply("maximum", q - s * (s / n), 0.0)
+    squares_of_part = _stored(build, elementwise(build, corrected, (squares_of_first, error, count)))
+    average = _mean_of_parts(build, rows, numbers, mean_of_part)
     apart = elementwise(
-        build, lambda q, n, m, all_: q + n * (m - all_) * (m - all_),
-        (squares_of_part, _without_last(count), _without_last(mean_of_part), average),
-    )  # fmt: skip
+        build, lambda q, n, m, all_: q + n * (m - all_) * (m - all_), (squares_of_part, numbers, mean_of_part, average)
+    )
     return rows.keep_dims(_without_last(average)), rows.keep_dims(build.reduce(apart, [at], False, "sum", dtype, dtype))
+
+
+def _mean_of_parts(build: Builder, rows: LongRows, numbers: Value, mean_of_part: Value) -> Value:
+    """The mean of each row, of how many numbers its parts have, and of their means."""
+    dtype = rows.value.dtype
+    length = constant(rows.length, dtype)
+    total = build.reduce(
+        elementwise(build, lambda n, m: n * m, (numbers, mean_of_part)), [rows.at], True, "sum", dtype, dtype
+    )
+    first = build.realize(elementwise(build, lambda s: s / length, (total,)))
+    distances = elementwise(build, lambda n, m, all_: n * (m - all_), (numbers, mean_of_part, first))
+    error = build.reduce(distances, [rows.at], True, "sum", dtype, dtype)
+    return build.realize(elementwise(build, lambda m, s: m + s / length, (first, error)))
+
+
+def _inside(rows: LongRows, distances: Value) -> Value:
+    """Distances from the mean, 0 beyond the end of the last part: numbers are 0 there, but their distance is not."""
+    if not rows.length % rows.number:
+        return distances
+    inside = in_part(rows.at, rows.length, rows.number)
+    return replace(distances, body=Masked(inside, distances.body, constant(0, distances.body.dtype)))
+
+
+def _stored(build: Builder, of_parts: Value) -> Value:
+    """One number of each part, stored by the kernel of the parts."""
+    return build.realize(_without_last(of_parts))
 
 
 def _count(rows: LongRows, dtype: torch.dtype) -> Expr:

@@ -187,13 +187,7 @@ def moments(build: Builder, x: Value, dim: Dims, correction: Any) -> tuple[Value
     wide = build.realize_if_costly(convert(build, x, compute_dtype(x.dtype)))
     # One pass over x and x * x would be cheaper, but mean(x * x) - mean(x) ** 2 cancels where the mean is large.
     rows = one_pass.long_rows(build, wide, all_dims(x, dim))
-    if rows is not None:
-        average, total = one_pass.mean_and_squares(build, rows)
-    elif wide.device.type == "cpu":
-        average, total = corrected_moments(build, wide, dim)
-    else:
-        average = build.realize(mean(build, wide, dim, keepdim=True))
-        total = reduce(build, elementwise(build, _square_of_distance, (wide, average)), dim, True, "sum")
+    average, total = corrected_moments(build, wide, dim) if rows is None else one_pass.mean_and_squares(build, rows)
     count = product(x.size[at] for at in all_dims(x, dim))
     freedom = functools.partial(_freedom, count, 1 if correction is None else correction)
     return elementwise(build, lambda s: s / freedom(s.dtype), (total,)), average

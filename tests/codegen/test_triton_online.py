@@ -53,6 +53,22 @@ def test_one_loop_gives_eagers_numbers(name):
     nbcompile.reset()
 
 
+@pytest.mark.parametrize("number", [1e6 + 0.3, 0.1])
+@pytest.mark.parametrize("name", ["variance", "layer norm", "double"])
+def test_equal_numbers_have_no_distance_from_their_mean(name, number):
+    """The sum of the distances is computed by the same loop, and corrects the mean."""
+    function, call = PROGRAMS[name]
+    x = torch.full((3, 2500), number)
+    planned = planned_for_a_gpu(function, x, dynamic=True)
+    (kernel,) = triton.emit(planned).kernels
+    assert call in kernel.source
+    for found in (
+        nbcompile.compile(function, dynamic=True, options={"target": "sm_90"})(x), *interpreted(planned, x)
+    ):  # fmt: skip
+        assert (found == 0).all()
+    nbcompile.reset()
+
+
 def test_one_row_that_fits_one_block():
     """And one number alone."""
     for length in (1, 7, 1024):

@@ -1,4 +1,4 @@
-"""Two reductions of a long row in one pass over memory, on a GPU: in Triton's interpreter and in the simulator."""
+"""Means and variances, and two reductions of a long row in one pass over memory, on a GPU: interpreted and simulated."""
 
 from __future__ import annotations
 
@@ -99,6 +99,30 @@ def test_the_spread_of_numbers_that_are_far_from_zero():
     for ours, exact in zip(found, torch.var_mean(x.double(), -1), strict=True):
         # The mean of numbers near 1000 is off by up to 2**-14, its last bit; the spread is 1e-3.
         torch.testing.assert_close(ours.double(), exact, rtol=(2**-14 / 1e-3) ** 2, atol=0)
+
+
+EQUAL = {
+    "a short row": (lambda x: F.layer_norm(x, x.shape[-1:]), (4, 1000), 1),
+    "parts": (lambda x: F.layer_norm(x, x.shape[-1:]), (3, 20_011), 3),
+    "whole parts": (lambda x: F.layer_norm(x, x.shape[-1:]), (3, 1 << 15), 3),
+    "columns": (lambda x: x.std(0), (300, 640), 4),
+    "one tile of columns": (lambda x: x.std(0), (64, 640), 1),
+    "all": (lambda x: x.var(), (1 << 17,), 2),
+}
+"""A program, its input's shape, and the number of its kernels."""
+
+
+@pytest.mark.parametrize("number", [1e6 + 0.3, 0.1])
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_numbers_have_no_distance_from_their_mean(name, number):
+    """Their norm and their variance are 0, not the rounding error of the mean, and no kernel more computes that."""
+    function, shape, kernels = EQUAL[name]
+    x = torch.full(shape, number)
+    planned = planned_for_a_gpu(function, x)
+    assert len(list(planned.kernels())) == kernels
+    for found in (nbcompile.compile(function, options={"target": "sm_90"})(x), *interpreted(planned, x)):
+        assert (found == 0).all()
+    nbcompile.reset()
 
 
 def test_a_cpu_and_short_rows_reduce_one_after_the_other():
