@@ -14,7 +14,6 @@ In torch: nothing. Read next: nbcompile/views/static/predict.js
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import zlib
@@ -27,7 +26,7 @@ from nbcompile.record import links, trees
 from nbcompile.record.model import CompiledFrame, Guard, Record
 from nbcompile.views import break_sentences, costs, facts, lines
 from nbcompile.views.markup import Limits, prose, section, tag
-from nbcompile.views.what_if import NUMBERS, compiled_calls
+from nbcompile.views.what_if import compiled_calls, literal
 
 MOST = 12
 """Number of questions per record."""
@@ -216,12 +215,7 @@ def holds(guard: Guard, call: Mapping[str, trees.Value]) -> bool:
 
 
 def _values(frame: CompiledFrame) -> Values:
-    return {each.name: _value(each.value) for each in frame.readings}
-
-
-def _value(text: str) -> trees.Value:
-    value: trees.Value = NUMBERS[text] if text in NUMBERS else ast.literal_eval(text)
-    return value
+    return {each.name: literal(each.value) for each in frame.readings}
 
 
 def _variations(frame: CompiledFrame) -> Iterator[tuple[str, Values]]:

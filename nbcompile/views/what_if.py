@@ -54,8 +54,16 @@ _ABOUT = "which entry would it hit, and which guard refuses"
 
 def compiled_calls(record: Record) -> list[tuple[CompiledFrame, ...]]:
     """The entries of each code object, oldest first."""
-    found = (tuple(each for each in group if each.readings) for group in links.entries(record))
+    found = (tuple(filter(_is_known, group)) for group in links.entries(record))
     return [group for group in found if group]
+
+
+def _is_known(frame: CompiledFrame) -> bool:
+    """Return whether the guards of a frame can be evaluated for another call; not if a file damaged one of them."""
+    try:
+        return bool(frame.readings) and all(packed(guard.test, {}) is not None for guard in frame.guards)
+    except (LookupError, TypeError, ValueError):
+        return False
 
 
 def by_default(record: Record) -> bool:
@@ -151,8 +159,8 @@ class Query:
 
     def _reads_of(self, tensor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The sizes and the strides of a tensor, of as many dims as it may have."""
-        ranks = [int(call[f"{tensor}.dim()"].value) for call in self.calls if f"{tensor}.dim()" in call]
-        dims = range(max(FORETOLD_DIMS, *ranks))
+        ranks = [literal(call[f"{tensor}.dim()"].value) for call in self.calls if f"{tensor}.dim()" in call]
+        dims = range(max(FORETOLD_DIMS, *(rank for rank in ranks if isinstance(rank, int))))
         return tuple(f"{tensor}.size()[{dim}]" for dim in dims), tuple(f"{tensor}.stride()[{dim}]" for dim in dims)
 
     def _varies(self, name: str) -> bool:
@@ -200,7 +208,7 @@ class Query:
         found = call.get(field.reads[0])
         if found is None:
             return ""
-        return str(ast.literal_eval(found.value)) if field.kind == "choice" else found.value
+        return str(literal(found.value)) if field.kind == "choice" else found.value
 
     def _tensor_data(self, number: Mapping[str, int]) -> list[dict[str, Any]]:
         return [
@@ -287,9 +295,20 @@ def _is_free(value: str) -> bool:
     return value not in ("True", "False")
 
 
+def literal(text: str) -> trees.Value:
+    """The value that Python writes as ``text``; the text itself in a record whose readings were damaged."""
+    if text in NUMBERS:
+        return NUMBERS[text]
+    try:
+        value: trees.Value = ast.literal_eval(text)
+    except (SyntaxError, ValueError):  # a damaged reading is no reason to show nothing of the record
+        return text
+    return value
+
+
 def _value(text: str) -> trees.Tree:
     """A value as Python writes it, as a tree."""
-    return trees.constant(NUMBERS[text] if text in NUMBERS else ast.literal_eval(text))
+    return trees.constant(literal(text))
 
 
 def _constant(reading: Reading | None) -> trees.Tree | None:

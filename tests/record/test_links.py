@@ -10,16 +10,18 @@ import pytest
 from nbcompile.record import links
 from tests.views import sample_records as sample
 
+KERNEL = "0/0.inference.kernel0"
+
 
 def test_a_line_leads_to_the_kernel_and_back():
     """Source line -> captured nodes -> ATen nodes, buffers, kernel; and from each of them to the line."""
     found = links.frame_links(sample.simple_frame())
     assert found.by_line == {2: ("0/0.n1", "0/0.n2"), 3: ("0/0.n3", "0/0.n4"), 4: ("0/0.n5",)}
-    assert found.derived_names("0/0.n5") == ("0/0.inference.n5", "0/0.b1", "buf1", "0/0.k0")
+    assert found.derived_names("0/0.n5") == ("0/0.inference.n5", "0/0.inference.buf0", "buf0", KERNEL)
     assert found.captured("0/0.inference.n2") == ("0/0.n2",)
-    assert found.captured("0/0.k0") == ("0/0.n1", "0/0.n2", "0/0.n3", "0/0.n4", "0/0.n5")
-    assert found.lines("buf0") == (2, 3)
-    assert found.lines("0/0.k0") == (2, 3, 4)
+    assert set(found.captured(KERNEL)) == {"0/0.n1", "0/0.n2", "0/0.n3", "0/0.n4", "0/0.n5"}
+    assert found.lines("buf0") == (2, 3, 4)
+    assert found.lines(KERNEL) == (2, 3, 4)
 
 
 def test_kernel_lines_lead_to_captured_nodes():
@@ -27,16 +29,17 @@ def test_kernel_lines_lead_to_captured_nodes():
     frame = sample.simple_frame()
     kernel = frame.compiled_graph.kernels[0]
     lines = links.kernel_line_nodes(links.frame_links(frame), kernel)
-    assert lines[8] == ("0/0.n2",)
-    assert "* splat(2.0f)" in kernel.source.splitlines()[8 - 1]
+    texts = dict(enumerate(kernel.source.splitlines(), 1))
+    (load,), (store,) = ([at for at, text in texts.items() if word in text] for word in ("load<", "store("))
+    assert (set(lines[load]), lines[store]) == ({"0/0.n1", "0/0.n4"}, ("0/0.n5",))
 
 
 def test_ids_that_lead_nowhere_are_no_error():
     """A record that was cut off in the middle of a compile can still be shown."""
     frame = sample.simple_frame()
     found = links.frame_links(replace(frame, graph=None))
-    assert found.captured("0/0.k0", "no such id") == ()
-    assert found.lines("0/0.k0") == ()
+    assert found.captured(KERNEL, "no such id") == ()
+    assert found.lines(KERNEL) == ()
 
 
 def test_operators_of_an_inlined_function_belong_to_the_calling_line():

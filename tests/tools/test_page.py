@@ -111,5 +111,5 @@ def test_paper_cuts_nothing_off(chromium, tmp_path):
     printed.goto(file.as_uri())
     assert printed.evaluate(CUT_OFF, A4) == []
     assert printed.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    folded = "[...document.querySelectorAll('main details:not([open])')].filter(each => each.getBoundingClientRect().height < 40)"
+    folded = "[...document.querySelectorAll('main details:not([open]):has(> :not(summary))')].filter(each => each.getBoundingClientRect().height < 40)"
     assert printed.evaluate(f"{folded}.map(each => each.textContent.slice(0, 60))") == []

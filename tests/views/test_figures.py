@@ -125,7 +125,7 @@ def origins(record, found, pipe, beyond):
 def moved(record, found, pipe):
     """Bytes that the operators of a line read and write, as text of at most four digits."""
     frame = next(f for f in record["frames"] if found[0] in walk(f, "graph.nodes"))
-    hints = {each["name"]: int(each["hint"]) for each in frame.get("symbols", []) if each.get("hint")}
+    hints = {each["name"]: int(float(each["hint"])) for each in frame.get("symbols", []) if each.get("hint")}
     by_id = {each["id"]: each for each in found}
 
     def size(node):
@@ -235,6 +235,9 @@ def audit(record):
         if "table" in names or not NUMBER.search(text):
             continue  # rows begin with the name of what they are about: the next test
         told = re.sub(r"^(·|Python|torch|nbcompile|why:|advice:)|\(tried: it helps\)", "", text)
+        for line in re.findall(r"\(line (\d+) calls$", told):  # of a loop that a break ended
+            assert int(line) in {found["line"] for found in walk(plain, "frames.breaks.stack")}
+        told = re.sub(r" \(line \d+ calls$", "", told)
         pieces = [each.strip(" .") for each in re.split(r" · |, | and |\n|[;:] ", told)]
         missing = [
             each for each in pieces if NUMBER.search(each) and each.split(" ")[-1] not in known and each not in known
@@ -319,8 +322,8 @@ def test_a_wrong_figure_is_found():
     page = html.render(record, assets=False)
     page_of = html.render
     try:
-        html.render = lambda *_, **__: page.replace("<b>5</b> guards", "<b>6</b> guards")
-        with pytest.raises(AssertionError, match="6 guards"):
+        html.render = lambda *_, **__: page.replace("<b>10</b> guards", "<b>11</b> guards")
+        with pytest.raises(AssertionError, match="11 guards"):
             audit(record)
         html.render = lambda *_, **__: page.replace("as captured", "as captured in 1234 steps")
         with pytest.raises(AssertionError):

@@ -110,7 +110,7 @@ def check(browser_page, page, host, theme, width):
 
 
 WORDS = {
-    "simple": ("torch.sin(x) * scale", "TENSOR_MATCH", "kernel0", "graph_out_0", "LOAD_GLOBAL", "sum_1"),
+    "simple": ("torch.sin(x) * scale", "TENSOR_MATCH", "kernel0", "graph_out", "LOAD_GLOBAL", "sum_1"),
     "break": ("graph break", "torch.save", "Live values carried over", "Explanation"),
     "nested": ("one cause, 3 frames ended by it", "goes on at line 13"),
     "mutating": ("Side effects", "self.weight"),
@@ -234,7 +234,9 @@ def test_a_title_with_names_of_classes_fits_a_narrow_page(browser_page):
     classes = ", ".join(["<class 'torch._dynamo.variables.dicts.HFPretrainedConfigVariable'>"] * 3)
     title = f"builtin: setattr [{classes}]"
     frames = tuple(
-        dataclasses.replace(frame, breaks=tuple(dataclasses.replace(each, title=title) for each in frame.breaks))
+        dataclasses.replace(
+            frame, breaks=tuple(dataclasses.replace(found, title=title, kind="") for found in frame.breaks)
+        )
         for frame in record.frames
     )
     shown = browser_page(html.render(dataclasses.replace(record, frames=frames), sections.USUAL), width=390)

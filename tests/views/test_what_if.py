@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import random
@@ -373,3 +374,17 @@ def test_it_stands_by_default_only_after_a_recompilation():
     record = three_entries()
     assert "What if the call were another?" in html.render(record)
     assert len(html.render(record, "what_if").encode()) < 40_000
+
+
+@pytest.mark.parametrize(("field", "text"), [("test", "{"), ("test", "[1]"), ("readings", "(")])
+def test_a_damaged_record_is_shown_without_the_form(field, text):
+    """A guard or a reading that a file damaged is no reason to show nothing of the record."""
+    (frame,) = sample.simple().frames
+    if field == "test":
+        frame = dataclasses.replace(frame, guards=(dataclasses.replace(frame.guards[0], test=text), *frame.guards[1:]))
+    else:
+        readings = tuple(dataclasses.replace(reading, value=text) for reading in frame.readings)
+        frame = dataclasses.replace(frame, readings=readings)
+    shown = html.render(dataclasses.replace(sample.simple(), frames=(frame,)), ["guards", "what_if"])
+    assert "TENSOR_MATCH" in shown
+    assert ('class="n-entry"' in shown or "class=n-entry" in shown) == (field == "readings")
