@@ -40,15 +40,23 @@ def promoted(*operands: Any) -> torch.dtype:
     ranks: dict[int, torch.dtype] = {}
     for value in operands:
         rank, dtype = _rank_and_dtype(value)
-        ranks[rank] = torch.promote_types(ranks[rank], dtype) if rank in ranks else dtype
+        ranks[rank] = _larger(ranks[rank], dtype) if rank in ranks else dtype
     # float16[2] + 1.5 stays float16, but int64[2] + 1.5 becomes a float: a weaker operand changes the
     # kind, not the size.
     # The strongest rank that is there gives the size of the type.
     result, *weaker = (ranks[rank] for rank in sorted(ranks))
     for dtype in weaker:
         if _kind(dtype) > _kind(result):
-            result = torch.promote_types(result, dtype)
+            result = _larger(result, dtype)
     return result
+
+
+def _larger(first: torch.dtype, second: torch.dtype) -> torch.dtype:
+    """The type of both, as ``torch.promote_types`` says, which refuses a complex type with uint32; ATen does not."""
+    for one, other in ((first, second), (second, first)):
+        if one.is_complex and not other.is_complex and not other.is_floating_point:
+            return one
+    return torch.promote_types(first, second)
 
 
 def _rank_and_dtype(value: Any) -> tuple[int, torch.dtype]:

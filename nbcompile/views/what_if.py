@@ -61,8 +61,8 @@ def compiled_calls(record: Record) -> list[tuple[CompiledFrame, ...]]:
 def _is_known(frame: CompiledFrame) -> bool:
     """Return whether the guards of a frame can be evaluated for another call; not if a file damaged one of them."""
     try:
-        return bool(frame.readings) and all(packed(guard.test, {}) is not None for guard in frame.guards)
-    except (LookupError, TypeError, ValueError):
+        return bool(frame.readings) and all(isinstance(json.loads(guard.test), dict) for guard in frame.guards)
+    except ValueError:
         return False
 
 
@@ -160,7 +160,7 @@ class Query:
     def _reads_of(self, tensor: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The sizes and the strides of a tensor, of as many dims as it may have."""
         ranks = [literal(call[f"{tensor}.dim()"].value) for call in self.calls if f"{tensor}.dim()" in call]
-        dims = range(max(FORETOLD_DIMS, *(rank for rank in ranks if isinstance(rank, int))))
+        dims = range(max((FORETOLD_DIMS, *(rank for rank in ranks if isinstance(rank, int)))))
         return tuple(f"{tensor}.size()[{dim}]" for dim in dims), tuple(f"{tensor}.stride()[{dim}]" for dim in dims)
 
     def _varies(self, name: str) -> bool:

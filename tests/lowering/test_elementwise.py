@@ -252,3 +252,15 @@ def test_powers_are_products():
     whole = torch.arange(-150.0, 129.0)
     (found,) = targets.run_cpp(programs(lambda x: 2.0**x, whole)[1], (whole,))
     assert torch.equal(found, 2.0**whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.bool])
+@pytest.mark.parametrize("size", [(0,), (3,)])
+def test_complex_numbers_and_integers_of_any_type_are_added(dtype, size):
+    """``torch.promote_types`` refuses unsigned integers beside complex numbers; the operators do not."""
+    x, y = torch.tensor(1 + 2j), torch.ones(size, dtype=dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = nbcompile.compile(lambda a, b: (a + b, b * a))(x, y)
+    for ours, theirs in zip(found, (x + y, y * x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)

@@ -385,6 +385,6 @@ def test_a_damaged_record_is_shown_without_the_form(field, text):
     else:
         readings = tuple(dataclasses.replace(reading, value=text) for reading in frame.readings)
         frame = dataclasses.replace(frame, readings=readings)
-    shown = html.render(dataclasses.replace(sample.simple(), frames=(frame,)), ["guards", "what_if"])
+    shown = html.render(dataclasses.replace(sample.simple(), frames=(frame,)), ["guards", "what_if"], assets=False)
     assert "TENSOR_MATCH" in shown
-    assert ('class="n-entry"' in shown or "class=n-entry" in shown) == (field == "readings")
+    assert ("n-entry" in shown) == (field == "readings")
