@@ -254,6 +254,7 @@ def test_powers_are_products():
     assert torch.equal(found, 2.0**whole)
 
 
+@pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.bool])
 @pytest.mark.parametrize("size", [(0,), (3,)])
 def test_complex_numbers_and_integers_of_any_type_are_added(dtype, size):
