@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -52,6 +53,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Tests that collect garbage look at what they made, not at a million objects of modules and of tests to come."""
     gc.collect()
     gc.freeze()
+
+
+FILES = itertools.count(1)
+THAWED = 20
+"""After so many files, what was frozen is looked through, too: it may have become garbage."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """After a file, freeze what it leaves: modules of torch, caches. Each collection of the next ones would visit it."""
+    if nextitem is not None and nextitem.path != item.path:
+        if next(FILES) % THAWED == 0:
+            gc.unfreeze()
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
