@@ -59,7 +59,7 @@ def find(body: Sequence[Statement], at: int) -> Second | None:
 
 
 def _pairs(sums: Sequence[Accumulate]) -> list[tuple[Accumulate, Accumulate | None]]:
-    """The sums that may be that of the squares, with the one beside it."""
+    """Either sum may be of the squares, the other one of the distances."""
     if len(sums) == 1:
         return [(sums[0], None)]
     return [(sums[0], sums[1]), (sums[1], sums[0])] if len(sums) == 2 else []

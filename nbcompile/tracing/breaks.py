@@ -464,7 +464,7 @@ IS_INFERENCE = _kind(
     "Whether a tensor was created in inference mode may differ between tracing and the runs of the graph.", FUNDAMENTAL,
 )  # fmt: skip
 GRAD_FN = _kind(
-    "NB0049", "GB0104", "Tensor with grad_fn()", "The graph of autograd behind a tensor is not looked at.",
+    "NB0049", "GB0104", "Tensor with grad_fn()", "A graph cannot read a tensor's `grad_fn` or its `grad`.",
 )  # fmt: skip
 SUPER_ATTRIBUTE = _kind(
     "NB0046", "GB0006", "Attempted to call a super() attribute that is not a function or method",

@@ -160,7 +160,7 @@ def recorded(
 PROGRAMS = (simple, save_break, nested, recompiled, skipped, mutating, without_compiler)
 
 
-def alike(record: Record) -> str:
+def normalized(record: Record) -> str:
     """The record as JSON, with what differs from machine to machine replaced."""
     frames = {frame.id for frame in record.frames}
     timings = tuple(
@@ -184,7 +184,7 @@ def main(folder: Path) -> None:
             os.environ["NBCOMPILE_FRAMES_DIR"] = store
             record = program()
             writer.flush()
-        (folder / f"{program.__name__}.json").write_text(alike(record))
+        (folder / f"{program.__name__}.json").write_text(normalized(record))
 
 
 if __name__ == "__main__":

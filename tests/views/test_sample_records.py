@@ -9,7 +9,32 @@ import sys
 import pytest
 import torch
 
+from nbcompile.record import codec
+from nbcompile.record.model import Record
 from tests.views import sample_programs, sample_records
+
+SAME_VERSIONS = sys.version_info[:2] == (3, 11) and torch.__version__.startswith("2.13.0")
+"""Others have another bytecode, residual programs and texts: of their records the outline is compared."""
+
+
+def outline(record: Record) -> list[tuple[object, ...]]:
+    """Which frames were compiled and why, their graphs, breaks, refusals and mutations."""
+    return [
+        (
+            frame.id,
+            frame.function,
+            frame.status,
+            frame.cause,
+            frame.called_from,
+            frame.resumes,
+            [(node.name, node.op, node.target, node.arguments) for node in frame.graph.nodes] if frame.graph else None,
+            [(found.kind, [line.line for line in found.stack]) for found in frame.breaks],
+            [(failed.compile_id, failed.guard, failed.expected) for failed in frame.failed_guards],
+            [(mutation.kind, mutation.target) for mutation in frame.mutations],
+            [found.line for found in frame.resume_functions],
+        )
+        for frame in record.frames
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +52,10 @@ def test_a_sample_is_what_a_compile_makes(program, now, request):
     made = (now / name).read_text()
     if request.config.getoption("--update"):
         (sample_records.SAMPLES / name).write_text(made)
-    assert json.loads(made) == json.loads((sample_records.SAMPLES / name).read_text())
+    kept = (sample_records.SAMPLES / name).read_text()
+    assert outline(codec.from_json(made)) == outline(codec.from_json(kept))
+    if SAME_VERSIONS:
+        assert json.loads(made) == json.loads(kept)
 
 
 def test_samples_have_no_folder_of_this_machine():
