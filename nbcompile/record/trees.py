@@ -14,6 +14,7 @@ nbcompile/record/model.py
 from __future__ import annotations
 
 import ast
+import json
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,6 +65,9 @@ OPERATORS: Mapping[str, Callable[..., Any]] = {
     "same": same_value, "min": min, "max": max, "not": operator.not_,
 }  # fmt: skip
 """Operations of a tree; ``and`` and ``or`` short-circuit, and are in :func:`evaluate`."""
+
+DEEPEST = 200
+"""Levels of a tree that is loaded: fewer than Python has for whoever walks over it."""
 
 _BINARY: Mapping[type[ast.AST], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%", ast.Div: "/", ast.Pow: "**",
@@ -172,6 +176,29 @@ def _is_address(node: ast.expr) -> bool:
             return _is_address(value)
         case ast.Call(ast.Attribute(value, "size" | "stride" | "storage_offset" | "item"), [], []):
             return _is_address(value)
+    return False
+
+
+def load(text: str) -> Tree | None:
+    """Load a tree that a record holds as JSON; None if there is none, as in a damaged file."""
+    try:
+        tree = json.loads(text)
+        return tree if _is_tree(tree, DEEPEST) else None
+    except (ValueError, RecursionError):  # no JSON, a text that is no number, thousands of brackets
+        return None
+
+
+def _is_tree(tree: object, levels: int) -> bool:
+    match tree:
+        case {"op": str(name), "of": [_, *_] as operands, **others} if not others and levels:
+            known = name in OPERATORS or name in ("and", "or")
+            return known and all(_is_tree(operand, levels - 1) for operand in operands)
+        case {"read": str(), **others} | {"value": str() | bool() | None, **others}:
+            return not others
+        case {"int": str(number), **others}:
+            return not others and int(number) is not None
+        case {"float": str(number), **others}:
+            return not others and float(number) is not None
     return False
 
 

@@ -14,7 +14,6 @@ In torch: nothing. Read next: nbcompile/views/static/predict.js
 
 from __future__ import annotations
 
-import json
 import math
 import zlib
 from collections.abc import Iterator, Mapping
@@ -208,8 +207,9 @@ def _asked(frames: tuple[CompiledFrame, ...], call: Values, text: str) -> Questi
 
 def holds(guard: Guard, call: Mapping[str, trees.Value]) -> bool:
     """Return whether a guard holds for a call; it fails if a value cannot be read or compared."""
+    tree = trees.load(guard.test)
     try:
-        return bool(trees.evaluate(json.loads(guard.test), call))
+        return tree is not None and bool(trees.evaluate(tree, call))
     except (LookupError, ArithmeticError, TypeError, ValueError):
         return False
 

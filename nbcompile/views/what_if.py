@@ -60,10 +60,12 @@ def compiled_calls(record: Record) -> list[tuple[CompiledFrame, ...]]:
 
 def _is_known(frame: CompiledFrame) -> bool:
     """Return whether the guards of a frame can be evaluated for another call; not if a file damaged one of them."""
-    try:
-        return bool(frame.readings) and all(isinstance(json.loads(guard.test), dict) for guard in frame.guards)
-    except ValueError:
-        return False
+    return bool(frame.readings) and all(trees.load(guard.test) for guard in frame.guards)
+
+
+def _conditions(frame: CompiledFrame) -> list[trees.Tree]:
+    """The guards of a frame that is known, as trees."""
+    return [tree for guard in frame.guards if (tree := trees.load(guard.test)) is not None]
 
 
 def by_default(record: Record) -> bool:
@@ -233,7 +235,7 @@ class Query:
             "varies": list(map(int, varies)),
             "tensors": self._tensor_data(number),
             "numbers": [number[name] for name in whole],
-            "entries": [[tests.add(packed(guard.test, number)) for guard in each.guards] for each in newest],
+            "entries": [[tests.add(packed(tree, number)) for tree in _conditions(frame)] for frame in newest],
             "fields": [
                 [field.kind, [number[name] for name in field.reads], *map(values.add, self._choices(field))]
                 for field in fields
@@ -300,10 +302,10 @@ def literal(text: str) -> trees.Value:
     if text in NUMBERS:
         return NUMBERS[text]
     try:
-        value: trees.Value = ast.literal_eval(text)
-    except (SyntaxError, ValueError):  # a damaged reading is no reason to show nothing of the record
-        return text
-    return value
+        value = ast.literal_eval(text)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return text  # a damaged reading is no reason to show nothing of the record
+    return value if value is None or isinstance(value, int | float | str) else text
 
 
 def _value(text: str) -> trees.Tree:
@@ -315,16 +317,12 @@ def _constant(reading: Reading | None) -> trees.Tree | None:
     return None if reading is None else _value(reading.value)
 
 
-def packed(test: str, number: dict[str, int]) -> Any:
+def packed(tree: trees.Tree, number: dict[str, int]) -> Any:
     """A tree with lists for operators and numbers for readings: a third of the size."""
-
     #     {"op": "==", "of": [{"read": "L['n']"}, {"int": "3"}]}    ->    ["==", 4, {"int": "3"}]
-    def pack(tree: trees.Tree) -> Any:
-        if "op" in tree:
-            return [tree["op"], *map(pack, tree["of"])]
-        return number.get(tree["read"], -1) if "read" in tree else tree
-
-    return pack(json.loads(test))
+    if "op" in tree:
+        return [tree["op"], *(packed(operand, number) for operand in tree["of"])]
+    return number.get(tree["read"], -1) if "read" in tree else tree
 
 
 def as_script(data: Any) -> str:

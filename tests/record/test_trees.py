@@ -88,6 +88,32 @@ def agree(python, page):
     return math.isclose(first, second, rel_tol=1e-14) and math.copysign(1, first) == math.copysign(1, second)
 
 
+DEEP = '{"op":"not","of":[' * 3000 + '{"read":"a"}' + "]}" * 3000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[1]", "null", "1", DEEP, "[" * 100_000, '{"op":"+"}', '{"op":"+","of":[]}', '{"op":"+","of":[1]}',
+        '{"op":"eval","of":[{"read":"a"}]}', '{"op":["+"],"of":[{"read":"a"}]}', '{"read":1}', '{"int":3}',
+        '{"int":"three"}', '{"int":"%s"}' % ("9" * 10_000), '{"float":"x"}', '{"value":[]}', '{"value":1}', "{}",
+        '{"read":"a","op":"+"}',
+    ],
+)  # fmt: skip
+def test_what_is_no_tree_is_not_loaded(text):
+    """A record's file may be damaged, or hostile."""
+    assert trees.load(text) is None
+
+
+def test_trees_are_loaded_as_they_were_written():
+    """Those of conditions, with each kind of constant."""
+    written = [
+        trees.parse(text) for text in ("L['n'] + 1 == 3.5 or not L['n'] is None", "max(L['a'], 10 ** 30) == 'x'")
+    ]
+    written += map(constant, [True, None, "text", -(10**40), float("nan"), -0.0])
+    assert [trees.load(json.dumps(one)) for one in written] == written
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not here")
 def test_both_evaluators_say_the_same(tmp_path):
     """5,000 random trees, each in a random environment: equal values, equal kinds, an error where there is one."""
@@ -97,7 +123,7 @@ def test_both_evaluators_say_the_same(tmp_path):
         environment = {name: dice.choice(dice.choice((INTS, FLOATS, OTHERS))) for name in NAMES}
         one = tree(dice, dice.randrange(1, 4))
         given = {number[name]: constant(each) for name, each in environment.items()}
-        cases.append((what_if.packed(json.dumps(one), number), given, python_says(one, environment)))
+        cases.append((what_if.packed(one, number), given, python_says(one, environment)))
     (tmp_path / "cases.json").write_text(json.dumps([case[:2] for case in cases]))
     program = """
       const say = (v) => typeof v === "bigint" ? {int: v.toString()} : typeof v === "number"

@@ -376,7 +376,14 @@ def test_it_stands_by_default_only_after_a_recompilation():
     assert len(html.render(record, "what_if").encode()) < 40_000
 
 
-@pytest.mark.parametrize(("field", "text"), [("test", "{"), ("test", "[1]"), ("readings", "(")])
+DAMAGED = [
+    ("test", "{"), ("test", "[1]"), ("test", '{"op":"+"}'), ("test", '{"op":"not","of":[' * 3000 + "]}" * 3000),
+    ("readings", "("), ("readings", "[]"), ("readings", "{[]: 1}"), ("readings", "(" * 3000 + ")" * 3000),
+    ("readings", "-" * 100_000 + "1"), ("readings", "9" * 10_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "text"), DAMAGED, ids=[text[:9] for _, text in DAMAGED])
 def test_a_damaged_record_is_shown_without_the_form(field, text):
     """A guard or a reading that a file damaged is no reason to show nothing of the record."""
     (frame,) = sample.simple().frames
