@@ -27,7 +27,7 @@ LONG_MODULES = {
     # One table, an entry for each kind: a cut would separate entries of one list.
     "tracing/breaks.py", "record/model.py",
     # One class, whose methods share state.
-    "tracing/variables/objects.py", "tracing/frame/interpreter.py",
+    "tracing/variables/objects.py",
 }  # fmt: skip
 """Modules above MODULE_LINES, by the reason."""
 LONG_FUNCTIONS = {

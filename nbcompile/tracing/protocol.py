@@ -289,6 +289,9 @@ class Tracer(Protocol):
     def bound(self, function: VariableTracker, owner: VariableTracker) -> VariableTracker:
         """A function bound to its first argument."""
 
+    def may_catch(self) -> bool:
+        """True if the program may catch an exception that is raised here."""
+
     def result(self, node: torch.fx.Node) -> VariableTracker:
         """The tracker of what a node computes."""
 

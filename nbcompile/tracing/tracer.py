@@ -189,10 +189,10 @@ class _FrameTracer:
         # Views of a failure show the attempt with the most operators: later attempts end earlier, as planned.
         if output.operators() < unfinished.operators():
             return
-        self.interpreter.note_effects()
+        self.interpreter.step_record.note_effects()
         unfinished.graph, unfinished.modules = output.root.graph, output.modules
         unfinished.sources = {node.name: expression(source) for node, source in output.inputs.placeholders}
-        unfinished.steps = tuple(self.interpreter.steps or ())
+        unfinished.steps = tuple(self.interpreter.step_record.steps or ())
 
     def _run(self) -> Trace:
         finished = None
@@ -304,7 +304,7 @@ class _FrameTracer:
     def _nothing_to_compile(self) -> breaks.SkipFrame:
         """The reason to skip the frame, with guards on everything that the trace read."""
         expect_attributes(self.interpreter)
-        self.interpreter.note_effects()
+        self.interpreter.step_record.note_effects()
         output = self.interpreter.output
         # A backend completes the guards on symbolic sizes, but here it gets no graph.
         if output.inputs.is_symbolic():
@@ -353,7 +353,7 @@ class _FrameTracer:
     def _trace(self, reconstruction: Reconstruction, mutations: tuple, exit: Return | GraphBreak) -> Trace:
         expect_attributes(self.interpreter)
         output = self.interpreter.output
-        self.interpreter.note_effects()
+        self.interpreter.step_record.note_effects()
         before_graph = reconstruction.before_graph()
         output.check_leaves(reconstruction.outputs)
         guards = self.guards = frame_guards(self.interpreter)  # last, since reconstruction adds guards
@@ -366,8 +366,8 @@ class _FrameTracer:
             about_sizes = () if shapes is None else (Guard(None, GuardKind.SHAPE_ENV, shapes, stack),)
             return (*(_with_sizes(guard, facts) for guard in guards), *about_sizes)
 
-        if self.interpreter.steps is not None and (draft := recorder.draft()) is not None:
-            draft.write(steps=tuple(self.interpreter.steps))
+        if self.interpreter.step_record.steps is not None and (draft := recorder.draft()) is not None:
+            draft.write(steps=tuple(self.interpreter.step_record.steps))
         # The attempt that reached the break recorded more calls than the one that ends before it.
         earlier = () if self.plan is None else self.plan.inlined
         inlined = max(earlier, tuple(self.interpreter.inlined), key=len)

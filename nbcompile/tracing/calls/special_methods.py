@@ -9,6 +9,7 @@ In torch: torch/_dynamo/variables/builtin.py (``call_binop_handlers``). Read nex
 from __future__ import annotations
 
 import types
+from collections.abc import Sequence
 
 from nbcompile.tracing.calls.built_in_answers import takes
 from nbcompile.tracing.calls.operator_table import COMPARISONS, Operator
@@ -65,3 +66,16 @@ def has_torch_function(tracer: Tracer, value: VariableTracker) -> bool:
 def behind_proxy(tracer: Tracer, value: VariableTracker) -> VariableTracker:
     """The mapping that a proxy shows, or the value itself."""
     return value.mapping if isinstance(value, MappingProxyVariable) else value
+
+
+def call_special(
+    tracer: Tracer, owner: VariableTracker, name: str, arguments: Sequence[VariableTracker]
+) -> VariableTracker:
+    """Call a special method, looked up on the class."""
+    # Python looks special methods up on the class, never on the instance: ``x.__len__ = f``
+    # does not change ``len(x)``.
+    if isinstance(owner, ObjectVariable):
+        return owner._special(tracer, name, arguments, {})
+    if isinstance(owner, TupleVariable):
+        return tracer.call(tracer.bind(owner, owner.cls, name), arguments)
+    return owner.call_method(tracer, name, arguments, {})

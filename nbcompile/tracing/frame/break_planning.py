@@ -68,7 +68,7 @@ class BreakPlanner:
         """Decide how the frame continues after what could not be traced; raises if it cannot."""
         self.note_stack(error)
         error.operands = self.top.operands()
-        error.traced = self.interpreter.last_steps()
+        error.traced = self.interpreter.step_record.last_steps()
         error.is_final |= self.options.fullgraph
         # ``needs_frame``: the function runs uncompiled as a whole, so the break is at the call of it, and there is no
         # call if the function is the traced frame itself.

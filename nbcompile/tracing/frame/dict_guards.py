@@ -18,6 +18,7 @@ from nbcompile.capture.guard import GuardKind
 from nbcompile.capture.source import AttrSource, ItemSource, LocalSource, ModuleSource, Source
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.support.real_class import is_instance
+from nbcompile.tracing.calls.attributes import is_module_scope
 from nbcompile.tracing.effects.attribute_dicts import AttributeOwner
 from nbcompile.tracing.frame.interpreter import Interpreter
 from nbcompile.tracing.protocol import Change, GlobalChange
@@ -64,7 +65,7 @@ def _guard_globals(interpreter: Interpreter) -> None:
     dicts = _plain_dicts(interpreter) if scopes else {}
     for scope in scopes.values():
         name = str(scope.get("__name__"))
-        if interpreter.is_module_scope(name, scope):
+        if is_module_scope(name, scope):
             for source in dicts.values():
                 _promise(interpreter, source, AttrSource(ModuleSource(name), "__dict__"))
 

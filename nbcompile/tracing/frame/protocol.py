@@ -7,11 +7,8 @@ share. Read next: nbcompile/tracing/frame/interpreter.py
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-from nbcompile.bytecode.instruction import Instruction
-from nbcompile.capture.source import Source
 from nbcompile.tracing.protocol import Tracer
 from nbcompile.tracing.variables.base import VariableTracker
 from nbcompile.tracing.variables.iterators import IteratorVariable
@@ -57,22 +54,7 @@ class FrameInterpreter(Tracer, Protocol):
     def returned_by(self, iterator: VariableTracker) -> VariableTracker:
         """Value that an exhausted generator returned."""
 
-    def module_source(self, module: ModuleType) -> Source | None:
-        """The address of a module by its name."""
-
-    def is_module_scope(self, name: str, scope: dict[str, object]) -> bool:
-        """True if a dict of globals is that of an imported module."""
-
     def leave_context(
         self, frame: Translator, exit_function: VariableTracker, arguments: Sequence[VariableTracker]
     ) -> VariableTracker:
         """The end of a ``with`` block, normal or not."""
-
-    def rewrite_assert(self, frame: Translator, jump: Instruction, condition: VariableTracker) -> bool:
-        """``assert tensor`` (or a symbol) as an operator of the graph, not a branch; True if it was one."""
-
-    def convert_for_format(self, value: VariableTracker, conversion: str) -> VariableTracker:
-        """``!s``, ``!r`` or ``!a`` of an f-string."""
-
-    def join_strings(self, parts: Sequence[VariableTracker]) -> VariableTracker:
-        """The pieces of an f-string as one."""

@@ -29,6 +29,7 @@ from nbcompile.capture.source import AttrSource, BuiltinSource, GlobalSource, It
 from nbcompile.record.model import Operand, StackLine
 from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.tracing import breaks, rules
+from nbcompile.tracing.calls.attributes import is_module_scope
 from nbcompile.tracing.exceptions import Unhashable
 from nbcompile.tracing.frame import instruction_table
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
@@ -296,7 +297,7 @@ class Translator:
     def _guard_absent(self, name: str, module: object) -> bool:
         """Guard that a module has no such global; False if no address leads to its globals."""
         scope = vars(builtins_module) if module == "builtins" else self.scope
-        if not (isinstance(module, str) and self.interpreter.is_module_scope(module, scope)):
+        if not (isinstance(module, str) and is_module_scope(module, scope)):
             return False
         members = AttrSource(ModuleSource(module), "__dict__")
         self.interpreter.guard(members, GuardKind.DICT_CONTAINS, (name, False))
@@ -313,7 +314,7 @@ class Translator:
         frame = self.interpreter.output.frame
         if self.scope is not frame.globals:
             module = self.scope.get("__name__")
-            if isinstance(module, str) and self.interpreter.is_module_scope(module, self.scope):
+            if isinstance(module, str) and is_module_scope(module, self.scope):
                 if rules.is_trusted_module(module):
                     return None
                 scope: Source = AttrSource(ModuleSource(module), "__dict__")
@@ -333,7 +334,7 @@ class Translator:
         if self.scope is self.interpreter.output.frame.globals:
             return GlobalSource(name)
         module = self.scope.get("__name__")
-        if isinstance(module, str) and self.interpreter.is_module_scope(module, self.scope):
+        if isinstance(module, str) and is_module_scope(module, self.scope):
             return AttrSource(ModuleSource(module), name)
         if self.globals_base is not None:
             return ItemSource(AttrSource(self.globals_base, "__globals__"), name)

@@ -16,6 +16,7 @@ from nbcompile.bytecode.instruction import Instruction
 from nbcompile.support.class_flags import HEAP_TYPE
 from nbcompile.tracing import breaks
 from nbcompile.tracing.calls.comparisons import missing_gradient
+from nbcompile.tracing.frame.assertions import rewrite_assert
 from nbcompile.tracing.frame.instruction_table import HANDLERS, handles
 from nbcompile.tracing.frame.translator import ActiveContext, FrameResult, Translator
 from nbcompile.tracing.polyfills.classes import match_class
@@ -45,7 +46,7 @@ def _truth_jump(*opcodes: str, wanted: bool, keep: bool = False) -> None:
         # Only the run knows the truth of a tensor. ``assert x`` jumps over its raise if x is true: an assertion in the
         # graph is better than a break.
         known_later = isinstance(value, (TensorVariable, SymbolicVariable))
-        if wanted and known_later and frame.interpreter.rewrite_assert(frame, instruction, value):
+        if wanted and known_later and rewrite_assert(frame, instruction, value):
             return
         frame.tested_symbol = isinstance(value, SymbolicVariable)
         taken = value.truth(frame.interpreter) is wanted

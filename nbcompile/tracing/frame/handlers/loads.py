@@ -15,6 +15,7 @@ from nbcompile.bytecode.dialects import HERE
 from nbcompile.bytecode.instruction import Instruction
 from nbcompile.bytecode.opcode_families import is_two_argument_super, loads_method, pushes_null
 from nbcompile.tracing import breaks
+from nbcompile.tracing.calls.attributes import module_source
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
 from nbcompile.tracing.variables.base import LazyVariable, NullVariable, VariableTracker, realise
@@ -185,7 +186,7 @@ def _import(frame: Translator, instruction: Instruction) -> None:
         raise breaks.unsupported(breaks.IMPORT, f"import {name}", name=name, error=error) from error
     assert isinstance(module, types.ModuleType)
     # A module that is not the process's has no address: it is kept, so that what is read of it is guarded.
-    source = frame.interpreter.module_source(module) or frame.interpreter.keep(module, module.__name__)
+    source = module_source(module) or frame.interpreter.keep(module, module.__name__)
     frame.push(frame.interpreter.wrap(module, source))
 
 
@@ -207,7 +208,7 @@ def _import_from(frame: Translator, instruction: Instruction) -> None:
     except ObservedException:
         assert isinstance(module, ModuleVariable)
         found = frame.interpreter.evaluate(_import_name_from, (module.value, str(instruction.argval)))
-        frame.push(frame.interpreter.wrap(found, frame.interpreter.module_source(found)))  # type: ignore[arg-type]
+        frame.push(frame.interpreter.wrap(found, module_source(found)))  # type: ignore[arg-type]
 
 
 def _import_name_from(module: types.ModuleType, name: str) -> object:

@@ -7,9 +7,10 @@ next: control.py
 from __future__ import annotations
 
 from nbcompile.bytecode.instruction import Instruction
-from nbcompile.tracing.calls import comparisons, operations
+from nbcompile.tracing.calls import comparisons, operations, text
 from nbcompile.tracing.frame.instruction_table import handles
 from nbcompile.tracing.frame.translator import Translator
+from nbcompile.tracing.variables import strings
 from nbcompile.tracing.variables.base import NullVariable, VariableTracker, realise
 from nbcompile.tracing.variables.constant import ConstantVariable
 from nbcompile.tracing.variables.mappings import DictVariable, pairs_of
@@ -244,13 +245,13 @@ def _format_value(frame: Translator, instruction: Instruction) -> None:
     # The low two bits choose the conversion (``!s``, ``!r``, ``!a``); 4: a format specification is on the stack.
     flags = instruction.arg or 0
     specification = frame.pop() if flags & 4 else ConstantVariable("")
-    value = frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[flags & 3])
+    value = text.convert(frame.interpreter, frame.pop(), _CONVERSIONS[flags & 3])
     frame.push(frame.interpreter.format_value(value, specification))
 
 
 @handles("CONVERT_VALUE")
 def _convert_value(frame: Translator, instruction: Instruction) -> None:
-    frame.push(frame.interpreter.convert_for_format(frame.pop(), _CONVERSIONS[instruction.arg or 0]))
+    frame.push(text.convert(frame.interpreter, frame.pop(), _CONVERSIONS[instruction.arg or 0]))
 
 
 @handles("FORMAT_SIMPLE")
@@ -267,4 +268,4 @@ def _format_with(frame: Translator, instruction: Instruction) -> None:
 @handles("BUILD_STRING")
 def _string(frame: Translator, instruction: Instruction) -> None:
     parts = [realise(frame.interpreter, part) for part in frame.pop_many(instruction.arg or 0)]
-    frame.push(frame.interpreter.join_strings(parts))
+    frame.push(strings.join(parts))
