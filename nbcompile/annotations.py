@@ -48,7 +48,7 @@ def step_unsupported(msg: str = "") -> None:
 # -- marks on functions --------------------------------------------------------------------------
 
 _marks: dict[int, tuple[object, str, str]] = STATE.add("annotations._marks", {}, Lifetime.PROCESS)
-"""By address: the function (referenced, so that no other object gets the address), its mark, and torch's mark then."""
+"""Marks by address: the function (referenced, so that none other gets the address), its mark, and torch's mark then."""
 _substitutes: dict[int, tuple[object, types.FunctionType]] = STATE.add("annotations._substitutes", {}, Lifetime.PROCESS)
 """C functions, by address, and the Python functions that are traced instead."""
 
@@ -209,7 +209,7 @@ def leaf_function(fn: Any = None, *, mutates_args: Iterable[str] = ()) -> Any:
         return leaf
 
     def register_multi_grad_hook(hook: Callable[..., Any]) -> Any:
-        """Called with the gradients of the inputs once all are known."""
+        """Register a function to call with the gradients of the inputs once all are known."""
         hooks.append(hook)
         return leaf
 

@@ -70,7 +70,7 @@ suppress_errors: bool = _flag("TORCHDYNAMO_SUPPRESS_ERRORS")
 verbose: bool = _flag("TORCHDYNAMO_VERBOSE")
 """Error messages show the compiler's own stack as well."""
 disable: bool = _flag("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
-"""Nothing is compiled: functions run eagerly."""
+"""Disable compilation: functions run eagerly."""
 
 # -- symbolic sizes and numbers
 assume_static_by_default: bool = True
@@ -86,11 +86,11 @@ unbacked_sources: str = os.environ.get("TORCH_COMPILE_UNBACKED_SOURCES", "")
 dynamic_values: str = os.environ.get("TORCH_COMPILE_DYNAMIC_VALUES", "")
 """Sizes and ints that become dynamic wherever they occur: ``1111,2222``."""
 automatic_dynamic_local_pgo: bool = os.environ.get("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "1") != "0"
-"""With a job id (``TORCH_COMPILE_JOB_ID``), what differed between calls is kept for the next process."""
+"""Store what differed between calls for the next process, given a job id (``TORCH_COMPILE_JOB_ID``)."""
 record_steps: bool = False
 """The record keeps each instruction that was traced, with the state before it (``%%compile --steps``)."""
 recompiles_verbose: bool = False
-"""If True, all failing guards of an entry are reported, not only the first."""
+"""Report all failing guards of an entry, not only the first."""
 specialize_int: bool = False
 """An int argument that differed between two calls stays a constant: one cache entry for each value."""
 specialize_float: bool = False
@@ -111,7 +111,7 @@ do_not_emit_runtime_asserts: bool = False
 
 # -- what is traced, and what breaks
 nested_graph_breaks: bool = False
-"""After a break in an inlined function, each frame resumes in its own resume function."""
+"""Resume each frame in its own resume function after a break in an inlined function."""
 rewrite_assert_with_torch_assert: bool = True
 """``assert tensor`` is an operator of the graph; False: a data-dependent jump, which breaks it."""
 dont_skip_tracing: bool = False
@@ -125,7 +125,7 @@ allow_rnn: bool = False
 allow_empty_graphs: bool = False
 """A frame without an operator is compiled, too: its calls are guarded and run our residual program."""
 wrap_top_frame: bool = False
-"""If True, the argument of ``compile`` is called from a frame of nbcompile's: hooks of a module are in its graph."""
+"""Call the argument of ``compile`` from a frame of nbcompile's, so that hooks of a module are in its graph."""
 reorderable_logging_functions: Functions = set()
 """Functions that only log: called after the graph, and no break."""
 ignore_logging_functions: Functions = set()
@@ -134,13 +134,13 @@ ignore_logging_functions: Functions = set()
 # -- guards and side effects
 guard_nn_modules: bool = True
 skip_nnmodule_hook_guards: bool = False
-"""If True, hooks added after compilation are not detected. torch's default is True, as it evaluates these guards at
+"""Do not detect hooks that are added after compilation. torch's default is True, as it evaluates these guards at
 each call; here the guard cache (fast/guard_groups.py) makes them nearly free (1 ns)."""
 install_free_tensors: bool = False
 use_recursive_dict_tags_for_guards: bool = False
 assume_dunder_attributes_remain_unchanged: bool = True
 replay_side_effects: bool = True
-"""If False, side effects are not replayed (unsafe: results may be wrong)."""
+"""Replay side effects; False is unsafe: results may be wrong."""
 side_effect_replay_policy: str = "info"
 """The message for a replayed side effect: ``silent``, ``info``, ``warn`` or ``error``."""
 
@@ -171,7 +171,7 @@ compile_threads: int = _number("NBCOMPILE_COMPILE_THREADS", 0)
 
 # -- between processes
 warm_start: bool = os.environ.get("NBCOMPILE_WARM_START", "1") != "0"
-"""If True, compiled frames are stored on disk, and a later process loads them."""
+"""Store compiled frames on disk; a later process loads them."""
 warm_start_megabytes: int = _number("NBCOMPILE_WARM_START_MEGABYTES", 512)
 """Size limit of the disk cache; the least recently used entries are removed first."""
 kernel_store_megabytes: int = _number("NBCOMPILE_KERNEL_STORE_MEGABYTES", 1024)
@@ -182,7 +182,7 @@ optimize_ddp: bool | str = True
 """The graph of a DistributedDataParallel module is split at its gradient buckets (``ddp_optimizer``), or stays whole:
 False, ``no_optimization``, or one of torch's two other words, for DDP's reducer in Python."""
 compiled_autograd: bool = False
-"""If True, backward passes are recorded and compiled, if the program has imported torch._dynamo.compiled_autograd."""
+"""Record and compile backward passes, if the program has imported torch._dynamo.compiled_autograd."""
 enable_compiler_collectives: bool = False
 repro_after: str | None = os.environ.get("TORCHDYNAMO_REPRO_AFTER") or None
 repro_level: int = _number("TORCHDYNAMO_REPRO_LEVEL", 2)
@@ -267,7 +267,7 @@ def _check(name: str, value: object) -> None:
 
 
 class _Settings(ModuleType):
-    """This module: assigning to a name that is no setting is an error."""
+    """Class of this module: assigning to a name that is no setting is an error."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if not name.startswith("__"):

@@ -17,7 +17,7 @@ from nbcompile.record.model import Break, FailedGuard, StackLine
 
 
 class NbcompileError(RuntimeError):
-    """Anything that nbcompile itself has to say (never an error of the user's own code)."""
+    """Base of the errors of nbcompile itself (never an error of the user's own code)."""
 
 
 class NotCallable(NbcompileError, TypeError, AssertionError):
@@ -25,7 +25,7 @@ class NotCallable(NbcompileError, TypeError, AssertionError):
 
 
 class InvalidBackend(NbcompileError):
-    """There is no backend of this name."""
+    """Error for an unknown name of a backend."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         close = difflib.get_close_matches(name, known, n=1)
@@ -134,7 +134,7 @@ class TorchRuntimeError(NbcompileError):
         self.inner_exception = inner
         self.stack = stack
         self.lacks_fake_rule = "no fake impl registered" in str(inner)
-        """Only tracing fails: a custom operator has no function that describes its result (``register_fake``)."""
+        """Error of tracing alone: a custom operator has no function that describes its result (``register_fake``)."""
 
 
 class UncapturedHigherOrderOpError(NbcompileError):
@@ -162,7 +162,7 @@ class ForbiddenCallable(NbcompileError, AssertionError):
 
 
 class InvalidStance(NbcompileError):
-    """There is no stance of this name."""
+    """Error for an unknown name of a stance."""
 
     def __init__(self, name: str, known: Sequence[str]) -> None:
         super().__init__(f"invalid torch.compile stance {name!r}; the stances are: {', '.join(known)}")

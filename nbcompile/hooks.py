@@ -70,9 +70,9 @@ class Hooks:
     load_frame: Callable[[Frame, Options, BackendKey], CompiledFrame | SkipFrame | None] = nothing
     """Load a frame that an earlier process compiled, or in which it found nothing to compile."""
     before_compile: Callable[[Options], None] = nothing
-    """Called before the first stage: what the stages need later can be prepared now."""
+    """Prepare, before the first stage, what the stages need later."""
     before_backend: Callable[[Trace], None] = nothing
-    """Called between tracing and the backend."""
+    """Observe a trace before the backend gets it."""
     compile_graph: Callable[[Backend, CapturedGraph, Sequence[Any]], GraphFunction] = compile_now
     """Compile a captured graph: now, or in the background."""
     trace_inference: Callable[..., InferenceGraph | None] = nothing
@@ -90,7 +90,7 @@ class Hooks:
     store_skipped: Callable[..., None] = nothing
     """Store that there is nothing to compile in a frame."""
     launcher_loaded: Callable[[Any], object] = nothing
-    """Called with the extension module that launches kernels."""
+    """Receive the extension module that launches kernels."""
 
 
 REFERENCE = Hooks()

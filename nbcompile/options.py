@@ -38,9 +38,9 @@ class Options:
     """None: ``config.recompile_limit``."""
     name: str | None = None
     isolate_recompiles: bool = False
-    """Its cache entries are its own, and counted apart."""
+    """True if the cache entries are its own, and counted apart."""
     guard_filter: Callable[[Sequence[Any]], Sequence[bool]] | None = None
-    """Given a description of each guard, says which are kept (``options={"guard_filter_fn": ...}``)."""
+    """Function from descriptions of the guards to which are kept (``options={"guard_filter_fn": ...}``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,19 @@ class BackendOptions:
     target: str = ""
     """A GPU (``sm_90``): CPU tensors are compiled for as if they lay there, and its code runs in a simulator."""
     simulation_seconds: float = 60.0
-    """With a target: a call whose simulation would take longer runs through ATen."""
+    """Limit of a simulation (with a target): a call that would take longer runs through ATen."""
     simulated_programs: int = 0
-    """With a target: of a launch that would take longer, so many programs are simulated once, only for its figures."""
+    """Number of programs of a longer launch that are simulated once, only for figures (with a target)."""
     debug: bool = False
-    """On a GPU: wait after each launch, so that an error names its kernel (slow)."""
+    """Wait after each launch on a GPU, so that an error names its kernel (slow)."""
     max_autotune: bool = False
-    """On a GPU: for matrix products, kernels of ours are candidates as well as the library's."""
+    """Consider our own kernels for matrix products on a GPU, as well as the library's."""
     max_autotune_gemm: bool = False
-    """On a GPU: kernels of ours are candidates for matrix products."""
+    """Consider our own kernels for matrix products on a GPU."""
     max_autotune_gemm_backends: str = "ATEN,TRITON,CPP"
     """Candidates of a matrix product: the library (``ATEN``), our kernels (``TRITON``). Others are not looked at."""
     cuda_graphs: bool = False
-    """On a GPU: record each graph as a CUDA graph and replay it (``mode="reduce-overhead"``)."""
+    """Record each graph on a GPU as a CUDA graph and replay it (``mode="reduce-overhead"``)."""
 
     bucket_collectives: bool = False
     """Small collectives of one kind become one call; every process has to ask for it, and compile the same graph."""

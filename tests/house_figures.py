@@ -1,22 +1,58 @@
-"""The figures of docs/design/house.md, of the tree as it is.
+"""The figures of docs/design/house.md, of the tree as it is or of another one.
 
-python -m tests.house_figures
+    python -m tests.house_figures                this tree
+    git worktree add /tmp/old 320df64
+    python -m tests.house_figures /tmp/old       that one, without the import graph
+
+In torch: nothing. Read next: tests/test_house.py, which holds the tree to most of them.
 """
 
 from __future__ import annotations
 
 import ast
+import collections
+import io
 import re
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import networkx as nx
 
 from tests import test_house as house
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+FIELD = (
+    "prefetch", "memoi[sz]e", "remateriali[sz]e", "hoist", "topological", "live range|liveness", "transpos", "tile", "unroll",
+    "fallback", "lru", "accumulator", "epilogue", "canonical",
+)  # fmt: skip
+"""Words of the field of which the first review found few in the prose of the package, as regular expressions."""
+PRIVATE = ("told", "place", "stands", "beside", "made", "goes on", "turned", "lies")
+"""Words of which it found many."""
 
-def spread(sizes: list[int]) -> str:
-    """Count, median, 99th percentile and maximum."""
+
+def at(part: float, ordered: list[int]) -> int:
+    """The value below which a part of the sorted values is."""
+    return ordered[min(int(len(ordered) * part), len(ordered) - 1)]
+
+
+def spread(sizes: Iterable[int], *parts: float) -> str:
+    """Count; median, percentiles, maximum; mean."""
     ordered = sorted(sizes)
-    return f"{len(ordered)}; {ordered[len(ordered) // 2]}, {ordered[int(len(ordered) * 0.99)]}, {ordered[-1]}"
+    figures = [at(0.5, ordered), *(at(part, ordered) for part in parts), ordered[-1]]
+    return f"{len(ordered)}; {', '.join(map(str, figures))}; mean {sum(ordered) / len(ordered):.1f}"
+
+
+def above(sizes: Iterable[int], *limits: int) -> str:
+    """How many are larger than each limit."""
+    found = list(sizes)
+    return ", ".join(str(sum(size > limit for size in found)) for limit in limits)
+
+
+def share(part: int, whole: int) -> str:
+    """A part of a whole in percent."""
+    return f"{100 * part / whole:.0f} %"
 
 
 def rooms() -> str:
@@ -37,30 +73,164 @@ def rooms() -> str:
 
 def uses(word: str, text: str) -> int:
     """The number of words that begin so, but for torch's own: placeholder, in place; and the last place of a number."""
-    return len(re.findall(rf"\b(?!placeholder){word}", house.NOT_PRIVATE.sub("", text)))
+    return len(re.findall(rf"\b(?!placeholder)(?:{word})", house.NOT_PRIVATE.sub("", text)))
 
 
-def main() -> None:
-    """Print a line for each figure."""
-    functions = [
-        node
+def nodes() -> Iterator[ast.AST]:
+    """Every node of every syntax tree of the package."""
+    for path in house.modules():
+        yield from ast.walk(house.tree_of(path))
+
+
+def docstrings() -> list[str]:
+    """Strings that are statements: of modules, classes and functions, and below fields."""
+    return [text for text in map(house._docstring, nodes()) if text]
+
+
+def prose() -> str:
+    """All docstrings and comments of the package, in small letters."""
+    comments = [
+        token.string
         for path in house.modules()
-        for node in ast.walk(house.tree_of(path))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
+        if token.type == tokenize.COMMENT
     ]
-    texts = [path.read_text() for path in house.modules()]
+    return "\n".join((*docstrings(), *comments)).lower()
+
+
+def loop_variables() -> list[str]:
+    """Names that loops and comprehensions bind."""
+    targets = [node.target for node in nodes() if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
+    return [name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Names of a function's parameters, without ``self`` and ``cls``."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def twice(names: Iterable[str]) -> int:
+    """The number of names that are there more than once."""
+    return sum(count > 1 for count in collections.Counter(names).values())
+
+
+def calls(name: str) -> int:
+    """The number of calls of a function by its name."""
+    return sum(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name for node in nodes()
+    )
+
+
+def dataclasses() -> tuple[int, int]:
+    """The number of dataclasses that are frozen, and of all."""
+    marks = [
+        ast.unparse(mark)
+        for node in nodes()
+        if isinstance(node, ast.ClassDef)
+        for mark in node.decorator_list
+        if re.match(r"(dataclasses\.)?dataclass\b", ast.unparse(mark))
+    ]
+    return sum("frozen=True" in mark for mark in marks), len(marks)
+
+
+def functions_table(texts: list[str]) -> Iterator[tuple[str, object]]:
+    """Figures about modules and functions: what they measure, and the figures."""
+    functions = [node for node in nodes() if isinstance(node, FUNCTIONS)]
+    classes = [node for node in nodes() if isinstance(node, ast.ClassDef)]
     lines = [len(text.splitlines()) for text in texts]
+    sizes = [node.end_lineno - node.lineno + 1 for node in functions]
+    decisions = [house.complexity(node) for node in functions]
+    counts = [len(parameters(node)) for node in functions]
+    whole = "\n".join(texts)
+    yield "modules; median, 90 %, 99 %, largest, in lines", spread(lines, 0.9, 0.99)
+    yield "modules above 400 lines", above(lines, 400)
+    yield "functions; median, 90 %, 99 %, largest, in lines", spread(sizes, 0.9, 0.99)
+    yield "functions above 40, 60 lines", above(sizes, 40, 60)
+    yield "decisions of a function; median, 90 %, 99 %, most", spread(decisions, 0.9, 0.99)
+    yield "functions above 10, 15 decisions", above(decisions, 10, 15)
+    yield "functions with more than 6 parameters; most", f"{above(counts, 6)}; {max(counts)}"
+    yield (
+        "imports inside of functions",
+        sum(isinstance(node, (ast.Import, ast.ImportFrom)) for function in functions for node in ast.walk(function)),
+    )
+    yield (
+        "Any, type: ignore, noqa, of it BLE001",
+        ", ".join(
+            str(len(re.findall(mark, whole))) for mark in (r"\bAny\b", r"# type: ignore", r"# noqa", r"# noqa: BLE001")
+        ),
+    )
+    yield (
+        "match, isinstance (for 1,000 lines), assert_never",
+        (
+            f"{sum(isinstance(node, ast.Match) for node in nodes())}, {calls('isinstance')} "
+            f"({1000 * calls('isinstance') / sum(lines):.0f}), {calls('assert_never')}"
+        ),
+    )
+    yield "dataclasses frozen, all", ", ".join(map(str, dataclasses()))
+    yield (
+        "docstrings of functions, of classes",
+        ", ".join(
+            share(sum(ast.get_docstring(node) is not None for node in part), len(part)) for part in (functions, classes)
+        ),
+    )
+    yield "lines above 88, 100 columns", above(map(len, whole.splitlines()), 88, 100)
+
+
+def prose_table(texts: list[str]) -> Iterator[tuple[str, object]]:
+    """Figures about words and names: what they measure, and the figures."""
+    written = prose()
+    names = [node.name for node in nodes() if isinstance(node, ast.ClassDef)]
+    inside = [found for path in house.PACKAGE.iterdir() if path.is_dir() for found in classes_of(path)]
+    bound = loop_variables()
     counted = [house.comments(text) for text in texts]
-    print("modules:", spread(lines), "; above 400 lines:", sum(size > 400 for size in lines))
-    print("functions:", spread([node.end_lineno - node.lineno + 1 for node in functions]))
-    print("functions above 15 decisions:", sum(house.complexity(node) > house.COMPLEXITY for node in functions))
-    print(f"prose comments for each line: {sum(one for one, _ in counted) / sum(two for _, two in counted):.4f}")
-    for word in ("told", "stands", "place", "made", "prefetch", "topological"):
-        print(f"{word}:", sum(uses(word, text) for text in texts))
+    yield "words of docstrings and comments", len(re.findall(r"[a-z]+", written))
+    yield "words of the field in them", ", ".join(f"{word} {uses(word, written)}" for word in FIELD)
+    yield "other words in them", ", ".join(f"{word} {uses(word, written)}" for word in PRIVATE)
+    yield "the same in the whole source", ", ".join(f"{word} {uses(word, chr(10).join(texts))}" for word in PRIVATE)
+    yield (
+        "docstrings that begin with a relative clause, all",
+        ", ".join(
+            map(str, (sum(bool(house.HEADLESS.match(text.strip())) for text in docstrings()), len(docstrings())))
+        ),
+    )
+    yield "loop variables called each, all", f"{bound.count('each')}, {len(bound)}"
+    yield "parameters called each", sum(isinstance(node, ast.arg) and node.arg == "each" for node in nodes())
+    yield "uses of each", sum(isinstance(node, ast.Name) and node.id == "each" for node in nodes())
+    yield (
+        "classes called by a participle",
+        sum(bool(house.PARTICIPLE.search(name)) and name.lstrip("_") not in house.NOUNS for name in names),
+    )
+    yield "names of classes that are there twice, in one package", f"{twice(names)}, {twice(inside)}"
+    yield "names of files that are there twice", twice(path.name for path in house.modules() if path.stem != "__init__")
+    yield "terms of the glossary", len(house.glossary())
+    yield (
+        "prose comments; for each line",
+        (f"{sum(one for one, _ in counted)}; {sum(one for one, _ in counted) / sum(two for _, two in counted):.4f}"),
+    )
+
+
+def classes_of(package: Path) -> Iterator[str]:
+    """Names of classes with that of their package before them."""
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(house.tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                yield f"{package.name} {node.name}"
+
+
+def main(root: Path | None = None) -> None:
+    """Print a line for each figure."""
+    if root is not None:
+        house.ROOT, house.PACKAGE = root, root / "nbcompile"
+    texts = [path.read_text() for path in house.modules()]
+    for name, figures in (*functions_table(texts), *prose_table(texts)):
+        print(f"{name}: {figures}")
     modules = [path for path in house.modules() if path.stem not in ("__init__", "__main__")]
     print("modules with a mirrored test:", sum(map(house.has_mirrored_test, modules)), "of", len(modules))
-    print("the import graph:", rooms())
+    if root is None:
+        print("the import graph:", rooms())
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if sys.argv[1:] else None)

@@ -32,7 +32,7 @@ _NORMS = frozenset({
     "batch_norm", "instance_norm", "native_batch_norm", "_batch_norm_impl_index", "_native_batch_norm_legit",
     "_batch_norm_with_update", "cudnn_batch_norm", "miopen_batch_norm",
 })  # fmt: skip
-"""They update running statistics, and read weight and bias afterwards."""
+"""Operators that update running statistics, and read weight and bias afterwards."""
 
 
 def reads_what_it_writes(module: torch.fx.GraphModule) -> bool:

@@ -33,7 +33,7 @@ class JointGraph:
     """A joint graph, with what its runtime metadata is computed from."""
 
     graph: torch.fx.GraphModule
-    """Its output lists the results, then one gradient per input or None."""
+    """Joint graph, whose output lists the results, then one gradient per input or None."""
     outputs: Sequence[torch.Tensor | torch.SymInt]
     """The results, as fake tensors with their autograd history."""
     with_gradient: Sequence[int]

@@ -1,4 +1,4 @@
-"""From a captured graph to a callable, by a backend's name.
+"""Backends by name: from a captured graph to a callable.
 
     lookup("inductor")(graph_module, example_inputs)     a callable over the graph's inputs
 

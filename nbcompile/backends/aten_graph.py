@@ -43,7 +43,7 @@ from nbcompile.support import fuel
 
 
 class NoCodeGenerator(UnsupportedGraph):
-    """This machine can generate code for no graph: there is no C++ compiler, or no such target."""
+    """Error for a machine that cannot generate code: it has no C++ compiler, or no such target."""
 
 
 def compile_aten_graph(

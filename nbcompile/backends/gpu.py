@@ -176,7 +176,7 @@ class _GpuPage:
         self._replace(draft)
 
     def write(self) -> None:
-        """After the first call."""
+        """Write the figures, after the first call."""
         draft, self.page = self.page, None
         if draft is None:
             return

@@ -37,9 +37,9 @@ class Bucket:
 
     nodes: list[torch.fx.Node] = field(default_factory=list)
     parameters: list[str] = field(default_factory=list)
-    """Their placeholders; one that two operators read is there twice, and counts twice, as in torch."""
+    """Placeholders of the parameters; one that two operators read is there twice, and counts twice, as in torch."""
     size: int = 0
-    """In bytes."""
+    """Size in bytes."""
     late: int = 0
     """Operators that it has though it is full: what would have been the border cannot be one."""
 

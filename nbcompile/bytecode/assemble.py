@@ -1,4 +1,4 @@
-"""From a list of instructions back to a code object.
+"""Assembler: from a list of instructions back to a code object.
 
     LOAD_FAST  argval='x'             7C 03
     FOR_ITER   target=<Label>    ->   5D 09          (and 90 01 before it, where 9 is too far for a byte)

@@ -212,7 +212,7 @@ UNCONDITIONAL_JUMPS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD
 ITERATION_JUMPS = frozenset({"FOR_ITER", "SEND"})
 JUMPS = frozenset(CONDITIONAL_JUMPS) | UNCONDITIONAL_JUMPS | ITERATION_JUMPS
 LEAVES = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "INTERPRETER_EXIT"})
-"""After these, the next instruction does not follow."""
+"""Instructions after which the next one does not run."""
 
 
 def jump_condition(opcode: str) -> str | None:

@@ -1,4 +1,4 @@
-"""From a code object to a list of instructions.
+"""Disassembler: from a code object to a list of instructions.
 
     >>> def f(x):
     ...     return x + 1

@@ -30,7 +30,7 @@ INTROSPECTION = frozenset({"locals", "vars", "dir", "eval", "exec"})
 
 
 def successors(instructions: list[Instruction]) -> list[tuple[int, ...]]:
-    """For each instruction, the indices of those that may run next if it does not raise."""
+    """Indices of the instructions that may run after each one if it does not raise."""
     index_of = label_indices(instructions)
     following = []
     for index, instruction in enumerate(instructions):
@@ -42,7 +42,7 @@ def successors(instructions: list[Instruction]) -> list[tuple[int, ...]]:
 
 
 def handlers(instructions: list[Instruction]) -> list[int | None]:
-    """For each instruction, the index of the handler that runs if it raises."""
+    """Index of the handler of each instruction, which runs if the instruction raises."""
     indices = label_indices(instructions)
     return [None if each.protection is None else indices[each.protection.target] for each in instructions]
 
@@ -103,7 +103,7 @@ def _number(numbers: dict[int, int], index: int | None) -> int | None:
 
 
 def stack_effect(instruction: Instruction, jumps: bool = False) -> int:
-    """By how much the instruction changes the depth of the stack."""
+    """Change of the depth of the stack by the instruction."""
     match instruction.opcode:
         case "RETURN_GENERATOR":
             return 1  # the generator starts with the value sent to it, which dis counts elsewhere
@@ -146,7 +146,7 @@ def stack_depth(instructions: list[Instruction], start: int = 0, depth: int = 0)
 
 
 def handled_slots(instructions: list[Instruction]) -> list[tuple[int, ...]]:
-    """For each instruction, the stack slots that save what was being handled outside a handler, lowest first.
+    """Stack slots of each instruction that save what was being handled outside a handler, lowest first.
 
     ``PUSH_EXC_INFO`` at the start of a handler makes its exception the current
     one and leaves the one before it on the stack; ``POP_EXCEPT`` puts that back.

@@ -124,9 +124,9 @@ class ShapeGuards:
     expressions: tuple[str, ...]
     sources: tuple[Source, ...]
     stacks: tuple[tuple[StackLine, ...], ...] = field(default=(), compare=False)
-    """For each expression the user's code that needed it; () where the framework did."""
+    """User's code that needed each expression; () where the framework did."""
     notes: tuple[str, ...] = field(default=(), compare=False)
-    """For each expression why the framework needed it, "" where the user's code did."""
+    """Reason why the framework needed each expression; "" where the user's code did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Guard:
     expected: object = None
     stack: tuple[StackLine, ...] = ()
     members: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    """For TYPE_MATCH, and ID_MATCH on a class: names that were looked up on the class, each with what kind of member
+    """Names that were looked up on the class (for TYPE_MATCH, and ID_MATCH on a class), each with what kind of member
     it had then (``capture.resolution.kind_of_member``). What such a member does is guarded where it was used."""
 
     def key(self) -> tuple[object, ...]:

@@ -37,7 +37,7 @@ _BUILT: dict[str, tuple[type, Callable[[Any], list[object]], Callable[[list[Any]
     "size": (torch.Size, list, torch.Size),
     "complex": (complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts)),
 }
-"""For containers: their class, their parts, and their constructor."""
+"""Class, parts and constructor of each kind of container."""
 
 
 def encode(value: object) -> Any:

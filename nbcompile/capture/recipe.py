@@ -55,7 +55,7 @@ class Build:
 
     kind: Literal["list", "tuple", "set", "dict"]
     items: tuple[Recipe, ...]
-    """For a dict: key, value, key, value..."""
+    """Recipes of the items; of a dict: key, value, key, value..."""
 
 
 @dataclass(frozen=True, slots=True)

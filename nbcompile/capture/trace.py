@@ -81,7 +81,7 @@ class Callee:
 
     code: CodeType
     scope: dict[str, object]
-    """Its globals."""
+    """Globals of the function."""
     free: tuple[tuple[str, Recipe], ...]
     """The cells of its free variables."""
 
@@ -139,7 +139,7 @@ class BrokenComprehension:
 
 @dataclass(frozen=True, slots=True)
 class Continue:
-    """Nothing is left to Python: the rest of the frame simply runs uncompiled."""
+    """No action: the rest of the frame runs uncompiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class GraphBreak:
     """The active context managers, outermost first: re-entered around the action."""
     report: Break
     earlier: tuple[Break, ...] = ()
-    """The break that was met first, where ``report`` only says why nothing could resume after it."""
+    """First break of the trace, if ``report`` only says why nothing could resume after it."""
     callers: tuple[ResumePoint, ...] = ()
     """A break in an inlined function (config.nested_graph_breaks): where each of its callers continues with what the
     one before returns, innermost first."""
@@ -171,7 +171,7 @@ class Assumptions:
     members: dict[Source, object] = field(default_factory=dict)
     """Members of trusted modules (torch, Python's library), by their addresses."""
     codes: dict[int, tuple[CodeType, str]] = field(default_factory=dict)
-    """Whatever was traced through, by the code's address, with the name of its module."""
+    """Code objects that were traced, by address, each with the name of its module."""
     initialisers: list[tuple[FunctionType, Source, Source, int]] = field(default_factory=list)
     """State of optimisers that the trace created before it read it: by which function, for which optimiser and group of
     parameters, with how many empty lists for results."""
@@ -185,7 +185,7 @@ class Assumptions:
     launch_constants: dict[int, dict[str, object]] = field(default_factory=dict)
     """Constant arguments of launches, by their numbers there."""
     obstacle: str = ""
-    """Something that only this process can know went into the trace: what it was."""
+    """Name of what the trace depends on that only this process can know; "" for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,21 +193,21 @@ class Trace:
     """Everything that tracing one frame found out."""
 
     graph: CapturedGraph | None
-    """None where no operator was met."""
+    """Captured graph; None if no operator was traced."""
     guards: Callable[[], tuple[Guard, ...]]
-    """Called when the backend has run, which may have had to know a size, too."""
+    """Function to call when the backend has run, since a backend may specialise a size."""
     mutations: tuple[Mutation, ...]
     exit: Return | GraphBreak
     inlined: tuple[str, ...] = ()
     symbols: Callable[[], tuple[Symbol, ...]] = tuple
-    """Called when the backend has run, as ``guards`` is."""
+    """Function to call when the backend has run, like ``guards``."""
     assumed: Assumptions = field(default_factory=Assumptions)
     release: Callable[[], object] = tuple
-    """To be called when guards and symbols are known: what tracing knew of the call's values is let go."""
+    """Function to call when guards and symbols are known: it releases what tracing knew of the call's values."""
     before_graph: tuple[Recipe, ...] = ()
     """Draws from random generators and calls of ``nn.Parameter``, in order: the residual program makes them before the
     graph runs."""
     runs_again: bool = False
-    """If the graph raises, the frame's own code runs from its start: the graph changes nothing, and the frame
+    """True if the frame's own code runs from its start when the graph raises: the graph changes nothing, and the frame
     has side effects (those before the operator that fails), or catches what is raised, or an operator of the graph may
     fail because of values, whose error has eager's text then."""

@@ -46,7 +46,7 @@ class FlexBackward:
     """The gradients of one attention."""
 
     flex: Flex
-    """Its lists are those of the kernel: blocks of keys, or of rows."""
+    """Attention whose lists are those of the kernel: blocks of keys, or of rows."""
     joint: fx.GraphModule
     """Graph of score, position, the score's gradient and tensors: their gradients, None where there is none."""
     captured: tuple[int, ...]

@@ -59,7 +59,7 @@ def find(body: Sequence[Statement], at: int) -> Second | None:
 
 
 def _pairs(sums: Sequence[Accumulate]) -> list[tuple[Accumulate, Accumulate | None]]:
-    """Either sum may be of the squares, the other one of the distances."""
+    """Return both orders of two sums: either may be of the squares, the other one of the distances."""
     if len(sums) == 1:
         return [(sums[0], None)]
     return [(sums[0], sums[1]), (sums[1], sums[0])] if len(sums) == 2 else []
@@ -134,7 +134,7 @@ def _is_mean(center: str, total: Accumulate, between: Sequence[Let], length: ind
 
 
 def declare(emitter: TritonEmitter, second: Second, block: int) -> None:
-    """Before the loop: the accumulators of the second reduction."""
+    """Declare the accumulators of the second reduction, before the loop."""
     emitter.origin = emitter.origins.get(second.part.name, ())
     kind = TYPES[second.part.value.dtype]
     emitter.line(f"{accumulator_name(second.part)} = tl.full([{block}], 0, {kind})")
@@ -143,7 +143,7 @@ def declare(emitter: TritonEmitter, second: Second, block: int) -> None:
 
 
 def combine(emitter: TritonEmitter, first: Accumulate, second: Second, value: str, block: int) -> None:
-    """In the loop, instead of only the first reduction: one more block of values."""
+    """Combine one more block of values, in the loop, instead of in the first reduction alone."""
     emitter.origin = emitter.origins.get(second.part.name, ())
     total, largest, mask = accumulator_name(second.part), accumulator_name(first), emitter.mask
     valid = mask or f"tl.full([{block}], 1, tl.int1)"
@@ -158,7 +158,7 @@ def combine(emitter: TritonEmitter, first: Accumulate, second: Second, value: st
 
 
 def finish(emitter: TritonEmitter, first: str, second: Second, block: int) -> None:
-    """After the loop, where the second nest would be: its result, in a variable."""
+    """Store the result of the second nest in a variable, after the loop."""
     part = second.part
     emitter.origin = emitter.origins.get(part.name, ())
     # Each element has its own largest number or mean. Moved to a common one they add up:

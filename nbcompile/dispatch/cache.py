@@ -245,7 +245,7 @@ class CodeState:
     is_complete: bool = False
     """True if no entry will be added: the recompile limit is reached."""
     living: dict[int, ReferenceType[Holder]] = field(default_factory=dict)
-    """Its entries that are in use, of all regions, by their addresses."""
+    """Entries of the code that are in use, of all regions, by their addresses."""
 
     def reset(self) -> None:
         """Reset the state to that of code that was never compiled."""

@@ -161,7 +161,7 @@ class FrameCallback:
                 lifetimes.release()
 
     def __call__(self, frame: _CaughtFrame, first_entry: object, state: dict[object, object]) -> _Answer:
-        """Called by C if no entry holds, with the hook off; the call raises the exceptions of this method."""
+        """Compile a call for which no entry holds: C calls this with the hook off, and passes exceptions on."""
         code = frame.f_code
         # Cheap checks of the code come before those of the values: this runs for each frame that no entry matches.
         if (member := members.replaced_member()) is not None:

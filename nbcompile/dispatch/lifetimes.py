@@ -1,4 +1,4 @@
-"""Nothing is freed while C may be looking at it.
+"""Lifetimes of cache entries: none is freed while C may read it.
 
 C walks the entries of a code object with plain pointers: to the list, to an entry, to the tree of its guards. To
 evaluate a guard it lets other threads run, and guards run Python; so does the compiler, which is asked while C holds
@@ -29,9 +29,9 @@ from nbcompile.support.process_state import STATE, Lifetime
 from nbcompile.torch_internals import eval_frame
 
 INSIDE = object()
-"""To be read from this module: a name for it elsewhere would be one more reference."""
+"""Object that each running call refers to. It is read from this module alone: another name is one more reference."""
 pending: list[None] = STATE.add("dispatch.lifetimes.pending", [], Lifetime.TASK)
-"""Not empty while something waits for calls to end."""
+"""Marker: not empty while something waits for calls to end."""
 
 # The number of references to INSIDE is the number of calls that are inside, plus a constant. Reading it is one call of
 # C functions, between which no other thread can run.

@@ -30,7 +30,7 @@ _PLAIN = (
 )  # fmt: skip
 _BY_NAME: Mapping[str, type[Any]] = {each.__name__: each for each in _PLAIN}
 State = dict[str, dict[str, list[Any]]]
-"""By function (file, line, name) and source (as a tree in JSON): what all values seen have in common."""
+"""Properties that all values seen have in common, by function (file, line, name) and source (a tree in JSON)."""
 
 
 def file() -> Path | None:

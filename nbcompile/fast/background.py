@@ -147,7 +147,7 @@ def _serve() -> None:
 
 
 def _forget() -> None:
-    """In a forked child there is no worker: what was waiting runs as it was captured."""
+    """Run what was waiting as it was captured: a forked child has no worker."""
     global _queue  # noqa: PLW0603 - the lock of the old one may be held for ever
     _queue = STATE.add("fast.background._queue", queue.SimpleQueue(), Lifetime.TASK)
     _worker.clear()

@@ -216,7 +216,7 @@ def builtins_of(function: FunctionType) -> dict[str, object]:
 
 _OF_MODULES = frozenset(("_parameters", "_buffers", "_modules"))
 _OF_TENSORS = frozenset(("size", "stride", "storage_offset"))
-"""Reading these attributes, and calling these methods, runs no Python of the user's."""
+"""Attributes and methods whose use runs no Python of the user's."""
 
 
 def calls_one_graph(code: CodeType) -> bool:

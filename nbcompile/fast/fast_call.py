@@ -34,7 +34,7 @@ OPERATIONS = (
     "TENSOR", "UNMARKED", "SAME", "DISTINCT",
     "STATE", "KEYS_OF_THREAD", "NO_MODES", "NO_HOOKS", "EMPTY", "UNCHANGED", "ASK", "ASK_ALL",
 )  # fmt: skip
-"""In the order of fast_call.c."""
+"""Opcodes, in the order of fast_call.c."""
 NUMBER = {name: number for number, name in enumerate(OPERATIONS)}
 Instruction = tuple[str, int, int, int, object]
 """Operation, slot that is looked at (-1: none), number, address, object."""

@@ -69,7 +69,7 @@ class ExtraConditions:
     empty: Sequence[Any] = ()
     """A list that must be empty."""
     methods: Sequence[str] = ()
-    """For a module that is called: the methods between the call and the frame that was compiled."""
+    """Methods between the call of a module and the frame that was compiled."""
 
 
 _NO_CONDITIONS = ExtraConditions()

@@ -26,7 +26,7 @@ from nbcompile.runtime.compiler_processes import BuildError
 SOURCE = Path(__file__).with_name("guard_cache.c")
 WORD = 8
 COUNTERS = 2 * WORD
-"""At the head of a TensorImpl: its virtual functions, and how often it is referred to."""
+"""Head of a TensorImpl: its virtual functions, and its reference count."""
 LONGEST = 32 * WORD
 
 WatchedObjects = Callable[[object], Sequence[object]]

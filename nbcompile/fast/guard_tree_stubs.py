@@ -45,7 +45,7 @@ _SETTINGS = {
 
 
 class MissingName(Exception):
-    """This torch reads another name, which the stubs do not have."""
+    """Error for a name that this torch reads and the stubs lack."""
 
 
 class _ImportedStub(ModuleType):

@@ -53,9 +53,9 @@ class WordOffsets:
     """Offsets of the words that say who owns a storage, in words of eight bytes."""
 
     storage: int
-    """In a TensorImpl: the pointer to its storage."""
+    """Pointer to the storage, in a TensorImpl."""
     owners: int
-    """In a storage: the number of tensors that share it."""
+    """Number of tensors that share it, in a storage."""
     weak: int
     """The number of weak references; the same word, in some versions of torch."""
     has_object: int

@@ -58,13 +58,13 @@ class MemoryBarriers:
     seen: Array
     """``[warps, barriers]``: phases that a warp has seen end."""
     source: Array
-    """For each byte of shared memory the barrier of the copy that wrote it last; -1 if a thread did."""
+    """Barrier of the copy that wrote each byte of shared memory last; -1 if a thread wrote it."""
     phase: Array
-    """For each byte the phases that have to be seen before it is read."""
+    """Phases that have to be seen before each byte is read."""
     asleep: Array
     """Threads that wait for the end of a phase."""
     known: dict[tuple[int, int], MemoryBarrier] = field(default_factory=dict)
-    """By block and address."""
+    """Barriers by block and address."""
 
     @staticmethod
     def empty(warps: int, shared_bytes: int, threads: int) -> MemoryBarriers:

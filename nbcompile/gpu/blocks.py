@@ -154,7 +154,7 @@ class Blocks:
         return ~found if instruction.negated else found
 
     def describe(self, instruction: Instruction) -> str:
-        """For the texts of faults."""
+        """Name for the texts of faults."""
         return f"line {instruction.line}, {instruction.name}"
 
     # --- registers -------------------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def _folded_literals(graph_module: torch.fx.GraphModule, schedule: Schedule) -> 
 
 
 def _written_pointers(schedule: Schedule, emitted: EmittedProgram) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """For each kernel the positions of the pointers that it writes to."""
+    """Positions of the pointers that each kernel writes to."""
     arguments = {kernel.name: kernel.arguments for kernel in emitted.kernels}
     generated = tuple(
         (step.name, tuple(at for at, name in enumerate(arguments[step.name]) if name in step.writes))

@@ -47,7 +47,7 @@ class CannotCompile(RuntimeError):
     """Reason why some kernels have no machine code."""
 
     def __init__(self, reasons: dict[str, str]) -> None:
-        """By name of the kernel."""
+        """Take the reasons, by name of the kernel."""
         super().__init__("; ".join(dict.fromkeys(reasons.values())))
         self.reasons = reasons
 
@@ -364,7 +364,7 @@ class _Workers:
         return None
 
     def _forget(self) -> None:
-        """In a child: the connections are its parent's."""
+        """Forget the connections in a child process: they are the parent's."""
         # Two processes that read from one connection would take each other's answers; and the lock
         # may have been held by a thread that a fork does not copy.
         self.idle.clear()

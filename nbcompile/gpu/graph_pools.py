@@ -49,7 +49,7 @@ class GraphPool:
             yield
 
     def neighbours(self) -> str:
-        """For the record: with how many graphs a recording shares the memory."""
+        """Number of graphs with which a recording shares the memory, for the record."""
         others = self.recordings - 1
         return f"; its memory is that of {others} other graph{'s' * (others > 1)}" if others else ""
 

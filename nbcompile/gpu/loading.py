@@ -219,7 +219,7 @@ def _unaligned(kernel: EmittedKernel, chip: str) -> Callable[[], Image]:
 
 
 def _positions(emitted: Runnable) -> dict[str, str]:
-    """For the texts of errors: operators and lines of the user's program."""
+    """Operators and lines of the user's program, for the texts of errors."""
     origin = current_origin()
     found = {}
     for name, known in emitted.ranges:

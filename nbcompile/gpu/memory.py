@@ -217,7 +217,7 @@ class GlobalMemory:
     storages: dict[int, int] = field(default_factory=dict)
     """Positions by the address of the storage: views of one storage share its bytes."""
     watches: dict[int, tiles.Watch] = field(default_factory=dict)
-    """By position: the record of the threads that access the elements of a tensor."""
+    """Records, by position, of the threads that access the elements of a tensor."""
     scratch: int = -1
     """Position of scratch memory, which is no part of a result."""
 

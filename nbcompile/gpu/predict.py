@@ -46,7 +46,7 @@ class Times:
     latency: float
     matrix: float
     least: float
-    """To move what has to be moved, and to multiply what has to be multiplied."""
+    """Least time to move what has to be moved and to multiply what has to be multiplied."""
 
     @property
     def predicted(self) -> float:

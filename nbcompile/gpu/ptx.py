@@ -180,7 +180,7 @@ def _of_one_line(block: re.Match[str]) -> str:
 
 
 def lines(text: str) -> list[int]:
-    """For each line of the text, from 0, the line of the generated module that it comes from; 0 if unknown."""
+    """Line of the generated module that each line of the text (from 0) comes from; 0 if unknown."""
     found: list[int] = []
     line, in_block = 0, 0
     for row in text.split("\n"):

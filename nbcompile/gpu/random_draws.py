@@ -71,7 +71,7 @@ class Like:
     ones: bool = False
 
     def tensor(self) -> torch.Tensor:
-        """Such a tensor."""
+        """Allocate a tensor of this size; filled with ones if it has to be."""
         created = torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=torch.device("cuda", self.gpu))
         return created.fill_(1) if self.ones else created
 

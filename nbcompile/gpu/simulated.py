@@ -67,7 +67,7 @@ class Launch:
     grid: int
     """Number of blocks."""
     lines: Mapping[int, costs.Costs]
-    """By the line of the kernel's module."""
+    """Costs by the line of the kernel's module."""
     times: predict.Times
     touched: int
     """Bytes that are read or written, each counted once."""

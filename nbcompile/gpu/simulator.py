@@ -41,11 +41,11 @@ class Simulation:
     """Result of a simulated launch."""
 
     lines: dict[int, Costs] = field(default_factory=dict)
-    """By the line of the generated module."""
+    """Costs by the line of the generated module."""
     waits: int = 0
     """Largest number of dependent waits for global memory in one warp: uses of values loaded and not used before."""
     writing: list[Array] = field(default_factory=list)
-    """For each warp whether it wrote something, of one part of the grid after the other."""
+    """Flags of the warps that wrote something, one part of the grid after the other."""
 
 
 def run(

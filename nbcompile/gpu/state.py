@@ -86,7 +86,7 @@ class State(Protocol):
     outgoing: list[Copy]
     """Stores of tiles that may still read shared memory."""
     costs: dict[int, Costs]
-    """By the line of the module."""
+    """Costs by the line of the module."""
 
     def describe(self, instruction: Instruction) -> str:
         """Instruction and line, for the texts of faults."""

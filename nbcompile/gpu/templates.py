@@ -133,7 +133,7 @@ class Autotuner:
     hints: SizeHints = field(default_factory=SizeHints)
     """Numbers for symbolic sizes."""
     choices: dict[tuple[str, ...], Choice] = field(default_factory=dict)
-    """By the fx node of the product."""
+    """Choices by the fx node of the product."""
     parts: dict[str, int] | None = field(init=False)
     """Number of parts of a product's sum, by its node; None if no kernels of ours are candidates."""
 

@@ -53,7 +53,7 @@ class TensorMap:
     size: int
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    """In bytes."""
+    """Strides in bytes."""
     box: tuple[int, ...]
     swizzle: int
 
@@ -63,9 +63,9 @@ class Box:
     """Addresses of the elements of a box."""
 
     offsets: Array
-    """In shared memory, from the beginning of the block's."""
+    """Offsets in shared memory, from the beginning of the block's."""
     addresses: Array
-    """In global memory."""
+    """Addresses in global memory."""
     inside: Array
     """True for those that the tensor has."""
 

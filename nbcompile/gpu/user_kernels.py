@@ -58,7 +58,7 @@ class Form:
     """The function that ``triton.jit`` created."""
     signature: tuple[tuple[str, str], ...]
     constants: tuple[tuple[int, Any], ...]
-    """By position: arguments that are part of the code."""
+    """Arguments that are part of the code, by position."""
     divisible: tuple[int, ...]
     """Positions of arguments that are multiples of 16."""
     options: tuple[tuple[str, int], ...] = ()

@@ -56,7 +56,7 @@ class FrameCheck:
         self.groups = groups
         """Guards that the tree evaluates through a cache."""
         self.prepared = prepared
-        """In the order of checking."""
+        """Guards in the order of checking."""
         self.remembered: frozenset[int] = frozenset()
         """The positions of those that only a guard group evaluates."""
         self.root: object = tree.root

@@ -93,6 +93,6 @@ class PageValues:
 
 
 def _asking_nobody(function: Callable[[Any], Atom], source: Source, scope: Scope) -> Atom:
-    """Looking at a tensor is not for its class, nor for a function mode."""
+    """Evaluate without asking the class of a tensor or a function mode."""
     with torch._C.DisableTorchFunction():
         return function(fetch(source, scope))

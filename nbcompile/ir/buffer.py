@@ -35,7 +35,7 @@ class GraphInput:
     device: torch.device
     layout: Layout
     position: int
-    """Its position among the graph's arguments."""
+    """Position among the graph's arguments."""
     from_nodes: tuple[str, ...] = ()
     donated: bool = False
     """True if nobody but the graph needs it (saved for a backward pass): it is freed after its last use."""
@@ -71,7 +71,7 @@ class Pointwise:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """For each element, ``body`` over ``r0 < reduced[0], ...`` combined into one.
+    """Reduction of ``body`` over ``r0 < reduced[0], ...`` to one number for each element.
 
     ``body`` has dtype ``accumulate`` (for argmax and argmin: the type
     compared). The result is cast to ``dtype``.
@@ -94,7 +94,7 @@ class Reduction:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """For each element, ``body`` combined over the elements before it along one dimension, itself included.
+    """Scan: ``body`` combined, for each element, over the elements before it along one dimension, itself included.
 
     ``body`` has dtype ``accumulate`` (for argmax and argmin: the type
     compared). The result is cast to ``dtype``.

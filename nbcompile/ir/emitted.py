@@ -45,26 +45,26 @@ class EmittedKernel:
     lengthy: bool = False
     """Other Python threads should run meanwhile."""
     complaints: tuple[str, ...] = ()
-    """For each checked index the message when it is out of bounds, for each divisor that when it is 0."""
+    """Messages of the checks: for each index that it is out of bounds, for each divisor that it is 0."""
     language: str = "cpp"
     types: tuple[str, ...] = ()
     """Triton's types of the arguments, then of the sizes; none in C++."""
     rounds: str = ""
-    """In Triton: how often the loops of one program go round, as Python over the sizes."""
+    """Number of iterations of the loops of one Triton program, as Python over the sizes."""
     warps: int = 4
-    """In Triton: of 32 threads each, that one program has."""
+    """Number of warps (of 32 threads) of a Triton program."""
     stages: int = 3
-    """In Triton: rounds of a loop whose loads are begun ahead."""
+    """Number of pipeline stages of a Triton loop: iterations whose loads are issued ahead."""
     grid: str = ""
-    """In Triton: the number of programs, as Python over the sizes."""
+    """Number of Triton programs, as Python over the sizes."""
     header: str = ""
-    """In Triton: what the module of the function begins with."""
+    """Text that the module of a Triton function begins with."""
     gpu: int = -1
     """Number of the GPU that it is for; -1: the CPU."""
     unaligned_source: str = ""
-    """In Triton: the source for pointers that are no multiples of 16 bytes, where it is another one."""
+    """Triton source for pointers that are no multiples of 16 bytes, if it differs."""
     parameters: tuple[str, ...] = ()
-    """In Triton: names of the pointers in the source, where they are not p0, p1, ..."""
+    """Names of the pointers in the Triton source, where they are not p0, p1, ..."""
     any_order: bool = False
     """Several elements may be stored to one address, and any of them may be the last, in eager mode too."""
 
@@ -131,7 +131,7 @@ class Launch:
     sizes: tuple[Number, ...] = ()
     """The symbolic sizes that it asks for."""
     grid: Number = -1
-    """On a GPU: the number of blocks; -1: the kernel is C++."""
+    """Number of blocks on a GPU; -1: the kernel is C++."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class ViewSlot:
 
 @dataclass(frozen=True, slots=True)
 class AtSlot:
-    """In the arguments of a call: the tensor in a slot."""
+    """Tensor in a slot, as an argument of a call."""
 
     slot: int
 
@@ -251,7 +251,7 @@ class CaptureFacts:
     apart_is_known: bool = False
     """The obstacle is these calls, or what is on the CPU, and nothing else."""
     writes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """For each kernel the positions of the pointers that it writes to."""
+    """Positions of the pointers that each kernel writes to."""
     mutating: tuple[str, ...] = ()
     """Extern calls that write to their arguments."""
     collectives: tuple[str, ...] = ()

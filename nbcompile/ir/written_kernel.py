@@ -24,7 +24,7 @@ class WrittenKernel:
     parameters: tuple[str, ...]
     """Names of the arguments, in order."""
     programs: int | str
-    """Their number, as Python over the sizes."""
+    """Number of programs, as Python over the sizes."""
     warps: int
     stages: int
     rounds: int | str = 1

@@ -21,7 +21,7 @@ COMPLETERS = {**magics.COMPLETERS, **session.COMPLETERS}
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Called by ``%load_ext nbcompile``."""
+    """Register the magics: ``%load_ext nbcompile`` calls this."""
     kept = SessionMagics(shell)
     shell.register_magics(kept, CompileMagics(shell, kept.keep), LiveMagics(shell))
     for name, completer in COMPLETERS.items():
@@ -29,7 +29,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """Called by ``%unload_ext nbcompile``."""
+    """Remove the magics: ``%unload_ext nbcompile`` calls this."""
     manager = shell.magics_manager
     live = manager.registry.get("LiveMagics")
     if isinstance(live, LiveMagics):

@@ -89,13 +89,13 @@ def gelu_backward(grad: Expr, x: Expr, approximate: str = "none") -> Expr:
 
 @pointwise(aten.tanh_backward.default, operands=2)
 def tanh_backward(grad: Expr, y: Expr) -> Expr:
-    """From the result ``y`` of tanh."""
+    """Compute the gradient from the result ``y`` of tanh."""
     return grad * (1.0 - y * y)
 
 
 @pointwise(aten.sigmoid_backward.default, operands=2)
 def sigmoid_backward(grad: Expr, y: Expr) -> Expr:
-    """From the result ``y`` of sigmoid."""
+    """Compute the gradient from the result ``y`` of sigmoid."""
     return grad * (1.0 - y) * y
 
 

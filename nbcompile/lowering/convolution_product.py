@@ -32,7 +32,7 @@ from nbcompile.lowering.value import Value, merge_nodes, reindexed
 
 CONVOLUTION = torch.ops.aten.convolution.default
 DTYPES = (torch.bfloat16, torch.float16)
-"""In float32 the library may round factors to tf32, which a setting of its own decides."""
+"""Dtypes of the template: in float32 the library may round factors to tf32, which its own setting decides."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def arange_end(build: Builder, end: Any, **_: Any) -> Value:
 
 @lowering(aten.linspace.default)
 def linspace(build: Builder, start: Any, end: Any, steps: Any, **_: Any) -> Value:
-    """From ``start`` to ``end`` in even steps, counted from the nearer end."""
+    """Count from ``start`` to ``end`` in even steps, from the nearer end."""
     count = known_number(index(steps))
     # The middle, from which it is counted from the other end, has to be a number.
     if count is None:

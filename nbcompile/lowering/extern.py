@@ -78,7 +78,7 @@ def returned_by(target: Any, predicted: Any) -> Any:
 
 
 def fallback_reason(target: Any) -> str:
-    """In words, why there is no lowering for an operator."""
+    """Reason, in words, why there is no lowering for an operator."""
     # Higher-order operators and Python functions have no schema.
     schema = getattr(target, "_schema", None)
     if schema is None:

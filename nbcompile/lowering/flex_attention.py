@@ -43,7 +43,7 @@ class FlexForward:
     combination: WrittenKernel | None
     """The second kernel, where several programs share the keys of a row."""
     arguments: Mapping[str, fx.Node]
-    """By the names that the kernels have for them."""
+    """Operands by the names that the kernels have for them."""
     splits: int
     """Programs that share the keys of a row; 0: none do."""
 

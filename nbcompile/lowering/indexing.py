@@ -170,7 +170,7 @@ class IndexedDims:
     first: int
     """The first dimension of the result that is one of the index tensors'."""
     unindexed: Mapping[int, int]
-    """From a dimension of x that no tensor indexes to the dimension of the result."""
+    """Dimension of the result for each dimension of x that no tensor indexes."""
 
 
 def indexed_dims(x: Value, given: Sequence[int], common: Sequence[Index]) -> IndexedDims:

@@ -153,6 +153,6 @@ def _count(rows: LongRows, dtype: torch.dtype) -> Expr:
 
 
 def _without_last(value: Value) -> Value:
-    """Without the last dimension, which has one element."""
+    """Drop the last dimension, which has one element."""
     size: tuple[Index, ...] = value.size[:-1]
     return reindexed(value, size, [*map(loop_variable, range(len(size))), ONE - 1])

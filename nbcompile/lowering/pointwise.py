@@ -159,7 +159,7 @@ def _logical(op: str, a: Expr, b: Expr) -> Expr:
 
 @pointwise(aten.logical_not.default, kind="compare")
 def logical_not(x: Expr) -> Expr:
-    """Not, of the value as a bool."""
+    """Negate the value as a bool."""
     return apply("logical_not", cast(x, torch.bool))
 
 
@@ -223,7 +223,7 @@ def frac(x: Expr) -> Expr:
 
 @lowering(aten.round.decimals)
 def round_decimals(build: Builder, x: Value, *, decimals: int) -> Value:
-    """To a multiple of ``10 ** -decimals``; of 16-bit floats in float32 throughout, as the CPU's kernel does it."""
+    """Round to a multiple of ``10 ** -decimals``; 16-bit floats in float32 throughout, as the CPU's kernel does."""
     if not x.dtype.is_floating_point:
         raise NoLowering(f"rounding {x.dtype} to decimals")
     if x.dtype.itemsize == 2 and x.device.type != "cpu":
@@ -293,7 +293,7 @@ def _bounded(op: str, x: Expr, bound: Expr) -> Expr:
 
 @lowering(aten.clamp.default, aten.clamp.Tensor)
 def clamp(build: Builder, x: Value, min: Any = None, max: Any = None) -> Value:
-    """At least ``min``, at most ``max``; nan stays nan."""
+    """Clamp to at least ``min`` and at most ``max``; nan stays nan."""
     given = tuple(each for each in (min, max) if each is not None)
     dtype = promoted(x, *given)
     for bound in given:
@@ -311,13 +311,13 @@ def clamp(build: Builder, x: Value, min: Any = None, max: Any = None) -> Value:
 
 @pointwise(aten.clamp_min.default, aten.clamp_min.Tensor, operands=2)
 def clamp_min(x: Expr, low: Expr) -> Expr:
-    """At least ``low``."""
+    """Clamp to at least ``low``."""
     return _bounded("maximum", x, low)
 
 
 @pointwise(aten.clamp_max.default, aten.clamp_max.Tensor, operands=2)
 def clamp_max(x: Expr, high: Expr) -> Expr:
-    """At most ``high``."""
+    """Clamp to at most ``high``."""
     return _bounded("minimum", x, high)
 
 
@@ -335,7 +335,7 @@ def addcdiv(x: Expr, a: Expr, b: Expr, value: Any = 1) -> Expr:
 
 @pointwise(aten.lerp.Scalar, aten.lerp.Tensor, operands=3, exact=2)
 def lerp(start: Expr, end: Expr, weight: Expr) -> Expr:
-    """From ``start`` (weight 0) to ``end`` (weight 1), in the form that is exact at both ends."""
+    """Interpolate from ``start`` (weight 0) to ``end`` (weight 1), in the form that is exact at both ends."""
     # The same two formulas as ATen (aten/src/ATen/native/Lerp.h).
     from_start = start + weight * (end - start)
     from_end = end - (end - start) * (1.0 - weight)

@@ -210,7 +210,7 @@ def _avg_pool(
 def _divisor(
     windows: Sequence[Window], at: Sequence[Index], count_include_pad: bool, divisor: int | None, dtype: torch.dtype
 ) -> Expr:
-    """By how much the sum over a window is divided."""
+    """Divisor of the sum over a window."""
     if divisor is not None:
         return constant(divisor, dtype)
     lengths: list[Index] = []
@@ -261,7 +261,7 @@ def avg_pool2d_backward(
     build: Builder, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Value:  # fmt: skip
-    """To each element its share of the gradients of the windows that it is in."""
+    """Give each element its share of the gradients of the windows that it is in."""
     return _avg_pool_backward(build, grad, x, 2, (kernel, stride, padding), count_include_pad, divisor_override)
 
 
@@ -270,7 +270,7 @@ def avg_pool3d_backward(
     build: Builder, grad: Value, x: Value, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Value:  # fmt: skip
-    """To each element its share of the gradients of the windows that it is in."""
+    """Give each element its share of the gradients of the windows that it is in."""
     return _avg_pool_backward(build, grad, x, 3, (kernel, stride, padding), count_include_pad, divisor_override)
 
 
@@ -340,7 +340,7 @@ def adaptive_avg_pool(build: Builder, x: Value, out: Sequence[Any]) -> Value:
 
 @lowering(aten._adaptive_avg_pool2d_backward.default, aten._adaptive_avg_pool3d_backward.default)
 def adaptive_avg_pool_backward(build: Builder, grad: Value, x: Value) -> Value:
-    """To each element its share of its window's gradient."""
+    """Give each element its share of its window's gradient."""
     count = 2 if build.node is None or "2d" in str(build.node.target) else 3
     kernel = _even_windows(x, grad.size[-count:])
     return _avg_pool_backward(build, grad, x, count, (kernel, (), 0), True, None)

@@ -22,7 +22,7 @@ ON_SEVERAL_DEVICES = "tensors on several devices"
 
 
 class NoLowering(Exception):
-    """This call of the operator runs through ATen, for the reason given."""
+    """Signal that a call of an operator runs through ATen, with the reason."""
 
 
 class UnsupportedGraph(Exception):

@@ -145,7 +145,7 @@ class _Interpolation:
     """Position of an element of the result along one dimension: between two elements of the source."""
 
     coordinates: tuple[Index, Index]
-    """May hold symbols of ``gathers``."""
+    """Positions of the two elements, which may hold symbols of ``gathers``."""
     weight: Expr
     """Weight of the second one."""
     gathers: tuple[Gather, ...]
@@ -217,7 +217,7 @@ def _linear(build: Builder, x: Value, out: Sequence[Any], corners: bool, scales:
 def upsample_linear1d(
     build: Builder, x: Value, out: Sequence[Any], align_corners: bool, scales: float | None = None
 ) -> Value:
-    """Between two elements."""
+    """Interpolate between two elements."""
     return _linear(build, x, out, align_corners, [scales])
 
 
@@ -226,7 +226,7 @@ def upsample_bilinear2d(
     build: Builder, x: Value, out: Sequence[Any], align_corners: bool, scales_h: float | None = None,
     scales_w: float | None = None,
 ) -> Value:  # fmt: skip
-    """Between four elements."""
+    """Interpolate between four elements."""
     return _linear(build, x, out, align_corners, [scales_h, scales_w])
 
 
@@ -235,7 +235,7 @@ def upsample_trilinear3d(
     build: Builder, x: Value, out: Sequence[Any], align_corners: bool, scales_d: float | None = None,
     scales_h: float | None = None, scales_w: float | None = None,
 ) -> Value:  # fmt: skip
-    """Between eight elements."""
+    """Interpolate between eight elements."""
     return _linear(build, x, out, align_corners, [scales_d, scales_h, scales_w])
 
 

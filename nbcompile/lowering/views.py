@@ -80,7 +80,7 @@ def _with_inferred(size: tuple[Index, ...], old: tuple[Index, ...]) -> tuple[Ind
 
 @functools.lru_cache(maxsize=4096)
 def _regrouped(old: tuple[Index, ...], new: tuple[Index, ...]) -> list[Index]:
-    """For each old dimension, its index over the new loop variables.
+    """Index of each old dimension, over the new loop variables.
 
     Dimensions are paired off in the smallest groups with equal products, so
     that ``(8, 128) -> (8, 4, 32)`` divides nothing.
@@ -380,7 +380,7 @@ def flip(_: Builder, x: Value, dims: Sequence[int]) -> Value:
 
 @lowering(aten.roll.default)
 def roll(build: Builder, x: Value, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Value:
-    """Moved along, what falls off coming in again at the front."""
+    """Shift along the dimension; what falls off comes in again at the front."""
     if not dims:
         flat = reshape(build, x, [-1])
         return reshape(build, roll(build, flat, shifts, [0]), x.size)

@@ -40,7 +40,7 @@ class ArtifactLogs:
         return not STEPS_WANTED.isdisjoint(enabled())
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:
-        """Nothing is needed while a frame is compiled."""
+        """No-op: nothing is needed while a frame is compiled."""
         return contextlib.nullcontext()
 
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:

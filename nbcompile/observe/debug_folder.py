@@ -53,7 +53,7 @@ class DebugFolder:
         return False
 
     def during(self, compile_id: str) -> contextlib.AbstractContextManager[None]:
-        """Nothing is needed while a frame is compiled."""
+        """No-op: nothing is needed while a frame is compiled."""
         return contextlib.nullcontext()
 
     def receive(self, frame: CompiledFrame, timings: Sequence[Timing]) -> None:

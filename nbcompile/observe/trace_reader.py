@@ -56,7 +56,7 @@ MOST_NAMED = 4
 
 
 class TraceFormatError(ValueError):
-    """There is no trace; the message says what there is."""
+    """Error for a folder without a trace; the message says what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class OpenedTrace:
     """The result of reading a trace."""
 
     records: dict[int, Record]
-    """By rank; a program of one process is rank 0."""
+    """Records by rank; a program of one process is rank 0."""
     notes: tuple[str, ...]
 
 

@@ -56,7 +56,7 @@ def bisect_program(is_right: Callable[[str, str], bool]) -> Any:
 
 
 def take_part(folder: str) -> None:
-    """From here on, leave out in this process what the bisection with that folder leaves out."""
+    """Leave out in this process, from now on, what the bisection with that folder leaves out."""
     CompilerBisector.in_process_cache = folder
     CompilerBisector.bisection_enabled = True
     torch._inductor.config.force_disable_caches = True  # what another trial compiled is not loaded

@@ -53,7 +53,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something in which the compilers differ."""
+    """Difference between the compilers."""
 
     aspect: str
     """``result``, ``frame``, ``graph break``, ``graph``, ``recompilation``, ``AOT graph``, ``guards``."""
@@ -102,7 +102,7 @@ class FramePair:
     file: str
     first_line: int
     ours: str = ""
-    """Its compile id; "" where only torch.compile has the frame."""
+    """Compile id; "" where only torch.compile has the frame."""
     theirs: str = ""
     lines: tuple[LinePair, ...] = ()
     guards: tuple[GuardPair, ...] = ()

@@ -99,7 +99,7 @@ class Node:
     dtype: str = ""
     device: str = ""
     source: str = ""
-    """For a placeholder: the expression its value is read from."""
+    """Expression that the value of a placeholder is read from."""
     stack: tuple[StackLine, ...] = ()
     from_nodes: tuple[str, ...] = ()
     """Ids of the nodes of an earlier graph that it was derived from."""
@@ -133,7 +133,7 @@ class FailedCall:
     message: str
     stack: tuple[StackLine, ...] = ()
     node: str = ""
-    """Its id in :attr:`CompiledFrame.unfinished`; "" where the frame was compiled up to it."""
+    """Id in :attr:`CompiledFrame.unfinished`; "" where the frame was compiled up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ class Kept:
     module: str = ""
     """Module that it is imported from; "" if it cannot be imported."""
     path: str = ""
-    """Its name there; "" for the module itself."""
+    """Name there; "" for the module itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class GpuTile:
     """Rows of the grid."""
     columns: int
     programs: tuple[int, ...] = ()
-    """By cell, row by row; -1 for none, -2 for several."""
+    """Programs by cell, row by row; -1 for none, -2 for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,7 +392,7 @@ class Kernel:
     from_nodes: tuple[str, ...] = ()
     lines: tuple[KernelLine, ...] = ()
     reason: str = ""
-    """For ``aten``: why no kernel was generated."""
+    """Reason why no kernel was generated, for ``aten``."""
     gpu: Gpu | None = None
     """GPU figures, if it was compiled for a target (``options={"target": "sm_90"}``)."""
     autotuning: Autotuning | None = None
@@ -405,7 +405,7 @@ class Lifetime:
 
     buffer: str
     size: str
-    """In bytes: a number, or an expression of symbols."""
+    """Size in bytes: a number, or an expression of symbols."""
     first: int
     """The launch that writes it first."""
     last: int
@@ -423,7 +423,7 @@ class Part:
     name: str
     """``submod_0``, as in torch."""
     nodes: tuple[str, ...]
-    """Its operators, by their ids in the captured graph, in order."""
+    """Operators, by their ids in the captured graph, in order."""
     parameters: tuple[str, ...]
     """The placeholders of its parameters that need a gradient, by their ids."""
     size: int
@@ -458,7 +458,7 @@ class CompiledGraph:
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """Something that tracing assumed about a symbol."""
+    """Assumption of the trace about a symbol."""
 
     condition: str
     """``s77 > 5``"""
@@ -493,7 +493,7 @@ class Advice:
 
     text: str
     verified: bool = False
-    """It was tried: with it, the entry that was created for the earlier call accepts this one, too."""
+    """True if it was tried: with it, the entry that was created for the earlier call accepts this one, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -575,11 +575,11 @@ class CompiledFrame:
     called_from: str = ""
     """Compile id of the frame in whose residual program it was called first."""
     resumes: str = ""
-    """For a resume function: compile id of the frame it continues with."""
+    """Compile id of the frame that a resume function continues."""
     place: int = 0
     """Index among that frame's resume functions."""
     failed_guards: tuple[FailedGuard, ...] = ()
-    """For a recompile: why each existing entry refused, newest first."""
+    """Reasons why each existing entry refused, newest first, for a recompilation."""
     graph: Graph | None = None
     """The captured graph; None where no operator was met, or the frame was not traced to an end."""
     unfinished: Graph | None = None
@@ -595,7 +595,7 @@ class CompiledFrame:
     symbols: tuple[Symbol, ...] = ()
     mutations: tuple[Mutation, ...] = ()
     breaks: tuple[Break, ...] = ()
-    """At most one that ended the graph; more when a frame was skipped."""
+    """Graph breaks: at most one that ended the graph; more when a frame was skipped."""
     resume_functions: tuple[ResumeFunction, ...] = ()
     residual: str = ""
     """Residual program, exactly as it runs."""
@@ -623,7 +623,7 @@ class Timing:
     stage: str
     seconds: float
     began: float = 0.0
-    """On a clock that all timings of a process share."""
+    """Start on a clock that all timings of a process share."""
     inside: str = ""
     """The stage that it is a part of; ``EACH_CALL`` for what no compile does. Only the others make up the whole."""
 
@@ -648,7 +648,7 @@ class Raised:
     """The exception that ended what was recorded (a cell, a call), as the user sees it."""
 
     error: str
-    """Its class."""
+    """Class of the exception."""
     message: str
     stack: tuple[StackLine, ...] = ()
     """The user's lines, outermost first: neither torch's nor the compiler's own."""
@@ -692,7 +692,7 @@ class Record:
     function: str
     environment: Environment = field(default_factory=Environment)
     frames: tuple[CompiledFrame, ...] = ()
-    """In the order in which compilation began."""
+    """Frames in the order in which compilation began."""
     timings: tuple[Timing, ...] = field(default=(), compare=False)
     calls: tuple[Call, ...] = ()
     """The calls of compiled functions that happened meanwhile, in order."""

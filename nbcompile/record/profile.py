@@ -43,7 +43,7 @@ class KernelTime:
     """One kernel, or one call of an operator, over all its calls."""
 
     id: str
-    """Its id in the record."""
+    """Id in the record."""
     operators: str
     places: tuple[Place, ...]
     calls: int

@@ -92,7 +92,7 @@ class Subscriber(Protocol):
         """Return whether the steps of the trace are to be recorded, too."""
 
     def during(self, compile_id: str) -> AbstractContextManager[None]:
-        """Entered while a frame that is wanted is compiled."""
+        """Return the context in which a frame that is wanted is compiled."""
 
     def receive(self, frame: model.CompiledFrame, timings: Sequence[model.Timing]) -> None:
         """Take a finished frame."""
@@ -103,7 +103,7 @@ subscribers: list[Subscriber] = []
 
 
 watching: list[object] = STATE.add("record.recorder.watching", [], Lifetime.TASK)
-"""Not empty while anyone listens, in whatever context: what a call of a compiled function looks at."""
+"""Marker that a call of a compiled function reads: not empty while anyone listens, in whatever context."""
 
 
 class FrameDraft:
@@ -171,7 +171,7 @@ class FrameDraft:
         recorder.timings.extend(self.timings)
 
     def rewrite(self) -> None:
-        """Something was written after the page was handed in: what was compiled in the background."""
+        """Replace the frame in the records that have it: a background compilation wrote to it later."""
         for recorder, index in self._positions:
             recorder.frames[index] = self.frame()
 

@@ -25,7 +25,7 @@ Value = int | float | bool | str | None
 
 
 def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Only arithmetic: ``"a" % x`` and ``[] * 3`` are no business of a guard's."""
+    """Evaluate arithmetic alone: ``"a" % x`` and ``[] * 3`` are no business of a guard's."""
 
     def checked(*values: Value) -> Any:
         if not all(isinstance(each, int | float) for each in values):

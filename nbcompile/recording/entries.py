@@ -280,7 +280,7 @@ def parse_stack(text: str) -> tuple[model.StackLine, ...]:
 
 @functools.cache
 def environment(compiler: str = "", device: str = "cpu") -> model.Environment:
-    """This process: versions, and the C++ compiler's name where one is known."""
+    """Environment of this process: versions, and the C++ compiler's name where one is known."""
     return model.Environment(
         python=platform.python_version(),
         torch=str(torch.__version__),

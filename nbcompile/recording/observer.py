@@ -94,7 +94,7 @@ class FrameObserver:
             torch_logs.recompiled(code.co_name, location, failed, self.compile_id)
 
     def traced(self, trace: Trace, attempt: tracer.FailedAttempt | None) -> None:
-        """Tracing returned."""
+        """Observe that tracing returned."""
         if trace.graph is not None:
             dynamo_counters.count_graph(trace.graph.module)
             self.metrics.note_graph(trace.graph.module)
@@ -115,7 +115,7 @@ class FrameObserver:
         dynamo_counters.count_resumes(residual.resume_codes)
 
     def broke(self, reports: Sequence[model.Break]) -> None:
-        """These graph breaks ended the compilation."""
+        """Observe the graph breaks that ended the compilation."""
 
     def runs_eagerly(self, reason: str, status: str = "skipped") -> None:
         """The call runs eagerly."""

@@ -25,7 +25,7 @@ _PLACEHOLDER = 0x6E62_6370_0000_0000_0000
 
 
 _OUT_OF_THE_WAY = "__nbcompile_frame__"
-"""Its name while it is compiled: a function that calls itself by its global name means the global."""
+"""Name of the function while it is compiled: one that calls itself by its global name means the global."""
 
 
 def compile_function(

@@ -30,7 +30,7 @@ from nbcompile.runtime.compiler_processes import BuildError
 SOURCE = Path(__file__).with_name("conditions.c")
 Check = Callable[[dict[str, object]], bool]
 Conditions = Callable[[Sequence[str], dict[str, Any], Check], Check]
-"""Given texts over ``L`` and ``G``, the globals, and the same in Python: what evaluates them all."""
+"""Compiler of conditions: takes texts over ``L`` and ``G``, the globals, and the same in Python."""
 
 OPERATIONS = (
     "CONSTANT", "NUMBER", "Add", "Sub", "Mult", "FloorDiv", "Mod", "Div", "USub", "Lt", "LtE", "Eq", "NotEq", "Gt",
@@ -73,7 +73,7 @@ def maker() -> Conditions | None:
 
 
 class Unknown(Exception):
-    """Something that conditions.c has no word for."""
+    """Signal for a condition that conditions.c has no instruction for."""
 
 
 class Program:

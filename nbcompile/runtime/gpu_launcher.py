@@ -86,7 +86,7 @@ class GpuLauncher:
     """Version of the driver API."""
     devices: int
     locations: dict[str, str] = field(default_factory=dict)
-    """For the texts of errors: what a kernel computes and of which line, by its unique name."""
+    """Descriptions of kernels (operators, lines) by their unique names, for the texts of errors."""
 
     def capability(self, device: int) -> tuple[int, int, int]:
         """Major and minor compute capability, number of multiprocessors."""
@@ -179,7 +179,7 @@ def free_memory() -> None:
 
 
 memory_holders: list[Callable[[], None]] = []
-"""Called where there is no memory left, before the one other attempt."""
+"""Functions that are called if no memory is left, before the one other attempt."""
 
 
 def open_launcher(compiler: Compiler) -> GpuLauncher | NoGpu:

@@ -26,7 +26,7 @@ class StoredEntry:
     """Files that are of use together only."""
 
     files: tuple[Path, ...]
-    """In the order in which they are removed: without the first of them it counts as absent."""
+    """Files in the order in which they are removed: without the first of them the entry counts as absent."""
     size: int
     used: float
     """Time of the last use, in seconds."""

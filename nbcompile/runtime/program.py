@@ -220,7 +220,7 @@ class RangedCall:
 
 
 listeners: list[Callable[[RangedCall], None]] = []
-"""Called after each profiled call (tools/profile.py)."""
+"""Functions that are called after each profiled call (tools/profile.py)."""
 
 
 def in_range(

@@ -1,4 +1,4 @@
-"""From buffers to kernels in order: ``schedule(program) -> ir.Schedule``.
+"""Scheduling, from buffers to kernels in order: ``schedule(program) -> ir.Schedule``.
 
 In torch: torch/_inductor/scheduler.py. Read next: nbcompile/scheduling/plan.py
 """

@@ -1,4 +1,4 @@
-"""From a fusion group to a kernel: loops and statements.
+"""Kernel of a fusion group: loops and statements.
 
     group: rows i0; buf0 = max of x, buf1 = exp(x - buf0), buf2 = sum of buf1, buf3 = buf1 / buf2
     ->  for i0:  for i1: buf0 = max(buf0, x[..])
@@ -124,7 +124,7 @@ class _Builder:
         return SCRATCH
 
     def _choose_strategy_on_gpu(self, buffer: Pointwise | Reduction | Scan) -> str:
-        """For a row too long for registers: recompute it from what is loaded again; a scan is stored in memory."""
+        """Recompute a row that is too long for registers, from what is loaded again; a scan is stored in memory."""
         if isinstance(buffer, Pointwise):
             return RECOMPUTE
         self.stored.add(buffer.name)

@@ -32,7 +32,7 @@ Priority = tuple[int, int, int]
 
 
 def waits_of(program: Program, needs: Mapping[str, set[str]], order: Sequence[str]) -> dict[str, frozenset[str]]:
-    """For each buffer, the waits that it depends on; empty if the program has none.
+    """Waits that each buffer depends on; empty if the program has none.
 
     Args:
         program: Its buffers.
@@ -75,7 +75,7 @@ class _Order:
         self.in_flight: dict[str, int] = {}
 
     def _ranks(self) -> list[int]:
-        """For each unit, the number of the first collective that needs it; what none needs comes after all others."""
+        """Number of the first collective that needs each unit; what none needs comes after all others."""
         collectives = [at for at, unit in enumerate(self.given) if is_collective(self._only(unit))]
         ranks = [len(collectives)] * len(self.given)
         # In the order in which they are issued: what an earlier collective

@@ -52,7 +52,7 @@ def reads(buffer: Buffer) -> tuple[str, ...]:
 
 
 def dependencies(program: Program, collectives_in_order: bool = True) -> dict[str, set[str]]:
-    """For each buffer, those that must run before it; with the order of collectives among themselves, or without."""
+    """Predecessors of each buffer, with the order of collectives among themselves or without."""
     #     read after write     a reader needs the buffer that it reads
     #     write after read     a writer to an input needs all other readers of it
     #     write after write    the later writer needs the earlier one
@@ -114,7 +114,7 @@ def is_collective(buffer: Buffer | None) -> TypeGuard[Extern]:
 
 
 def waited_for(program: Program) -> dict[str, set[str]]:
-    """For each wait, the collectives of this graph whose results it waits for."""
+    """Collectives of this graph for whose results each wait waits."""
     by_name = {buffer.name: buffer for buffer in program.buffers}
     found: dict[str, set[str]] = {}
     for wait in filter(is_wait, program.buffers):
@@ -124,7 +124,7 @@ def waited_for(program: Program) -> dict[str, set[str]]:
 
 
 def read_until_waits(program: Program) -> dict[str, set[str]]:
-    """For each wait, the buffers that its collective reads until then."""
+    """Buffers that the collective of each wait reads until then."""
     by_name = {buffer.name: buffer for buffer in program.buffers}
     return {
         wait: {name for call in calls if is_collective(by_name[call]) for name in reads(by_name[call])}

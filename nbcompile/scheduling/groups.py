@@ -332,7 +332,7 @@ def _check_size(group: Group) -> None:
 
 
 def passes(group: Group) -> dict[str, int]:
-    """For each member the pass (inner nest 0, 1, ...) that computes it; a row's result is available after its pass.
+    """Pass (inner nest 0, 1, ...) that computes each member; a row's result is available after its pass.
 
     -1: before the first pass.
     """

@@ -107,7 +107,7 @@ def _headroom(
     sizes: dict[str, int],
     tensors: Mapping[str, Tensor],
 ) -> list[int]:
-    """For each launch, the difference between peak live bytes and its own: what the free list may hold."""
+    """Difference between peak live bytes and those of each launch: the limit of the free list."""
     # Live bytes are a running sum: each buffer adds its size where its live range begins, and takes it back at the end.
     change = [0] * (len(launches) + 1)
     seen: set[str] = set()
@@ -130,7 +130,7 @@ def _headroom(
 def _live_range_ends(
     last_use: dict[str, int], outliving: set[str], tensors: Mapping[str, Tensor], launches: int
 ) -> dict[str, int]:
-    """For each buffer, the first launch after its live range."""
+    """First launch after the live range of each buffer."""
     range_ends = {name: launches if name in outliving else last + 1 for name, last in last_use.items()}
     for tensor in reversed(list(tensors.values())):
         if isinstance(tensor, Scatter):  # it is stored in the buffer that it updates

@@ -1,4 +1,4 @@
-"""From a program to a schedule: kernels in order, and their memory.
+"""Schedule of a program: kernels in order, and their memory.
 
     program -> buckets of collectives, if asked for -> dead code elimination -> small producers inlined
     -> mutation cycles broken -> int64 sums narrowed -> fusion groups -> collectives early, waits late

@@ -32,7 +32,7 @@ ASSETS = Path(__file__).parent / "static"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Called by Sphinx."""
+    """Set the extension up: Sphinx calls this."""
     for name in ("ipython", "ipython3"):  # what kernels say their language is called
         app.add_lexer(name, CompileCellLexer)
     app.add_directive("module-map", ModuleMap)

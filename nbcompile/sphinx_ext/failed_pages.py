@@ -28,7 +28,7 @@ class PageError(SphinxError):
 
 
 def stop_if_a_page_failed(app: Sphinx, env: BuildEnvironment) -> None:
-    """Called when all pages were read and executed.
+    """Report the failed pages, when all pages were read and executed.
 
     Raises:
         PageError: some failed.

@@ -22,7 +22,7 @@ STYLE, SCRIPT = "nbcompile-views.css", "nbcompile-views.js"
 
 
 def share_assets(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Called for each page before it is written: what its outputs carry goes, and the page links the files."""
+    """Remove shared parts from the outputs of a page before it is written, and link the files instead."""
     del page, template, doctree  # part of Sphinx's protocol
     body, carried = assets.without_assets(context.get("body", ""))
     if carried:
@@ -32,7 +32,7 @@ def share_assets(app: Sphinx, page: str, template: str, context: dict[str, Any],
 
 
 def write_assets(app: Sphinx, error: Exception | None) -> None:
-    """Called at the end: the two files, with every part."""
+    """Write the two files, with every part, at the end."""
     if error is not None or app.builder.format != "html":
         return
     folder = Path(app.outdir) / "_static"

@@ -40,14 +40,14 @@ PRINTED = {
     "trace_source": "each line of source while it is traced",
     "verbose_guards": "each guard as Python and in words",
 }
-"""Printed when a frame is finished (nbcompile/observe/artifacts.py)."""
+"""Logs that are printed when a frame is finished (nbcompile/observe/artifacts.py)."""
 
 LIVE = {
     "graph_breaks": "each graph break: location, reason, hints, stack",
     "recompiles": "the guard that failed before each recompilation",
     "side_effects": "the side effects that the residual program replays",
 }
-"""Printed while they happen (nbcompile/observe/torch_logs.py)."""
+"""Logs of events, printed while they happen (nbcompile/observe/torch_logs.py)."""
 
 BY_TORCH = {
     "annotation": "annotations of graphs",
@@ -59,7 +59,7 @@ BY_TORCH = {
     "sym_node": "each operation on a symbolic number",
     "trace_shape_events": "each event of the shape environment",
 }
-"""Printed by parts of torch that nbcompile calls, as under torch.compile."""
+"""Logs of parts of torch that nbcompile calls, as under torch.compile."""
 
 NOT_HERE = {
     "aot_graphs_effects": "effect tokens are no nodes of its graphs; see aot_graphs",
@@ -129,6 +129,6 @@ def help_text() -> str:
 
 
 def print_help_on_request() -> None:
-    """With ``TORCH_LOGS=help``: the list, before torch prints its own and ends its import with an error."""
+    """Print the list for ``TORCH_LOGS=help``, before torch prints its own and ends its import with an error."""
     if os.environ.get("TORCH_LOGS") in ("help", "+help") and "torch" not in sys.modules:
         sys.stderr.write(help_text())

@@ -37,7 +37,7 @@ Version = tuple[int, int]
 
 
 class UnsupportedTorchWarning(UserWarning):
-    """This torch is newer than those that nbcompile was tested with."""
+    """Warning for a torch that is newer than those that nbcompile was tested with."""
 
 
 def check() -> None:

@@ -34,7 +34,7 @@ _numbers = STATE.add("teach.exercise_table._numbers", itertools.count(), Lifetim
 
 
 class ExerciseUnknown(ValueError):
-    """There is no exercise with this name."""
+    """Error for an unknown name of an exercise."""
 
 
 @dataclass(frozen=True, slots=True)

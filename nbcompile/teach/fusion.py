@@ -51,7 +51,7 @@ class Operators:
         return words.short_target(self.nodes[node].target).rsplit(".", 1)[-1]
 
     def is_reduction(self, node: str) -> bool:
-        """It reads a whole row, or all, for one result."""
+        """True if it reads a whole row, or all, for one result."""
         return self.kind(node) in REDUCTIONS
 
     def space(self, node: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ CHECKS: Mapping[str, Check] = {
     "fusion": fusion.check,
     "mini": mini.check,
 }
-"""By the exercise's ``kind``."""
+"""Functions that check an answer, by the exercise's ``kind``."""
 
 FACTS: Mapping[str, Callable[[Exercise], str]] = {"residual": residual.facts, "fusion": fusion.facts}
 """Facts that are computed for the task's text: the graphs that were captured, the sizes of tensors."""

@@ -61,7 +61,7 @@ class OperatorGuard(TorchDispatchMode):
     def __torch_dispatch__(
         self, operator: Any, types: Any, arguments: tuple[Any, ...] = (), keywords: dict[str, Any] | None = None
     ) -> Any:
-        """Called for each operator."""
+        """Record one operator."""
         name = str(operator.overloadpacket).rsplit(".", 1)[-1]
         if not self.allowed and name not in READS:
             self.outside.append(name)

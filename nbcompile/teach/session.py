@@ -22,7 +22,7 @@ _current: list[str] = STATE.add("teach.session._current", [], Lifetime.PROCESS)
 
 
 class NoExercise(ValueError):
-    """Nothing was asked yet."""
+    """Error: nothing was asked yet."""
 
 
 def exercise(name: str) -> Exercise:

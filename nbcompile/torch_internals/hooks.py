@@ -283,7 +283,7 @@ def _leave_layers(depth: int) -> None:
 
 
 def _leave_dual_level() -> None:
-    """There is at most one level of forward-mode AD; whether it is entered, only entering it tells."""
+    """Leave the level of forward-mode AD. There is at most one; only entering it shows whether it is entered."""
     with contextlib.suppress(RuntimeError):
         torch._C._enter_dual_level()
     torch._C._exit_dual_level(level=0)

@@ -133,7 +133,7 @@ def autocast_dtype_of_cuda() -> torch.dtype:
 
 
 AUTOCAST_DTYPES = MappingProxyType({"cpu": autocast_dtype_of_cpu, "cuda": autocast_dtype_of_cuda})
-"""By type of device; functions with names, as guards ask them again."""
+"""Functions that return the dtype of autocast, by type of device; named, since guards call them again."""
 
 
 class _Autocast(NamedTuple):

@@ -64,7 +64,7 @@ class SymbolicDim:
     most: int | None = None
     """The bounds that the user gave."""
     shape_id: str | None = None
-    """Unbacked dims with the same one are equal."""
+    """Name that equal unbacked dims share."""
 
 
 def symbolic_context(
@@ -237,7 +237,7 @@ def is_constraint_violation(error: BaseException) -> bool:
 
 
 def symbol_facts(shape_env: Any) -> dict[str, tuple[tuple[str, ...], str, str]]:
-    """For every symbol of a frame: the expressions that it is read from, its value ("" if unbacked), its range."""
+    """Facts about the symbols of a frame: expressions that each is read from, value ("" if unbacked), range."""
     facts = {}
     for symbol, bounds in shape_env.var_to_range.items():
         sources = tuple(each.name for each in shape_env.var_to_sources.get(symbol, ()))

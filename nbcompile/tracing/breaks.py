@@ -623,7 +623,7 @@ class Unsupported(Exception):
     stack: tuple[StackLine, ...] = ()
     """The user's stack, outermost first."""
     forbids_resume: bool = False
-    """Nothing can continue after it: the frame runs uncompiled."""
+    """True if nothing can continue after it: the frame runs uncompiled."""
     needs_frame: bool = False
     """The function that it is in runs as it is, whole: the call of it is what breaks."""
     is_final: bool = False
@@ -674,7 +674,7 @@ def unsupported(kind: BreakKind, context: str = "", **details: object) -> Unsupp
 
 
 class RestartAnalysis(Exception):
-    """Something real is now as the trace is to find it: it begins again."""
+    """Signal to begin the trace again: a real object is now as the trace has to find it."""
 
 
 class SkipFrame(Exception):
@@ -686,7 +686,7 @@ class SkipFrame(Exception):
         super().__init__(reason)
         self.reason = reason
         self.guards = guards
-        """Under which another process finds nothing to compile in it, either; None: not known."""
+        """Guards under which another process finds nothing to compile in it, either; None: not known."""
         self.assumed = assumed
 
 

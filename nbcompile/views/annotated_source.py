@@ -49,7 +49,7 @@ class SourceLine:
     nodes: tuple[str, ...]
     """Captured nodes, by id."""
     elsewhere: bool
-    """Not traced in this frame: before a resume function begins, or after a break."""
+    """True for a line that this frame did not trace: before a resume function begins, or after a break."""
     carets: str = ""
     """Below the piece of the line that raised."""
 

@@ -83,7 +83,7 @@ def _maker(frame: CompiledFrame) -> str:
 
 
 def _resumed(record: Record, frame: CompiledFrame) -> Iterator[tuple[str, CompiledFrame | None]]:
-    """By what names the residual program calls its resume functions, and the frame that each became."""
+    """Names by which the residual program calls its resume functions, and the frame that each became."""
     # A resume function that was compiled several times: the first frame of it, as in `_collect`.
     became = {each.place: each for each in reversed(record.frames) if each.resumes == frame.id}
     met: Counter[str] = Counter()

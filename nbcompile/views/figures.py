@@ -41,7 +41,7 @@ def of_sentence(record: Record) -> str:
 
 
 def of_end(frame: CompiledFrame, path: str = "") -> str:
-    """For :func:`facts.ended_by`, where it says a line: the frame's own line of its first break."""
+    """Line of the frame's first break, where :func:`facts.ended_by` says one."""
     compiled = frame.status == "compiled" and frame.breaks
     return f"{path}|end" if compiled and links.own_line(frame, frame.breaks[0].stack) is not None else ""
 

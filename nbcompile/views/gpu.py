@@ -24,7 +24,7 @@ _PIECES = 4
 
 
 def sentence(compiled: CompiledGraph) -> str:
-    """For which GPU a graph was compiled; "" if for this machine."""
+    """Name of the GPU that a graph was compiled for; "" for this machine."""
     return f"compiled for {compiled.target}, run in the simulator" if compiled.target else ""
 
 

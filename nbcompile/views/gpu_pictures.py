@@ -37,7 +37,7 @@ _TONES = Markup(
     ".i text{font-size:9.5px}"
 )
 Scale = Callable[[float], float]
-"""From a value to pixels."""
+"""Map from a value to pixels."""
 Dot = tuple[str, int, int]
 """A text and its position."""
 Corner = tuple[float, float]
@@ -48,7 +48,7 @@ COLOURS = 6
 _CLASS = "n-picture dark-light"
 """Own size rules; and "dark-light", by which themes of Sphinx know a picture that is dark on dark pages by itself."""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 340, 240, 52, 26, 34
-"""In pixels. All pictures fit a page of 400 pixels as they are: scaled down, their words would be too small to read."""
+"""Sizes in pixels. All pictures fit a page of 400 pixels: scaled down, their words would be too small to read."""
 CELL, LINE = 9, 12
 """Width and height of a cell of a grid."""
 ACROSS = 32
@@ -144,7 +144,7 @@ def _number(power: int) -> str:
 
 
 def labelled(dots: Sequence[Dot], roof: Sequence[Corner]) -> list[Dot]:
-    """For each dot a text and where it begins: its name, the number at its end, or nothing, as there is room."""
+    """Text of each dot and its position: name, number at the end, or nothing, as there is space."""
     # Obstacles: the dots themselves, and the roof as small boxes, four pixels apart. A label that
     # has a position becomes one, so that the first kernels have the best positions.
     taken: list[Box] = [(x - 5, y - 5, x + 5, y + 5) for _, x, y in dots]

@@ -66,7 +66,7 @@ _DETAIL = (
     Limits(rows=80, frames=15, characters=200, repeated=True),
     Limits(rows=15, frames=5, characters=100, repeated=True),
 )
-"""Tried in order until the output fits. More than 2000 rows of one table never do."""
+"""Levels of detail, tried in order until the output fits. More than 2000 rows of one table never do."""
 
 
 def render(
@@ -127,7 +127,7 @@ _STORM = (
     Limits(rows=80, frames=40, characters=200, repeated=True, entries=1, without=("what_if", *_BESIDE, "kernels")),
     Limits(rows=15, frames=40, characters=100, repeated=True, entries=1, without=("what_if", *_BESIDE, "kernels")),
 )
-"""Tried in order for such a function, before ``_DETAIL``."""
+"""Levels of detail for such a function, tried in order before ``_DETAIL``."""
 COMFORTABLE = 420_000
 """Bytes that a page takes up and that are drawn in a moment: with more, the first try is a shorter one."""
 _ROW = 200

@@ -63,7 +63,7 @@ def _called(kernel: Kernel) -> str:
 
 
 def _first_of_their_kind(kernels: tuple[Kernel, ...]) -> dict[str, str]:
-    """For each kernel, by id, the name of the first that has the same program but for names in comments."""
+    """Name of the first kernel with the same program but for names in comments, for each kernel by id."""
     firsts: dict[str, str] = {}
     return {
         kernel.id: firsts.setdefault(

@@ -234,7 +234,7 @@ _DECLARES = ("const", "let")
 def _one_declaration(words: list[Word]) -> Iterator[Word]:
     """``const a = 1; const b = 2;`` as ``const a = 1, b = 2;``."""
     declares = [False]
-    """For each bracket that is open: whether its statement is a declaration."""
+    """Flags of the open brackets: True if the statement is a declaration."""
     before = ";"
     for index, word in enumerate(words):
         if word.mark in _OPENING:

@@ -29,7 +29,7 @@ _PASSES = {
     ("joint", "backward"): "cut: operators of the forward graph are gone, what it saved is an input",
     ("traced", "inference"): "regions that one operator computes became that operator",
 }
-"""By the stages of the graphs before and after."""
+"""Titles by the stages of the graphs before and after."""
 
 
 @dataclass(frozen=True, slots=True)

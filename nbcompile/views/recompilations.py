@@ -24,7 +24,7 @@ from nbcompile.views.markup import Content, Limits, chip, code, fold, join, row,
 
 
 def render(record: Record, limits: Limits) -> Markup | None:
-    """For each recompile, the guard by which each older entry refused."""
+    """Guard by which each older entry refused, for each recompilation."""
     recompiled = [frame for frame in record.frames if frame.failed_guards]
     if not recompiled:
         return None
@@ -159,7 +159,7 @@ def _why(frame: CompiledFrame) -> str:
 
 
 def read(no: refusals.Refusal, frame: CompiledFrame) -> str:
-    """For a relation between sizes: what they were in the call that was refused."""
+    """Sizes of a relation in the call that was refused."""
     found = {facts.readable(each.name): each.value for each in frame.readings}
     return ", ".join(f"{name} = {value}" for name, value in found.items() if "()" in name and name in no.what)
 

@@ -92,7 +92,7 @@ def outcome(record: Record) -> str:
 
 
 def _without_frames(record: Record) -> str:
-    """Nothing was compiled: what the calls ran, if there were any."""
+    """Sentence for calls of which nothing was compiled: what they ran."""
     ran = dict.fromkeys((each.function, bool(each.entry), each.reason) for each in record.calls)
     if not ran and record.raised is not None:
         return "Nothing was compiled: the exception came before a compiled function began to run."
@@ -222,7 +222,7 @@ def _goes_on(record: Record, frame: CompiledFrame) -> str:
 
 
 def _named(record: Record, frame: CompiledFrame) -> str:
-    """Its name, with its compile id where another code object has the same name."""
+    """Name of a frame, with its compile id where another code object has the same name."""
     name = f"`{facts.name(frame)}`"
     return f"{name} (frame {frame.id})" if _has_namesake(record, frame) else name
 

@@ -64,7 +64,7 @@ class Found:
     page: dict[str, Any]
     """The record of the compile; {} if nobody recorded."""
     is_own: bool
-    """This process compiled it, for a code object that was equal."""
+    """True if this process compiled it, for a code object that was equal."""
     skip_reason: str = ""
 
 

@@ -89,7 +89,7 @@ def _setting(value: object) -> object:
 
 @functools.cache
 def surroundings() -> str:
-    """This machine and what is installed on it, as far as compiled code depends on them."""
+    """Properties of the machine and of what is installed on it that compiled code depends on."""
     compiler = toolchain.find()
     return digest_of(
         (

@@ -219,7 +219,7 @@ def unfinished(where: Path | None = None) -> list[Path]:
 
 
 def warn(kind: str, text: str) -> None:
-    """Once in a process for each kind of trouble."""
+    """Warn once in a process for each kind of problem."""
     if kind not in _warned:
         _warned.add(kind)
         warnings.warn(text, errors.StoreWarning, stacklevel=2)

@@ -173,7 +173,7 @@ def _write(entry: Entry) -> None:
 
 
 def _write_all() -> None:
-    """Without a thread, in the one that asks."""
+    """Write in the calling thread."""
     while _queue.pending:
         _write(_queue.pending[0])
         _queue.pending.popleft()
@@ -217,7 +217,7 @@ def _progress() -> tuple[object, ...]:
 
 
 def _reset_after_fork() -> None:
-    """In a forked child: the thread is not there, and what still waits the parent writes."""
+    """Forget the queue in a forked child, which has no thread: the parent writes what still waits."""
     global _queue  # noqa: PLW0603 - the lock of the old one may be held for ever
     _queue = STATE.add("fast.disk_cache.writer._queue", _Queue(), Lifetime.TASK)
 

@@ -22,7 +22,7 @@ from nbcompile import torch_internals
 ROWS_OF_SUMS = 32
 """The efficient kernel rounds the number of its logarithms up to a multiple of it."""
 BIAS_COLUMNS = 16
-"""It rounds up the columns of a mask's gradient, too."""
+"""Multiple to which it rounds up the columns of a mask's gradient."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,10 +51,10 @@ class LeafEncodings:
 
     check: Callable[[Guard, str, object], Leaf]
     sentence: Callable[[str, Any], str]
-    """From the name of the value, and what is expected of it."""
+    """Function of the name of the value and what is expected of it."""
     page_tree: Callable[[PageValues, Leaf, Scope], Tree] | Reason
     instructions: Callable[[InstructionWriter, Leaf, int, Any, object], bool] | Reason
-    """From the slot of the value, what is expected, and the value at the call for which they are written."""
+    """Function of the slot of the value, what is expected, and the value at the call for which they are written."""
     stored: Form | Reason
 
 

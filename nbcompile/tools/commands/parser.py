@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 ALIKE = 0.8
-"""From this ratio of equal characters on (difflib), an unknown word is a misspelt one."""
+"""Ratio of equal characters (difflib) from which an unknown word is a misspelt one."""
 
 
 def closest(word: str, names: Iterable[str]) -> str:

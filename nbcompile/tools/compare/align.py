@@ -117,7 +117,7 @@ def _lines(ours: CompiledFrame | None, theirs: CompiledFrame | None) -> Iterator
 
 
 def _marks(frame: CompiledFrame | None, shown: CompiledFrame) -> dict[int, LineMarks]:
-    """By line of the shown source, what a compiler produced from it."""
+    """Results of a compiler by line of the shown source."""
     if frame is None:
         return {}
     nodes: dict[int, list[str]] = {}

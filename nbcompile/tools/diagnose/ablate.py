@@ -53,7 +53,7 @@ class Rung:
     """A subsystem of which nothing is allowed (nbcompile/support/fuel.py)."""
     settings: tuple[tuple[str, Any], ...] = ()
     stored: bool = False
-    """With the store on disk, as a program runs by itself. On all other rungs everything is compiled and built anew."""
+    """True to run with the store on disk, as a program runs by itself; all other rungs compile and build anew."""
     target: str = ""
     """A GPU whose code a simulator runs: no step to the next rung, but another generator of code."""
 
@@ -93,7 +93,7 @@ class Row:
 
     rung: str
     difference: str
-    """From eager mode; "" for none."""
+    """Difference from eager mode; "" for none."""
     seconds: float
     left_out: str = ""
     """The reason why this rung was not tried."""

@@ -196,7 +196,7 @@ def replace_by_input(graph: torch.fx.GraphModule, node: torch.fx.Node) -> None:
 
 
 def _without_unused(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> tuple[torch.fx.GraphModule, list[Any]]:
-    """Without operators and inputs that nobody reads; operators that only write stay."""
+    """Drop operators and inputs that are not read; operators that only write stay."""
     graph = copy.deepcopy(graph)
     graph.graph.eliminate_dead_code()
     kept = []

@@ -126,7 +126,7 @@ def without_names(text: str) -> str:
 
 
 def _without_variables(text: str) -> str:
-    """Without the values of environment variables: a guard on ``os.environ`` holds one, as a text in quotes."""
+    """Drop the values of environment variables: a guard on ``os.environ`` holds one, as a text in quotes."""
     # The longest first, because one value may be a part of another.
     for name, value in sorted(os.environ.items(), key=lambda item: -len(item[1])):
         # The record is JSON, where a quote or a backslash in the value is escaped.

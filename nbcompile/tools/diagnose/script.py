@@ -58,7 +58,7 @@ class Script:
     replace: bool = False
     """nbcompile.compile instead of torch.compile."""
     given: bytes = b""
-    """Its standard input."""
+    """Standard input of the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Way:
     engine: str = "nbcompile"
     """``"torch"``: the real torch.compile instead of both."""
     stored: bool = False
-    """With the store on disk, as the program runs by itself."""
+    """True to run with the store on disk, as the program runs by itself."""
     target: str = ""
     """A GPU, for which our own backend generates code that a simulator runs."""
     bisection: str = ""

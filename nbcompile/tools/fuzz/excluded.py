@@ -31,7 +31,7 @@ class Exclusion:
     pattern: str
     """Found in the text of a statement."""
     values: Callable[[Values], bool]
-    """Asked about the tensors that the statement names."""
+    """Predicate about the tensors that the statement names."""
     reason: str
 
 

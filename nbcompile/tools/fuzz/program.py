@@ -51,7 +51,7 @@ class Program:
     backend: str = "eager"
     dynamic: bool | None = None
     stored: bool = False
-    """Played a second time, from what the first left in the store."""
+    """True to run a second time, from what the first run left in the store."""
     size: int = 1
     """Number of small programs in it."""
     value_sets: int = 0

@@ -65,7 +65,7 @@ def _step_unsupported(tracer: Tracer, arguments: Arguments, keywords: Keywords) 
 def _setting(module: str, name: str) -> None:
     @handles_named(module, name)
     def _make(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """Created now, as it decides how the rest is traced."""
+        """Create the context now, as it decides how the rest is traced."""
         values = [realise(tracer, each) for each in arguments]
         named = {key: realise(tracer, each) for key, each in keywords.items()}
         make = getattr(sys.modules[module], name)

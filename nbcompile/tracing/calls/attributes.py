@@ -41,6 +41,7 @@ def module_source(module: ModuleType) -> Source | None:
 
 def is_module_scope(name: str, scope: dict[str, object]) -> bool:
     """True if the dict contains the globals of an imported module."""
+    # A module of the same name that was loaded anew has other globals: the source would lead to those.
     module = sys.modules.get(name)
     return module is not None and module.__dict__ is scope
 

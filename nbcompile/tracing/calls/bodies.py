@@ -1,4 +1,4 @@
-"""Tracing a function into a body, and putting the operator that runs it into the graph.
+"""Bodies of higher-order operators: trace a function into a body, and add the operator that runs it to the graph.
 
     body = trace_body(tracer, function, arguments)     placeholder ..., output (a, b)
     call(tracer, operator, [node of the body, ...])    node ; getitem 0 ; getitem 1

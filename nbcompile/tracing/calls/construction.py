@@ -1,4 +1,4 @@
-"""Making objects: what calling a class means; and attributes of classes.
+"""Construction of objects: what calling a class means; and attributes of classes.
 
     Point(1, y)       object.__new__, then Point.__init__ is traced
     Pair(a, b)        a named tuple, known item by item

@@ -130,7 +130,7 @@ def _leaves(tracer: Tracer, result: TensorVariable) -> tuple[TensorVariable, ...
 
 
 def _expect_plain_leaf(tracer: Tracer, leaf: TensorVariable, context: str) -> None:
-    """Its gradient is stored after the graph, which calls no hooks."""
+    """Refuse a leaf whose gradient cannot be stored after the graph, which calls no hooks."""
     if leaf.source is None or not leaf.example.is_leaf:
         raise breaks.unsupported(breaks.BACKWARD_UNTRACED, context, problem="into a tensor created here")
     tracer.guard(AttrSource(leaf.source, "grad_fn"), GuardKind.NONE_MATCH, None)

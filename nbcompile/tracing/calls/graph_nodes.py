@@ -82,6 +82,7 @@ def create_node(
 
 
 def _refuse_arrays(tracer: Tracer, target: Any, arguments: Sequence[VariableTracker]) -> None:
+    # An array of NumPy is a tensor of the graph that only its own operators may take: torch refuses a real array, too.
     if not isinstance(target, TAKE_ARRAYS) and target not in MAKE_TENSORS and has_array(arguments):
         name = getattr(target, "__name__", str(target))
         if getattr(target, "__module__", "") != "_operator" and target is not arrays.array_attribute:

@@ -51,7 +51,7 @@ OPERATORS = torch.ops.higher_order
 
 @contextlib.contextmanager
 def capturing_whole(tracer: Tracer) -> Iterator[None]:
-    """Tracing for an operator that has no meaning outside of a graph: what would break the graph is an error."""
+    """Trace for an operator that has no meaning outside of a graph: what would break the graph is an error."""
     try:
         yield
     except breaks.Unsupported as error:

@@ -210,7 +210,7 @@ for _symbolic_function in (
 def _joined(name: str, join: Callable[[Any, Any], Any]) -> None:
     @handles_named("torch.fx.experimental.symbolic_shapes", name)
     def _join(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """Joined in the graph: whether the whole holds is for the run to say."""
+        """Join conditions in the graph: the run decides whether all hold."""
         first, *others = (realise(tracer, each) for each in arguments)
         for other in others:
             known = first.is_constant() and other.is_constant()
@@ -232,7 +232,7 @@ _SIZE_QUESTIONS = (
 def _size_question(name: str) -> None:
     @handles_named("torch.fx.experimental.symbolic_shapes", name)
     def _answer(tracer: Tracer, arguments: Arguments, keywords: Keywords) -> VariableTracker:
-        """Asked of the symbols themselves, now."""
+        """Ask the symbols themselves, now."""
         (value,) = (realise(tracer, each) for each in arguments)
         asked = value.example if isinstance(value, (TensorVariable, SymbolicVariable)) else value.constant()
         try:

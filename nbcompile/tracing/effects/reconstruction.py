@@ -66,11 +66,11 @@ class Reconstruction:
         self._filling: set[int] = set()
         self._first: dict[int, VariableTracker] = {}
         self._fills_of_parts: dict[int, list[Fill]] = {}
-        """By the key of a value that is not created yet: functions that fill the parts which were created empty."""
+        """Functions that fill parts which were created empty, by the key of a value that is not created yet."""
         self.at_last: list[Callable[[], Mutation]] = []
         """Mutations that complete values; they run after all other side effects."""
         self.visible: set[int] | None = None
-        """At a break: ids of the trackers that the rest of the program can reach. None: all of them."""
+        """Ids of the trackers that the rest of the program can reach after a break. None: all of them."""
         self.named: set[int] | None = None
         """Ids of the trackers that names can reach: the iterator of a loop, which is only on the stack, is not one."""
 

@@ -46,5 +46,7 @@ def _forget(interpreter: FrameInterpreter, frame: Translator, left: VariableTrac
 
 def may_suppress(manager: VariableTracker) -> bool:
     """True if a context may suppress an exception: torch's own contexts and most generator contexts do not."""
+    # ``contextlib.suppress`` is the only class of its module that exists to suppress. A context of the user may do so,
+    # too: whether it does is known only when its ``__exit__`` returns.
     cls = manager.python_type()
     return cls is contextlib.suppress or cls.__module__.partition(".")[0] not in ("torch", "contextlib")

@@ -1,4 +1,4 @@
-"""Following a call into its body.
+"""Inlining of calls: a frame for the body of a function or generator.
 
     def h(a, *rest, k=1): ...         a frame of its own: locals a, rest, k
     h(x, y, k=2)                      {a: x, rest: (y,), k: 2}

@@ -121,7 +121,7 @@ class Interpreter:
             self.frames.pop()
 
     def before_step(self, frame: Translator) -> None:
-        """Asked before each instruction: whether the graph ends here."""
+        """End the graph if that is planned before the next instruction."""
         # If no frame can resume after a break, the graph ends at the last checkpoint instead: the code before the
         # checkpoint is compiled, and Python runs the rest. Without nested graph breaks only the traced frame itself can
         # be left that way.

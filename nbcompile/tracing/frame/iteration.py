@@ -52,4 +52,5 @@ def send(tracer: Tracer, iterator: VariableTracker, value: VariableTracker) -> V
 
 def returned_by(tracer: Tracer, iterator: VariableTracker) -> VariableTracker:
     """Value that an exhausted generator returned."""
+    # No value: the generator ended without ``return``, or the iterator is no generator.
     return ConstantVariable(None) if iterator.ending is None else realise(tracer, iterator.ending)

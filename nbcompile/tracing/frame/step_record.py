@@ -37,6 +37,8 @@ class StepRecord:
 
     def note_step(self, frame: Translator, depth: int) -> None:
         """Record that one instruction is about to be traced."""
+        # Guards and nodes are known only after an instruction ran, which may end in an exception: so the next step, or
+        # the end of the trace, completes the step before.
         if self.steps is None or len(self.steps) >= MOST_STEPS:
             return
         self.note_effects()

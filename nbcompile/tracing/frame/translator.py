@@ -57,7 +57,7 @@ _views: weakref.WeakKeyDictionary[CodeType, CodeView] = STATE.add(
 
 
 def code_view(code: CodeType) -> CodeView:
-    """Disassembled once per code object."""
+    """View of a code object, disassembled once."""
     view = _views.get(code)
     if view is None:
         instructions = expand_superinstructions(disassemble(code))
@@ -112,7 +112,7 @@ class Translator:
     steps: int = 0
     """Number of instructions that it has run."""
     checkpoint: int | None = None
-    """After how many instructions it could last be left to Python."""
+    """Number of instructions after which the frame could last be left to Python."""
     calling: VariableTracker | None = None
     """Callee of the call instruction that runs right now: the frame of just that function returns to it directly."""
     tested_symbol: bool = False  # by the last conditional jump: nothing before such an assertion is worth a graph

@@ -20,12 +20,14 @@ def stack(frames: Sequence[Translator]) -> tuple[StackLine, ...]:
     """The user's stack, outermost first; our own polyfills are left out."""
     if not frames:
         return ()
+    # ``callers`` was set when the frame began to run: it holds the lines of all frames below, so one frame is enough.
     top = frames[-1]
     return top.callers if top.is_polyfill else (*top.callers, top.stack_line())
 
 
 def callee(frames: Sequence[Translator]) -> str:
     """Source text of the function that the current line of the innermost frame calls; "" if it has no call."""
+    # A polyfill is one call in C to the program: the user's line is that of the frame that called the polyfill.
     frame = next((each for each in reversed(frames) if not each.is_polyfill), None)
     return callees.callee(frame.code, frame.view.instructions, frame.current) if frame is not None else ""
 

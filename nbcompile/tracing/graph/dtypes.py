@@ -42,7 +42,7 @@ class DtypeTrial(TorchDispatchMode):
     def __init__(self, see: Callable[[Any, Sequence[Any], Mapping[str, Any]], None]) -> None:
         super().__init__()
         self.see = see
-        """Is shown each operator that runs."""
+        """Function that is called with each operator that runs."""
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

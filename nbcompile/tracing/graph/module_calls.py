@@ -34,7 +34,7 @@ class ModuleCalls:
 
     @contextmanager
     def inside(self, module: torch.nn.Module, source: Source) -> Iterator[None]:
-        """While its ``forward`` is traced."""
+        """Record the module while its ``forward`` is traced."""
         path = path_of(source)
         count = self._counts.get(path, 0)
         self._counts[path] = count + 1

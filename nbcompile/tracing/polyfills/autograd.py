@@ -26,11 +26,11 @@ class Context:
         self.materialize_grads = True
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Kept for ``backward``."""
+        """Save tensors for ``backward``."""
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Kept for ``jvp``, which is not traced."""
+        """Ignore tensors for ``jvp``, which is not traced."""
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -78,7 +78,7 @@ def forward_and_setup(
 def traced_forward(
     forward: Callable[..., Any], setup_context: Callable[..., None] | None, context: Context, *arguments: Any
 ) -> Any:
-    """Without gradients; an input that is returned becomes a view of itself, as autograd makes it."""
+    """Run without gradients; an input that is returned becomes a view of itself, as autograd makes it."""
     with torch.no_grad():
         results = forward_and_setup(forward, setup_context, context, *arguments)
 

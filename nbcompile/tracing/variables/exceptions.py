@@ -58,11 +58,11 @@ class ExceptionVariable(ObjectVariable):
         self.context: VariableTracker | None = None
         self.suppresses_context = False
         self.failed_lookup: tuple[str, VariableTracker] | None = None
-        """For an AttributeError: the name that was looked up first, and on what."""
+        """Name that was looked up first, and object, of an AttributeError."""
         self.traceback: VariableTracker | None = None
         """Traceback from the time when it was raised."""
         self.file_names: list[VariableTracker] = []
-        """For an OSError: what follows ``args`` in the call that created it."""
+        """Arguments of an OSError after ``args`` in the call that created it."""
         self.members: tuple[VariableTracker, ...] | None = None
         """Exceptions of a group, which a later change of the list in ``args`` does not change."""
         self.of_assertion = False

@@ -53,7 +53,7 @@ class BaseFunctionVariable(VariableTracker):
         raise NotImplementedError
 
     def closure_cells(self, tracer: Tracer) -> Sequence[CellVariable]:
-        """Its cells, in the order of ``co_freevars``."""
+        """Cells, in the order of ``co_freevars``."""
         raise NotImplementedError
 
     def global_scope(self) -> dict[str, object]:

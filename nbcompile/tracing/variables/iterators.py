@@ -68,7 +68,7 @@ class SequenceIteratorVariable(IteratorVariable):
         self.index = 0
         self.source = source
         self.is_exhausted = False
-        """Once it has said that nothing is left, it says so for ever, even if the list grows."""
+        """True once it was exhausted: it stays so, even if the list grows."""
 
     def python_type(self) -> type:
         return type(iter(())) if issubclass(self.sequence.cls, tuple) else type(iter([]))

@@ -300,7 +300,7 @@ class DescriptorVariable(KnownCallable):
 
 
 class AccessorVariable(KnownCallable):
-    """Reading or writing an attribute of a tensor, as a function: ``torch.Tensor.shape.__get__``."""
+    """Getter or setter of an attribute of a tensor, as a function: ``torch.Tensor.shape.__get__``."""
 
     def __init__(self, value: Any, source: Source | None = None) -> None:
         self.value = value

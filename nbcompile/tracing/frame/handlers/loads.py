@@ -55,7 +55,7 @@ def save_and_clear(frame: Translator, name: str) -> None:
 
 @handles("STORE_FAST")
 def _store_fast(frame: Translator, instruction: Instruction) -> None:
-    """After an inlined comprehension a slot may get a cell back, or become unbound again."""
+    """Store a value in a slot, which after an inlined comprehension may get a cell back, or become unbound again."""
     name, value = str(instruction.argval), frame.pop_raw()
     if isinstance(value, NullVariable):
         frame.locals.pop(name, None)
