@@ -165,8 +165,16 @@ def plain(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of a user's class as one of torch's own (the same memory); any other one as it is."""
     if type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) or dispatches(type(tensor)):
         return tensor
-    with torch._C.DisableTorchFunctionSubclass():
+    with torch._C.DisableTorchFunctionSubclass(), torch.enable_grad():
+        if not tensor.is_leaf and _is_writable_view(tensor):
+            return tensor.as_subclass(torch.Tensor)  # with its history: a detached one may not be written in place
         return tensor.detach().as_subclass(torch.Tensor).requires_grad_(tensor.requires_grad)
+
+
+def _is_writable_view(tensor: torch.Tensor) -> bool:
+    """True if eager mode writes to a view, and its base has a history then; not to one of several results, say."""
+    autograd = torch._C._autograd
+    return tensor._is_view() and autograd._get_creation_meta(tensor) == autograd.CreationMeta.DEFAULT
 
 
 def is_overriding(value: object) -> bool:
@@ -184,11 +192,30 @@ def without_overrides(compiled: Any) -> Any:
             # must not happen again.
             given = [each.as_subclass(torch.Tensor) if is_overriding(each) else each for each in arguments]
             results = compiled(*given)
+            for plain_one, original in zip(given, arguments, strict=True):
+                if plain_one is not original:
+                    _change_in_place(original, plain_one)
         # An input that the graph returns is returned as the object that was given, of the user's class.
         inputs = {id(plain_one): original for plain_one, original in zip(given, arguments, strict=True)}
         return tuple(inputs.get(id(each), each) for each in results)
 
     return run
+
+
+def _change_in_place(tensor: torch.Tensor, changed: torch.Tensor) -> None:
+    """Give a tensor the sizes, strides and memory that a graph gave its alias (``t_``, ``set_``, ``.data =``)."""
+    if tensor.layout is not torch.strided:
+        return
+    if tensor.untyped_storage()._cdata != changed.untyped_storage()._cdata:
+        tensor.data = changed.detach()
+    elif (
+        tensor.shape != changed.shape
+        or tensor.stride() != changed.stride()
+        or tensor.storage_offset() != changed.storage_offset()
+    ):
+        # The graph has counted this change, and saved what it needs for the backward after it.
+        with torch.autograd.grad_mode._unsafe_preserve_version_counter(tensor):
+            tensor.as_strided_(changed.shape, changed.stride(), changed.storage_offset())
 
 
 def fake_from_tensor(mode: Any, tensor: torch.Tensor, expression: str, context: Any) -> torch.Tensor:
